@@ -1,0 +1,90 @@
+// Package ticket signs and verifies the tickets that let a trainer open a shard's stream on a worker. The
+// master signs with an Ed25519 key; workers hold the public keys. See README.md for the format. A Signer and a
+// Verifier may be used by many goroutines at once.
+package ticket
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Errors of Verify, to be told apart with errors.Is.
+var (
+	ErrUnknownKey = errors.New("ticket: signed with a key that this worker does not know")
+	ErrSignature  = errors.New("ticket: the signature does not match")
+	ErrExpired    = errors.New("ticket: expired; the trainer gets a new one with its next Sync")
+	ErrProgram    = errors.New("ticket: was granted for another program")
+)
+
+// Signer signs tickets.
+type Signer struct {
+	key  ed25519.PrivateKey
+	name string
+}
+
+// NewSigner returns a signer whose key is named after a hash of its public half.
+func NewSigner(key ed25519.PrivateKey) *Signer {
+	return &Signer{key: key, name: KeyName(key.Public().(ed25519.PublicKey))}
+}
+
+// KeyName names a public key: the first 8 bytes of its SHA-256, in hexadecimal.
+func KeyName(key ed25519.PublicKey) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Keys is what a worker needs to verify this signer's tickets.
+func (s *Signer) Keys() map[string][]byte {
+	return map[string][]byte{s.name: s.key.Public().(ed25519.PublicKey)}
+}
+
+// Sign returns the signed ticket, serialised.
+func (s *Signer) Sign(t *pb.Ticket) ([]byte, error) {
+	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(t)
+	if err != nil {
+		return nil, fmt.Errorf("ticket: marshal: %w", err)
+	}
+	return proto.Marshal(&pb.SignedTicket{Ticket: body, Signature: ed25519.Sign(s.key, body), Key: s.name})
+}
+
+// Verify checks a stream request against public keys by name and returns its ticket and program. An error
+// never quotes the request.
+func Verify(req *pb.StreamRequest, keys map[string][]byte, now time.Time) (*pb.Ticket, *pb.Program, error) {
+	signed := req.GetTicket()
+	key, ok := keys[signed.GetKey()]
+	if !ok || len(key) != ed25519.PublicKeySize {
+		return nil, nil, ErrUnknownKey
+	}
+	if !ed25519.Verify(key, signed.GetTicket(), signed.GetSignature()) {
+		return nil, nil, ErrSignature
+	}
+	var t pb.Ticket
+	if err := proto.Unmarshal(signed.GetTicket(), &t); err != nil {
+		return nil, nil, fmt.Errorf("ticket: %w", err)
+	}
+	if now.Unix() >= t.GetExpiresUnix() {
+		return nil, nil, ErrExpired
+	}
+	if Digest(req.GetProgram()) != string(t.GetProgramDigest()) {
+		return nil, nil, ErrProgram
+	}
+	var p pb.Program
+	if err := proto.Unmarshal(req.GetProgram(), &p); err != nil {
+		return nil, nil, fmt.Errorf("ticket: program: %w", err)
+	}
+	return &t, &p, nil
+}
+
+// Digest is the SHA-256 by which tickets name a serialised program.
+func Digest(program []byte) string {
+	sum := sha256.Sum256(program)
+	return string(sum[:])
+}

@@ -1,0 +1,71 @@
+// Package vector holds a column of one window in Arrow's memory layout: the form in which data passes from
+// columns through transform to tensor. Vectors are scratch: whoever made one may reuse its memory for the next
+// window, so nobody keeps it longer. A vector's slices may be shared with other vectors (an op that keeps the
+// lengths shares Offsets) and are therefore never changed after it has been handed on. Not safe for concurrent
+// writes.
+package vector
+
+import (
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// Vector is a column of Rows rows. Exactly one of the value slices is in use, as Type.Kind says: with
+// list types it holds the elements of all rows one after another, else one value a row. Values of null
+// rows and null elements are unspecified but present; null rows of list types have no elements.
+type Vector struct {
+	Type spec.Type
+	Rows int
+	// Valid has bit i%64 of word i/64 set if row i is not null; nil means that none is. Bits past Rows are unspecified.
+	Valid []uint64
+	// Offsets of list types: row i has elements Offsets[i] to Offsets[i+1]. Length Rows+1; Offsets[0] is 0.
+	Offsets []int32
+	// ElemValid is to elements of list types what Valid is to rows.
+	ElemValid []uint64
+
+	Bool []bool
+	I32  []int32
+	I64  []int64
+	F32  []float32
+	F64  []float64
+	// Data and Ends hold BINARY values: value j is Data[Ends[j]:Ends[j+1]].
+	Data []byte
+	Ends []int32
+}
+
+// Len is the number of values: elements of lists, or rows.
+func (v *Vector) Len() int {
+	if v.Type.List {
+		return int(v.Offsets[v.Rows])
+	}
+	return v.Rows
+}
+
+// IsNull reports whether row i is null.
+func (v *Vector) IsNull(i int) bool { return v.Valid != nil && v.Valid[i>>6]>>(i&63)&1 == 0 }
+
+// ElemIsNull reports whether value j is null: an element of a list type, or the row of a scalar one.
+func (v *Vector) ElemIsNull(j int) bool {
+	if !v.Type.List {
+		return v.IsNull(j)
+	}
+	return v.ElemValid != nil && v.ElemValid[j>>6]>>(j&63)&1 == 0
+}
+
+// ValueValid is the validity bitmap of the values: ElemValid of list types, Valid of scalars.
+func (v *Vector) ValueValid() []uint64 {
+	if v.Type.List {
+		return v.ElemValid
+	}
+	return v.Valid
+}
+
+// Grow returns a slice of length n on s's memory where that is large enough, with unspecified contents.
+func Grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n, n+n/8+64)
+	}
+	return s[:n]
+}
+
+// Words is the length of a bitmap of n bits.
+func Words(n int) int { return (n + 63) >> 6 }
