@@ -4,6 +4,7 @@
 package footer
 
 import (
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
@@ -34,30 +35,50 @@ const (
 
 // Leaf is a leaf column of the Parquet schema, in file order.
 type Leaf struct {
-	// Column is the index in Schema.Columns of the feature that this leaf belongs to, or -1.
+	// Column is the index in Schema.Columns of the feature that this leaf belongs to (of a map's leaves: the map),
+	// or -1 if it belongs to one that is Unsupported.
 	Column int
 	// Path holds all levels ("ids", "list", "element").
 	Path     []string
 	Physical Physical
-	// TypeLength of FixedLenByteArray.
+	// Kind is what the leaf's values are read as; unspecified if Column is -1.
+	Kind pb.Kind
+	// TypeLength of FixedLenByteArray, above 0.
 	TypeLength int
-	// MaxDef and MaxRep are the maximal definition and repetition levels.
+	// MaxDef and MaxRep are the maximal definition and repetition levels. Where Column is not -1, MaxRep is 0 for
+	// scalars and 1 for lists and maps. A value, or an element, is present if its definition level is MaxDef.
 	MaxDef, MaxRep int
-	// Converted says how to read the physical value as its feature's kind (unsigned, decimal scale, ...).
+	// Logical says how to read the physical value as Kind (unsigned, decimal scale, ...).
 	Logical Logical
 	// MapKey marks the key leaf of a map column, MapValue its value leaf.
 	MapKey, MapValue bool
 }
 
-// Logical is the part of a leaf's logical type that changes how values are read.
+// Logical is the part of a leaf's logical type that changes how values are read. A null struct around the
+// feature counts as a null row. Levels of the usual shapes, o marking what is optional:
+//
+//	                                   MaxDef  RowNullDef  ListDef
+//	scalar, o scalar                   0, 1    0, 1        0
+//	o struct { o scalar }              2       2           0
+//	o list { list { o element } }      3       1           2
+//	list { list { element } }          1       0           1
+//	o list { array }  (two levels)     2       1           2
+//	repeated scalar                    1       0           1
+//	o map { key_value { key } }        2       1           2
+//	o map { key_value { o value } }    3       1           2
 type Logical struct {
+	// Unsigned integers: an Int32 is widened to INT64 with zeros; an Int64 keeps its bits.
 	Unsigned bool
-	Decimal  bool
-	Scale    int
-	Float16  bool
-	// Optional levels, outermost first: RowNullDef is the definition level at and above which the row itself is
-	// present (0: it cannot be null), ListDef the one at and above which the list has at least one element.
-	RowNullDef, ListDef int
+	// Decimal values (Int32, Int64, or big-endian two's complement bytes) are divided by 10^Scale.
+	Decimal bool
+	Scale   int
+	// Float16 values are two bytes, little endian.
+	Float16 bool
+	// RowNullDef is the definition level at and above which the row is present; 0: it cannot be null.
+	RowNullDef int
+	// ListDef is the definition level at and above which there is an element (or a map's entry), null or not;
+	// below it, and at or above RowNullDef, the list is empty. 0 for scalars.
+	ListDef int
 }
 
 // RowGroup describes one row group.
@@ -79,8 +100,11 @@ type Chunk struct {
 	Stats        Stats
 }
 
-// Stats are a chunk's statistics; Min and Max are nil where the file has none, or where they cannot be trusted.
+// Stats are a chunk's statistics. Min and Max are nil where the file has none, or where they cannot be trusted;
+// else they are values of the leaf's Kind: little endian (BOOL: one byte), BINARY the bytes themselves. Each value
+// that is neither null nor NaN lies between them, both included; they may be wider than the values. BINARY
+// values compare as unsigned bytes. Beware: NaN lies outside of all bounds.
 type Stats struct {
-	Min, Max []byte // plain encoding
-	Nulls    int64  // -1: unknown
+	Min, Max []byte
+	Nulls    int64 // -1: unknown; of lists and maps, null and empty rows may count or not
 }
