@@ -1,0 +1,178 @@
+package dataset
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/compress"
+	"github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/schema"
+)
+
+// fileWriter writes one file after another; its buffers hold one column of one row group.
+type fileWriter struct {
+	columns  []column
+	samplers []*sampler
+	made     func(rows int) // told of each row group
+
+	ints     []int32
+	floats   []float32
+	ids      []int64
+	def, rep []int16
+}
+
+// write makes the file of rows first to first+rows.
+func (w *fileWriter) write(ctx context.Context, path string, first, rows int) (err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	buffered := bufio.NewWriterSize(f, 1<<20)
+	out := file.NewParquetWriter(unclosed{buffered}, parquetSchema(w.columns), file.WithWriterProps(properties(w.columns)))
+	defer func() {
+		if err != nil {
+			_ = out.Close()
+			_ = f.Close()
+		}
+	}()
+	size := groupRows(rows)
+	for start := 0; start < rows; start += size {
+		n := min(size, rows-start)
+		if err := w.rowGroup(ctx, out.AppendRowGroup(), first+start, n); err != nil {
+			return err
+		}
+		w.made(n)
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// unclosed keeps the Parquet writer from closing what it writes to.
+type unclosed struct{ *bufio.Writer }
+
+func (w *fileWriter) rowGroup(ctx context.Context, group file.SerialRowGroupWriter, first, rows int) error {
+	for i, c := range w.columns {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		chunk, err := group.NextColumn()
+		if err != nil {
+			return fmt.Errorf("column %s: %w", c.Name, err)
+		}
+		switch chunk := chunk.(type) {
+		case *file.Int32ColumnChunkWriter:
+			w.fillLabel(i, first, rows)
+			_, err = chunk.WriteBatch(w.ints, nil, nil)
+		case *file.Float32ColumnChunkWriter:
+			w.fillDense(i, first, rows)
+			_, err = chunk.WriteBatch(w.floats, w.def, nil)
+		case *file.Int64ColumnChunkWriter:
+			w.fillSparse(i, first, rows)
+			_, err = chunk.WriteBatch(w.ids, w.def, w.rep)
+		}
+		if err != nil {
+			return fmt.Errorf("column %s: %w", c.Name, err)
+		}
+	}
+	return group.Close()
+}
+
+func (w *fileWriter) fillLabel(col, first, rows int) {
+	w.ints = w.ints[:0]
+	for row := first; row < first+rows; row++ {
+		var y int32
+		if cell(row, col)>>54 < positives {
+			y = 1
+		}
+		w.ints = append(w.ints, y)
+	}
+}
+
+func (w *fileWriter) fillDense(col, first, rows int) {
+	c, s := &w.columns[col], w.samplers[col]
+	w.floats, w.def = w.floats[:0], w.def[:0]
+	for row := first; row < first+rows; row++ {
+		state := cell(row, col)
+		if s.length(state) == null {
+			w.def = append(w.def, 0)
+			continue
+		}
+		w.def = append(w.def, 1)
+		w.floats = append(w.floats, float32(int(s.rank(mix(state+golden)))-c.Shift))
+	}
+}
+
+// Definition levels of a sparse column.
+const (
+	defNull    = 0
+	defEmpty   = 1
+	defElement = 3
+)
+
+func (w *fileWriter) fillSparse(col, first, rows int) {
+	s := w.samplers[col]
+	w.ids, w.def, w.rep = w.ids[:0], w.def[:0], w.rep[:0]
+	for row := first; row < first+rows; row++ {
+		state := cell(row, col)
+		n := s.length(state)
+		if n <= 0 {
+			w.def = append(w.def, int16(n+defEmpty))
+			w.rep = append(w.rep, 0)
+			continue
+		}
+		for k := range n {
+			state += golden
+			w.ids = append(w.ids, s.id(s.rank(mix(state))))
+			w.def = append(w.def, defElement)
+			w.rep = append(w.rep, int16(min(k, 1)))
+		}
+	}
+}
+
+// parquetSchema is the schema as Arrow's writers lay it out: elements of lists are optional, though none is null.
+func parquetSchema(columns []column) *schema.GroupNode {
+	var fields schema.FieldList
+	for _, c := range columns {
+		switch c.Kind {
+		case label:
+			fields = append(fields, schema.NewInt32Node(c.Name, parquet.Repetitions.Required, -1))
+		case dense:
+			fields = append(fields, schema.NewFloat32Node(c.Name, parquet.Repetitions.Optional, -1))
+		case sparse:
+			element := schema.NewInt64Node("element", parquet.Repetitions.Optional, -1)
+			fields = append(fields, schema.MustGroup(schema.ListOfWithName(c.Name, element, parquet.Repetitions.Optional, -1)))
+		}
+	}
+	return schema.MustGroup(schema.NewGroupNode("schema", parquet.Repetitions.Required, fields, -1))
+}
+
+func properties(columns []column) *parquet.WriterProperties {
+	options := []parquet.WriterProperty{
+		parquet.WithVersion(parquet.V2_LATEST),
+		parquet.WithDataPageVersion(parquet.DataPageV2),
+		parquet.WithCompression(compress.Codecs.Zstd),
+		parquet.WithCompressionLevel(1),
+		parquet.WithDictionaryPageSizeLimit(4 << 20),
+		parquet.WithBatchSize(8 << 10),
+		parquet.WithCreatedBy("penstock bench/dataset"),
+	}
+	for _, c := range columns {
+		options = append(options, parquet.WithDictionaryFor(dictionaryPath(c), c.Dictionary))
+	}
+	return parquet.NewWriterProperties(options...)
+}
+
+func dictionaryPath(c column) string {
+	if c.Kind == sparse {
+		return c.Name + ".list.element"
+	}
+	return c.Name
+}
