@@ -20,8 +20,6 @@ type column struct {
 	Empty, Longer int
 	// Values are drawn from ranks 1 to Ranks with weight 1/(rank+Offset).
 	Ranks, Offset int
-	// Dictionary is set where dictionary encoding pays.
-	Dictionary bool
 }
 
 type columnKind int
@@ -43,13 +41,12 @@ const (
 // criteoColumns describes the dataset. Sizes of vocabularies, lengths of lists and shares of nulls vary from column
 // to column, since real ones do.
 func criteoColumns() []column {
-	columns := []column{{Name: "label", Kind: label, Dictionary: true}}
+	columns := []column{{Name: "label", Kind: label}}
 	for i := range denseColumns {
 		columns = append(columns, column{
 			Name: fmt.Sprintf("int_%d", i), Kind: dense,
 			Null:  102 + i*8, // 10% to 20%
 			Shift: 1 + i%3, Ranks: 50 << i, Offset: i % 4,
-			Dictionary: true,
 		})
 	}
 	for i := range sparseColumns {
@@ -59,7 +56,6 @@ func criteoColumns() []column {
 			Null: 20 + i*7%100, Empty: 10 + i*11%60,
 			Longer: 340 + i*37%26*22, // means from 1.5 to 6.3
 			Ranks:  ranks, Offset: i % 7,
-			Dictionary: true,
 		})
 	}
 	return columns

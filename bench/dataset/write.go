@@ -31,7 +31,7 @@ func (w *fileWriter) write(ctx context.Context, path string, first, rows int) (e
 		return err
 	}
 	buffered := bufio.NewWriterSize(f, 1<<20)
-	out := file.NewParquetWriter(unclosed{buffered}, parquetSchema(w.columns), file.WithWriterProps(properties(w.columns)))
+	out := file.NewParquetWriter(unclosed{buffered}, parquetSchema(w.columns), file.WithWriterProps(properties()))
 	defer func() {
 		if err != nil {
 			_ = out.Close()
@@ -154,25 +154,16 @@ func parquetSchema(columns []column) *schema.GroupNode {
 	return schema.MustGroup(schema.NewGroupNode("schema", parquet.Repetitions.Required, fields, -1))
 }
 
-func properties(columns []column) *parquet.WriterProperties {
-	options := []parquet.WriterProperty{
+// properties are those of a dataset good to train from. Dictionaries pay for all columns: even the longest tail of ids
+// repeats itself within a row group.
+func properties() *parquet.WriterProperties {
+	return parquet.NewWriterProperties(
 		parquet.WithVersion(parquet.V2_LATEST),
 		parquet.WithDataPageVersion(parquet.DataPageV2),
 		parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithCompressionLevel(1),
-		parquet.WithDictionaryPageSizeLimit(4 << 20),
-		parquet.WithBatchSize(8 << 10),
+		parquet.WithDictionaryPageSizeLimit(4<<20),
+		parquet.WithBatchSize(8<<10),
 		parquet.WithCreatedBy("penstock bench/dataset"),
-	}
-	for _, c := range columns {
-		options = append(options, parquet.WithDictionaryFor(dictionaryPath(c), c.Dictionary))
-	}
-	return parquet.NewWriterProperties(options...)
-}
-
-func dictionaryPath(c column) string {
-	if c.Kind == sparse {
-		return c.Name + ".list.element"
-	}
-	return c.Name
+	)
 }
