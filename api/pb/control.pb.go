@@ -1925,19 +1925,74 @@ func (x *ListingPage) GetFiles() []*File {
 	return nil
 }
 
+// BlockPart is a piece of a block, as it lies in etcd: the parts of a block, joined, are the
+// zstd-compressed Block.
+type BlockPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Parts         uint32                 `protobuf:"varint,1,opt,name=parts,proto3" json:"parts,omitempty"` // how many the block has; set in part 0
+	Zstd          []byte                 `protobuf:"bytes,2,opt,name=zstd,proto3" json:"zstd,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlockPart) Reset() {
+	*x = BlockPart{}
+	mi := &file_api_pb_control_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlockPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlockPart) ProtoMessage() {}
+
+func (x *BlockPart) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
+func (*BlockPart) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *BlockPart) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
+}
+
+func (x *BlockPart) GetZstd() []byte {
+	if x != nil {
+		return x.Zstd
+	}
+	return nil
+}
+
 // SessionMeta lies at s/ID/meta in etcd.
 type SessionMeta struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Session        *Session               `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	ListingPages   uint32                 `protobuf:"varint,2,opt,name=listing_pages,json=listingPages,proto3" json:"listing_pages,omitempty"`
 	PlannerVersion uint32                 `protobuf:"varint,3,opt,name=planner_version,json=plannerVersion,proto3" json:"planner_version,omitempty"`
+	Planner        *PlannerConfig         `protobuf:"bytes,4,opt,name=planner,proto3" json:"planner,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2004,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2017,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -1986,6 +2041,91 @@ func (x *SessionMeta) GetPlannerVersion() uint32 {
 	return 0
 }
 
+func (x *SessionMeta) GetPlanner() *PlannerConfig {
+	if x != nil {
+		return x.Planner
+	}
+	return nil
+}
+
+// PlannerConfig is how a session's dataset is cut (master/plan). It is fixed when the session opens:
+// blocks planned later, by any master, must meet the earlier ones.
+type PlannerConfig struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	BlockBytes      int64                  `protobuf:"varint,1,opt,name=block_bytes,json=blockBytes,proto3" json:"block_bytes,omitempty"`
+	FirstBlockBytes int64                  `protobuf:"varint,2,opt,name=first_block_bytes,json=firstBlockBytes,proto3" json:"first_block_bytes,omitempty"`
+	BlockFiles      int64                  `protobuf:"varint,3,opt,name=block_files,json=blockFiles,proto3" json:"block_files,omitempty"`
+	ShardBytes      int64                  `protobuf:"varint,4,opt,name=shard_bytes,json=shardBytes,proto3" json:"shard_bytes,omitempty"`
+	WindowBytes     int64                  `protobuf:"varint,5,opt,name=window_bytes,json=windowBytes,proto3" json:"window_bytes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *PlannerConfig) Reset() {
+	*x = PlannerConfig{}
+	mi := &file_api_pb_control_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannerConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannerConfig) ProtoMessage() {}
+
+func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
+func (*PlannerConfig) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *PlannerConfig) GetBlockBytes() int64 {
+	if x != nil {
+		return x.BlockBytes
+	}
+	return 0
+}
+
+func (x *PlannerConfig) GetFirstBlockBytes() int64 {
+	if x != nil {
+		return x.FirstBlockBytes
+	}
+	return 0
+}
+
+func (x *PlannerConfig) GetBlockFiles() int64 {
+	if x != nil {
+		return x.BlockFiles
+	}
+	return 0
+}
+
+func (x *PlannerConfig) GetShardBytes() int64 {
+	if x != nil {
+		return x.ShardBytes
+	}
+	return 0
+}
+
+func (x *PlannerConfig) GetWindowBytes() int64 {
+	if x != nil {
+		return x.WindowBytes
+	}
+	return 0
+}
+
 // SessionHead lies at s/ID/head in etcd.
 type SessionHead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2003,7 +2143,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2155,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2168,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -2102,7 +2242,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2114,7 +2254,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2127,7 +2267,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -2337,11 +2477,24 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"row_groups\x18\x02 \x03(\v2\x15.penstock.v1.RowGroupR\trowGroups\"6\n" +
 	"\vListingPage\x12'\n" +
-	"\x05files\x18\x01 \x03(\v2\x11.penstock.v1.FileR\x05files\"\x8b\x01\n" +
+	"\x05files\x18\x01 \x03(\v2\x11.penstock.v1.FileR\x05files\"5\n" +
+	"\tBlockPart\x12\x14\n" +
+	"\x05parts\x18\x01 \x01(\rR\x05parts\x12\x12\n" +
+	"\x04zstd\x18\x02 \x01(\fR\x04zstd\"\xc1\x01\n" +
 	"\vSessionMeta\x12.\n" +
 	"\asession\x18\x01 \x01(\v2\x14.penstock.v1.SessionR\asession\x12#\n" +
 	"\rlisting_pages\x18\x02 \x01(\rR\flistingPages\x12'\n" +
-	"\x0fplanner_version\x18\x03 \x01(\rR\x0eplannerVersion\"\xb0\x03\n" +
+	"\x0fplanner_version\x18\x03 \x01(\rR\x0eplannerVersion\x124\n" +
+	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\"\xc1\x01\n" +
+	"\rPlannerConfig\x12\x1f\n" +
+	"\vblock_bytes\x18\x01 \x01(\x03R\n" +
+	"blockBytes\x12*\n" +
+	"\x11first_block_bytes\x18\x02 \x01(\x03R\x0ffirstBlockBytes\x12\x1f\n" +
+	"\vblock_files\x18\x03 \x01(\x03R\n" +
+	"blockFiles\x12\x1f\n" +
+	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
+	"shardBytes\x12!\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xb0\x03\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -2399,7 +2552,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),            // 0: penstock.v1.SessionState
 	(JoinKind)(0),                // 1: penstock.v1.JoinKind
@@ -2428,20 +2581,22 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*Block)(nil),                // 24: penstock.v1.Block
 	(*Shard)(nil),                // 25: penstock.v1.Shard
 	(*ListingPage)(nil),          // 26: penstock.v1.ListingPage
-	(*SessionMeta)(nil),          // 27: penstock.v1.SessionMeta
-	(*SessionHead)(nil),          // 28: penstock.v1.SessionHead
-	(*SessionRank)(nil),          // 29: penstock.v1.SessionRank
-	nil,                          // 30: penstock.v1.WorkerOrders.KeysEntry
-	nil,                          // 31: penstock.v1.SessionHead.RestoringEntry
-	(*Spec)(nil),                 // 32: penstock.v1.Spec
-	(*File)(nil),                 // 33: penstock.v1.File
-	(*RowGroup)(nil),             // 34: penstock.v1.RowGroup
+	(*BlockPart)(nil),            // 27: penstock.v1.BlockPart
+	(*SessionMeta)(nil),          // 28: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),        // 29: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),          // 30: penstock.v1.SessionHead
+	(*SessionRank)(nil),          // 31: penstock.v1.SessionRank
+	nil,                          // 32: penstock.v1.WorkerOrders.KeysEntry
+	nil,                          // 33: penstock.v1.SessionHead.RestoringEntry
+	(*Spec)(nil),                 // 34: penstock.v1.Spec
+	(*File)(nil),                 // 35: penstock.v1.File
+	(*RowGroup)(nil),             // 36: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	3,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	3,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	32, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	32, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	34, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	34, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,  // 4: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	7,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	8,  // 6: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
@@ -2461,39 +2616,40 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	4,  // 20: penstock.v1.State.base:type_name -> penstock.v1.Interval
 	4,  // 21: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
 	22, // 22: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	30, // 23: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	32, // 23: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
 	25, // 24: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	33, // 25: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	34, // 26: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	33, // 27: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	35, // 25: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	36, // 26: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	35, // 27: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	6,  // 28: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	3,  // 29: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	4,  // 30: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	4,  // 31: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	31, // 32: penstock.v1.SessionHead.restoring:type_name -> penstock.v1.SessionHead.RestoringEntry
-	4,  // 33: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	4,  // 34: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	16, // 35: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	20, // 36: penstock.v1.SessionHead.RestoringEntry.value:type_name -> penstock.v1.State
-	5,  // 37: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	9,  // 38: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	10, // 39: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	12, // 40: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	14, // 41: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	17, // 42: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	21, // 43: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	6,  // 44: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	6,  // 45: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	11, // 46: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	13, // 47: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	15, // 48: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	18, // 49: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	23, // 50: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	44, // [44:51] is the sub-list for method output_type
-	37, // [37:44] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	29, // 29: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	3,  // 30: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	4,  // 31: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	4,  // 32: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	33, // 33: penstock.v1.SessionHead.restoring:type_name -> penstock.v1.SessionHead.RestoringEntry
+	4,  // 34: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	4,  // 35: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	16, // 36: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	20, // 37: penstock.v1.SessionHead.RestoringEntry.value:type_name -> penstock.v1.State
+	5,  // 38: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	9,  // 39: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	10, // 40: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	12, // 41: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	14, // 42: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	17, // 43: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	21, // 44: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	6,  // 45: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	6,  // 46: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	11, // 47: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	13, // 48: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	15, // 49: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	18, // 50: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	23, // 51: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	45, // [45:52] is the sub-list for method output_type
+	38, // [38:45] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -2509,7 +2665,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
