@@ -863,7 +863,10 @@ type JoinRequest struct {
 	// Chosen by the caller, unique for each start of the rank; a retried Join bears the same.
 	Nonce string `protobuf:"bytes,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// Restore: states of ranks, each in exactly one Join of the collective restore.
-	Restore       []*State `protobuf:"bytes,5,rep,name=restore,proto3" json:"restore,omitempty"`
+	Restore []*State `protobuf:"bytes,5,rep,name=restore,proto3" json:"restore,omitempty"`
+	// The rank takes part in a collective restore, though it may bring no state. Every rank of the new world size
+	// must: set, or implied by a state. Call again with the same nonce until kind is set.
+	Restoring     bool `protobuf:"varint,6,opt,name=restoring,proto3" json:"restoring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -933,6 +936,13 @@ func (x *JoinRequest) GetRestore() []*State {
 	return nil
 }
 
+func (x *JoinRequest) GetRestoring() bool {
+	if x != nil {
+		return x.Restoring
+	}
+	return false
+}
+
 type JoinReply struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Kind        JoinKind               `protobuf:"varint,1,opt,name=kind,proto3,enum=penstock.v1.JoinKind" json:"kind,omitempty"`
@@ -944,8 +954,13 @@ type JoinReply struct {
 	ClosedEpochs uint32 `protobuf:"varint,6,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
 	// What this rank has consumed already (rejoin), so that it goes on from there.
 	Consumed []*Interval `protobuf:"bytes,7,rep,name=consumed,proto3" json:"consumed,omitempty"`
-	// A restore waits for these ranks: call again with the same nonce.
-	WaitingFor    []uint32 `protobuf:"varint,8,rep,packed,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	// A restore waits for these ranks (and kind is not set): call again with the same nonce.
+	WaitingFor []uint32 `protobuf:"varint,8,rep,packed,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
+	// As in SyncReply, for a State taken before the first Sync.
+	Base          []*Interval `protobuf:"bytes,9,rep,name=base,proto3" json:"base,omitempty"`
+	BaseVersion   uint64      `protobuf:"varint,10,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Members       []uint32    `protobuf:"varint,11,rep,packed,name=members,proto3" json:"members,omitempty"`
+	Departed      []uint32    `protobuf:"varint,12,rep,packed,name=departed,proto3" json:"departed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1032,6 +1047,34 @@ func (x *JoinReply) GetConsumed() []*Interval {
 func (x *JoinReply) GetWaitingFor() []uint32 {
 	if x != nil {
 		return x.WaitingFor
+	}
+	return nil
+}
+
+func (x *JoinReply) GetBase() []*Interval {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+func (x *JoinReply) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *JoinReply) GetMembers() []uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *JoinReply) GetDeparted() []uint32 {
+	if x != nil {
+		return x.Departed
 	}
 	return nil
 }
@@ -1136,7 +1179,9 @@ type SyncRequest struct {
 	// Revision of the newest reply seen; grants are left out of a reply that would repeat them.
 	Revision uint64 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The trainer has fewer unopened shards than it may open streams.
-	WantsMore     bool `protobuf:"varint,10,opt,name=wants_more,json=wantsMore,proto3" json:"wants_more,omitempty"`
+	WantsMore bool `protobuf:"varint,10,opt,name=wants_more,json=wantsMore,proto3" json:"wants_more,omitempty"`
+	// The base_version that the caller has; base, members and departed are left out of a reply that would repeat them.
+	BaseVersion   uint64 `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1241,6 +1286,13 @@ func (x *SyncRequest) GetWantsMore() bool {
 	return false
 }
 
+func (x *SyncRequest) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
 type SyncReply struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Revision  uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -1255,8 +1307,12 @@ type SyncReply struct {
 	Finished     bool   `protobuf:"varint,7,opt,name=finished,proto3" json:"finished,omitempty"` // all epochs are closed
 	Failure      string `protobuf:"bytes,8,opt,name=failure,proto3" json:"failure,omitempty"`    // the session failed
 	// What departed ranks and earlier restores consumed, for State.
-	Base          []*Interval `protobuf:"bytes,9,rep,name=base,proto3" json:"base,omitempty"`
-	Workers       uint32      `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"` // workers in the fleet, for progress displays
+	Base    []*Interval `protobuf:"bytes,9,rep,name=base,proto3" json:"base,omitempty"`
+	Workers uint32      `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"` // workers in the fleet, for progress displays
+	// Counts the changes of base, members and departed; all of them go into State.
+	BaseVersion   uint64   `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Members       []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`   // ranks that ever joined in this generation
+	Departed      []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"` // those whose consumption lies in base
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1361,6 +1417,27 @@ func (x *SyncReply) GetWorkers() uint32 {
 	return 0
 }
 
+func (x *SyncReply) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *SyncReply) GetMembers() []uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *SyncReply) GetDeparted() []uint32 {
+	if x != nil {
+		return x.Departed
+	}
+	return nil
+}
+
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Interval      *Interval              `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"` // within one shard
@@ -1413,19 +1490,25 @@ func (x *Grant) GetTicket() []byte {
 	return nil
 }
 
-// State is a trainer's checkpoint.
+// State is a trainer's checkpoint. All ranks take theirs at the same step.
 type State struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
-	Generation    uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
-	Rank          uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
-	WorldSize     uint32                 `protobuf:"varint,5,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
-	Base          []*Interval            `protobuf:"bytes,6,rep,name=base,proto3" json:"base,omitempty"`
-	Consumed      []*Interval            `protobuf:"bytes,7,rep,name=consumed,proto3" json:"consumed,omitempty"`
-	ClosedEpochs  uint32                 `protobuf:"varint,8,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
-	ProgramDigest []byte                 `protobuf:"bytes,9,opt,name=program_digest,json=programDigest,proto3" json:"program_digest,omitempty"`
-	DatasetDigest []byte                 `protobuf:"bytes,10,opt,name=dataset_digest,json=datasetDigest,proto3" json:"dataset_digest,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Version    uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Session    string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	Generation uint64                 `protobuf:"varint,3,opt,name=generation,proto3" json:"generation,omitempty"`
+	Rank       uint32                 `protobuf:"varint,4,opt,name=rank,proto3" json:"rank,omitempty"`
+	WorldSize  uint32                 `protobuf:"varint,5,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
+	Base       []*Interval            `protobuf:"bytes,6,rep,name=base,proto3" json:"base,omitempty"`
+	Consumed   []*Interval            `protobuf:"bytes,7,rep,name=consumed,proto3" json:"consumed,omitempty"`
+	// Epochs that the training loop has ended (not: that the master has closed): base and consumed are kept for all
+	// later ones, so that the states of one step agree.
+	ClosedEpochs  uint32 `protobuf:"varint,8,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
+	ProgramDigest []byte `protobuf:"bytes,9,opt,name=program_digest,json=programDigest,proto3" json:"program_digest,omitempty"`
+	DatasetDigest []byte `protobuf:"bytes,10,opt,name=dataset_digest,json=datasetDigest,proto3" json:"dataset_digest,omitempty"`
+	BaseVersion   uint64 `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	// Empty: all ranks of world_size.
+	Members       []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`
+	Departed      []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1526,6 +1609,27 @@ func (x *State) GetProgramDigest() []byte {
 func (x *State) GetDatasetDigest() []byte {
 	if x != nil {
 		return x.DatasetDigest
+	}
+	return nil
+}
+
+func (x *State) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *State) GetMembers() []uint32 {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *State) GetDeparted() []uint32 {
+	if x != nil {
+		return x.Departed
 	}
 	return nil
 }
@@ -2128,17 +2232,28 @@ func (x *PlannerConfig) GetWindowBytes() int64 {
 
 // SessionHead lies at s/ID/head in etcd.
 type SessionHead struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Generation    uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Frontier      *Position              `protobuf:"bytes,2,opt,name=frontier,proto3" json:"frontier,omitempty"` // first position never granted
-	Returned      []*Interval            `protobuf:"bytes,3,rep,name=returned,proto3" json:"returned,omitempty"`
-	Base          []*Interval            `protobuf:"bytes,4,rep,name=base,proto3" json:"base,omitempty"`
-	ClosedEpochs  uint32                 `protobuf:"varint,5,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
-	Members       []uint32               `protobuf:"varint,6,rep,packed,name=members,proto3" json:"members,omitempty"`
-	Failure       string                 `protobuf:"bytes,7,opt,name=failure,proto3" json:"failure,omitempty"`
-	Restoring     map[uint32]*State      `protobuf:"bytes,8,rep,name=restoring,proto3" json:"restoring,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Generation   uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	Frontier     *Position              `protobuf:"bytes,2,opt,name=frontier,proto3" json:"frontier,omitempty"` // first position never granted
+	Returned     []*Interval            `protobuf:"bytes,3,rep,name=returned,proto3" json:"returned,omitempty"`
+	Base         []*Interval            `protobuf:"bytes,4,rep,name=base,proto3" json:"base,omitempty"`
+	ClosedEpochs uint32                 `protobuf:"varint,5,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
+	WorldSize    uint32                 `protobuf:"varint,6,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
+	Failure      string                 `protobuf:"bytes,7,opt,name=failure,proto3" json:"failure,omitempty"`
+	BaseVersion  uint64                 `protobuf:"varint,8,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	// Blocks in flight: those with positions that are held, returned or not yet granted.
+	Blocks []*PlannedBlock `protobuf:"bytes,9,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	Epochs []*PlannedEpoch `protobuf:"bytes,10,rep,name=epochs,proto3" json:"epochs,omitempty"` // not closed
+	// Blocks that were planned and their shards, all together.
+	SeenBlocks int64 `protobuf:"varint,11,opt,name=seen_blocks,json=seenBlocks,proto3" json:"seen_blocks,omitempty"`
+	SeenShards int64 `protobuf:"varint,12,opt,name=seen_shards,json=seenShards,proto3" json:"seen_shards,omitempty"`
+	// The collective restore that is under way (restore_attempt > restored) and the one that made this generation.
+	RestoreAttempt   uint64 `protobuf:"varint,13,opt,name=restore_attempt,json=restoreAttempt,proto3" json:"restore_attempt,omitempty"`
+	RestoreRound     uint64 `protobuf:"varint,14,opt,name=restore_round,json=restoreRound,proto3" json:"restore_round,omitempty"`
+	RestoreWorldSize uint32 `protobuf:"varint,15,opt,name=restore_world_size,json=restoreWorldSize,proto3" json:"restore_world_size,omitempty"`
+	Restored         uint64 `protobuf:"varint,16,opt,name=restored,proto3" json:"restored,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
@@ -2206,11 +2321,11 @@ func (x *SessionHead) GetClosedEpochs() uint32 {
 	return 0
 }
 
-func (x *SessionHead) GetMembers() []uint32 {
+func (x *SessionHead) GetWorldSize() uint32 {
 	if x != nil {
-		return x.Members
+		return x.WorldSize
 	}
-	return nil
+	return 0
 }
 
 func (x *SessionHead) GetFailure() string {
@@ -2220,29 +2335,230 @@ func (x *SessionHead) GetFailure() string {
 	return ""
 }
 
-func (x *SessionHead) GetRestoring() map[uint32]*State {
+func (x *SessionHead) GetBaseVersion() uint64 {
 	if x != nil {
-		return x.Restoring
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *SessionHead) GetBlocks() []*PlannedBlock {
+	if x != nil {
+		return x.Blocks
 	}
 	return nil
 }
 
-// SessionRank lies at s/ID/rank/R in etcd.
+func (x *SessionHead) GetEpochs() []*PlannedEpoch {
+	if x != nil {
+		return x.Epochs
+	}
+	return nil
+}
+
+func (x *SessionHead) GetSeenBlocks() int64 {
+	if x != nil {
+		return x.SeenBlocks
+	}
+	return 0
+}
+
+func (x *SessionHead) GetSeenShards() int64 {
+	if x != nil {
+		return x.SeenShards
+	}
+	return 0
+}
+
+func (x *SessionHead) GetRestoreAttempt() uint64 {
+	if x != nil {
+		return x.RestoreAttempt
+	}
+	return 0
+}
+
+func (x *SessionHead) GetRestoreRound() uint64 {
+	if x != nil {
+		return x.RestoreRound
+	}
+	return 0
+}
+
+func (x *SessionHead) GetRestoreWorldSize() uint32 {
+	if x != nil {
+		return x.RestoreWorldSize
+	}
+	return 0
+}
+
+func (x *SessionHead) GetRestored() uint64 {
+	if x != nil {
+		return x.Restored
+	}
+	return 0
+}
+
+type PlannedBlock struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,3,opt,name=blocks,proto3" json:"blocks,omitempty"` // of the epoch
+	Shards        uint32                 `protobuf:"varint,4,opt,name=shards,proto3" json:"shards,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedBlock) Reset() {
+	*x = PlannedBlock{}
+	mi := &file_api_pb_control_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedBlock) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedBlock) ProtoMessage() {}
+
+func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
+func (*PlannedBlock) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *PlannedBlock) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PlannedBlock) GetIndex() uint32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *PlannedBlock) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *PlannedBlock) GetShards() uint32 {
+	if x != nil {
+		return x.Shards
+	}
+	return 0
+}
+
+type PlannedEpoch struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	Planned       uint32                 `protobuf:"varint,3,opt,name=planned,proto3" json:"planned,omitempty"` // all blocks below are or were planned, or were restored
+	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`       // of planned blocks
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlannedEpoch) Reset() {
+	*x = PlannedEpoch{}
+	mi := &file_api_pb_control_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlannedEpoch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlannedEpoch) ProtoMessage() {}
+
+func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
+func (*PlannedEpoch) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *PlannedEpoch) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *PlannedEpoch) GetBlocks() uint32 {
+	if x != nil {
+		return x.Blocks
+	}
+	return 0
+}
+
+func (x *PlannedEpoch) GetPlanned() uint32 {
+	if x != nil {
+		return x.Planned
+	}
+	return 0
+}
+
+func (x *PlannedEpoch) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+// SessionRank lies at s/ID/rank/R in etcd. One of an older generation than the head's is void, but for `restoring`.
 type SessionRank struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // 0: the rank has not joined in this generation
 	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Held          []*Interval            `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"`
+	Held          []*Interval            `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"` // and not consumed
 	Consumed      []*Interval            `protobuf:"bytes,4,rep,name=consumed,proto3" json:"consumed,omitempty"`
 	Departed      bool                   `protobuf:"varint,5,opt,name=departed,proto3" json:"departed,omitempty"`
-	Counters      *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"`
+	Counters      *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"` // of this incarnation
+	Generation    uint64                 `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
+	Kind          JoinKind               `protobuf:"varint,8,opt,name=kind,proto3,enum=penstock.v1.JoinKind" json:"kind,omitempty"`
+	Revision      uint64                 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
+	Releasing     []*Interval            `protobuf:"bytes,10,rep,name=releasing,proto3" json:"releasing,omitempty"`
+	Asked         uint64                 `protobuf:"varint,11,opt,name=asked,proto3" json:"asked,omitempty"` // revision of the newest request to release
+	Expired       bool                   `protobuf:"varint,12,opt,name=expired,proto3" json:"expired,omitempty"`
+	Revoked       []*Interval            `protobuf:"bytes,13,rep,name=revoked,proto3" json:"revoked,omitempty"` // what the rank held when its lease ended
+	Earlier       *Counters              `protobuf:"bytes,14,opt,name=earlier,proto3" json:"earlier,omitempty"` // sum over earlier incarnations
+	Restoring     *RankRestore           `protobuf:"bytes,15,opt,name=restoring,proto3" json:"restoring,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +2570,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +2583,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -2308,6 +2624,138 @@ func (x *SessionRank) GetDeparted() bool {
 func (x *SessionRank) GetCounters() *Counters {
 	if x != nil {
 		return x.Counters
+	}
+	return nil
+}
+
+func (x *SessionRank) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *SessionRank) GetKind() JoinKind {
+	if x != nil {
+		return x.Kind
+	}
+	return JoinKind_JOIN_KIND_UNSPECIFIED
+}
+
+func (x *SessionRank) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *SessionRank) GetReleasing() []*Interval {
+	if x != nil {
+		return x.Releasing
+	}
+	return nil
+}
+
+func (x *SessionRank) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *SessionRank) GetExpired() bool {
+	if x != nil {
+		return x.Expired
+	}
+	return false
+}
+
+func (x *SessionRank) GetRevoked() []*Interval {
+	if x != nil {
+		return x.Revoked
+	}
+	return nil
+}
+
+func (x *SessionRank) GetEarlier() *Counters {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
+func (x *SessionRank) GetRestoring() *RankRestore {
+	if x != nil {
+		return x.Restoring
+	}
+	return nil
+}
+
+// RankRestore is a rank's part in a collective restore.
+type RankRestore struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"` // void unless it is the head's restore_attempt or restored
+	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`     // in which the rank called last
+	Nonce         string                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	States        []*State               `protobuf:"bytes,4,rep,name=states,proto3" json:"states,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankRestore) Reset() {
+	*x = RankRestore{}
+	mi := &file_api_pb_control_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankRestore) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankRestore) ProtoMessage() {}
+
+func (x *RankRestore) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
+func (*RankRestore) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RankRestore) GetAttempt() uint64 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *RankRestore) GetRound() uint64 {
+	if x != nil {
+		return x.Round
+	}
+	return 0
+}
+
+func (x *RankRestore) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *RankRestore) GetStates() []*State {
+	if x != nil {
+		return x.States
 	}
 	return nil
 }
@@ -2370,14 +2818,15 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bsessions\x18\x01 \x03(\v2\x14.penstock.v1.SessionR\bsessions\"0\n" +
 	"\x14DeleteSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x14\n" +
-	"\x12DeleteSessionReply\"\x9e\x01\n" +
+	"\x12DeleteSessionReply\"\xbc\x01\n" +
 	"\vJoinRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\rR\x04rank\x12\x1d\n" +
 	"\n" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12,\n" +
-	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\"\xbc\x02\n" +
+	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
+	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xc0\x03\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -2389,7 +2838,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rclosed_epochs\x18\x06 \x01(\rR\fclosedEpochs\x121\n" +
 	"\bconsumed\x18\a \x03(\v2\x15.penstock.v1.IntervalR\bconsumed\x12\x1f\n" +
 	"\vwaiting_for\x18\b \x03(\rR\n" +
-	"waitingFor\"\xa6\x01\n" +
+	"waitingFor\x12)\n" +
+	"\x04base\x18\t \x03(\v2\x15.penstock.v1.IntervalR\x04base\x12!\n" +
+	"\fbase_version\x18\n" +
+	" \x01(\x04R\vbaseVersion\x12\x18\n" +
+	"\amembers\x18\v \x03(\rR\amembers\x12\x1a\n" +
+	"\bdeparted\x18\f \x03(\rR\bdeparted\"\xa6\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -2397,7 +2851,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bstall_ns\x18\x04 \x01(\x03R\astallNs\x12\x1d\n" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
-	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\xe7\x02\n" +
+	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\x8a\x03\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -2412,7 +2866,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\brevision\x18\t \x01(\x04R\brevision\x12\x1d\n" +
 	"\n" +
 	"wants_more\x18\n" +
-	" \x01(\bR\twantsMore\"\xdc\x02\n" +
+	" \x01(\bR\twantsMore\x12!\n" +
+	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\"\xb5\x03\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -2424,10 +2879,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\afailure\x18\b \x01(\tR\afailure\x12)\n" +
 	"\x04base\x18\t \x03(\v2\x15.penstock.v1.IntervalR\x04base\x12\x18\n" +
 	"\aworkers\x18\n" +
-	" \x01(\rR\aworkers\"R\n" +
+	" \x01(\rR\aworkers\x12!\n" +
+	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x18\n" +
+	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
+	"\bdeparted\x18\r \x03(\rR\bdeparted\"R\n" +
 	"\x05Grant\x121\n" +
 	"\binterval\x18\x01 \x01(\v2\x15.penstock.v1.IntervalR\binterval\x12\x16\n" +
-	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xdf\x02\n" +
+	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xb8\x03\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -2442,7 +2900,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rclosed_epochs\x18\b \x01(\rR\fclosedEpochs\x12%\n" +
 	"\x0eprogram_digest\x18\t \x01(\fR\rprogramDigest\x12%\n" +
 	"\x0edataset_digest\x18\n" +
-	" \x01(\fR\rdatasetDigest\"\xc8\x01\n" +
+	" \x01(\fR\rdatasetDigest\x12!\n" +
+	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x18\n" +
+	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
+	"\bdeparted\x18\r \x03(\rR\bdeparted\"\xc8\x01\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -2494,7 +2955,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xb0\x03\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xff\x04\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -2502,20 +2963,56 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bfrontier\x18\x02 \x01(\v2\x15.penstock.v1.PositionR\bfrontier\x121\n" +
 	"\breturned\x18\x03 \x03(\v2\x15.penstock.v1.IntervalR\breturned\x12)\n" +
 	"\x04base\x18\x04 \x03(\v2\x15.penstock.v1.IntervalR\x04base\x12#\n" +
-	"\rclosed_epochs\x18\x05 \x01(\rR\fclosedEpochs\x12\x18\n" +
-	"\amembers\x18\x06 \x03(\rR\amembers\x12\x18\n" +
-	"\afailure\x18\a \x01(\tR\afailure\x12E\n" +
-	"\trestoring\x18\b \x03(\v2'.penstock.v1.SessionHead.RestoringEntryR\trestoring\x1aP\n" +
-	"\x0eRestoringEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\rR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.StateR\x05value:\x028\x01\"\xf2\x01\n" +
+	"\rclosed_epochs\x18\x05 \x01(\rR\fclosedEpochs\x12\x1d\n" +
+	"\n" +
+	"world_size\x18\x06 \x01(\rR\tworldSize\x12\x18\n" +
+	"\afailure\x18\a \x01(\tR\afailure\x12!\n" +
+	"\fbase_version\x18\b \x01(\x04R\vbaseVersion\x121\n" +
+	"\x06blocks\x18\t \x03(\v2\x19.penstock.v1.PlannedBlockR\x06blocks\x121\n" +
+	"\x06epochs\x18\n" +
+	" \x03(\v2\x19.penstock.v1.PlannedEpochR\x06epochs\x12\x1f\n" +
+	"\vseen_blocks\x18\v \x01(\x03R\n" +
+	"seenBlocks\x12\x1f\n" +
+	"\vseen_shards\x18\f \x01(\x03R\n" +
+	"seenShards\x12'\n" +
+	"\x0frestore_attempt\x18\r \x01(\x04R\x0erestoreAttempt\x12#\n" +
+	"\rrestore_round\x18\x0e \x01(\x04R\frestoreRound\x12,\n" +
+	"\x12restore_world_size\x18\x0f \x01(\rR\x10restoreWorldSize\x12\x1a\n" +
+	"\brestored\x18\x10 \x01(\x04R\brestored\"j\n" +
+	"\fPlannedBlock\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
+	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
+	"\x06blocks\x18\x03 \x01(\rR\x06blocks\x12\x16\n" +
+	"\x06shards\x18\x04 \x01(\rR\x06shards\"j\n" +
+	"\fPlannedEpoch\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
+	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
+	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\xd8\x04\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +
 	"\x04held\x18\x03 \x03(\v2\x15.penstock.v1.IntervalR\x04held\x121\n" +
 	"\bconsumed\x18\x04 \x03(\v2\x15.penstock.v1.IntervalR\bconsumed\x12\x1a\n" +
 	"\bdeparted\x18\x05 \x01(\bR\bdeparted\x121\n" +
-	"\bcounters\x18\x06 \x01(\v2\x15.penstock.v1.CountersR\bcounters*T\n" +
+	"\bcounters\x18\x06 \x01(\v2\x15.penstock.v1.CountersR\bcounters\x12\x1e\n" +
+	"\n" +
+	"generation\x18\a \x01(\x04R\n" +
+	"generation\x12)\n" +
+	"\x04kind\x18\b \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1a\n" +
+	"\brevision\x18\t \x01(\x04R\brevision\x123\n" +
+	"\treleasing\x18\n" +
+	" \x03(\v2\x15.penstock.v1.IntervalR\treleasing\x12\x14\n" +
+	"\x05asked\x18\v \x01(\x04R\x05asked\x12\x18\n" +
+	"\aexpired\x18\f \x01(\bR\aexpired\x12/\n" +
+	"\arevoked\x18\r \x03(\v2\x15.penstock.v1.IntervalR\arevoked\x12/\n" +
+	"\aearlier\x18\x0e \x01(\v2\x15.penstock.v1.CountersR\aearlier\x126\n" +
+	"\trestoring\x18\x0f \x01(\v2\x18.penstock.v1.RankRestoreR\trestoring\"\x7f\n" +
+	"\vRankRestore\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
+	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\tR\x05nonce\x12*\n" +
+	"\x06states\x18\x04 \x03(\v2\x12.penstock.v1.StateR\x06states*T\n" +
 	"\fSessionState\x12\x1d\n" +
 	"\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aRUNNING\x10\x01\x12\f\n" +
@@ -2552,7 +3049,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),            // 0: penstock.v1.SessionState
 	(JoinKind)(0),                // 1: penstock.v1.JoinKind
@@ -2585,18 +3082,20 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*SessionMeta)(nil),          // 28: penstock.v1.SessionMeta
 	(*PlannerConfig)(nil),        // 29: penstock.v1.PlannerConfig
 	(*SessionHead)(nil),          // 30: penstock.v1.SessionHead
-	(*SessionRank)(nil),          // 31: penstock.v1.SessionRank
-	nil,                          // 32: penstock.v1.WorkerOrders.KeysEntry
-	nil,                          // 33: penstock.v1.SessionHead.RestoringEntry
-	(*Spec)(nil),                 // 34: penstock.v1.Spec
-	(*File)(nil),                 // 35: penstock.v1.File
-	(*RowGroup)(nil),             // 36: penstock.v1.RowGroup
+	(*PlannedBlock)(nil),         // 31: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),         // 32: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),          // 33: penstock.v1.SessionRank
+	(*RankRestore)(nil),          // 34: penstock.v1.RankRestore
+	nil,                          // 35: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                 // 36: penstock.v1.Spec
+	(*File)(nil),                 // 37: penstock.v1.File
+	(*RowGroup)(nil),             // 38: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	3,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	3,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	34, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	34, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	36, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	36, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,  // 4: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	7,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	8,  // 6: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
@@ -2606,50 +3105,57 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	1,  // 10: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	6,  // 11: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	4,  // 12: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	4,  // 13: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	4,  // 14: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	16, // 15: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	19, // 16: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	4,  // 17: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	4,  // 18: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	4,  // 19: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	4,  // 20: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	4,  // 21: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	22, // 22: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	32, // 23: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	25, // 24: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	35, // 25: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	36, // 26: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	35, // 27: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	6,  // 28: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	29, // 29: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	3,  // 30: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	4,  // 31: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	4,  // 32: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	33, // 33: penstock.v1.SessionHead.restoring:type_name -> penstock.v1.SessionHead.RestoringEntry
-	4,  // 34: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	4,  // 35: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	16, // 36: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	20, // 37: penstock.v1.SessionHead.RestoringEntry.value:type_name -> penstock.v1.State
-	5,  // 38: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	9,  // 39: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	10, // 40: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	12, // 41: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	14, // 42: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	17, // 43: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	21, // 44: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	6,  // 45: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	6,  // 46: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	11, // 47: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	13, // 48: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	15, // 49: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	18, // 50: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	23, // 51: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	45, // [45:52] is the sub-list for method output_type
-	38, // [38:45] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	4,  // 13: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	4,  // 14: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	4,  // 15: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	16, // 16: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	19, // 17: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	4,  // 18: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	4,  // 19: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	4,  // 20: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	4,  // 21: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	4,  // 22: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	22, // 23: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	35, // 24: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	25, // 25: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	37, // 26: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	38, // 27: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	37, // 28: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	6,  // 29: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	29, // 30: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	3,  // 31: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	4,  // 32: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	4,  // 33: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	31, // 34: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	32, // 35: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	4,  // 36: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	4,  // 37: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	16, // 38: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,  // 39: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	4,  // 40: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	4,  // 41: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	16, // 42: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	34, // 43: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	20, // 44: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	5,  // 45: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	9,  // 46: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	10, // 47: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	12, // 48: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	14, // 49: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	17, // 50: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	21, // 51: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	6,  // 52: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	6,  // 53: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	11, // 54: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	13, // 55: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	15, // 56: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	18, // 57: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	23, // 58: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	52, // [52:59] is the sub-list for method output_type
+	45, // [45:52] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -2665,7 +3171,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
