@@ -16,6 +16,22 @@ type Footer struct {
 	Rows      int64
 	// Bytes of memory that this value takes, for caches.
 	Size int64
+
+	spans  []span         // the leaves of each column
+	byName map[string]int // columns
+}
+
+// Column returns the index in Schema.Columns of the column of that name.
+func (f *Footer) Column(name string) (int, bool) {
+	i, ok := f.byName[name]
+	return i, ok
+}
+
+// LeavesOf returns which leaves make up the column: Leaves[from:to]. A map column has two, its keys and its
+// values, each of which makes up the column Name.key or Name.value too.
+func (f *Footer) LeavesOf(column int) (from, to int) {
+	s := f.spans[column]
+	return s.from, s.to
 }
 
 // Physical is a Parquet physical type, numbered as in parquet.thrift.

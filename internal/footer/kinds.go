@@ -1,0 +1,87 @@
+package footer
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+const (
+	maxPrecision = 38      // of decimals: 16 bytes
+	maxFixed     = 1 << 26 // bytes of a FixedLenByteArray
+)
+
+// kind returns the kind as which a leaf's values are read and how, or why they cannot be.
+func (n *node) kind() (k pb.Kind, l Logical, unsupported string) {
+	if n.physical == FixedLenByteArray && (n.typeLength <= 0 || n.typeLength > maxFixed) {
+		return 0, l, fmt.Sprintf("a fixed-length byte array of length %d", n.typeLength)
+	}
+	if n.logical == logicalUnknown {
+		return 0, l, "it has no type: whoever wrote it saw only nulls"
+	}
+	if n.isDecimal() {
+		return n.decimal()
+	}
+	switch n.physical {
+	case Boolean:
+		return pb.Kind_BOOL, l, ""
+	case Int32:
+		if l.Unsigned = n.isUnsigned(convertedUint32, 32); l.Unsigned {
+			return pb.Kind_INT64, l, ""
+		}
+		return pb.Kind_INT32, l, ""
+	case Int64:
+		l.Unsigned = n.isUnsigned(convertedUint64, 64)
+		return pb.Kind_INT64, l, ""
+	case Int96:
+		return pb.Kind_INT64, l, ""
+	case Float:
+		return pb.Kind_FLOAT32, l, ""
+	case Double:
+		return pb.Kind_FLOAT64, l, ""
+	case FixedLenByteArray:
+		if n.logical == logicalFloat16 && n.typeLength == 2 {
+			l.Float16 = true
+			return pb.Kind_FLOAT32, l, ""
+		}
+	}
+	return pb.Kind_BINARY, l, ""
+}
+
+func (n *node) isUnsigned(c converted, bits int8) bool {
+	if n.logical == logicalInteger {
+		return !n.signed && n.bits == bits
+	}
+	return n.logical == 0 && n.converted == c
+}
+
+func (n *node) isDecimal() bool {
+	if n.physical != Int32 && n.physical != Int64 && n.physical != ByteArray && n.physical != FixedLenByteArray {
+		return false
+	}
+	return n.logical == logicalDecimal || n.logical == 0 && n.converted == convertedDecimal
+}
+
+func (n *node) decimal() (k pb.Kind, l Logical, unsupported string) {
+	switch {
+	case n.precision <= 0 || n.precision > maxPrecision || n.physical == FixedLenByteArray && n.typeLength > 16:
+		return 0, l, fmt.Sprintf("a decimal of %d digits; at most %d can be read", n.precision, maxPrecision)
+	case n.scale < 0 || n.scale > n.precision:
+		return 0, l, fmt.Sprintf("a decimal of %d digits with scale %d", n.precision, n.scale)
+	}
+	l.Decimal, l.Scale = true, int(n.scale)
+	return pb.Kind_FLOAT64, l, ""
+}
+
+// shape names what a node is, for reasons such as "list of maps".
+func (n *node) shape() string {
+	switch {
+	case n.isList() || n.isLeaf() && n.repetition == repeated:
+		return "lists"
+	case n.isMap():
+		return "maps"
+	case n.isLeaf():
+		return "scalars"
+	}
+	return "structs"
+}

@@ -1,0 +1,97 @@
+package footer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+)
+
+// oneFile is a Storage of one file that counts its reads.
+type oneFile struct {
+	data  []byte
+	reads int
+}
+
+func (m *oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
+	return []*pb.File{m.file()}, nil
+}
+
+func (m *oneFile) file() *pb.File { return &pb.File{Uri: "mem://x.parquet", Size: int64(len(m.data))} }
+
+func (m *oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+	m.reads++
+	if offset < 0 || offset+int64(len(buf)) > int64(len(m.data)) {
+		return fmt.Errorf("read of %d bytes at %d outside of %d", len(buf), offset, len(m.data))
+	}
+	copy(buf, m.data[offset:])
+	return nil
+}
+
+func load(t *testing.T, data []byte) *footer.Footer {
+	t.Helper()
+	m := &oneFile{data: data}
+	f, err := footer.Load(t.Context(), m, "", m.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestLoadRefuses(t *testing.T) {
+	good := oneColumn(t, 100)
+	damage := func(f func(b []byte) []byte) []byte { return f(bytes.Clone(good)) }
+	for name, tc := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"empty":     {nil, "not a Parquet file: it has 0 bytes"},
+		"short":     {[]byte("PAR1PAR1"), "not a Parquet file: it has 8 bytes"},
+		"text":      {[]byte("a,b,c\n1,2,3\n4,5,6\n"), `not a Parquet file: it ends in "5,6\n"`},
+		"encrypted": {damage(func(b []byte) []byte { copy(b[len(b)-4:], "PARE"); return b }), "is encrypted"},
+		"length": {damage(func(b []byte) []byte {
+			binary.LittleEndian.PutUint32(b[len(b)-8:], uint32(len(b)))
+			return b
+		}), "the file is damaged"},
+		"footer": {damage(func(b []byte) []byte {
+			n := int(binary.LittleEndian.Uint32(b[len(b)-8:]))
+			clear(b[len(b)-8-n : len(b)-8])
+			return b
+		}), "no schema"},
+		"front cut off": {damage(func(b []byte) []byte {
+			n := int(binary.LittleEndian.Uint32(b[len(b)-8:]))
+			return b[len(b)-n-12:]
+		}), "row group 0, column v: its bytes 4 to"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &oneFile{data: tc.data}
+			_, err := footer.Load(t.Context(), m, "", m.file())
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "mem://x.parquet") {
+				t.Fatalf("error %v, want one with %q that names the file", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestLoadReadsOnceOrTwice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		data  []byte
+		reads int
+	}{
+		"small": {oneColumn(t, 100), 1},
+		"wide":  {wide(t, 3000), 2},
+	} {
+		m := &oneFile{data: tc.data}
+		if _, err := footer.Load(t.Context(), m, "", m.file()); err != nil {
+			t.Fatal(err)
+		}
+		if m.reads != tc.reads {
+			t.Errorf("%s: %d reads, want %d", name, m.reads, tc.reads)
+		}
+	}
+}

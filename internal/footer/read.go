@@ -1,0 +1,292 @@
+package footer
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/internal/footer/thrift"
+)
+
+// maxRowGroups is far above what files in use have.
+const maxRowGroups = 1 << 20
+
+// Read parses a footer: the serialised FileMetaData, without the length and magic bytes that follow it. The
+// result does not keep data. Offsets are not checked against the file's size; Load does that.
+func Read(data []byte) (*Footer, error) {
+	var p parser
+	if err := p.file(data); err != nil {
+		return nil, err
+	}
+	f := &Footer{}
+	if err := p.rowGroups(f); err != nil {
+		return nil, err
+	}
+	if f.Rows != p.rows {
+		return nil, fmt.Errorf("it counts %d rows, its row groups %d: the file is damaged", p.rows, f.Rows)
+	}
+	p.finish(f, p.blocked)
+	f.Size = p.size(f)
+	return f, nil
+}
+
+// parser holds what is needed while a footer is read.
+type parser struct {
+	columnBuilder
+	root   *node
+	rows   int64
+	groups *thrift.Reader // at the list of row groups
+	orders []bool         // whether each leaf's order is defined
+
+	blocked   map[int]string // leaves that cannot be read, and why
+	encodings [][]int32      // lists met, which chunks share
+	arena     arena
+}
+
+// file reads FileMetaData up to its row groups, which need the schema and the column orders.
+func (p *parser) file(data []byte) error {
+	r := thrift.NewReader(data)
+	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+		switch f {
+		case 2<<4 | thrift.List:
+			var err error
+			if p.root, err = readSchema(r); err != nil {
+				return err
+			}
+		case 3<<4 | thrift.I64:
+			p.rows = r.Int64()
+		case 4<<4 | thrift.List:
+			at := *r
+			p.groups = &at
+			r.Skip(f)
+		case 7<<4 | thrift.List:
+			p.readOrders(r)
+		default:
+			r.Skip(f)
+		}
+	}
+	switch {
+	case r.Err() != nil:
+		return r.Err()
+	case p.root == nil:
+		return errors.New("it has no schema")
+	case p.groups == nil:
+		return errors.New("it has no list of row groups")
+	}
+	for _, n := range p.root.children {
+		p.visit(n, place{})
+	}
+	return nil
+}
+
+// readOrders reads the list of ColumnOrder, a union whose members all define an order.
+func (p *parser) readOrders(r *thrift.Reader) {
+	for range r.ListOf(thrift.Struct) {
+		defined := false
+		for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+			defined = f>>4 == 1 || f>>4 == 2 // by type, or IEEE 754 total order
+			r.Skip(f)
+		}
+		p.orders = append(p.orders, defined)
+	}
+}
+
+func (p *parser) rowGroups(f *Footer) error {
+	r := p.groups
+	n := r.ListOf(thrift.Struct)
+	if n > maxRowGroups {
+		return fmt.Errorf("%d row groups; at most %d can be read", n, maxRowGroups)
+	}
+	for i := range n {
+		g, err := p.rowGroup(r)
+		if err != nil {
+			return fmt.Errorf("row group %d: %w", i, err)
+		}
+		g.FirstRow = f.Rows
+		if f.Rows += g.Rows; f.Rows < 0 {
+			return fmt.Errorf("row group %d: %d rows are too many", i, g.Rows)
+		}
+		f.RowGroups = append(f.RowGroups, g)
+	}
+	return r.Err()
+}
+
+func (p *parser) rowGroup(r *thrift.Reader) (RowGroup, error) {
+	g := RowGroup{Rows: -1}
+	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+		switch f {
+		case 1<<4 | thrift.List:
+			n := r.ListOf(thrift.Struct)
+			if n != len(p.leaves) {
+				return g, fmt.Errorf("it has %d column chunks, the schema %d columns", n, len(p.leaves))
+			}
+			g.Chunks = make([]Chunk, n)
+			for i := range g.Chunks {
+				if err := p.chunk(r, i, &g.Chunks[i]); err != nil {
+					return g, fmt.Errorf("column %s: %w", strings.Join(p.leaves[i].Path, "."), err)
+				}
+			}
+		case 3<<4 | thrift.I64:
+			g.Rows = r.Int64()
+		default:
+			r.Skip(f)
+		}
+	}
+	switch {
+	case r.Err() != nil:
+		return g, r.Err()
+	case g.Rows < 0:
+		return g, errors.New("it does not say how many rows it has")
+	case len(g.Chunks) != len(p.leaves):
+		return g, errors.New("it has no column chunks")
+	}
+	for i := range g.Chunks {
+		if err := p.checkValues(g, i); err != nil {
+			return g, fmt.Errorf("column %s: %w", strings.Join(p.leaves[i].Path, "."), err)
+		}
+	}
+	return g, nil
+}
+
+// checkValues holds a chunk's count of values against its row group's rows.
+func (p *parser) checkValues(g RowGroup, leaf int) error {
+	c := &g.Chunks[leaf]
+	switch {
+	case p.blocked[leaf] != "":
+		return nil
+	case c.Values < g.Rows || p.leaves[leaf].MaxRep == 0 && c.Values != g.Rows:
+		return fmt.Errorf("%d values for %d rows: the file is damaged", c.Values, g.Rows)
+	case c.Length == 0 && c.Values > 0:
+		return fmt.Errorf("no bytes for %d values: the file is damaged", c.Values)
+	}
+	return nil
+}
+
+// chunk reads a ColumnChunk.
+func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
+	found, reason := false, ""
+	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+		switch f {
+		case 1<<4 | thrift.Binary:
+			if path := r.Bytes(); len(path) > 0 {
+				reason = "its values lie in another file"
+			}
+		case 3<<4 | thrift.Struct:
+			found = true
+			if err := p.metadata(r, leaf, c); err != nil {
+				return err
+			}
+		case 8<<4 | thrift.Struct:
+			reason = "it is encrypted"
+			r.Skip(f)
+		default:
+			r.Skip(f)
+		}
+	}
+	switch {
+	case r.Err() != nil:
+		return r.Err()
+	case reason != "":
+		p.block(leaf, reason)
+		*c = Chunk{Stats: Stats{Nulls: -1}}
+	case !found:
+		return errors.New("its column chunk has no metadata")
+	}
+	return nil
+}
+
+func (p *parser) block(leaf int, reason string) {
+	if p.blocked == nil {
+		p.blocked = make(map[int]string)
+	}
+	p.blocked[leaf] = reason
+}
+
+// metadata reads a ColumnMetaData.
+func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
+	l := &p.leaves[leaf]
+	stats := rawStats{nulls: -1}
+	var dictionary int64
+	c.Values, c.Length, c.Offset, c.Codec = -1, -1, -1, -1
+	physical := noPhysical
+	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+		switch f {
+		case 1<<4 | thrift.I32:
+			physical = Physical(r.Int32())
+		case 2<<4 | thrift.List:
+			c.Encodings = p.readEncodings(r)
+		case 3<<4 | thrift.List:
+			if !pathIs(r, l.Path) {
+				return errors.New("the column chunk in its place belongs to another column")
+			}
+		case 4<<4 | thrift.I32:
+			c.Codec = r.Int32()
+		case 5<<4 | thrift.I64:
+			c.Values = r.Int64()
+		case 6<<4 | thrift.I64:
+			c.Uncompressed = r.Int64()
+		case 7<<4 | thrift.I64:
+			c.Length = r.Int64()
+		case 9<<4 | thrift.I64:
+			c.Offset = r.Int64()
+		case 11<<4 | thrift.I64:
+			dictionary = r.Int64()
+		case 12<<4 | thrift.Struct:
+			stats.read(r)
+		default:
+			r.Skip(f)
+		}
+	}
+	if dictionary > 0 && dictionary < c.Offset {
+		c.Offset = dictionary
+	}
+	switch {
+	case r.Err() != nil:
+		return r.Err()
+	case physical != l.Physical:
+		return fmt.Errorf("its column chunk is of physical type %d, the schema's is %d", physical, l.Physical)
+	case c.Values < 0 || c.Codec < 0 || c.Uncompressed < 0 || c.Length < 0:
+		return errors.New("its column chunk lacks its length, codec or number of values")
+	case c.Length > 0 && (c.Offset < 4 || c.Offset > math.MaxInt64-c.Length):
+		return fmt.Errorf("its column chunk lies at offset %d, length %d: the file is damaged", c.Offset, c.Length)
+	}
+	if c.Length == 0 {
+		c.Offset = 0
+	}
+	c.Stats = p.stats(leaf, c.Values, stats)
+	return nil
+}
+
+// pathIs reads a path and reports whether it is want.
+func pathIs(r *thrift.Reader, want []string) bool {
+	n := r.ListOf(thrift.Binary)
+	same := n == len(want)
+	for i := range n {
+		name := r.Bytes()
+		same = same && string(name) == want[i]
+	}
+	return same || r.Err() != nil
+}
+
+// readEncodings reads a list of encodings; lists of equal contents are one.
+func (p *parser) readEncodings(r *thrift.Reader) []int32 {
+	var room [16]int32
+	list := room[:0]
+	for range r.ListOf(thrift.I32) {
+		if e := r.Int32(); len(list) < len(room) {
+			list = append(list, e)
+		}
+	}
+	for _, known := range p.encodings {
+		if slices.Equal(known, list) {
+			return known
+		}
+	}
+	list = slices.Clone(list)
+	if len(p.encodings) < 64 {
+		p.encodings = append(p.encodings, list)
+	}
+	return list
+}
