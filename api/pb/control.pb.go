@@ -1310,9 +1310,12 @@ type SyncReply struct {
 	Base    []*Interval `protobuf:"bytes,9,rep,name=base,proto3" json:"base,omitempty"`
 	Workers uint32      `protobuf:"varint,10,opt,name=workers,proto3" json:"workers,omitempty"` // workers in the fleet, for progress displays
 	// Counts the changes of base, members and departed; all of them go into State.
-	BaseVersion   uint64   `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
-	Members       []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`   // ranks that ever joined in this generation
-	Departed      []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"` // those whose consumption lies in base
+	BaseVersion uint64   `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Members     []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`   // ranks that ever joined in this generation
+	Departed    []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"` // those whose consumption lies in base
+	// All of the open epoch is granted to someone: a rank that holds nothing of it hands over its last, short batch
+	// (the epoch closes only then), though more may come back from a rank that dies.
+	Drained       bool `protobuf:"varint,14,opt,name=drained,proto3" json:"drained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1436,6 +1439,13 @@ func (x *SyncReply) GetDeparted() []uint32 {
 		return x.Departed
 	}
 	return nil
+}
+
+func (x *SyncReply) GetDrained() bool {
+	if x != nil {
+		return x.Drained
+	}
+	return false
 }
 
 type Grant struct {
@@ -2867,7 +2877,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"wants_more\x18\n" +
 	" \x01(\bR\twantsMore\x12!\n" +
-	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\"\xb5\x03\n" +
+	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\"\xcf\x03\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -2882,7 +2892,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	" \x01(\rR\aworkers\x12!\n" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x18\n" +
 	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
-	"\bdeparted\x18\r \x03(\rR\bdeparted\"R\n" +
+	"\bdeparted\x18\r \x03(\rR\bdeparted\x12\x18\n" +
+	"\adrained\x18\x0e \x01(\bR\adrained\"R\n" +
 	"\x05Grant\x121\n" +
 	"\binterval\x18\x01 \x01(\v2\x15.penstock.v1.IntervalR\binterval\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xb8\x03\n" +
