@@ -1,0 +1,73 @@
+package filter
+
+import (
+	"pgregory.net/rapid"
+)
+
+// Columns of random expressions, by the kind of their values.
+const (
+	intColumn     = "i"
+	floatColumn   = "f"
+	float32Column = "e"
+	boolColumn    = "b"
+	textColumn    = "odd name"
+)
+
+var edgeInts = []int64{-1 << 63, -1<<53 - 1, -2, -1, 0, 1, 2, 1 << 53, 1<<53 + 1, 1<<63 - 1}
+
+var edgeFloats = []float64{-1e300, -1 << 63, -1.5, -1, -0.5, 0, 0.1, 0.5, 1, 1.5, 2, 1 << 53, 1 << 63, 1e300}
+
+func anyNumber(t *rapid.T) Value {
+	if rapid.Bool().Draw(t, "isInt") {
+		return Int(rapid.SampledFrom(edgeInts).Draw(t, "int"))
+	}
+	return Float64(rapid.SampledFrom(edgeFloats).Draw(t, "float"))
+}
+
+func anyLiteral(t *rapid.T, column string) Value {
+	switch column {
+	case boolColumn:
+		return Bool(rapid.Bool().Draw(t, "bool"))
+	case textColumn:
+		return Text(rapid.SampledFrom([]string{"", "a", "b'", "\xff\x00", "é\\"}).Draw(t, "text"))
+	}
+	return anyNumber(t)
+}
+
+func anyExpr(t *rapid.T, depth int) *Expr {
+	op := rapid.SampledFrom([]Op{And, Or, Not, Eq, Ne, Lt, Le, Gt, Ge, In, NotIn, IsNull, IsNotNull}).Draw(t, "op")
+	if op <= Not && depth == 0 {
+		op = Eq
+	}
+	e := &Expr{Op: op}
+	switch op {
+	case Not:
+		e.Args = []*Expr{anyExpr(t, depth-1)}
+		return e
+	case And, Or:
+		for n := rapid.IntRange(2, 3).Draw(t, "args"); n > 0; n-- {
+			arg := anyExpr(t, depth-1)
+			if arg.Op == op {
+				arg = &Expr{Op: Not, Args: []*Expr{arg}}
+			}
+			e.Args = append(e.Args, arg)
+		}
+		return e
+	}
+	e.Column = rapid.SampledFrom([]string{intColumn, floatColumn, float32Column, boolColumn, textColumn}).Draw(t, "column")
+	n := 1
+	switch op {
+	case In, NotIn:
+		n = rapid.IntRange(1, 3).Draw(t, "values")
+	case IsNull, IsNotNull:
+		n = 0
+	case Lt, Le, Gt, Ge:
+		if e.Column == boolColumn {
+			e.Op = Eq
+		}
+	}
+	for range n {
+		e.Values = append(e.Values, anyLiteral(t, e.Column))
+	}
+	return e
+}
