@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/footer"
+)
+
+// located says where one file holds the sources of a program.
+type located struct {
+	sources [][]int // leaves of each source; none if the file lacks it
+	leaves  []int   // all of them, once
+}
+
+// locate finds the program's sources in a file. A file may lack some; one that holds a source as another type
+// than the session was opened with is an error.
+func locate(f File, sources []*pb.Source) (located, error) {
+	loc := located{sources: make([][]int, len(sources))}
+	for i, s := range sources {
+		c, ok := f.Footer.Column(strings.Join(s.GetPath(), "."))
+		if !ok {
+			continue
+		}
+		if err := checkType(f.File, &f.Footer.Schema.Columns[c], s); err != nil {
+			return located{}, err
+		}
+		from, to := f.Footer.LeavesOf(c)
+		for leaf := from; leaf < to; leaf++ {
+			loc.sources[i] = append(loc.sources[i], leaf)
+		}
+		loc.leaves = append(loc.leaves, loc.sources[i]...)
+	}
+	slices.Sort(loc.leaves)
+	loc.leaves = slices.Compact(loc.leaves)
+	return loc, nil
+}
+
+func checkType(file *pb.File, c *spec.Column, s *pb.Source) error {
+	found, want := c.Type.String(), spec.TypeFromProto(s.GetType()).String()
+	isMap := c.Key != pb.Kind_KIND_UNSPECIFIED
+	switch {
+	case c.Unsupported != "":
+		found = "unsupported (" + c.Unsupported + ")"
+	case s.Key == nil && isMap:
+		found = "a map"
+	case s.Key != nil && !isMap:
+		want = "a map of " + want
+	case found == want:
+		return nil
+	}
+	return fmt.Errorf("plan: %s: column %q is %s, but %s in the files with which the session was opened; "+
+		"the files of a dataset must agree on a column's type", file.GetUri(), c.Name, found, want)
+}
+
+// decodedBytes estimates what leaves of a row group take in memory. The uncompressed pages say little where a
+// dictionary encodes them, so each value counts at least its width.
+func decodedBytes(foot *footer.Footer, rg *footer.RowGroup, leaves []int) int64 {
+	var sum int64
+	for _, l := range leaves {
+		c := &rg.Chunks[l]
+		pages := min(c.Uncompressed, maxChunk)
+		values := min(c.Values, maxChunk) * width(&foot.Leaves[l])
+		sum += max(pages, values)
+	}
+	return sum
+}
+
+// storedBytes is what reading leaves of a row group transfers.
+func storedBytes(rg *footer.RowGroup, leaves []int) int64 {
+	var sum int64
+	for _, l := range leaves {
+		sum += min(rg.Chunks[l].Length, maxChunk)
+	}
+	return sum
+}
+
+// maxChunk bounds what a footer can claim of a chunk, so that sums do not overflow.
+const maxChunk = 1 << 40
+
+// width is the least memory that a decoded value takes, in bytes.
+func width(l *footer.Leaf) int64 {
+	switch l.Kind {
+	case pb.Kind_BOOL:
+		return 1
+	case pb.Kind_INT64, pb.Kind_FLOAT64:
+		return 8
+	default: // binary values have an offset each
+		return 4
+	}
+}

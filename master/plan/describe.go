@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/footer"
+)
+
+// Description is what a session would read in its first epoch.
+type Description struct {
+	// Files and their bytes as listed, and the blocks that they make.
+	ListedFiles int   `json:"listed_files"`
+	ListedBytes int64 `json:"listed_bytes"`
+	Blocks      int   `json:"blocks"`
+	// Planned counts what lies in the files whose footers were given.
+	Planned Counts `json:"planned"`
+	// ReadBytes is what would be read of them, and DecodedBytes about what that takes in memory.
+	ReadBytes    int64               `json:"read_bytes"`
+	DecodedBytes int64               `json:"decoded_bytes"`
+	Columns      []ColumnDescription `json:"columns"`
+}
+
+// ColumnDescription is the part of one source column. Sources that are keys of one map share its bytes: each
+// shows all of them.
+type ColumnDescription struct {
+	Name         string `json:"name"`
+	Type         string `json:"type"`
+	Files        int64  `json:"files"` // that have it
+	ReadBytes    int64  `json:"read_bytes"`
+	DecodedBytes int64  `json:"decoded_bytes"`
+	Decoder      string `json:"decoder,omitempty"`
+}
+
+// Describe plans the first epoch as far as footers, by index in files, are given. decoders says how each source
+// column, by name, is decoded.
+func Describe(cfg Config, program *pb.Program, files []*pb.File, footers map[int]*footer.Footer, decoders map[string]string) (*Description, error) {
+	p, err := newPlanner(cfg, program)
+	if err != nil {
+		return nil, err
+	}
+	order := Order(files, program.GetSeed(), program.GetShuffle(), 0)
+	d := &Description{ListedFiles: len(files), Blocks: len(Blocks(cfg, files, order))}
+	for _, s := range program.GetSources() {
+		d.Columns = append(d.Columns, ColumnDescription{
+			Name: s.GetName(), Type: spec.TypeFromProto(s.GetType()).String(), Decoder: decoders[s.GetName()],
+		})
+	}
+	for i, f := range files {
+		d.ListedBytes += f.GetSize()
+		if foot, ok := footers[i]; ok {
+			if err := p.describe(d, File{File: f, Footer: foot}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return d, nil
+}
+
+// describe adds a file to d.
+func (p *planner) describe(d *Description, f File) error {
+	loc, err := locate(f, p.program.GetSources())
+	if err != nil {
+		return err
+	}
+	shards, counts := p.cut(f, loc)
+	d.Planned.Add(counts)
+	for i, leaves := range loc.sources {
+		if len(leaves) > 0 {
+			d.Columns[i].Files++
+		}
+	}
+	for _, s := range shards {
+		for _, kept := range s.GetRowGroups() {
+			rg := &f.Footer.RowGroups[kept.GetIndex()]
+			d.ReadBytes += storedBytes(rg, loc.leaves)
+			d.DecodedBytes += decodedBytes(f.Footer, rg, loc.leaves)
+			for i, leaves := range loc.sources {
+				d.Columns[i].ReadBytes += storedBytes(rg, leaves)
+				d.Columns[i].DecodedBytes += decodedBytes(f.Footer, rg, leaves)
+			}
+		}
+	}
+	return nil
+}
+
+// WriteText renders the description for a terminal, the columns that are read most first.
+func (d *Description) WriteText(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	c := d.Planned
+	fmt.Fprintf(t, "files\t%d\t%s in %d blocks\n", d.ListedFiles, formatBytes(d.ListedBytes), d.Blocks)
+	if c.Files < int64(d.ListedFiles) {
+		fmt.Fprintf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
+	}
+	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.RowGroups, c.PrunedRowGroups, c.EmptyRowGroups)
+	fmt.Fprintf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
+	fmt.Fprintf(t, "shards\t%d\t\n", c.Shards)
+	fmt.Fprintf(t, "to read\t%s\t%s decoded\n", formatBytes(d.ReadBytes), formatBytes(d.DecodedBytes))
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("plan: write the description: %w", err)
+	}
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "\ncolumn\ttype\tfiles\tto read\tdecoded\tdecoder\n")
+	columns := slices.Clone(d.Columns)
+	slices.SortStableFunc(columns, func(a, b ColumnDescription) int { return int(min(1, max(-1, b.ReadBytes-a.ReadBytes))) })
+	for _, c := range columns {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\t%s\n", c.Name, c.Type, c.Files, formatBytes(c.ReadBytes), formatBytes(c.DecodedBytes), c.Decoder)
+	}
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("plan: write the description: %w", err)
+	}
+	return nil
+}
+
+// formatBytes writes a size with a binary unit.
+func formatBytes(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n)/1024, 0
+	for ; f >= 1024 && unit < 5; unit++ {
+		f /= 1024
+	}
+	return fmt.Sprintf("%.1f %ciB", f, "KMGTPE"[unit])
+}

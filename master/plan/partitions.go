@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"fmt"
+	"iter"
+	"net/url"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// nullPartition is how Hive writes that a partition key is null.
+const nullPartition = "__HIVE_DEFAULT_PARTITION__"
+
+// Partitions returns the hive partition keys in a file's path (".../day=2026-01-02/part-0.parquet"), unescaped.
+// Keys whose value is null are not among them; of a key that appears twice the last one counts.
+func Partitions(uri string) map[string]string {
+	parts := make(map[string]string)
+	for key, value := range hiveKeys(uri) {
+		if value == nullPartition {
+			delete(parts, key)
+		} else {
+			parts[key] = unescape(value)
+		}
+	}
+	return parts
+}
+
+// hiveKeys yields the key=value directories of a path, the values still escaped.
+func hiveKeys(uri string) iter.Seq2[string, string] {
+	_, path, ok := strings.Cut(uri, "://")
+	if !ok {
+		path = uri
+	}
+	return func(yield func(string, string) bool) {
+		for {
+			dir, rest, more := strings.Cut(path, "/")
+			if !more {
+				return
+			}
+			if key, value, ok := strings.Cut(dir, "="); ok && key != "" && !yield(unescape(key), value) {
+				return
+			}
+			path = rest
+		}
+	}
+}
+
+// unescape undoes percent escapes; what is no escape stands for itself.
+func unescape(s string) string {
+	if t, err := url.PathUnescape(s); err == nil {
+		return t
+	}
+	return s
+}
+
+// FilterFiles returns the files whose hive partition keys satisfy a predicate, numbered anew; "" is satisfied by
+// all. A key that a path lacks is null; that no path has a key which the predicate names is an error.
+func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
+	if predicate == "" || len(files) == 0 {
+		return files, nil
+	}
+	expr, err := filter.Parse(predicate)
+	if err != nil {
+		return nil, fmt.Errorf("dataset.partitions: %w", err)
+	}
+	seen := make(map[string]bool)
+	var kept []*pb.File
+	for _, f := range files {
+		parts := Partitions(f.GetUri())
+		truth, err := expr.Eval(func(key string) (filter.Value, bool) {
+			v, ok := parts[key]
+			return filter.Text(v), ok
+		})
+		if err != nil {
+			return nil, fmt.Errorf("dataset.partitions: %s: %w", f.GetUri(), err)
+		}
+		if truth == filter.True {
+			kept = append(kept, &pb.File{Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Index: uint32(len(kept))})
+		}
+		for key := range hiveKeys(f.GetUri()) {
+			seen[key] = true
+		}
+	}
+	for _, key := range expr.Columns() {
+		if !seen[key] {
+			return nil, fmt.Errorf("dataset.partitions: no file has a partition key %q in its path; the first is %s", key, files[0].GetUri())
+		}
+	}
+	return kept, nil
+}

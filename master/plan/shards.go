@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+)
+
+// Bounds of a window's rows, whatever a row's size: fewer shuffle badly, more make streams resume far back.
+const (
+	minWindowRows = 256
+	maxWindowRows = 65536
+)
+
+// File is a file of a block and its footer.
+type File struct {
+	*pb.File
+	Footer *footer.Footer
+}
+
+// Counts says what a plan keeps and what it leaves out.
+type Counts struct {
+	Files  int64 `json:"files"`
+	Shards int64 `json:"shards"`
+	// Row groups, and their rows, that shards hold.
+	RowGroups int64 `json:"row_groups"`
+	Rows      int64 `json:"rows"`
+	// Row groups, and their rows, that statistics show to hold no row that passes the filter.
+	PrunedRowGroups int64 `json:"pruned_row_groups"`
+	PrunedRows      int64 `json:"pruned_rows"`
+	// Row groups without rows.
+	EmptyRowGroups int64 `json:"empty_row_groups"`
+}
+
+// Add adds d to c.
+func (c *Counts) Add(d Counts) {
+	c.Files += d.Files
+	c.Shards += d.Shards
+	c.RowGroups += d.RowGroups
+	c.Rows += d.Rows
+	c.PrunedRowGroups += d.PrunedRowGroups
+	c.PrunedRows += d.PrunedRows
+	c.EmptyRowGroups += d.EmptyRowGroups
+}
+
+// Shards plans a block: it cuts the row groups of its files, in the epoch's order, into shards, leaving out
+// those without rows and those that the filter excludes, and shuffles the shards if the program says so. The
+// block may end without any.
+func Shards(cfg Config, program *pb.Program, files []File, epoch uint32) ([]*pb.Shard, Counts, error) {
+	p, err := newPlanner(cfg, program)
+	if err != nil {
+		return nil, Counts{}, err
+	}
+	var shards []*pb.Shard
+	var total Counts
+	for _, f := range files {
+		loc, err := locate(f, program.GetSources())
+		if err != nil {
+			return nil, Counts{}, err
+		}
+		cut, counts := p.cut(f, loc)
+		shards = append(shards, cut...)
+		total.Add(counts)
+	}
+	if program.GetShuffle() {
+		shuffle(shards, program.GetSeed(), epoch)
+	}
+	return shards, total, nil
+}
+
+// planner plans for one program.
+type planner struct {
+	cfg     Config
+	program *pb.Program
+	filter  *rowGroupFilter
+}
+
+func newPlanner(cfg Config, program *pb.Program) (*planner, error) {
+	f, err := newRowGroupFilter(program)
+	if err != nil {
+		return nil, err
+	}
+	return &planner{cfg: cfg.withDefaults(), program: program, filter: f}, nil
+}
+
+// cut makes the shards of one file, in file order: runs of row groups up to the configured bytes.
+func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts) {
+	counts := Counts{Files: 1}
+	var shards []*pb.Shard
+	var room int64
+	for i := range f.Footer.RowGroups {
+		rg := &f.Footer.RowGroups[i]
+		switch {
+		case rg.Rows == 0:
+			counts.EmptyRowGroups++
+			continue
+		case p.filter.excludes(f.Footer, loc, rg):
+			counts.PrunedRowGroups++
+			counts.PrunedRows += rg.Rows
+			continue
+		}
+		bytes := decodedBytes(f.Footer, rg, loc.leaves)
+		if len(shards) == 0 || bytes > room {
+			shards = append(shards, &pb.Shard{File: f.File})
+			room = p.cfg.ShardBytes
+		}
+		room -= bytes
+		s := shards[len(shards)-1]
+		s.RowGroups = append(s.RowGroups, &pb.RowGroup{
+			Index: uint32(i), FirstRow: rg.FirstRow, Rows: rg.Rows,
+			WindowRows: windowRows(bytes, rg.Rows, p.cfg.WindowBytes),
+		})
+		counts.RowGroups++
+		counts.Rows += rg.Rows
+	}
+	counts.Shards = int64(len(shards))
+	return shards, counts
+}
+
+// windowRows is how many rows of a row group decode to about window bytes.
+func windowRows(bytes, rows, window int64) int64 {
+	perRow := max(1, (bytes+rows-1)/rows)
+	return min(rows, max(minWindowRows, min(maxWindowRows, window/perRow)))
+}
+
+// shuffle orders shards by a hash of what they hold, so that each one's place depends on nothing else.
+func shuffle(shards []*pb.Shard, seed int64, epoch uint32) {
+	key := func(s *pb.Shard) uint64 {
+		return hash('s', seed, epoch, s.GetFile().GetUri(), s.GetRowGroups()[0].GetIndex())
+	}
+	slices.SortFunc(shards, func(a, b *pb.Shard) int {
+		return cmp.Or(cmp.Compare(key(a), key(b)),
+			cmp.Compare(a.GetFile().GetIndex(), b.GetFile().GetIndex()),
+			cmp.Compare(a.GetRowGroups()[0].GetIndex(), b.GetRowGroups()[0].GetIndex()))
+	})
+}
