@@ -1,0 +1,200 @@
+// Package filter evaluates a predicate of api/filter on the vectors of a window, before the window is transformed:
+// worker/columns decodes the vectors, worker/pipeline drops the rows that are left out. A Program has scratch memory
+// of its own and serves one goroutine at a time; once its scratch has grown to the window's size it allocates nothing.
+package filter
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Program is a predicate compiled for columns at known places.
+type Program struct {
+	root    node
+	columns []column
+}
+
+// column is a slot that the predicate reads and the type it was compiled for.
+type column struct {
+	slot int
+	name string
+	typ  spec.Type
+}
+
+// node writes, for each row, whether a part of the predicate has the truth that the compiler asked for. Since the
+// truth asked for is pushed down to the tests, where nulls satisfy neither true nor false, one bit a row carries
+// SQL's three-valued logic.
+type node interface {
+	// eval sets the bits of dst for rows [0, rows); it may leave anything behind them.
+	eval(dst []uint64, vectors []*vector.Vector, rows int)
+}
+
+// Compile prepares e for columns whose vectors will stand at slots[name] and have types[slots[name]]. Its errors
+// are those of e.Check.
+func Compile(e *filter.Expr, slots map[string]int, types []spec.Type) (*Program, error) {
+	errs := e.Check(func(name string) (filter.Type, error) {
+		slot, ok := slots[name]
+		if !ok {
+			return filter.Type{}, fmt.Errorf("%s is not among the sources", name)
+		}
+		return filter.Type(types[slot]), nil
+	})
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	p := &Program{}
+	for _, name := range e.Columns() {
+		p.columns = append(p.columns, column{slots[name], name, types[slots[name]]})
+	}
+	c := compiler{slots: slots, types: types}
+	p.root = c.compile(e, true)
+	return p, nil
+}
+
+// Columns returns the slots that the predicate reads.
+func (p *Program) Columns() []int {
+	slots := make([]int, len(p.columns))
+	for i, c := range p.columns {
+		slots[i] = c.slot
+	}
+	return slots
+}
+
+// Select clears the bit of each row for which the predicate is not true. sel has a bit for each of the rows; what
+// lies behind the last one is cleared.
+func (p *Program) Select(vectors []*vector.Vector, rows int, sel []uint64) error {
+	for _, c := range p.columns {
+		v := vectors[c.slot]
+		if v.Type != c.typ || v.Rows != rows {
+			return fmt.Errorf("filter: column %s has %d rows of %v; want %d of %v", c.name, v.Rows, v.Type, rows, c.typ)
+		}
+	}
+	if rows == 0 {
+		clear(sel)
+		return nil
+	}
+	words := vector.Words(rows)
+	root := p.root.(*junction)
+	root.narrow(sel[:words], vectors, rows)
+	clear(sel[words:])
+	if tail := rows & 63; tail != 0 {
+		sel[words-1] &= 1<<tail - 1
+	}
+	return nil
+}
+
+// compiler turns an Expr into nodes.
+type compiler struct {
+	slots map[string]int
+	types []spec.Type
+}
+
+// compile returns the node that finds the rows for which e is `want`. The root is always a junction.
+func (c compiler) compile(e *filter.Expr, want bool) node {
+	n := c.node(e, want)
+	if j, ok := n.(*junction); ok && j.all {
+		return j
+	}
+	return &junction{all: true, args: []node{n}}
+}
+
+func (c compiler) node(e *filter.Expr, want bool) node {
+	switch e.Op {
+	case filter.Not:
+		return c.node(e.Args[0], !want)
+	case filter.And, filter.Or:
+		// That an `and` is false is an `or` of falsehoods, and the other way round.
+		j := &junction{all: (e.Op == filter.And) == want}
+		for _, arg := range e.Args {
+			j.args = append(j.args, c.node(arg, want))
+		}
+		return j
+	}
+	t := test{slot: c.slots[e.Column], negate: !want}
+	switch e.Op {
+	case filter.IsNull, filter.IsNotNull:
+		return &nullTest{slot: t.slot, null: (e.Op == filter.IsNull) == want}
+	case filter.Ne:
+		t.op, t.negate = filter.Eq, want
+	case filter.NotIn:
+		t.op, t.negate = filter.In, want
+	default:
+		t.op = e.Op
+	}
+	switch kind := c.types[t.slot].Kind; kind {
+	case pb.Kind_BOOL:
+		return newBools(t, e.Values)
+	case pb.Kind_BINARY:
+		return newTexts(t, e.Values)
+	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
+		return newFloats(t, kind, e.Values)
+	default:
+		return newInts(t, e.Values)
+	}
+}
+
+// junction is an `and` (all) or an `or` of its args.
+type junction struct {
+	all     bool
+	args    []node
+	scratch []uint64
+}
+
+func (j *junction) eval(dst []uint64, vectors []*vector.Vector, rows int) {
+	if j.all {
+		for i := range dst {
+			dst[i] = ^uint64(0)
+		}
+		j.narrow(dst, vectors, rows)
+		return
+	}
+	clear(dst)
+	j.scratch = vector.Grow(j.scratch, len(dst))
+	for _, arg := range j.args {
+		arg.eval(j.scratch, vectors, rows)
+		for i, w := range j.scratch {
+			dst[i] |= w
+		}
+	}
+}
+
+// narrow clears in dst what one of the args does not have; it stops once nothing is left.
+func (j *junction) narrow(dst []uint64, vectors []*vector.Vector, rows int) {
+	j.scratch = vector.Grow(j.scratch, len(dst))
+	for _, arg := range j.args {
+		arg.eval(j.scratch, vectors, rows)
+		left := uint64(0)
+		for i, w := range j.scratch {
+			dst[i] &= w
+			left |= dst[i]
+		}
+		if left == 0 {
+			return
+		}
+	}
+}
+
+// nullTest finds null rows, or the others.
+type nullTest struct {
+	slot int
+	null bool
+}
+
+func (t *nullTest) eval(dst []uint64, vectors []*vector.Vector, _ int) {
+	valid := vectors[t.slot].Valid
+	flip := uint64(0)
+	if t.null {
+		flip = ^uint64(0)
+	}
+	for i := range dst {
+		w := ^uint64(0)
+		if valid != nil {
+			w = valid[i]
+		}
+		dst[i] = w ^ flip
+	}
+}

@@ -1,0 +1,252 @@
+package filter
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+	"pgregory.net/rapid"
+)
+
+var kinds = []pb.Kind{
+	pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_FLOAT64, pb.Kind_BINARY,
+}
+
+func slotsAndTypes() (map[string]int, []spec.Type) {
+	slots, types := map[string]int{}, make([]spec.Type, len(kinds))
+	for i, k := range kinds {
+		slots[strings.ToLower(k.String())], types[i] = i, spec.Type{Kind: k}
+	}
+	return slots, types
+}
+
+var (
+	ints64 = []int64{math.MinInt64, -1 << 31, -2, -1, 0, 1, 2, 3, 1<<31 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64}
+	reals  = []float64{-1e300, -1 << 63, -2.5, -1, -0.5, math.Copysign(0, -1), 0, 0.1, 0.5, 1, 2, 1 << 53, 1 << 63, 1e300}
+	words  = []string{"", "a", "ab", "b", "\xff"}
+)
+
+// anyText writes a random predicate.
+func anyText(t *rapid.T, depth int) string {
+	if depth > 0 && rapid.Bool().Draw(t, "nested") {
+		a, b := anyText(t, depth-1), anyText(t, depth-1)
+		return fmt.Sprintf(rapid.SampledFrom([]string{
+			"(%s and %s)", "(%s or %s)", "not (%s and %s)", "not (%s or not %s)",
+		}).Draw(t, "junction"), a, b)
+	}
+	column := strings.ToLower(rapid.SampledFrom(kinds).Draw(t, "column").String())
+	ops := []string{"==", "!=", "in", "not in", "is null", "is not null"}
+	if column != "bool" {
+		ops = append(ops, "<", "<=", ">", ">=")
+	}
+	op := rapid.SampledFrom(ops).Draw(t, "op")
+	switch op {
+	case "is null", "is not null":
+		return column + " " + op
+	case "in", "not in":
+		literals := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return anyLiteral(t, column) }), 1, 12).Draw(t, "set")
+		return column + " " + op + " (" + strings.Join(literals, ",") + ")"
+	}
+	return column + " " + op + " " + anyLiteral(t, column)
+}
+
+func anyLiteral(t *rapid.T, column string) string {
+	switch column {
+	case "bool":
+		return rapid.SampledFrom([]string{"true", "false"}).Draw(t, "bool")
+	case "binary":
+		return filter.Text(rapid.SampledFrom(words).Draw(t, "text")).String()
+	}
+	if rapid.Bool().Draw(t, "integer") {
+		return filter.Int(rapid.SampledFrom(ints64).Draw(t, "int")).String()
+	}
+	return filter.Float64(rapid.SampledFrom(reals).Draw(t, "float")).String()
+}
+
+// anyVectors draws a vector of each kind.
+func anyVectors(t *rapid.T, rows int) []*vector.Vector {
+	vs := make([]*vector.Vector, len(kinds))
+	anyReal := rapid.SampledFrom(append(reals, math.NaN(), math.Inf(1)))
+	for i, k := range kinds {
+		v := &vector.Vector{Type: spec.Type{Kind: k}, Rows: rows}
+		if rapid.Bool().Draw(t, "has nulls") {
+			v.Valid = rapid.SliceOfN(rapid.Uint64(), vector.Words(rows), vector.Words(rows)).Draw(t, "valid")
+		}
+		v.Ends = []int32{0}
+		for range rows {
+			switch k {
+			case pb.Kind_BOOL:
+				v.Bool = append(v.Bool, rapid.Bool().Draw(t, "b"))
+			case pb.Kind_INT32:
+				v.I32 = append(v.I32, int32(rapid.SampledFrom(ints64).Draw(t, "i")))
+			case pb.Kind_INT64:
+				v.I64 = append(v.I64, rapid.SampledFrom(ints64).Draw(t, "i"))
+			case pb.Kind_FLOAT32:
+				v.F32 = append(v.F32, float32(anyReal.Draw(t, "f")))
+			case pb.Kind_FLOAT64:
+				v.F64 = append(v.F64, anyReal.Draw(t, "f"))
+			default:
+				v.Data = append(v.Data, rapid.SampledFrom(words).Draw(t, "s")...)
+				v.Ends = append(v.Ends, int32(len(v.Data)))
+			}
+		}
+		vs[i] = v
+	}
+	return vs
+}
+
+func valueAt(v *vector.Vector, row int) (filter.Value, bool) {
+	if v.IsNull(row) {
+		return filter.Value{}, false
+	}
+	switch v.Type.Kind {
+	case pb.Kind_BOOL:
+		return filter.Bool(v.Bool[row]), true
+	case pb.Kind_INT32:
+		return filter.Int(int64(v.I32[row])), true
+	case pb.Kind_INT64:
+		return filter.Int(v.I64[row]), true
+	case pb.Kind_FLOAT32:
+		return filter.Float32(v.F32[row]), true
+	case pb.Kind_FLOAT64:
+		return filter.Float64(v.F64[row]), true
+	}
+	return filter.Text(string(v.Data[v.Ends[row]:v.Ends[row+1]])), true
+}
+
+func compile(t interface{ Fatalf(string, ...any) }, text string) (*filter.Expr, *Program) {
+	e, err := filter.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	slots, types := slotsAndTypes()
+	p, err := Compile(e, slots, types)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return e, p
+}
+
+func TestSelectAgreesWithTheRowEvaluator(t *testing.T) {
+	slots, _ := slotsAndTypes()
+	rapid.Check(t, func(t *rapid.T) {
+		e, p := compile(t, anyText(t, 3))
+		// The second window finds the scratch of the first.
+		for range 2 {
+			rows := rapid.SampledFrom([]int{1, 5, 63, 64, 65, 130}).Draw(t, "rows")
+			vs := anyVectors(t, rows)
+			n := vector.Words(rows) + 1
+			before := rapid.SliceOfN(rapid.Uint64(), n, n).Draw(t, "sel")
+			sel := append([]uint64(nil), before...)
+			if err := p.Select(vs, rows, sel); err != nil {
+				t.Fatal(err)
+			}
+			for row := range n * 64 {
+				want := false
+				if row < rows && before[row>>6]>>(row&63)&1 == 1 {
+					truth, err := e.Eval(func(name string) (filter.Value, bool) { return valueAt(vs[slots[name]], row) })
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = truth == filter.True
+				}
+				if got := sel[row>>6]>>(row&63)&1 == 1; got != want {
+					t.Fatalf("%s: row %d of %d: got %v, want %v", e, row, rows, got, want)
+				}
+			}
+		}
+	})
+}
+
+func TestSelectOfNoRows(t *testing.T) {
+	_, p := compile(t, "int64 is null")
+	v := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64}}
+	sel := []uint64{7}
+	if err := p.Select([]*vector.Vector{v, v, v}, 0, sel); err != nil || sel[0] != 0 {
+		t.Errorf("got %v, %v", sel, err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	slots, types := slotsAndTypes()
+	for text, says := range map[string]string{
+		"other == 1":  "other is not among the sources",
+		"int32 = 'a'": "want a number",
+	} {
+		e, err := filter.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Compile(e, slots, types); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	_, p := compile(t, "bool == true")
+	err := p.Select([]*vector.Vector{{Type: spec.Type{Kind: pb.Kind_INT32}, Rows: 4}}, 4, make([]uint64, 1))
+	if err == nil || !strings.Contains(err.Error(), "column bool has 4 rows of int32; want 4 of bool") {
+		t.Errorf("got %v", err)
+	}
+}
+
+const realistic = "int64 == 1 and binary in ('de', 'fr', 'it') and not (float32 < 0.5 or float32 is null) or int32 in (1,2,3,4,5,6,7,8,9)"
+
+func window(rows int) []*vector.Vector {
+	vs := make([]*vector.Vector, len(kinds))
+	for i, k := range kinds {
+		vs[i] = &vector.Vector{
+			Type: spec.Type{Kind: k}, Rows: rows, Valid: make([]uint64, vector.Words(rows)), Bool: make([]bool, rows),
+			I32: make([]int32, rows), I64: make([]int64, rows), F32: make([]float32, rows), F64: make([]float64, rows),
+			Ends: make([]int32, rows+1),
+		}
+		for w := range vs[i].Valid {
+			vs[i].Valid[w] = ^uint64(0)
+		}
+		for row := range rows {
+			vs[i].I32[row], vs[i].I64[row], vs[i].F32[row] = int32(row%20), int64(row%2), float32(row%3)
+		}
+	}
+	return vs
+}
+
+func TestSelectAllocatesNothing(t *testing.T) {
+	_, p := compile(t, realistic)
+	vs := window(1000)
+	sel := make([]uint64, vector.Words(1000))
+	run := func() {
+		for i := range sel {
+			sel[i] = ^uint64(0)
+		}
+		if err := p.Select(vs, 1000, sel); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run()
+	if n := testing.AllocsPerRun(20, run); n != 0 {
+		t.Errorf("%v allocations a window", n)
+	}
+}
+
+func BenchmarkSelect(b *testing.B) {
+	for _, text := range []string{"int64 == 1", "float32 >= 0.5", "float32 is not null and int32 in (1, 2, 3)", realistic} {
+		b.Run(text[:min(len(text), 30)], func(b *testing.B) {
+			const rows = 1 << 14
+			_, p := compile(b, text)
+			vs := window(rows)
+			sel := make([]uint64, vector.Words(rows))
+			for b.Loop() {
+				for i := range sel {
+					sel[i] = ^uint64(0)
+				}
+				if err := p.Select(vs, rows, sel); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
+		})
+	}
+}
