@@ -40,14 +40,14 @@ func Blocks(cfg Config, files []*pb.File, order []int) [][]int {
 	var size int64
 	start := 0
 	for i, f := range order {
-		// Compared without a sum, which hostile sizes could overflow.
 		next := max(files[f].GetSize(), 0)
+		// Not compared as a sum, which hostile sizes could overflow.
 		if i > start && (next > maxBytes-size || i-start >= maxFiles) {
 			blocks = append(blocks, order[start:i:i])
 			start, size = i, 0
 			maxBytes, maxFiles = cfg.BlockBytes, int(cfg.BlockFiles)
 		}
-		size = min(size+min(next, maxBytes), maxBytes)
+		size += next
 	}
 	if start < len(order) {
 		blocks = append(blocks, order[start:])

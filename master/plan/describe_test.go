@@ -1,0 +1,56 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/master/plan"
+)
+
+func footers(files ...plan.File) map[int]*footer.Footer {
+	m := make(map[int]*footer.Footer)
+	for i, f := range files {
+		m[i] = f.Footer
+	}
+	return m
+}
+
+func TestDescribe(t *testing.T) {
+	a := makeFile(t, "file:///a.parquet", 3<<20, schema(), uniform(1000, 1<<20).within(1, 10), uniform(0, 0), uniform(500, 1<<20).within(11, 20))
+	b := makeFile(t, "file:///b.parquet", 1<<20, schema(), uniform(1000, 1<<20))
+	prog := program(source("id", pb.Kind_INT64, false), source("ids", pb.Kind_INT64, true), source("gone", pb.Kind_INT64, false))
+	prog.Filter = "id > 10"
+	d, err := plan.Describe(plan.Config{}, prog, []*pb.File{a.File, b.File}, footers(a), map[string]string{"id": "native"})
+	check(t, err)
+	data, err := json.Marshal(d)
+	check(t, err)
+	const want = `{"listed_files":2,"listed_bytes":4194304,"blocks":1,` +
+		`"planned":{"files":1,"shards":1,"row_groups":1,"rows":500,"pruned_row_groups":1,"pruned_rows":1000,"empty_row_groups":1},` +
+		`"read_bytes":1048578,"decoded_bytes":2097152,"columns":[` +
+		`{"name":"id","type":"int64","files":1,"read_bytes":524289,"decoded_bytes":1048576,"decoder":"native"},` +
+		`{"name":"ids","type":"list\u003cint64\u003e","files":1,"read_bytes":524289,"decoded_bytes":1048576},` +
+		`{"name":"gone","type":"int64","files":0,"read_bytes":0,"decoded_bytes":0}]}`
+	if string(data) != want {
+		t.Errorf("got  %s\nwant %s", data, want)
+	}
+	var text strings.Builder
+	check(t, d.WriteText(&text))
+	const wantText = `files       2        4.0 MiB in 1 blocks
+planned     1        files: all below is of these
+row groups  1        1 pruned by statistics, 1 empty
+rows        500      before the filter; 1000 pruned
+shards      1        
+to read     1.0 MiB  2.0 MiB decoded
+
+column  type         files  to read    decoded  decoder
+id      int64        1      512.0 KiB  1.0 MiB  native
+ids     list<int64>  1      512.0 KiB  1.0 MiB  
+gone    int64        0      0 B        0 B      
+`
+	if text.String() != wantText {
+		t.Errorf("got\n%s\nwant\n%s", text.String(), wantText)
+	}
+}

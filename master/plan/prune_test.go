@@ -1,0 +1,67 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/plan"
+)
+
+func TestPruning(t *testing.T) {
+	i64 := func(v int64) *pb.Value { return &pb.Value{Kind: &pb.Value_Int{Int: v}} }
+	absent := func(kind pb.Kind, def *pb.Value) *pb.Source {
+		s := source("absent", kind, false)
+		s.Default = def
+		return s
+	}
+	id := source("id", pb.Kind_INT64, false)
+	tests := []struct {
+		filter string
+		source *pb.Source
+		pruned int64 // of the row groups [10, 19] and [20, 29] of id
+	}{
+		{"", id, 0},
+		{"id == 15", id, 1},
+		{"id > 5", id, 0},
+		{"id in (1, 2, 30)", id, 2},
+		{"id is null", id, 2},
+		{"not (id >= 20)", id, 1},
+		// Statistics say nothing of single keys, and those of binary values are missing here.
+		{"`scores.1` > 5.0", mapKey("scores", "1", pb.Kind_FLOAT32), 0},
+		{"name == 'x'", source("name", pb.Kind_BINARY, false), 0},
+		// A column that the file lacks is null, or its default.
+		{"absent == 1", absent(pb.Kind_INT64, nil), 2},
+		{"absent is null", absent(pb.Kind_INT64, nil), 0},
+		{"absent == 1", absent(pb.Kind_INT64, i64(1)), 0},
+		{"absent == 1", absent(pb.Kind_INT32, i64(2)), 2},
+		{"absent is null", absent(pb.Kind_INT64, i64(1)), 2},
+		{"absent < 1.0", absent(pb.Kind_FLOAT32, i64(1)), 2},
+		{"absent < 1.0", absent(pb.Kind_FLOAT64, i64(1)), 2},
+		{"absent < 1.0", absent(pb.Kind_FLOAT64, i64(1<<60)), 0}, // not exact: left to the worker
+		{"absent < 0.1", absent(pb.Kind_FLOAT64, &pb.Value{Kind: &pb.Value_Float{Float: 0.1}}), 2},
+		{"absent <= 0.1", absent(pb.Kind_FLOAT32, &pb.Value{Kind: &pb.Value_Float{Float: 0.1}}), 0},
+		{"absent == 'x'", absent(pb.Kind_BINARY, &pb.Value{Kind: &pb.Value_Text{Text: "y"}}), 2},
+		{"absent == true", absent(pb.Kind_BOOL, &pb.Value{Kind: &pb.Value_Bool{Bool: true}}), 0},
+		{"absent == false", absent(pb.Kind_BOOL, &pb.Value{Kind: &pb.Value_Bool{Bool: true}}), 2},
+	}
+	f := makeFile(t, "file:///a", 1, schema(), uniform(10, 80).within(10, 19), uniform(10, 80).within(20, 29))
+	for _, test := range tests {
+		t.Run(test.filter+" "+test.source.String(), func(t *testing.T) {
+			prog := program(test.source)
+			prog.Filter = test.filter
+			_, counts, err := plan.Shards(plan.Config{}, prog, []plan.File{f}, 0)
+			check(t, err)
+			if counts.PrunedRowGroups != test.pruned || counts.PrunedRows != 10*test.pruned || counts.RowGroups != 2-test.pruned {
+				t.Errorf("%+v, want %d pruned", counts, test.pruned)
+			}
+		})
+	}
+}
+
+func TestAFilterThatDoesNotParse(t *testing.T) {
+	prog := program()
+	prog.Filter = "id ="
+	if _, _, err := plan.Shards(plan.Config{}, prog, nil, 0); err == nil {
+		t.Error("no error")
+	}
+}
