@@ -1,13 +1,18 @@
 // Package storage lists and reads a dataset's files wherever they lie: on disk (file://) or in S3 (s3://). The
-// master lists and reads footers through it, workers read column chunks. A Storage and all that it returns may
-// be used by many goroutines at once.
+// master lists and reads footers through it, workers read column chunks. Behind New stand the backends file and
+// s3, a retrying decorator, and the profiles of a Config (README.md). A Storage and all that it returns may be
+// used by many goroutines at once.
 package storage
 
 import (
 	"context"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 )
+
+// ErrChanged says that a file is no longer the one that was listed.
+var ErrChanged = object.ErrChanged
 
 // Range is a run of bytes of a file.
 type Range struct{ Offset, Length int64 }
@@ -15,9 +20,27 @@ type Range struct{ Offset, Length int64 }
 // Storage finds and reads files. URIs are resolved with a named profile (credentials, endpoint), which this
 // process holds; "" is the profile "default".
 type Storage interface {
-	// List returns the files under URIs (prefixes, globs, single files), sorted by URI, without doubles, with
-	// their Index set.
+	// List returns the files under URIs, sorted by URI, without doubles, with their Index set. A URI names
+	//   - a file, whatever its name ends in, or a directory: all files below it that end in .parquet, .parq or
+	//     .pq, without hidden ones, of which a level below the directory begins with "." or "_" (a hive
+	//     partition such as "_day=1" is not hidden);
+	//   - by a "/" at its end, a directory;
+	//   - with *, ?, [..] or ** (any number of levels), all files that match. Wildcards do not match hidden names.
+	//     With a "/" at its end it names directories.
+	// A backslash quotes the character after it in a glob. A path without a scheme is that of a local file. It is
+	// an error if a URI names no file at all.
 	List(ctx context.Context, profile string, uris []string) ([]*pb.File, error)
-	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed.
+	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed,
+	// and with fs.ErrNotExist if it is gone. Errors name the file.
 	ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error
+}
+
+// backend is one kind of storage. Its errors are marked object.Transient where trying again may help.
+type backend interface {
+	// Stat describes the file of that URI; it fails with fs.ErrNotExist if there is none.
+	Stat(ctx context.Context, uri string) (*pb.File, error)
+	// List hands each file that q asks for to yield, and ends with yield's error if it has one.
+	List(ctx context.Context, q object.Query, yield func(*pb.File) error) error
+	// ReadAt is that of Storage; its errors need not name the file.
+	ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error
 }

@@ -1,0 +1,154 @@
+// Package file lists and reads files of the local file system (file:// URIs), for package storage. It keeps
+// nothing open between calls and may be used by many goroutines at once.
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/object"
+)
+
+// Scheme begins every URI of this backend; an absolute path follows.
+const Scheme = "file://"
+
+// Disk is the local file system.
+type Disk struct{}
+
+// Stat describes one regular file. It fails with fs.ErrNotExist if there is none of that name.
+func (Disk) Stat(ctx context.Context, uri string) (*pb.File, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(name(uri))
+	if err != nil {
+		return nil, classify(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: %w", uri, fs.ErrNotExist)
+	}
+	return describe(uri, info), nil
+}
+
+// List hands each regular file that q asks for to yield. Symbolic links are followed.
+func (Disk) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
+	w := walker{ctx: ctx, q: q, yield: yield}
+	dir := q.Prefix[:strings.LastIndexByte(q.Prefix, '/')+1]
+	err := w.walk(dir, nil)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return classify(err)
+}
+
+type walker struct {
+	ctx   context.Context
+	q     object.Query
+	yield func(*pb.File) error
+}
+
+// walk lists dir, a URI that ends in "/". Above are the directories that hold it.
+func (w *walker) walk(dir string, above []fs.FileInfo) error {
+	if err := context.Cause(w.ctx); err != nil {
+		return err
+	}
+	self, err := os.Stat(name(dir))
+	if err != nil {
+		return err
+	}
+	for _, a := range above {
+		if os.SameFile(a, self) {
+			return nil // a link that leads back up
+		}
+	}
+	entries, err := os.ReadDir(name(dir))
+	if err != nil {
+		return err
+	}
+	above = append(above, self)
+	for _, e := range entries {
+		if err := w.entry(dir+e.Name(), e, above); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walker) entry(uri string, e fs.DirEntry, above []fs.FileInfo) error {
+	if !strings.HasPrefix(uri, w.q.Prefix) {
+		return nil
+	}
+	info, err := e.Info()
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		info, err = os.Stat(name(uri))
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a link to nothing
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().IsRegular():
+		return w.yield(describe(uri, info))
+	case !info.IsDir() || w.q.Flat || w.q.Enter != nil && !w.q.Enter(uri+"/"):
+		return nil
+	}
+	return w.walk(uri+"/", above)
+}
+
+// ReadAt fills buf from offset. The file is compared with its ETag after it was read, so that a change before or
+// during the read is noticed.
+func (Disk) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	file, err := os.Open(name(f.Uri))
+	if err != nil {
+		return classify(err)
+	}
+	defer file.Close()
+	_, readErr := file.ReadAt(buf, offset)
+	info, err := file.Stat()
+	if err != nil {
+		return classify(err)
+	}
+	if etag(info) != f.Etag {
+		return object.ErrChanged
+	}
+	if errors.Is(readErr, io.EOF) {
+		return fmt.Errorf("it has %d bytes: %w", info.Size(), io.ErrUnexpectedEOF)
+	}
+	return classify(readErr)
+}
+
+func name(uri string) string { return path.Clean(strings.TrimPrefix(uri, Scheme)) }
+
+func describe(uri string, info fs.FileInfo) *pb.File {
+	return &pb.File{Uri: uri, Size: info.Size(), Etag: etag(info)}
+}
+
+// etag changes whenever the file is written or replaced.
+func etag(info fs.FileInfo) string {
+	var inode uint64
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = s.Ino
+	}
+	return fmt.Sprintf("%x-%x-%x", info.Size(), info.ModTime().UnixNano(), inode)
+}
+
+// classify marks what network file systems report for a while.
+func classify(err error) error {
+	for _, code := range []syscall.Errno{syscall.ESTALE, syscall.ETIMEDOUT, syscall.EINTR, syscall.EAGAIN} {
+		if errors.Is(err, code) {
+			return object.Transient(err)
+		}
+	}
+	return err
+}

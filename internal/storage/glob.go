@@ -1,0 +1,116 @@
+package storage
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// glob is a pattern, level by level, of what follows its fixed prefix's last "/".
+type glob struct {
+	base   string // the fixed levels, up to and with a "/"
+	levels []string
+	dirs   bool // it names directories: what lies below them is filtered like a directory's files
+}
+
+func isGlob(uri string) bool { return strings.ContainsAny(uri, `*?[\`) }
+
+// newGlob splits a pattern and returns the fixed prefix of all that it can match.
+func newGlob(uri string) (g glob, prefix string, err error) {
+	prefix = uri[:strings.IndexAny(uri, `*?[\`)]
+	cut := strings.LastIndexByte(prefix, '/') + 1
+	g.base = uri[:cut]
+	rest, dirs := strings.CutSuffix(uri[cut:], "/")
+	g.levels, g.dirs = strings.Split(rest, "/"), dirs
+	if dirs {
+		g.levels = append(g.levels, "**")
+	}
+	for _, l := range g.levels {
+		if _, err := path.Match(l, ""); err != nil {
+			return g, "", fmt.Errorf("%s: %q is not a valid pattern", uri, l)
+		}
+	}
+	return g, prefix, nil
+}
+
+// flat reports whether the glob matches no file below a further level.
+func (g glob) flat() bool { return len(g.levels) == 1 && g.levels[0] != "**" }
+
+func (g glob) match(uri string) bool {
+	rest, ok := strings.CutPrefix(uri, g.base)
+	return ok && matchLevels(g.levels, strings.Split(rest, "/")) && (!g.dirs || isParquet(uri))
+}
+
+// enter reports whether the glob may match something below dir, which ends in "/".
+func (g glob) enter(dir string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimSuffix(dir, "/"), g.base)
+	return ok && entersLevels(g.levels, strings.Split(rest, "/"))
+}
+
+// matchLevels matches names one by one; first of the patterns a "**" may stand for any number of them. reach[i]
+// says that the patterns before i match all names so far: no pattern makes it slow.
+func matchLevels(pattern, names []string) bool {
+	reach := reachable(pattern, names)
+	return reach[len(pattern)]
+}
+
+func entersLevels(pattern, names []string) bool {
+	for i, ok := range reachable(pattern, names) {
+		if ok && i < len(pattern) {
+			return true
+		}
+	}
+	return false
+}
+
+// reachable says for each number of patterns whether these match all the names.
+func reachable(pattern, names []string) []bool {
+	reach := make([]bool, len(pattern)+1)
+	reach[0] = true
+	skipStars(pattern, reach)
+	for _, name := range names {
+		next := make([]bool, len(pattern)+1)
+		for i, p := range pattern {
+			switch {
+			case !reach[i]:
+			case p == "**" && !isHidden(name):
+				next[i] = true
+			case p != "**" && matchLevel(p, name):
+				next[i+1] = true
+			}
+		}
+		skipStars(pattern, next)
+		reach = next
+	}
+	return reach
+}
+
+// skipStars lets each "**" match nothing.
+func skipStars(pattern []string, reach []bool) {
+	for i, p := range pattern {
+		if reach[i] && p == "**" {
+			reach[i+1] = true
+		}
+	}
+}
+
+func matchLevel(pattern, name string) bool {
+	if isHidden(name) && pattern[:min(1, len(pattern))] != name[:1] {
+		return false
+	}
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}
+
+// isHidden reports whether a level of a path marks what is no data: "_SUCCESS", "_metadata", ".crc".
+func isHidden(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") && !strings.Contains(name, "=")
+}
+
+func isParquet(uri string) bool {
+	switch strings.ToLower(path.Ext(uri)) {
+	case ".parquet", ".parq", ".pq":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,159 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/s3"
+)
+
+// List finds the files under URIs.
+func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.File, error) {
+	if len(uris) == 0 {
+		return nil, errors.New("list files: no URI is given; name a directory, a glob or a file")
+	}
+	var all []*pb.File
+	for _, given := range uris {
+		uri, err := canonical(given)
+		if err != nil {
+			return nil, fmt.Errorf("list files: %w", err)
+		}
+		b, err := s.backend(profile, uri)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", uri, err)
+		}
+		found, err := find(ctx, b, uri)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", uri, err)
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(a, b *pb.File) int { return cmp.Compare(a.Uri, b.Uri) })
+	all = slices.CompactFunc(all, func(a, b *pb.File) bool { return a.Uri == b.Uri })
+	for i, f := range all {
+		f.Index = uint32(i)
+	}
+	return all, nil
+}
+
+// canonical turns what a user wrote into a URI with scheme and absolute path.
+func canonical(uri string) (string, error) {
+	scheme, rest, ok := strings.Cut(uri, "://")
+	switch {
+	case uri == "":
+		return "", errors.New("a URI is empty; name a directory, a glob or a file")
+	case !ok:
+		abs, err := filepath.Abs(uri)
+		if err != nil {
+			return "", fmt.Errorf("path %s: %w", uri, err)
+		}
+		return fileURI(abs, uri), nil
+	case scheme == "file" && strings.HasPrefix(rest, "/"):
+		return fileURI(path.Clean(rest), rest), nil
+	case scheme == "file":
+		return "", fmt.Errorf("%s: file:// must be followed by an absolute path, as in file:///data/", uri)
+	case scheme == "s3":
+		if bucket, key, _ := strings.Cut(rest, "/"); bucket == "" || isGlob(bucket) {
+			return "", fmt.Errorf("%s: s3:// must be followed by a bucket's name, as in s3://bucket/data/", uri)
+		} else if key == "" {
+			return s3.Scheme + bucket + "/", nil
+		}
+		return uri, nil
+	}
+	return "", fmt.Errorf("%s: unknown scheme; use file:// or s3://", uri)
+}
+
+// fileURI makes a URI of a clean path and keeps the "/" that ends what was given.
+func fileURI(clean, given string) string {
+	if strings.HasSuffix(given, "/") && clean != "/" {
+		clean += "/"
+	}
+	return file.Scheme + clean
+}
+
+// find returns the files that one URI names, at least one.
+func find(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
+	if isGlob(uri) {
+		return findGlob(ctx, b, uri)
+	}
+	if !strings.HasSuffix(uri, "/") {
+		f, err := b.Stat(ctx, uri)
+		if err == nil {
+			return []*pb.File{f}, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	dir := strings.TrimSuffix(uri, "/") + "/"
+	visible := func(uri string) bool {
+		return !slices.ContainsFunc(strings.Split(strings.TrimPrefix(uri, dir), "/"), isHidden)
+	}
+	q := object.Query{Prefix: dir, Enter: func(d string) bool { return visible(strings.TrimSuffix(d, "/")) }}
+	found, others, err := collect(ctx, b, q, func(uri string) bool { return visible(uri) && isParquet(uri) })
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	looked := "files ending in .parquet, .parq or .pq below " + dir
+	if dir != uri {
+		looked = "a file of this name and " + looked
+	}
+	return nil, nothing(looked, others)
+}
+
+func findGlob(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
+	g, prefix, err := newGlob(uri)
+	if err != nil {
+		return nil, err
+	}
+	q := object.Query{Prefix: prefix, Flat: g.flat(), Enter: g.enter}
+	found, others, err := collect(ctx, b, q, g.match)
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	looked := fmt.Sprintf("files that begin with %s and match", prefix)
+	if g.dirs {
+		looked = "files ending in .parquet, .parq or .pq below directories that match"
+	}
+	return nil, nothing(looked, others)
+}
+
+// others tells of files that were met and are not wanted.
+type others struct {
+	count   int
+	example string
+}
+
+func collect(ctx context.Context, b backend, q object.Query, want func(uri string) bool) ([]*pb.File, others, error) {
+	var found []*pb.File
+	var rest others
+	err := b.List(ctx, q, func(f *pb.File) error {
+		if want(f.Uri) {
+			found = append(found, f)
+		} else {
+			rest.count++
+			rest.example = f.Uri
+		}
+		return nil
+	})
+	return found, rest, err
+}
+
+// nothing is the error of a URI without files.
+func nothing(looked string, o others) error {
+	if o.count == 0 {
+		return fmt.Errorf("nothing found; looked for %s: %w", looked, fs.ErrNotExist)
+	}
+	return fmt.Errorf("nothing found; looked for %s; %d files are not wanted, such as %s: %w",
+		looked, o.count, o.example, fs.ErrNotExist)
+}

@@ -1,0 +1,38 @@
+// Package object holds the few words that package storage and its backends (file, s3) share: what to list and
+// what kinds of errors there are. It has no state.
+package object
+
+import "errors"
+
+// ErrChanged says that a file is no longer the one that was listed.
+var ErrChanged = errors.New("the file has changed since it was listed")
+
+// Query says what to list.
+type Query struct {
+	// Prefix of the files' URIs.
+	Prefix string
+	// Flat leaves out files with a "/" after the prefix.
+	Flat bool
+	// Enter reports whether files below a directory (its URI ends in "/") are wanted; a backend need not ask.
+	Enter func(dir string) bool
+	// After is a URI: files up to it need not be listed again.
+	After string
+}
+
+// Transient marks an error that may well go away by itself.
+func Transient(err error) error {
+	if err == nil {
+		return nil
+	}
+	return transient{err}
+}
+
+// IsTransient reports whether err was marked by Transient.
+func IsTransient(err error) bool {
+	var t transient
+	return errors.As(err, &t)
+}
+
+type transient struct{ error }
+
+func (t transient) Unwrap() error { return t.error }

@@ -1,0 +1,142 @@
+package storage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Reading says how ReadRanges reads. Zero fields take defaults.
+type Reading struct {
+	// MaxGap is how many bytes between two ranges are read along rather than read around; 256 KiB by default,
+	// none if negative. What is read along is never more than what is wanted.
+	MaxGap int64
+	// Part is the most that one request reads; 8 MiB by default.
+	Part int64
+	// Parallel is the number of requests at a time; 8 by default.
+	Parallel int
+}
+
+func (r Reading) withDefaults() Reading {
+	if r.MaxGap == 0 {
+		r.MaxGap = 256 << 10
+	}
+	if r.Part <= 0 {
+		r.Part = 8 << 20
+	}
+	if r.Parallel <= 0 {
+		r.Parallel = 8
+	}
+	return r
+}
+
+// ReadRanges reads ranges of a file, in any order, with few requests: ranges near each other are read as one, and
+// long ones in parts, in parallel. It calls alloc once, with the number of bytes that it is going to read (at most
+// twice what the ranges hold, however they overlap), for a buffer of that length, which the results are parts of:
+// out[i] holds ranges[i]. The buffer is the caller's again when ReadRanges returns, also with an error. There is
+// no call of alloc if all ranges are empty.
+func ReadRanges(
+	ctx context.Context, st Storage, profile string, f *pb.File, ranges []Range, how Reading,
+	alloc func(size int64) ([]byte, error),
+) (out [][]byte, err error) {
+	for i, r := range ranges {
+		if r.Offset < 0 || r.Length < 0 || r.Offset > f.Size-r.Length {
+			return nil, fmt.Errorf("read %s: range %d, %d bytes at %d, does not lie inside its %d bytes",
+				f.Uri, i, r.Length, r.Offset, f.Size)
+		}
+	}
+	how = how.withDefaults()
+	runs, size := coalesce(ranges, how.MaxGap)
+	out = make([][]byte, len(ranges))
+	if size == 0 {
+		return out, nil
+	}
+	buf, err := alloc(size)
+	if err != nil {
+		return nil, fmt.Errorf("memory for %d bytes of %s: %w", size, f.Uri, err)
+	}
+	if int64(len(buf)) != size {
+		return nil, fmt.Errorf("memory for %d bytes of %s: the buffer has %d", size, f.Uri, len(buf))
+	}
+	if err := readRuns(ctx, st, profile, f, runs, how, buf); err != nil {
+		return nil, err
+	}
+	for _, run := range runs {
+		for _, i := range run.ranges {
+			at := run.at + ranges[i].Offset - run.Offset
+			out[i] = buf[at : at+ranges[i].Length : at+ranges[i].Length]
+		}
+	}
+	return out, nil
+}
+
+// run is a stretch of the file that holds several ranges.
+type run struct {
+	Range
+	ranges []int // their indexes
+	wanted int64 // bytes of it that lie in ranges
+	at     int64 // where it stands in the buffer
+}
+
+// coalesce merges ranges into runs, in the file's order, and returns the length of all. Empty ranges are left out.
+func coalesce(ranges []Range, maxGap int64) (runs []run, size int64) {
+	order := make([]int, 0, len(ranges))
+	for i, r := range ranges {
+		if r.Length > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranges[a].Offset, ranges[b].Offset) })
+	for _, i := range order {
+		r := ranges[i]
+		if n := len(runs); n > 0 && runs[n-1].take(i, r, maxGap) {
+			continue
+		}
+		runs = append(runs, run{Range: r, ranges: []int{i}, wanted: r.Length})
+	}
+	for i := range runs {
+		runs[i].at = size
+		size += runs[i].Length
+	}
+	return runs, size
+}
+
+// take adds a range that does not begin before the run, if it is near enough.
+func (r *run) take(i int, next Range, maxGap int64) bool {
+	end, nextEnd := r.Offset+r.Length, next.Offset+next.Length
+	gap := max(0, next.Offset-end)
+	fresh := max(0, nextEnd-max(end, next.Offset))
+	over := r.Length - r.wanted
+	if gap > 0 && (gap > maxGap || over+gap > r.wanted+fresh) {
+		return false
+	}
+	r.ranges = append(r.ranges, i)
+	r.wanted += fresh
+	r.Length = max(end, nextEnd) - r.Offset
+	return true
+}
+
+// readRuns fills buf with the runs, part by part.
+func readRuns(ctx context.Context, st Storage, profile string, f *pb.File, runs []run, how Reading, buf []byte) error {
+	g, part := errgroup.WithContext(ctx)
+	g.SetLimit(how.Parallel)
+	for _, r := range runs {
+		// Parts of equal length: none is a small rest.
+		parts := (r.Length + how.Part - 1) / how.Part
+		step := (r.Length + parts - 1) / parts
+		for done := int64(0); done < r.Length && part.Err() == nil; done += step {
+			n := min(step, r.Length-done)
+			to := buf[r.at+done : r.at+done+n]
+			g.Go(func() error { return st.ReadAt(part, profile, f, to, r.Offset+done) })
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx) // parts may have been left out
+}

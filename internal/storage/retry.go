@@ -1,0 +1,131 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/object"
+)
+
+// Retry says how often and how patiently transient errors are tried again. Zero fields take defaults.
+type Retry struct {
+	// Attempts in all; 6 by default.
+	Attempts int `yaml:"attempts"`
+	// Delay before the second attempt, doubled for each further one up to MaxDelay; 100 ms and 5 s by default.
+	// Half of each delay is random.
+	Delay    time.Duration `yaml:"delay"`
+	MaxDelay time.Duration `yaml:"max_delay"`
+	// AttemptTimeout bounds one attempt, or in a listing the time without a file; 30 s by default. Reads get one
+	// more second for each MB.
+	AttemptTimeout time.Duration `yaml:"attempt_timeout"`
+}
+
+func (r Retry) withDefaults() (Retry, error) {
+	if r.Attempts < 0 || r.Delay < 0 || r.MaxDelay < 0 || r.AttemptTimeout < 0 {
+		return r, errors.New("retry: attempts, delay, max_delay and attempt_timeout must not be negative")
+	}
+	if r.Attempts == 0 {
+		r.Attempts = 6
+	}
+	if r.Delay == 0 {
+		r.Delay = 100 * time.Millisecond
+	}
+	if r.MaxDelay == 0 {
+		r.MaxDelay = 5 * time.Second
+	}
+	if r.AttemptTimeout == 0 {
+		r.AttemptTimeout = 30 * time.Second
+	}
+	return r, nil
+}
+
+// retrying is a backend that tries transient failures of another again.
+type retrying struct {
+	next backend
+	cfg  Retry
+}
+
+var errAttempt = errors.New("no answer in time")
+
+func (r retrying) Stat(ctx context.Context, uri string) (f *pb.File, err error) {
+	err = r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, _ func()) error {
+		f, err = r.next.Stat(ctx, uri)
+		return err
+	})
+	return f, err
+}
+
+func (r retrying) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error {
+	timeout := r.cfg.AttemptTimeout + time.Duration(len(buf))*time.Microsecond
+	return r.retry(ctx, timeout, func(ctx context.Context, _ func()) error {
+		return r.next.ReadAt(ctx, f, buf, offset)
+	})
+}
+
+// List goes on after the last file that an attempt listed, if files came in order; else it begins again, so that
+// yield may be given files twice.
+func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
+	start, ordered := q.After, true
+	return r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, progress func()) error {
+		if !ordered {
+			q.After = start
+		}
+		return r.next.List(ctx, q, func(f *pb.File) error {
+			progress()
+			ordered = ordered && f.Uri > q.After
+			q.After = f.Uri
+			return yield(f)
+		})
+	})
+}
+
+// retry calls op until it succeeds, fails for good, or has had all its attempts. An attempt's context ends when
+// nothing has called its progress function for the timeout.
+func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func()) error) error {
+	delay := r.cfg.Delay
+	for n := 1; ; n++ {
+		late, err := attempt(ctx, timeout, op)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case late:
+			err = fmt.Errorf("%w (%s): %w", errAttempt, timeout, err)
+		case !object.IsTransient(err):
+			return err
+		}
+		if n == r.cfg.Attempts {
+			return fmt.Errorf("given up after %d attempts: %w", n, err)
+		}
+		if err := pause(ctx, delay/2+rand.N(delay/2+1)); err != nil {
+			return err
+		}
+		delay = min(2*delay, r.cfg.MaxDelay)
+	}
+}
+
+// attempt calls op once and reports whether its time ran out.
+func attempt(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func()) error) (late bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timer := time.AfterFunc(timeout, func() { cancel(errAttempt) })
+	defer timer.Stop()
+	err = op(ctx, func() { timer.Reset(timeout) })
+	return context.Cause(ctx) == errAttempt, err
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,226 @@
+// Package storagetest tests implementations of storage.Storage: Run is the suite that all of them must pass, and
+// StartMinIO starts a real S3 server for it and for end-to-end tests.
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// Fixture is an implementation under test.
+type Fixture struct {
+	Storage storage.Storage
+	Profile string
+	// Base is the URI of an empty place, without "/" at the end.
+	Base string
+	// Put writes a file below Base, or replaces it.
+	Put func(t *testing.T, name string, content []byte)
+	// Remove deletes a file below Base.
+	Remove func(t *testing.T, name string)
+}
+
+// Run runs the suite. It calls start for each of its tests.
+func Run(t *testing.T, start func(t *testing.T) Fixture) {
+	for name, test := range map[string]func(*testing.T, Fixture){
+		"List":        testList,
+		"ListNothing": testListNothing,
+		"Read":        testRead,
+		"Changed":     testChanged,
+		"Gone":        testGone,
+		"Cancelled":   testCancelled,
+		"Ranges":      testRanges,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, start(t)) })
+	}
+}
+
+func testList(t *testing.T, fx Fixture) {
+	for _, name := range []string{
+		"data/a.parquet", "data/b.PARQUET", "data/c.parq", "data/d.pq", "data/e.csv", "data/_SUCCESS", "data/_metadata",
+		"data/.hidden.parquet", "data/_tmp/x.parquet", "data/.git/x.parquet", "data/deep/er/f.parquet",
+		"data/day=1/p.parquet", "data/day=2/p.parquet", "data/_h=3/p.parquet", "data2/g.parquet", "data.parquet",
+		"odd/naïve file+%41#1.parquet", "odd/[x].parquet", "odd/star*.parquet",
+	} {
+		fx.Put(t, name, []byte(name))
+	}
+	for _, tc := range []struct {
+		uris string // relative to Base, separated by blanks
+		want string
+	}{
+		{"data/", "data/_h=3/p.parquet data/a.parquet data/b.PARQUET data/c.parq data/d.pq data/day=1/p.parquet data/day=2/p.parquet data/deep/er/f.parquet"},
+		{"data/deep", "data/deep/er/f.parquet"},
+		{"data/e.csv", "data/e.csv"},
+		{"data/_SUCCESS", "data/_SUCCESS"},
+		{"data.parquet", "data.parquet"},
+		{"data/*.parquet", "data/a.parquet"},
+		{"data/*", "data/a.parquet data/b.PARQUET data/c.parq data/d.pq data/e.csv"},
+		{"data/[a-c].*", "data/a.parquet data/b.PARQUET data/c.parq"},
+		{"data/_S*", "data/_SUCCESS"},
+		{"data/day=?/*.parquet", "data/day=1/p.parquet data/day=2/p.parquet"},
+		{"data/day=*/", "data/day=1/p.parquet data/day=2/p.parquet"},
+		{"data/**/p.parquet", "data/_h=3/p.parquet data/day=1/p.parquet data/day=2/p.parquet"},
+		{"data/**/*.parquet", "data/_h=3/p.parquet data/a.parquet data/day=1/p.parquet data/day=2/p.parquet data/deep/er/f.parquet"},
+		{"data*/[a-z].parquet", "data/a.parquet data2/g.parquet"},
+		{"data2 data/d.pq data2/", "data/d.pq data2/g.parquet"},
+		{`odd/\[x\].parquet`, "odd/[x].parquet"},
+		{`odd/star\*.parquet`, "odd/star*.parquet"},
+		{"odd/na*", "odd/naïve|file+%41#1.parquet"},
+	} {
+		var uris []string
+		for _, u := range strings.Fields(tc.uris) {
+			uris = append(uris, fx.Base+"/"+u)
+		}
+		files, err := fx.Storage.List(t.Context(), fx.Profile, uris)
+		if err != nil {
+			t.Errorf("%s: %v", tc.uris, err)
+			continue
+		}
+		if got := names(t, fx, files); got != tc.want {
+			t.Errorf("%s:\n got %s\nwant %s", tc.uris, got, tc.want)
+		}
+	}
+}
+
+// names writes a listing as the suite's tables do, and checks what List promises of each file.
+func names(t *testing.T, fx Fixture, files []*pb.File) string {
+	t.Helper()
+	var all []string
+	for i, f := range files {
+		name, ok := strings.CutPrefix(f.Uri, fx.Base+"/")
+		if !ok || f.Index != uint32(i) || f.Etag == "" || f.Size != int64(len(name)) {
+			t.Errorf("file %d is listed as %v", i, f)
+		}
+		all = append(all, strings.ReplaceAll(name, " ", "|"))
+	}
+	return strings.Join(all, " ")
+}
+
+func testListNothing(t *testing.T, fx Fixture) {
+	fx.Put(t, "data/e.csv", []byte("x"))
+	for uri, want := range map[string]string{
+		"data":         "data/e.csv",
+		"data/":        "ending in .parquet",
+		"data/*.pq":    "match",
+		"nothing/":     "nothing/",
+		"nothing":      "a file of this name",
+		"nothing/*":    "match",
+		"data/e.csv/":  "e.csv/",
+		"data/[.csv":   "pattern",
+		"data/**/.pq/": "directories that match",
+	} {
+		_, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fx.Base+"/"+uri) {
+			t.Errorf("%s: error %v, want one with %q that names the URI", uri, err, want)
+		}
+	}
+	if _, err := fx.Storage.List(t.Context(), "no-such", []string{fx.Base}); err == nil || !strings.Contains(err.Error(), "no-such") {
+		t.Errorf("unknown profile: error %v, want one that names it", err)
+	}
+}
+
+// one puts a file and lists it.
+func one(t *testing.T, fx Fixture, content []byte) *pb.File {
+	t.Helper()
+	fx.Put(t, "one.parquet", content)
+	files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/one.parquet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files[0]
+}
+
+func testRead(t *testing.T, fx Fixture) {
+	content := random(100_000)
+	f := one(t, fx, content)
+	for _, r := range spans([][2]int64{{0, 1}, {0, 100_000}, {99_999, 1}, {12_345, 54_321}, {5, 0}, {100_000, 0}}) {
+		buf := make([]byte, r.Length)
+		if err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, buf, r.Offset); err != nil {
+			t.Errorf("%v: %v", r, err)
+		}
+		if !bytes.Equal(buf, content[r.Offset:r.Offset+r.Length]) {
+			t.Errorf("%v: other bytes than were written", r)
+		}
+	}
+	fx.Put(t, "empty.parquet", nil)
+	files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/empty.parquet"})
+	if err != nil || files[0].Size != 0 {
+		t.Errorf("an empty file is listed as %v, %v", files, err)
+	}
+}
+
+func testChanged(t *testing.T, fx Fixture) {
+	f := one(t, fx, []byte("first content"))
+	fx.Put(t, "one.parquet", []byte("other content"))
+	err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, make([]byte, 5), 0)
+	if !errors.Is(err, storage.ErrChanged) || !strings.Contains(err.Error(), f.Uri) {
+		t.Errorf("error %v, want ErrChanged with the file's name", err)
+	}
+	fx.Put(t, "one.parquet", []byte("short"))
+	if err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, make([]byte, 5), 8); !errors.Is(err, storage.ErrChanged) {
+		t.Errorf("shorter: error %v, want ErrChanged", err)
+	}
+}
+
+func testGone(t *testing.T, fx Fixture) {
+	f := one(t, fx, []byte("content"))
+	fx.Remove(t, "one.parquet")
+	err := fx.Storage.ReadAt(t.Context(), fx.Profile, f, make([]byte, 5), 0)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), f.Uri) {
+		t.Errorf("error %v, want fs.ErrNotExist with the file's name", err)
+	}
+}
+
+func testCancelled(t *testing.T, fx Fixture) {
+	f := one(t, fx, []byte("content"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := fx.Storage.List(ctx, fx.Profile, []string{fx.Base + "/"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("List: error %v, want context.Canceled", err)
+	}
+	if err := fx.Storage.ReadAt(ctx, fx.Profile, f, make([]byte, 5), 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("ReadAt: error %v, want context.Canceled", err)
+	}
+}
+
+func testRanges(t *testing.T, fx Fixture) {
+	content := random(300_000)
+	f := one(t, fx, content)
+	ranges := spans([][2]int64{{200_000, 50_000}, {0, 10}, {12, 30_000}, {299_999, 1}, {7, 0}, {210_000, 90_000}, {60_000, 5}})
+	how := storage.Reading{MaxGap: 100, Part: 20_000, Parallel: 3}
+	out, err := storage.ReadRanges(t.Context(), fx.Storage, fx.Profile, f, ranges, how,
+		func(n int64) ([]byte, error) { return make([]byte, n), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range ranges {
+		if !bytes.Equal(out[i], content[r.Offset:r.Offset+r.Length]) {
+			t.Errorf("range %d, %v: other bytes than were written", i, r)
+		}
+	}
+}
+
+// spans makes ranges of offsets and lengths.
+func spans(pairs [][2]int64) []storage.Range {
+	out := make([]storage.Range, len(pairs))
+	for i, p := range pairs {
+		out[i] = storage.Range{Offset: p[0], Length: p[1]}
+	}
+	return out
+}
+
+func random(n int) []byte {
+	r := rand.New(rand.NewPCG(1, 2))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}

@@ -1,0 +1,103 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/storage/s3"
+)
+
+// Store is the Storage of a process.
+type Store struct {
+	retry    Retry
+	profiles map[string]Profile // by profileKey
+
+	mu      sync.Mutex
+	clients map[string]*s3.Client // of the profiles that were needed so far
+}
+
+// New returns the Storage that cfg describes. Nothing is connected to until it is read.
+func New(cfg Config) (*Store, error) {
+	retry, err := cfg.Retry.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("storage configuration: %w", err)
+	}
+	profiles := map[string]Profile{DefaultProfile: {}}
+	seen := make(map[string]bool)
+	for name, p := range cfg.Profiles {
+		key := profileKey(name)
+		if seen[key] {
+			return nil, fmt.Errorf("storage profile %s: another profile's name differs only in case or dashes", name)
+		}
+		profiles[key], seen[key] = p, true
+	}
+	for key, p := range profiles {
+		if err := p.Validate(); err != nil {
+			return nil, fmt.Errorf("storage profile %s: %w", key, err)
+		}
+	}
+	return &Store{retry: retry, profiles: profiles, clients: make(map[string]*s3.Client)}, nil
+}
+
+// Close closes idle connections. Calls under way go on.
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.clients {
+		c.Close()
+	}
+}
+
+// client returns the connection of a profile, made when it is first needed.
+func (s *Store) client(key string) (*s3.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.clients[key]; c != nil {
+		return c, nil
+	}
+	c, err := s3.New(s.profiles[key])
+	if err != nil {
+		return nil, fmt.Errorf("storage profile %s: %w", key, err)
+	}
+	s.clients[key] = c
+	return c, nil
+}
+
+// ReadAt fills buf with the bytes of f from offset.
+func (s *Store) ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error {
+	b, err := s.backend(profile, f.Uri)
+	if err == nil {
+		err = b.ReadAt(ctx, f, buf, offset)
+	}
+	if err != nil {
+		return fmt.Errorf("read %s, bytes %d to %d: %w", f.Uri, offset, offset+int64(len(buf)), err)
+	}
+	return nil
+}
+
+// backend returns what holds the URI.
+func (s *Store) backend(profile, uri string) (backend, error) {
+	key := profileKey(profile)
+	if _, ok := s.profiles[key]; !ok {
+		return nil, fmt.Errorf("no storage profile %q on this machine; it has %s",
+			profile, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", "))
+	}
+	switch {
+	case strings.HasPrefix(uri, file.Scheme):
+		return retrying{file.Disk{}, s.retry}, nil
+	case strings.HasPrefix(uri, s3.Scheme):
+		client, err := s.client(key)
+		if err != nil {
+			return nil, err
+		}
+		return retrying{client, s.retry}, nil
+	}
+	return nil, errors.New("unknown scheme; use file:// or s3://")
+}
