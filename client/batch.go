@@ -1,0 +1,109 @@
+package client
+
+import (
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Batch is a run of rows in tensor layout. Its slices are valid until Release. All rows are of one epoch.
+type Batch struct {
+	// Rows is the spec's batch size, or less in the last batches of an epoch.
+	Rows int
+	// Epoch counts from 0.
+	Epoch uint32
+	// Dense is row-major: row i of column j is Dense[i*len(DenseNames)+j]. Null is NaN.
+	Dense      []float32
+	DenseNames []string
+	Sparse     []Sparse
+	Labels     []Label
+	Bytes      []Bytes
+	Images     []Image
+	// Files and RowIDs name each row's origin, if the spec asks for provenance: the index of its file in the
+	// dataset's listing, and its row there.
+	Files  []int32
+	RowIDs []int64
+
+	buffers *buffers
+	session *Session
+	after   snapshot
+}
+
+// Sparse is a jagged feature: row i has the values Offsets[i] to Offsets[i+1]. Either Values or Floats is in use.
+type Sparse struct {
+	Name    string
+	Values  []int64
+	Floats  []float32
+	Offsets []int32 // Rows+1, the first is 0
+	// Weights has a score for each value, or is nil.
+	Weights []float32
+}
+
+// Label has one value a row, in the slice of its own dtype; the others are nil.
+type Label struct {
+	Name string
+	Bool []bool
+	I32  []int32
+	I64  []int64
+	F32  []float32
+	F64  []float64
+}
+
+// Bytes has one byte string a row: row i's is Data[Offsets[i]:Offsets[i+1]].
+type Bytes struct {
+	Name    string
+	Data    []byte
+	Offsets []int32 // Rows+1, the first is 0
+}
+
+// Image is uint8 [Rows, H, W, C], row-major.
+type Image struct {
+	Name  string
+	Shape [3]int // H, W, C
+	Data  []byte
+}
+
+// snapshot is what State tells of a moment. Its sets are never changed.
+type snapshot struct {
+	ended    uint32
+	base     base
+	consumed position.Set
+}
+
+// Release gives the batch's buffers back for reuse; its slices must not be used any more. A second call does nothing.
+func (b *Batch) Release() {
+	buf := b.buffers
+	if buf == nil {
+		return
+	}
+	s := b.session
+	*b = Batch{Rows: b.Rows, Epoch: b.Epoch, session: s, after: b.after}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) < maxFree {
+		s.free = append(s.free, buf)
+	}
+}
+
+// expose fills the batch's slices from its buffers.
+func (b *Batch) expose() {
+	buf := b.buffers
+	for i := range buf.layout.columns {
+		c, v := &buf.layout.columns[i], &buf.columns[i]
+		switch c.role {
+		case roleDense:
+			b.Dense, b.DenseNames = v.f32, c.names
+		case roleSparse:
+			buf.sparse = append(buf.sparse, Sparse{Name: c.name, Values: v.i64, Floats: v.f32, Offsets: v.offsets, Weights: v.weights})
+		case roleLabel:
+			buf.labels = append(buf.labels, Label{Name: c.name, Bool: v.bools, I32: v.i32, I64: v.i64, F32: v.f32, F64: v.f64})
+		case roleBytes:
+			buf.bytes = append(buf.bytes, Bytes{Name: c.name, Data: v.u8, Offsets: v.offsets})
+		case roleImage:
+			buf.images = append(buf.images, Image{Name: c.name, Shape: c.shape, Data: v.u8})
+		case roleFile:
+			b.Files = v.i32
+		case roleRow:
+			b.RowIDs = v.i64
+		}
+	}
+	b.Sparse, b.Labels, b.Bytes, b.Images = buf.sparse, buf.labels, buf.bytes, buf.images
+}

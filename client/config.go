@@ -1,0 +1,79 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Config says which session to read and as whom. Masters, Dial and Session must be set.
+type Config struct {
+	// Masters are addresses of masters, any of which leads to the leader.
+	Masters []string
+	// Dial makes a connection to a master or a worker (TLS, token, keepalive, HTTP/2 windows). The bytes that lie in
+	// HTTP/2 windows come on top of Budget.
+	Dial func(address string) (*grpc.ClientConn, error)
+	// Session is the session's id, made from the job (run id and loader name).
+	Session string
+	// Spec is what to read. Nil attaches to a session that was created before.
+	Spec *pb.Spec
+	// Rank of this trainer, below WorldSize. WorldSize 0 is 1.
+	Rank, WorldSize uint32
+	// Restore holds checkpoints of ranks; each rank's belongs in exactly one Open of the collective restore. A rank
+	// that takes part without bringing any gives an empty slice that is not nil.
+	Restore []*pb.State
+	// Budget bounds, in bytes, the rows that were received and not yet copied into a batch (default 256 MiB). Each
+	// stream has an equal share, but may always hold one message, even one larger than its share.
+	Budget int64
+	// SyncEvery is the longest time between two Syncs (default 1 s).
+	SyncEvery time.Duration
+	// StreamTimeout is how long a worker may send nothing while there is room, before the stream moves on to the
+	// next (default 1 min). It doubles with each fruitless round over the candidates.
+	StreamTimeout time.Duration
+	// OnResume is called, from a stream's goroutine, when a broken stream goes on. It must not block.
+	OnResume func(Resume)
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	if c.WorldSize == 0 {
+		c.WorldSize = 1
+	}
+	if c.Budget == 0 {
+		c.Budget = 256 << 20
+	}
+	if c.SyncEvery == 0 {
+		c.SyncEvery = time.Second
+	}
+	if c.StreamTimeout == 0 {
+		c.StreamTimeout = time.Minute
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+// validate returns all that is wrong with a config whose defaults were filled in.
+func (c Config) validate() error {
+	var errs []error
+	check := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("client config: "+format, args...))
+		}
+	}
+	check(len(c.Masters) > 0, "Masters is empty; give the address of at least one master")
+	check(c.Dial != nil, "Dial is not set")
+	check(c.Session != "", "Session is empty; name it after the job, such as its run id and the loader's name")
+	check(c.Rank < c.WorldSize, "Rank %d is not below WorldSize %d", c.Rank, c.WorldSize)
+	check(c.Budget > 0, "Budget is %d bytes; it must be positive", c.Budget)
+	check(c.SyncEvery > 0, "SyncEvery is %v; it must be positive", c.SyncEvery)
+	check(c.StreamTimeout > 0, "StreamTimeout is %v; it must be positive", c.StreamTimeout)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+const (
+	syncTimeout = 10 * time.Second
+	syncGap     = 20 * time.Millisecond // events within it share a Sync
+)
+
+// control Syncs until the session ends.
+func (s *Session) control(ctx context.Context) {
+	failed, hungry := 0, 0
+	for {
+		err := s.sync(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			if failed > 0 {
+				s.log.Info("a master answers again", "attempts", failed+1)
+			}
+			failed = 0
+		case !transient(err):
+			s.fail(fmt.Errorf("client: session %q: %w", s.cfg.Session, fencedOr(err)))
+			return
+		default:
+			if failed == 0 {
+				s.log.Warn("Sync failed; streams go on, trying again", "error", err)
+			}
+			failed++
+			_ = sleep(ctx, backoff(failed, s.cfg.SyncEvery)) // its end is seen above
+			continue
+		}
+		finished, idle := s.progress()
+		if finished {
+			<-ctx.Done()
+			return
+		}
+		delay := s.cfg.SyncEvery
+		if !idle {
+			hungry = 0
+		} else {
+			// Nothing to stream until the master says so: ask more often, at first.
+			delay = min(delay, syncGap<<min(hungry, 16))
+			hungry++
+		}
+		s.pause(ctx, delay)
+	}
+}
+
+// fencedOr marks the errors that mean that this incarnation was fenced.
+func fencedOr(err error) error {
+	if status.Code(err) == codes.Aborted {
+		return errors.Join(ErrFenced, err)
+	}
+	return err
+}
+
+// progress reports whether all epochs are closed, and whether nothing of the open epoch is held.
+func (s *Session) progress() (finished, idle bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.finished, s.ledger.epochIdle()
+}
+
+// pause waits for delay or an event, but at least syncGap.
+func (s *Session) pause(ctx context.Context, delay time.Duration) {
+	if sleep(ctx, syncGap) != nil {
+		return
+	}
+	t := time.NewTimer(delay - syncGap)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.wake:
+	case <-ctx.Done():
+	}
+}
+
+// sync makes one exchange with the master.
+func (s *Session) sync(ctx context.Context) error {
+	s.mu.Lock()
+	select {
+	case <-s.wake: // what it tells goes into this request
+	default:
+	}
+	req := s.request()
+	s.mu.Unlock()
+	var reply *pb.SyncReply
+	var sent time.Time
+	err := s.masters.call(ctx, "sync", syncTimeout, func(ctx context.Context, m pb.MasterClient) (err error) {
+		sent = time.Now()
+		reply, err = m.Sync(ctx, req)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if reply.GetFailure() != "" {
+		s.fail(fmt.Errorf("client: session %q failed: %s", s.cfg.Session, reply.GetFailure()))
+		return nil
+	}
+	s.pool.prune(s.apply(reply, sent))
+	return nil
+}
+
+// request is this rank's complete state. s.mu must be held.
+func (s *Session) request() *pb.SyncRequest {
+	req := &pb.SyncRequest{
+		Session: s.cfg.Session, Generation: s.joined.GetGeneration(), Rank: s.cfg.Rank, Incarnation: s.joined.GetIncarnation(),
+		Revision: s.revision,
+		Counters: &pb.Counters{
+			Rows: s.stats.Rows, Batches: s.stats.Batches, Bytes: s.stats.Bytes,
+			StallNs: int64(s.stats.Stall), ComputeNs: int64(s.stats.Compute), Failovers: s.stats.Failovers,
+		},
+	}
+	s.ledger.request(req)
+	return req
+}
+
+// apply takes over a reply and returns the addresses of all workers that may be asked.
+func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision = reply.GetRevision()
+	s.leaseEnds = sent.Add(s.lease)
+	s.stats.Workers, s.stats.Streams = int(reply.GetWorkers()), int(reply.GetStreams())
+	if err := s.ledger.apply(reply); err != nil {
+		s.failLocked(fmt.Errorf("client: session %q: sync: %w", s.cfg.Session, err))
+	}
+	s.finished = reply.GetFinished() || s.ledger.epoch >= s.epochs
+	s.startStreams()
+	if len(s.ledger.released) > 0 {
+		signal(s.wake)
+	}
+	signal(s.ready)
+	return s.ledger.addresses()
+}
+
+// startStreams opens streams as long as slots are free. s.mu must be held.
+func (s *Session) startStreams() {
+	for s.streamCtx != nil {
+		p := s.ledger.startable()
+		if p == nil {
+			return
+		}
+		p.open = true
+		var ctx context.Context
+		ctx, p.cancel = context.WithCancel(s.streamCtx)
+		s.streams.Go(func() {
+			defer p.cancel()
+			s.stream(ctx, p)
+		})
+	}
+}
+
+// moved is called after rows of a piece were received or taken: if that ended it, its slot goes to the next, and
+// the master hears of it. s.mu must be held.
+func (s *Session) moved(p *piece) {
+	if p.finished() {
+		s.startStreams()
+		signal(s.wake)
+	}
+}

@@ -1,0 +1,21 @@
+// Package client is the Go library inside a trainer: it opens a session on the master, streams the shards that
+// the master granted from workers, and hands over batches of the spec's size in tensor layout.
+//
+// On the control path it talks to master (Sync: what was consumed out, what to hold in); on the data path it reads
+// the Arrow Flight streams of worker. Positions and sets come from api/position.
+//
+// A session owns three kinds of goroutines, all waited for by Close (or by the end of Open's context): one that
+// Syncs, one that waits for the end, and one for each open stream. Rows travel
+//
+//	stream goroutine ─ piece.queue (bounded in bytes) ─▶ Next: copied once into a pooled batch ─▶ training loop
+//
+// The trainer owns the cursor: rows count as consumed when Next returns their batch, and not before. Streams fail
+// over between a ticket's workers by themselves, so that they go on while no master can be reached.
+//
+// Next, Batches and Close belong to one goroutine; State, StateAfter, Stats, Schema and Batch.Release may be called
+// from any. Everything in Session that is shared stands behind Session.mu; ledger, the pure bookkeeping of what is
+// held, received, taken and consumed, is only touched with it held.
+//
+// When a process is stopped inside Next (SIGSTOP, a frozen machine) and wakes after its lease ended, the one batch
+// that was about to be returned may have been given to another rank too.
+package client

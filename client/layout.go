@@ -1,0 +1,165 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+// layout is how the columns of a session's record batches become tensors. All streams of a session have the same.
+type layout struct {
+	schema  *arrow.Schema
+	columns []column
+}
+
+type role uint8
+
+const (
+	roleDense role = iota
+	roleSparse
+	roleLabel
+	roleBytes
+	roleImage
+	roleFile
+	roleRow
+)
+
+type column struct {
+	name     string
+	role     role
+	elem     arrow.Type // of values: FLOAT32, INT64, ...
+	width    int        // values a row; 0 if jagged
+	weighted bool
+	names    []string // dense: of its columns
+	shape    [3]int   // image: H, W, C
+}
+
+// parseLayout reads a stream's schema (docs: the wire tensor layout).
+func parseLayout(schema *arrow.Schema) (*layout, error) {
+	l := &layout{schema: schema}
+	var dense string
+	for _, f := range schema.Fields() {
+		c, err := parseColumn(f)
+		if err != nil {
+			return nil, fmt.Errorf("schema: field %q: %w", f.Name, err)
+		}
+		if c.role == roleDense {
+			if dense != "" {
+				return nil, fmt.Errorf("schema: fields %q and %q are both dense; there may be one", dense, f.Name)
+			}
+			dense = f.Name
+		}
+		l.columns = append(l.columns, c)
+	}
+	return l, nil
+}
+
+func parseColumn(f arrow.Field) (column, error) {
+	c := column{name: f.Name, width: 1}
+	tag, _ := f.Metadata.GetValue("penstock.layout")
+	switch {
+	case tag == "dense":
+		return parseDense(c, f)
+	case tag == "sparse":
+		return parseSparse(c, f.Type)
+	case tag == "image":
+		return parseImage(c, f)
+	case tag == "bytes":
+		c.role, c.elem, c.width = roleBytes, f.Type.ID(), 0
+		return c, want(c.elem == arrow.BINARY, f.Type, "binary")
+	case tag == "label":
+		c.role, c.elem = roleLabel, f.Type.ID()
+		switch c.elem {
+		case arrow.BOOL, arrow.INT32, arrow.INT64, arrow.FLOAT32, arrow.FLOAT64:
+			return c, nil
+		}
+		return c, want(false, f.Type, "bool, int32, int64, float32 or float64")
+	case f.Name == "_file":
+		c.role, c.elem = roleFile, f.Type.ID()
+		return c, want(c.elem == arrow.INT32, f.Type, "int32")
+	case f.Name == "_row":
+		c.role, c.elem = roleRow, f.Type.ID()
+		return c, want(c.elem == arrow.INT64, f.Type, "int64")
+	}
+	return c, fmt.Errorf("metadata penstock.layout is %q; expected dense, sparse, label, bytes or image", tag)
+}
+
+func parseDense(c column, f arrow.Field) (column, error) {
+	t, ok := f.Type.(*arrow.FixedSizeListType)
+	if !ok || t.Elem().ID() != arrow.FLOAT32 {
+		return c, want(false, f.Type, "fixed_size_list<float32>")
+	}
+	names, _ := f.Metadata.GetValue("penstock.names")
+	if err := json.Unmarshal([]byte(names), &c.names); err != nil {
+		return c, fmt.Errorf("metadata penstock.names: %w", err)
+	}
+	c.role, c.elem, c.width = roleDense, arrow.FLOAT32, int(t.Len())
+	if len(c.names) != c.width {
+		return c, fmt.Errorf("metadata penstock.names has %d names for %d columns", len(c.names), c.width)
+	}
+	return c, nil
+}
+
+func parseSparse(c column, t arrow.DataType) (column, error) {
+	const expected = "list<int64>, list<float32> or list<struct<value, weight: float32>>"
+	list, ok := t.(*arrow.ListType)
+	if !ok {
+		return c, want(false, t, expected)
+	}
+	elem := list.Elem()
+	if s, ok := elem.(*arrow.StructType); ok {
+		if s.NumFields() != 2 || s.Field(1).Type.ID() != arrow.FLOAT32 {
+			return c, want(false, t, expected)
+		}
+		c.weighted, elem = true, s.Field(0).Type
+	}
+	c.role, c.elem, c.width = roleSparse, elem.ID(), 0
+	return c, want(c.elem == arrow.INT64 || c.elem == arrow.FLOAT32, t, expected)
+}
+
+func parseImage(c column, f arrow.Field) (column, error) {
+	t, ok := f.Type.(*arrow.FixedSizeListType)
+	if !ok || t.Elem().ID() != arrow.UINT8 {
+		return c, want(false, f.Type, "fixed_size_list<uint8>")
+	}
+	c.role, c.elem, c.width = roleImage, arrow.UINT8, int(t.Len())
+	shape, _ := f.Metadata.GetValue("penstock.shape")
+	parts := strings.Split(shape, ",")
+	size := 1
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 1 || n > 1<<20 || len(parts) != 3 {
+			return c, fmt.Errorf("metadata penstock.shape is %q; expected H,W,C", shape)
+		}
+		c.shape[i] = n
+		size *= n
+	}
+	if size != c.width {
+		return c, fmt.Errorf("metadata penstock.shape is %q, but a row has %d bytes", shape, c.width)
+	}
+	return c, nil
+}
+
+func want(ok bool, got arrow.DataType, expected string) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("type is %v; expected %s", got, expected)
+}
+
+// same reports whether another stream's schema means the same tensors.
+func (l *layout) same(schema *arrow.Schema) bool {
+	if l.schema.NumFields() != schema.NumFields() {
+		return false
+	}
+	for i, f := range l.schema.Fields() {
+		g := schema.Field(i)
+		if f.Name != g.Name || !arrow.TypeEqual(f.Type, g.Type) || !f.Metadata.Equal(g.Metadata) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,365 @@
+package client
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// ledger keeps what this rank holds, received, took and consumed. It does no I/O and knows no time.
+type ledger struct {
+	epoch    uint32              // the open one: the master closed those before it
+	ended    uint32              // epochs that the training loop has ended; base and consumed are of the later ones
+	base     base                // of State
+	consumed position.Set        // handed over
+	pending  []position.Interval // in the batch in the making, or without rows
+	discard  bool                // the batch in the making holds rows that this rank does not hold any more
+	grants   []grant
+	pieces   []*piece // in order of position
+	streams  int      // how many pieces may be open
+	seq      uint64
+	queued   int64 // bytes in all queues
+	peak     int64 // the most that queued ever was
+	drained  bool  // all of the open epoch is granted to someone
+	released position.Set
+}
+
+// base is what others consumed who are no longer there, and who is.
+type base struct {
+	version           uint64
+	consumed          position.Set
+	members, departed []uint32
+}
+
+// grant is a run of positions that the master says this rank holds.
+type grant struct {
+	position.Interval
+	raw     []byte
+	ticket  *pb.SignedTicket
+	workers []*pb.Worker
+	file    string
+}
+
+func parseGrant(m *pb.Grant) (grant, error) {
+	g := grant{Interval: position.IntervalFromProto(m.GetInterval()), raw: m.GetTicket(), ticket: new(pb.SignedTicket)}
+	if err := proto.Unmarshal(m.GetTicket(), g.ticket); err != nil {
+		return g, fmt.Errorf("grant %v: ticket: %w", g.Interval, err)
+	}
+	var t pb.Ticket
+	if err := proto.Unmarshal(g.ticket.GetTicket(), &t); err != nil {
+		return g, fmt.Errorf("grant %v: ticket: %w", g.Interval, err)
+	}
+	g.workers, g.file = t.GetWorkers(), t.GetFile().GetUri()
+	return g, nil
+}
+
+// wantsMore reports whether fewer shards wait than streams may be opened, or none is left of the open epoch.
+func (l *ledger) wantsMore() bool {
+	waiting := 0
+	for _, p := range l.pieces {
+		if !p.open {
+			waiting++
+		}
+	}
+	return waiting < l.streams || l.epochIdle()
+}
+
+// epochIdle reports whether all that is held of the open epoch went into batches.
+func (l *ledger) epochIdle() bool {
+	return len(l.pieces) == 0 || l.pieces[0].taken.Epoch > l.epoch
+}
+
+// request fills in what a Sync says of this ledger.
+func (l *ledger) request(req *pb.SyncRequest) {
+	req.Consumed = from(l.consumed, l.epoch).Proto()
+	req.Released = l.released.Proto()
+	req.WantsMore = l.wantsMore()
+	req.BaseVersion = l.base.version
+}
+
+// from is the part of a set that lies in an epoch or later.
+func from(s position.Set, epoch uint32) position.Set {
+	return s.Subtract(position.Set{{To: position.Position{Epoch: epoch}}})
+}
+
+// apply takes over the answer to the request made last.
+func (l *ledger) apply(reply *pb.SyncReply) error {
+	l.epoch = max(l.epoch, reply.GetClosedEpochs())
+	l.streams = max(1, int(reply.GetStreams()))
+	l.drained = reply.GetDrained()
+	if v := reply.GetBaseVersion(); v != l.base.version {
+		l.setBase(v, reply.GetBase(), reply.GetMembers(), reply.GetDeparted())
+	}
+	if !reply.GetUnchanged() {
+		if err := l.grant(reply.GetGrants()); err != nil {
+			return err
+		}
+	}
+	l.release(position.SetFromProto(reply.GetRelease()))
+	l.reconcile()
+	return nil
+}
+
+// setBase takes over a newer base. What the master forgot of epochs that it closed is kept until the training loop
+// has ended them too.
+func (l *ledger) setBase(version uint64, consumed []*pb.Interval, members, departed []uint32) {
+	l.base = base{
+		version: version, consumed: l.base.consumed.Union(position.SetFromProto(consumed)),
+		members: members, departed: departed,
+	}
+}
+
+// grant replaces what is held. Tickets that did not change are not parsed again.
+func (l *ledger) grant(ms []*pb.Grant) error {
+	known := make(map[position.Position]grant, len(l.grants))
+	for _, g := range l.grants {
+		known[g.From.ShardStart()] = g
+	}
+	grants := make([]grant, 0, len(ms))
+	for _, m := range ms {
+		iv := position.IntervalFromProto(m.GetInterval())
+		g, ok := known[iv.From.ShardStart()]
+		if ok && bytes.Equal(g.raw, m.GetTicket()) {
+			g.Interval = iv
+		} else {
+			var err error
+			if g, err = parseGrant(m); err != nil {
+				return err
+			}
+		}
+		grants = append(grants, g)
+	}
+	l.grants = grants
+	return nil
+}
+
+// release gives back what the master asked for, except rows that are in the batch in the making or consumed.
+func (l *ledger) release(asked position.Set) {
+	l.released = asked.Subtract(l.gone())
+	if len(l.released) == 0 {
+		return
+	}
+	grants := make([]grant, 0, len(l.grants))
+	for _, g := range l.grants {
+		for _, iv := range (position.Set{g.Interval}).Subtract(l.released) {
+			g.Interval = iv
+			grants = append(grants, g)
+		}
+	}
+	l.grants = grants
+}
+
+// gone is what needs no stream any more: consumed, or in the batch in the making.
+func (l *ledger) gone() position.Set {
+	return l.consumed.Union(position.NewSet(l.pending...))
+}
+
+// reconcile makes pieces of all that is granted and not gone: it trims or drops the pieces that there are, renews
+// their tickets, and adds what is missing.
+func (l *ledger) reconcile() {
+	l.checkPending()
+	gone := l.gone()
+	left := make(map[position.Position]position.Set) // by shard
+	byShard := make(map[position.Position]grant)
+	for _, g := range l.grants {
+		if shard := g.From.ShardStart(); shard.Epoch >= l.epoch {
+			byShard[shard] = g
+			left[shard] = left[shard].Union(position.Set{g.Interval}.Subtract(gone))
+		}
+	}
+	for _, p := range slices.Clone(l.pieces) {
+		from := p.taken
+		if i := slices.IndexFunc(left[p.shard], func(iv position.Interval) bool {
+			return !from.Less(iv.From) && from.Less(iv.To)
+		}); i >= 0 {
+			l.trim(p, left[p.shard][i].To)
+			left[p.shard] = left[p.shard].Subtract(position.Set{{From: from, To: p.to}})
+			p.renew(byShard[p.shard])
+			continue
+		}
+		l.drop(p)
+		l.remove(p)
+	}
+	for shard, set := range left {
+		for _, iv := range set {
+			l.pieces = append(l.pieces, newPiece(iv, byShard[shard]))
+		}
+	}
+	slices.SortFunc(l.pieces, func(a, b *piece) int { return a.taken.Compare(b.taken) })
+}
+
+// checkPending throws the batch in the making away if some of its rows are not held any more: the lease had ended,
+// and the master gave them to others. What is still held is read again.
+func (l *ledger) checkPending() {
+	var held position.Set
+	for _, g := range l.grants {
+		held = append(held, g.Interval)
+	}
+	if !from(position.NewSet(held...), l.epoch).Covers(position.NewSet(l.pending...)) {
+		l.pending, l.discard = nil, true
+	}
+}
+
+// trim gives up a piece's positions from to on.
+func (l *ledger) trim(p *piece, to position.Position) {
+	before := p.bytes
+	l.pass(p.trim(to))
+	l.queued += p.bytes - before
+	if p.complete() && p.cancel != nil {
+		p.cancel()
+	}
+	l.retire(p)
+}
+
+// renew takes over a newer ticket.
+func (p *piece) renew(g grant) {
+	changed := !slices.EqualFunc(p.workers, g.workers, func(a, b *pb.Worker) bool { return proto.Equal(a, b) })
+	p.ticket, p.workers = g.ticket, g.workers
+	if changed {
+		signal(p.fresh)
+	}
+}
+
+func (l *ledger) drop(p *piece) {
+	l.queued -= p.bytes
+	p.drop()
+}
+
+// startable returns the next piece to open, or nil. A piece of the open epoch that came late takes the place of
+// the last piece of a later epoch, whose rows wait for it anyway.
+func (l *ledger) startable() *piece {
+	var first, last *piece
+	open := 0
+	for _, p := range l.pieces {
+		if p.open {
+			open++
+			last = p
+		} else if first == nil {
+			first = p
+		}
+	}
+	if first == nil || open < l.streams {
+		return first
+	}
+	if first.taken.Epoch == l.epoch && !l.openInEpoch() {
+		l.park(last)
+		return first
+	}
+	return nil
+}
+
+func (l *ledger) openInEpoch() bool {
+	return slices.ContainsFunc(l.pieces, func(p *piece) bool { return p.open && p.taken.Epoch == l.epoch })
+}
+
+// park replaces an open piece by one that has not begun.
+func (l *ledger) park(p *piece) {
+	l.drop(p)
+	l.pieces[slices.Index(l.pieces, p)] = newPiece(position.Interval{From: p.taken, To: p.to},
+		grant{ticket: p.ticket, workers: p.workers, file: p.file})
+}
+
+// push takes in a received record. It reports whether the piece wants no more.
+func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
+	lo, hi, after, err := p.place(m, first)
+	if err != nil {
+		return false, err
+	}
+	l.seq++
+	before := p.bytes
+	l.pass(p.push(rec, m, lo, hi, after, l.seq))
+	l.queued += p.bytes - before
+	l.peak = max(l.peak, l.queued)
+	l.retire(p)
+	return p.complete(), nil
+}
+
+// end marks a piece whose stream ended well: no more rows lie before its end.
+func (l *ledger) end(p *piece) {
+	l.pass(p.skip(p.to))
+	l.retire(p)
+}
+
+// pass notes positions that have no rows: like rows they are consumed with the next hand-over, under the lease.
+func (l *ledger) pass(iv position.Interval) {
+	if !iv.Empty() {
+		l.pending = append(l.pending, iv)
+	}
+}
+
+// retire removes a finished piece.
+func (l *ledger) retire(p *piece) {
+	if p.finished() {
+		l.remove(p)
+	}
+}
+
+func (l *ledger) remove(p *piece) {
+	l.pieces = slices.DeleteFunc(l.pieces, func(q *piece) bool { return q == p })
+}
+
+// mayReceive reports whether a stream may receive a message of about n bytes within the budget.
+func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
+	if len(p.queue) == 0 {
+		return true
+	}
+	return p.bytes+n <= budget/int64(l.streams) && l.queued+n <= budget
+}
+
+// take moves up to n rows of the open epoch into the batch in the making, in order of arrival. It returns the piece
+// they came from, or nil if there are none.
+func (l *ledger) take(n int) (chunk, *piece) {
+	var from *piece
+	for _, p := range l.pieces {
+		if p.taken.Epoch == l.epoch && len(p.queue) > 0 && (from == nil || p.queue[0].seq < from.queue[0].seq) {
+			from = p
+		}
+	}
+	if from == nil {
+		return chunk{}, nil
+	}
+	before := from.bytes
+	c, iv := from.take(n)
+	l.queued += from.bytes - before
+	l.pending = append(l.pending, iv)
+	for _, p := range l.pieces {
+		signal(p.room)
+	}
+	l.retire(from)
+	return c, from
+}
+
+// handOver makes the rows of the batch in the making consumed.
+func (l *ledger) handOver() {
+	l.consumed = position.NewSet(append(l.pending, l.consumed...)...)
+	l.pending = l.pending[:0]
+}
+
+// enter notes that the training loop is in an epoch, and has ended those before it.
+func (l *ledger) enter(epoch uint32) {
+	if epoch > l.ended {
+		l.ended = epoch
+		l.consumed, l.base.consumed = from(l.consumed, epoch), from(l.base.consumed, epoch)
+	}
+}
+
+// snapshot is the present state.
+func (l *ledger) snapshot() snapshot {
+	return snapshot{ended: l.ended, base: l.base, consumed: l.consumed}
+}
+
+// addresses are those of all candidates.
+func (l *ledger) addresses() map[string]bool {
+	out := make(map[string]bool)
+	for _, p := range l.pieces {
+		for _, w := range p.workers {
+			out[w.GetAddress()] = true
+		}
+	}
+	return out
+}

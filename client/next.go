@@ -1,0 +1,178 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Next returns the next batch: exactly batch_size rows, all of one epoch; Batch.Epoch says of which. When this rank
+// has nothing more of an epoch to get, what is left is a shorter last batch, or dropped, as the spec says. If another
+// rank dies after that, rows of its shards may come late and make one more short batch. io.EOF comes after all epochs.
+//
+// Returning a batch is what makes its rows consumed. When ctx ends, Next returns its error at once and loses nothing;
+// any other error ends the session. It waits, and says so in the log, while the lease has run out because no master
+// can be reached.
+func (s *Session) Next(ctx context.Context) (*Batch, error) {
+	s.mu.Lock()
+	if !s.lastReturn.IsZero() {
+		s.stats.Compute += time.Since(s.lastReturn)
+		s.lastReturn = time.Time{}
+	}
+	s.mu.Unlock()
+	var stalled time.Duration
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		more, err := s.fill()
+		if err != nil {
+			s.fail(err)
+			return nil, err
+		}
+		if more {
+			continue
+		}
+		b, err := s.handOver()
+		if b != nil || err != nil {
+			return b, err
+		}
+		begin := time.Now()
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+		}
+		d := time.Since(begin)
+		stalled += d
+		s.mu.Lock()
+		s.stats.Stall += d
+		s.stats.LongestStall = max(s.stats.LongestStall, stalled)
+		s.mu.Unlock()
+	}
+}
+
+// Batches ranges over Next until io.EOF; any other error is yielded last.
+func (s *Session) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
+	return func(yield func(*Batch, error) bool) {
+		for {
+			b, err := s.Next(ctx)
+			if errors.Is(err, io.EOF) || !yield(b, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// fill copies a run of received rows into the batch in the making. It reports false if there is none, or no room.
+func (s *Session) fill() (bool, error) {
+	s.mu.Lock()
+	have := s.made()
+	if s.err != nil || have == s.batch {
+		s.mu.Unlock()
+		return false, nil
+	}
+	c, p := s.ledger.take(s.batch - have)
+	if p == nil {
+		s.mu.Unlock()
+		return false, nil
+	}
+	s.moved(p)
+	s.building[c.rec.worker] += int64(c.hi - c.lo)
+	if s.build == nil {
+		s.build = s.buffers(c.rec.layout)
+	}
+	s.mu.Unlock()
+	return true, s.build.append(c.rec, c.lo, c.hi)
+}
+
+// made is the number of rows in the batch in the making, which is emptied first if they are not ours any more.
+// s.mu must be held.
+func (s *Session) made() int {
+	if s.ledger.discard {
+		s.ledger.discard = false
+		clear(s.building)
+		if s.build != nil {
+			s.build.reset()
+		}
+	}
+	if s.build == nil {
+		return 0
+	}
+	return s.build.rows
+}
+
+// buffers returns empty buffers, released ones if there are any. s.mu must be held.
+func (s *Session) buffers(l *layout) *buffers {
+	if n := len(s.free); n > 0 {
+		b := s.free[n-1]
+		s.free = slices.Delete(s.free, n-1, n)
+		b.reset()
+		return b
+	}
+	return newBuffers(l, s.batch)
+}
+
+// handOver returns the batch in the making if it is full, or the epoch's last; io.EOF at the end; the error that
+// ended the session; or nothing if there is to wait.
+func (s *Session) handOver() (*Batch, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	have := s.made()
+	full := have > 0 && (have == s.batch || s.ledger.drained && s.ledger.epochIdle())
+	if !full && have > 0 || len(s.ledger.pending) > 0 && !s.leased() {
+		return nil, nil
+	}
+	if len(s.ledger.pending) > 0 {
+		s.ledger.handOver()
+		signal(s.wake)
+	}
+	switch {
+	case !full && s.finished:
+		s.ledger.enter(s.epochs)
+		return nil, io.EOF
+	case !full:
+		return nil, nil
+	case have < s.batch && s.drop:
+		s.stats.Dropped += int64(have)
+		clear(s.building)
+		s.build.reset()
+		return nil, nil
+	}
+	return s.finishBatch(), nil
+}
+
+// finishBatch makes the batch in the making the trainer's. s.mu must be held.
+func (s *Session) finishBatch() *Batch {
+	s.ledger.enter(s.ledger.epoch)
+	b := &Batch{Rows: s.build.rows, Epoch: s.ledger.epoch, buffers: s.build, session: s, after: s.ledger.snapshot()}
+	s.build = nil
+	b.expose()
+	s.stats.Rows += int64(b.Rows)
+	s.stats.Batches++
+	s.stats.Bytes += b.buffers.size()
+	for w, n := range s.building {
+		s.stats.RowsByWorker[w] += n
+	}
+	clear(s.building)
+	s.lastReturn = time.Now()
+	return b
+}
+
+// leased reports whether rows may be handed over. s.mu must be held.
+func (s *Session) leased() bool {
+	if time.Now().Before(s.leaseEnds) {
+		s.lapsed = false
+		return true
+	}
+	if !s.lapsed {
+		s.lapsed = true
+		s.log.Warn("the lease ran out without an answer from a master; waiting for one", "lease", s.lease)
+	}
+	return false
+}

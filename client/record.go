@@ -1,0 +1,85 @@
+package client
+
+import (
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// Record shows the batch as an Arrow record in the wire's tensor layout. It lies on the batch's memory (only bool
+// labels are copied, to bits), so it is valid until Release of the batch. After that Record returns nil.
+func (b *Batch) Record() arrow.Record {
+	buf := b.buffers
+	if buf == nil {
+		return nil
+	}
+	columns := make([]arrow.Array, len(buf.columns))
+	for i := range columns {
+		f := buf.layout.schema.Field(i)
+		data := buf.columns[i].data(&buf.layout.columns[i], f.Type, b.Rows)
+		columns[i] = array.MakeFromData(data)
+		data.Release()
+		defer columns[i].Release()
+	}
+	return array.NewRecord(buf.layout.schema, columns, int64(b.Rows))
+}
+
+// data lays Arrow's structures over a column.
+func (o *outColumn) data(c *column, t arrow.DataType, rows int) arrow.ArrayData {
+	switch c.role {
+	case roleDense, roleImage:
+		return nest(t, rows, nil, o.values(c, t.(*arrow.FixedSizeListType).Elem(), rows*c.width))
+	case roleBytes:
+		return array.NewData(t, rows, []*memory.Buffer{nil, bufferOf(arrow.Int32Traits.CastToBytes(o.offsets)), bufferOf(o.u8)}, nil, 0, 0)
+	case roleSparse:
+		elem, n := t.(*arrow.ListType).Elem(), int(o.offsets[rows])
+		var child arrow.ArrayData
+		if s, ok := elem.(*arrow.StructType); ok {
+			weights := flat(s.Field(1).Type, n, arrow.Float32Traits.CastToBytes(o.weights))
+			child = nest(elem, n, nil, o.values(c, s.Field(0).Type, n), weights)
+		} else {
+			child = o.values(c, elem, n)
+		}
+		return nest(t, rows, []*memory.Buffer{bufferOf(arrow.Int32Traits.CastToBytes(o.offsets))}, child)
+	}
+	return o.values(c, t, rows)
+}
+
+// values lays an array of n values over the slice in use.
+func (o *outColumn) values(c *column, t arrow.DataType, n int) arrow.ArrayData {
+	switch c.elem {
+	case arrow.FLOAT32:
+		return flat(t, n, arrow.Float32Traits.CastToBytes(o.f32))
+	case arrow.FLOAT64:
+		return flat(t, n, arrow.Float64Traits.CastToBytes(o.f64))
+	case arrow.INT32:
+		return flat(t, n, arrow.Int32Traits.CastToBytes(o.i32))
+	case arrow.INT64:
+		return flat(t, n, arrow.Int64Traits.CastToBytes(o.i64))
+	case arrow.BOOL:
+		bits := make([]byte, (n+7)/8)
+		for i, v := range o.bools {
+			if v {
+				bits[i>>3] |= 1 << (i & 7)
+			}
+		}
+		return flat(t, n, bits)
+	default: // UINT8
+		return flat(t, n, o.u8)
+	}
+}
+
+func bufferOf(b []byte) *memory.Buffer { return memory.NewBufferBytes(b) }
+
+func flat(t arrow.DataType, n int, values []byte) arrow.ArrayData {
+	return array.NewData(t, n, []*memory.Buffer{nil, bufferOf(values)}, nil, 0, 0)
+}
+
+// nest makes an array of n rows over its children, without nulls.
+func nest(t arrow.DataType, n int, buffers []*memory.Buffer, children ...arrow.ArrayData) arrow.ArrayData {
+	data := array.NewData(t, n, append([]*memory.Buffer{nil}, buffers...), children, 0, 0)
+	for _, c := range children {
+		c.Release()
+	}
+	return data
+}

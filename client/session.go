@@ -1,0 +1,228 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+const (
+	openTimeout  = 2 * time.Minute // of one Open or Join call: the master may have to list a large dataset
+	leaveTimeout = 5 * time.Second
+)
+
+// Errors that end a session, to be told apart with errors.Is.
+var (
+	// ErrClosed is returned by Next after Close.
+	ErrClosed = errors.New("client: the session was closed")
+	// ErrFenced means that another process joined as this rank, or that the master took the rank for dead. Batches
+	// that were handed over before it count as consumed only as far as a Sync had said so.
+	ErrFenced = errors.New("client: fenced")
+)
+
+// Session is one rank's reading of a session.
+type Session struct {
+	cfg      Config
+	log      *slog.Logger
+	pool     *pool // of workers
+	masters  *masters
+	joined   *pb.JoinReply
+	session  *pb.Session
+	lease    time.Duration
+	batch    int
+	drop     bool // the last, short batch of an epoch
+	epochs   uint32
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when all goroutines have ended
+	leaveErr error         // read after done
+
+	ready chan struct{} // wakes Next
+	wake  chan struct{} // wakes the control goroutine
+	build *buffers      // the batch in the making; Next's
+
+	building map[string]int64 // its rows by worker; under mu
+
+	mu         sync.Mutex
+	ledger     ledger
+	layout     *layout
+	free       []*buffers
+	err        error // why the session ended
+	finished   bool
+	lapsed     bool // the lease ran out, and the log says so
+	revision   uint64
+	leaseEnds  time.Time
+	lastReturn time.Time // of Next with a batch
+	stats      Stats
+	streams    sync.WaitGroup
+	streamCtx  context.Context // ends all streams; nil once none may start
+}
+
+// Open opens the session on the master (or attaches to it), joins it as a rank and begins to stream. It waits for a
+// master as long as ctx allows; a spec with mistakes is an error that lists them all. The session lives until Close,
+// until it fails, or until ctx ends.
+func Open(ctx context.Context, cfg Config) (*Session, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	s := &Session{
+		cfg:     cfg,
+		log:     cfg.Logger.With("session", cfg.Session, "rank", cfg.Rank),
+		pool:    newPool(cfg.Dial),
+		masters: &masters{addresses: cfg.Masters, pool: newPool(cfg.Dial)},
+		done:    make(chan struct{}),
+		ready:   make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
+
+		building: make(map[string]int64),
+		stats:    Stats{RowsByWorker: make(map[string]int64)},
+	}
+	if err := s.open(ctx); err != nil {
+		s.masters.pool.close()
+		return nil, fmt.Errorf("client: session %q: %w", cfg.Session, err)
+	}
+	ctx, s.cancel = context.WithCancel(ctx)
+	var stream context.CancelFunc
+	s.streamCtx, stream = context.WithCancel(ctx)
+	go s.run(ctx, stream)
+	return s, nil
+}
+
+// open makes the calls of Open and takes over their answers.
+func (s *Session) open(ctx context.Context) error {
+	warn := func(err error) { s.log.Warn("no master answers; trying on", "error", err) }
+	err := s.masters.persist(ctx, "open", openTimeout, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
+		if s.cfg.Spec == nil {
+			s.session, err = m.GetSession(ctx, &pb.GetSessionRequest{Session: s.cfg.Session})
+		} else {
+			s.session, err = m.Open(ctx, &pb.OpenRequest{Session: s.cfg.Session, Spec: s.cfg.Spec, WorldSize: s.cfg.WorldSize})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	sent, err := s.join(ctx, warn)
+	if err != nil {
+		return err
+	}
+	if j := s.joined.GetSession(); j != nil {
+		s.session = j
+	}
+	if s.session.GetState() == pb.SessionState_FAILED {
+		return fmt.Errorf("it has failed: %s", s.session.GetFailure())
+	}
+	spec := s.session.GetSpec()
+	s.batch, s.drop = int(spec.GetBatchSize()), spec.GetLastBatch() == pb.LastBatch_DROP
+	s.epochs = max(1, spec.GetEpochs())
+	if s.batch < 1 {
+		return fmt.Errorf("the master's spec has batch_size %d; it must be positive", s.batch)
+	}
+	if s.lease = time.Duration(s.joined.GetLeaseMs()) * time.Millisecond; s.lease <= 0 {
+		return fmt.Errorf("the master gave a lease of %v; it must be positive", s.lease)
+	}
+	s.leaseEnds = sent.Add(s.lease)
+	j := s.joined
+	s.ledger = ledger{epoch: j.GetClosedEpochs(), streams: 1, consumed: position.SetFromProto(j.GetConsumed())}
+	s.ledger.setBase(j.GetBaseVersion(), j.GetBase(), j.GetMembers(), j.GetDeparted())
+	s.ledger.enter(j.GetClosedEpochs())
+	return nil
+}
+
+// join joins as the configured rank, waiting for the other ranks of a collective restore, and returns when the
+// answered Join was sent.
+func (s *Session) join(ctx context.Context, warn func(error)) (sent time.Time, err error) {
+	req := &pb.JoinRequest{
+		Session: s.cfg.Session, Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize, Nonce: rand.Text(),
+		Restore: s.cfg.Restore, Restoring: s.cfg.Restore != nil,
+	}
+	for round := 0; ; round++ {
+		err := s.masters.persist(ctx, "join", openTimeout, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
+			sent = time.Now()
+			s.joined, err = m.Join(ctx, req)
+			return err
+		})
+		if err != nil {
+			return sent, err
+		}
+		waiting := s.joined.GetWaitingFor()
+		if s.joined.GetKind() != pb.JoinKind_JOIN_KIND_UNSPECIFIED {
+			s.log.Info("joined", "kind", s.joined.GetKind(), "generation", s.joined.GetGeneration(), "incarnation", s.joined.GetIncarnation())
+			return sent, nil
+		}
+		if round == 0 {
+			s.log.Info("the restore waits for other ranks", "ranks", waiting)
+		}
+		if err := sleep(ctx, backoff(round, time.Second)); err != nil {
+			return sent, fmt.Errorf("restore: still waiting for ranks %d: %w", waiting, err)
+		}
+	}
+}
+
+// run owns the session's goroutines: it Syncs until the session ends, then stops the streams, leaves and closes the
+// connections.
+func (s *Session) run(ctx context.Context, stopStreams context.CancelFunc) {
+	defer close(s.done)
+	s.control(ctx)
+	s.fail(fmt.Errorf("client: session %q: %w", s.cfg.Session, context.Cause(ctx)))
+	s.mu.Lock()
+	s.streamCtx = nil
+	s.mu.Unlock()
+	stopStreams()
+	s.streams.Wait()
+	s.leaveErr = s.leave(context.WithoutCancel(ctx))
+	s.pool.close()
+	s.masters.pool.close()
+}
+
+// fail ends the session; the first reason counts.
+func (s *Session) fail(err error) {
+	s.mu.Lock()
+	s.failLocked(err)
+	s.mu.Unlock()
+}
+
+func (s *Session) failLocked(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	s.cancel()
+	signal(s.ready)
+}
+
+// Close leaves the session: what this rank holds and has not consumed goes back at once. It stops all goroutines,
+// within about leaveTimeout where no master answers, which is its error.
+func (s *Session) Close() error {
+	s.fail(ErrClosed)
+	<-s.done
+	return s.leaveErr
+}
+
+// leave sends the last Sync.
+func (s *Session) leave(ctx context.Context) error {
+	s.mu.Lock()
+	fenced := errors.Is(s.err, ErrFenced)
+	req := s.request()
+	s.mu.Unlock()
+	if fenced {
+		return nil
+	}
+	req.Leave, req.WantsMore = true, false
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	err := s.masters.persist(ctx, "leave", leaveTimeout, func(error) {}, func(ctx context.Context, m pb.MasterClient) error {
+		_, err := m.Sync(ctx, req)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("client: session %q: %w", s.cfg.Session, err)
+	}
+	return nil
+}

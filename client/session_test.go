@@ -1,0 +1,227 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// inBubble runs a test on fake time. At its end synctest fails if any goroutine of session or fakes is left.
+func inBubble(t *testing.T, f func(t *testing.T, fl *fleet)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newFleet(t)) })
+}
+
+func open(t *testing.T, cfg Config) *Session {
+	t.Helper()
+	s, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// drain reads a session to its end and returns the ids in order and the size of each batch.
+func drain(s *Session) (ids []int64, sizes []int, err error) {
+	for b, err := range s.Batches(context.Background()) {
+		if err != nil {
+			return ids, sizes, err
+		}
+		got, err := checkBatch(b)
+		if err != nil {
+			return ids, sizes, err
+		}
+		ids, sizes = append(ids, got...), append(sizes, b.Rows)
+		b.Release()
+	}
+	return ids, sizes, nil
+}
+
+// exactlyOnce checks that ids are all rows of the dataset in epochs from to the end, once each.
+func exactlyOnce(t *testing.T, d *dataset, ids []int64) {
+	t.Helper()
+	count := make(map[int64]int)
+	for _, id := range ids {
+		count[id]++
+	}
+	rows := 0
+	for epoch := range d.epochs {
+		for shard, windows := range d.shards {
+			for window, n := range windows {
+				for k := range n {
+					r := row{epoch: epoch, shard: shard, window: window, k: k}
+					if rows++; count[r.id()] != 1 {
+						t.Errorf("row %+v came %d times", r, count[r.id()])
+					}
+				}
+			}
+		}
+	}
+	if len(ids) != rows {
+		t.Errorf("%d rows came; expected %d", len(ids), rows)
+	}
+}
+
+func checkMaster(t *testing.T, m *master) {
+	t.Helper()
+	for _, p := range m.found() {
+		t.Error("master: ", p)
+	}
+}
+
+func TestReadsEpochs(t *testing.T) {
+	for _, last := range []pb.LastBatch{pb.LastBatch_KEEP, pb.LastBatch_DROP} {
+		for _, streams := range []uint32{1, 4} {
+			t.Run(fmt.Sprint(last, streams), func(t *testing.T) {
+				inBubble(t, func(t *testing.T, fl *fleet) { testReadsEpochs(t, fl, last, streams) })
+			})
+		}
+	}
+}
+
+func testReadsEpochs(t *testing.T, fl *fleet, last pb.LastBatch, streams uint32) {
+	d := newDataset(3, 3, 20)
+	fl.worker("w1", &worker{data: d, cut: 7})
+	fl.worker("w2", &worker{data: d, cut: 16})
+	m := &master{data: d, spec: &pb.Spec{BatchSize: 32, Epochs: 3, LastBatch: last}, workers: workersAt("w1", "w2"), streams: streams, run: 3}
+	fl.master("m", m)
+	s := open(t, fl.config("m"))
+	ids, sizes, err := drain(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full, rest := d.rows()/32, d.rows()%32
+	var want []int
+	for range 3 {
+		want = append(want, slices.Repeat([]int{32}, full)...)
+		if last == pb.LastBatch_KEEP && rest > 0 {
+			want = append(want, rest)
+		}
+	}
+	if !slices.Equal(sizes, want) {
+		t.Errorf("batch sizes %v; expected %v", sizes, want)
+	}
+	stats := s.Stats()
+	if last == pb.LastBatch_KEEP {
+		exactlyOnce(t, d, ids)
+	} else if stats.Dropped != int64(3*rest) {
+		t.Errorf("%d rows dropped; expected %d", stats.Dropped, 3*rest)
+	}
+	if stats.Rows != int64(len(ids)) || stats.Batches != int64(len(sizes)) || stats.Buffered != 0 || stats.RowsByWorker["w1"] != stats.Rows {
+		t.Errorf("stats %+v for %d rows in %d batches, all from w1", stats, len(ids), len(sizes))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if r := m.ranks[0]; !r.left || r.counters.GetRows() != stats.Rows {
+		t.Errorf("the master knows left %v, counters %v; expected %d rows", r.left, r.counters, stats.Rows)
+	}
+	if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("Next after Close: %v", err)
+	}
+	checkMaster(t, m)
+}
+
+func TestExactlyOnceThroughFailures(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, fl *fleet) { testFailures(t, fl, seed) })
+		})
+	}
+}
+
+// testFailures has two ranks read through workers of which each cuts, refuses or breaks streams at random, while a
+// worker dies and comes back, and the master loses answers and asks for shards back.
+func testFailures(t *testing.T, fl *fleet, seed uint64) {
+	var mu sync.Mutex
+	r := rand.New(rand.NewPCG(seed, 2))
+	chance := func(n int) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return r.IntN(n) == 0
+	}
+	d := newDataset(seed, 2, 25)
+	fault := func(context.Context, position.Position) error {
+		switch {
+		case chance(8):
+			return status.Error(codes.Unavailable, "cut")
+		case chance(10):
+			return status.Error(codes.ResourceExhausted, "busy")
+		}
+		return nil
+	}
+	fl.worker("w1", &worker{data: d, cut: 5, fault: fault})
+	stop := fl.worker("w2", &worker{data: d, cut: 9, fault: fault})
+	m := &master{
+		data: d, spec: &pb.Spec{BatchSize: 16, Epochs: 2}, workers: workersAt("w1", "gone", "w2"), streams: 3, run: 4,
+		intercept: func(*pb.SyncRequest) error {
+			if chance(5) {
+				return status.Error(codes.Unavailable, "no leader")
+			}
+			return nil
+		},
+	}
+	fl.master("m", m)
+	var resumes int
+	all := make([][]int64, 2)
+	var readers sync.WaitGroup
+	for rank := range uint32(2) {
+		cfg := fl.config("m")
+		cfg.Rank, cfg.WorldSize = rank, 2
+		cfg.OnResume = func(Resume) { mu.Lock(); resumes++; mu.Unlock() }
+		s := open(t, cfg)
+		readers.Go(func() {
+			for n := 0; ; n++ {
+				b, err := s.Next(context.Background())
+				if errors.Is(err, io.EOF) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids, err := checkBatch(b)
+				if err != nil {
+					t.Error(err)
+				}
+				all[rank] = append(all[rank], slices.Clone(ids)...)
+				b.Release()
+				if rank == 0 {
+					disturb(fl, m, d, n, stop, fault)
+				}
+			}
+		})
+	}
+	readers.Wait()
+	exactlyOnce(t, d, slices.Concat(all...))
+	checkMaster(t, m)
+	if resumes == 0 {
+		t.Error("no stream was resumed: the test tests nothing")
+	}
+}
+
+func disturb(fl *fleet, m *master, d *dataset, batch int, stop func(), fault func(context.Context, position.Position) error) {
+	switch batch {
+	case 4:
+		stop()
+	case 6:
+		m.change(func() { m.release = m.ranks[0].held })
+	case 8:
+		fl.worker("w2", &worker{data: d, cut: 11, fault: fault})
+	case 10:
+		m.change(func() { m.workers = workersAt("w2", "w1") })
+	}
+}

@@ -1,0 +1,76 @@
+package client
+
+import (
+	"maps"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+const stateVersion = 1
+
+// Stats are cumulative since Open.
+type Stats struct {
+	// Handed over.
+	Rows, Batches, Bytes int64
+	// RowsByWorker says who sent the rows that were handed over.
+	RowsByWorker map[string]int64
+	// Dropped counts rows of short last batches that the spec drops.
+	Dropped int64
+	// Stall is the time that Next waited for rows, LongestStall the most that one Next did.
+	Stall, LongestStall time.Duration
+	// Compute is the time between Next's return with a batch and the next Next.
+	Compute time.Duration
+	// Failovers counts streams resumed on another worker.
+	Failovers int64
+	// Buffered is how many bytes are received and not yet copied into a batch, PeakBuffered the most there ever were.
+	Buffered, PeakBuffered int64
+	// Workers is the size of the fleet, Streams how many the master wants open.
+	Workers, Streams int
+}
+
+// Stats returns the present figures.
+func (s *Session) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.stats
+	st.RowsByWorker = maps.Clone(s.stats.RowsByWorker)
+	st.Buffered, st.PeakBuffered = s.ledger.queued, s.ledger.peak
+	return st
+}
+
+// State is this rank's checkpoint as of the batch that Next returned last.
+func (s *Session) State() *pb.State {
+	s.mu.Lock()
+	at := s.ledger.snapshot()
+	s.mu.Unlock()
+	return s.state(at)
+}
+
+// StateAfter is this rank's checkpoint as of a batch, for loops that read ahead; b may be released already.
+func (s *Session) StateAfter(b *Batch) *pb.State { return s.state(b.after) }
+
+func (s *Session) state(at snapshot) *pb.State {
+	return &pb.State{
+		Version: stateVersion, Session: s.cfg.Session, Generation: s.joined.GetGeneration(),
+		Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize,
+		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
+		Consumed: at.consumed.Proto(), ClosedEpochs: at.ended,
+		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
+	}
+}
+
+// Info is the session as the master described it when this rank joined.
+func (s *Session) Info() *pb.Session { return s.session }
+
+// Schema is the schema of Batch.Record, or nil before the first stream began.
+func (s *Session) Schema() *arrow.Schema {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.layout == nil {
+		return nil
+	}
+	return s.layout.schema
+}
