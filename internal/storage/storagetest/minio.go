@@ -1,0 +1,199 @@
+package storagetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// MinIO is a MinIO server that runs until the end of the test that started it.
+type MinIO struct {
+	// Endpoint is its URL.
+	Endpoint  string
+	AccessKey string
+	SecretKey string
+
+	client *minio.Client
+}
+
+// StartMinIO starts a MinIO server with empty disks on a free port of the loopback interface. The binary is
+// $PENSTOCK_MINIO, ~/go/bin/minio or minio on the PATH; without one the test is skipped, or fails if CI=true.
+func StartMinIO(t testing.TB) *MinIO {
+	t.Helper()
+	binary := findMinIO(t)
+	var err error
+	for range 3 { // another process may take the port first
+		var m *MinIO
+		if m, err = startMinIO(t, binary); err == nil {
+			return m
+		}
+	}
+	t.Fatalf("start MinIO: %v", err)
+	return nil
+}
+
+func findMinIO(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("PENSTOCK_MINIO"); path != "" {
+		return path
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		if path := filepath.Join(home, "go", "bin", "minio"); exec.Command(path, "--version").Run() == nil {
+			return path
+		}
+	}
+	path, err := exec.LookPath("minio")
+	if err == nil {
+		return path
+	}
+	const reason = "no MinIO server: set PENSTOCK_MINIO or " +
+		"`go install github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c`"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+	return ""
+}
+
+func startMinIO(t testing.TB, binary string) (*MinIO, error) {
+	t.Helper()
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	m := &MinIO{Endpoint: "http://" + address, AccessKey: "penstock-test", SecretKey: "penstock-test-secret"}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	m.client, err = minio.New(address, &minio.Options{
+		Creds:     credentials.NewStaticV4(m.AccessKey, m.SecretKey, ""),
+		Region:    "us-east-1",
+		Transport: transport,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var output bytes.Buffer
+	cmd := exec.Command(binary, "server", t.TempDir(), "--address", address, "--quiet")
+	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
+		"MINIO_BROWSER=off", "MINIO_UPDATE=off")
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }()
+	stop := func() {
+		_ = cmd.Process.Kill() // it may have ended already
+		<-exited
+	}
+	if err := m.wait(t.Context(), exited); err != nil {
+		stop()
+		return nil, fmt.Errorf("%w\n%s", err, output.String())
+	}
+	t.Cleanup(stop)
+	return m, nil
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// wait waits until the server can be written to.
+func (m *MinIO) wait(ctx context.Context, exited chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.Endpoint+"/minio/health/cluster", nil)
+		if err != nil {
+			return err
+		}
+		request.Close = true
+		answer, err := http.DefaultClient.Do(request)
+		if err == nil {
+			answer.Body.Close()
+			if answer.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case err := <-exited:
+			exited <- err
+			return fmt.Errorf("the server ended: %v", err)
+		case <-ctx.Done():
+			return errors.New("the server was not ready in time")
+		case <-tick.C:
+		}
+	}
+}
+
+// MakeBucket makes a bucket.
+func (m *MinIO) MakeBucket(t testing.TB, name string) {
+	t.Helper()
+	if err := m.client.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}); err != nil {
+		t.Fatalf("make bucket %s: %v", name, err)
+	}
+}
+
+// Put writes an object, or replaces it.
+func (m *MinIO) Put(t testing.TB, bucket, key string, content []byte) {
+	t.Helper()
+	_, err := m.client.PutObject(t.Context(), bucket, key, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{})
+	if err != nil {
+		t.Fatalf("put s3://%s/%s: %v", bucket, key, err)
+	}
+}
+
+// PutFile uploads a local file as s3://bucket/key.
+func (m *MinIO) PutFile(t testing.TB, bucket, key, path string) {
+	t.Helper()
+	if _, err := m.client.FPutObject(t.Context(), bucket, key, path, minio.PutObjectOptions{}); err != nil {
+		t.Fatalf("put s3://%s/%s: %v", bucket, key, err)
+	}
+}
+
+// Remove deletes an object.
+func (m *MinIO) Remove(t testing.TB, bucket, key string) {
+	t.Helper()
+	if err := m.client.RemoveObject(t.Context(), bucket, key, minio.RemoveObjectOptions{}); err != nil {
+		t.Fatalf("remove s3://%s/%s: %v", bucket, key, err)
+	}
+}
+
+// Environ is the environment with which a process's profile "default" reads from the server.
+func (m *MinIO) Environ() []string {
+	return []string{
+		"AWS_ENDPOINT_URL=" + m.Endpoint,
+		"AWS_REGION=us-east-1",
+		"AWS_ACCESS_KEY_ID=" + m.AccessKey,
+		"AWS_SECRET_ACCESS_KEY=" + m.SecretKey,
+		"AWS_EC2_METADATA_DISABLED=true",
+	}
+}
+
+// Setenv sets Environ for the test's own process.
+func (m *MinIO) Setenv(t *testing.T) {
+	t.Helper()
+	for _, e := range m.Environ() {
+		key, value, _ := strings.Cut(e, "=")
+		t.Setenv(key, value)
+	}
+}
