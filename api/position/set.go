@@ -17,13 +17,7 @@ func NewSet(intervals ...Interval) Set {
 	slices.SortFunc(all, func(a, b Interval) int { return a.From.Compare(b.From) })
 	var s Set
 	for _, i := range all {
-		if n := len(s); n > 0 && !s[n-1].To.Less(i.From) {
-			if s[n-1].To.Less(i.To) {
-				s[n-1].To = i.To
-			}
-			continue
-		}
-		s = append(s, i)
+		s = s.extend(i)
 	}
 	return s
 }
@@ -36,7 +30,27 @@ func (s Set) Union(t Set) Set {
 	if len(s) == 0 {
 		return t
 	}
-	return NewSet(append(slices.Clone(s), t...)...)
+	out := make(Set, 0, len(s)+len(t))
+	for len(s) > 0 || len(t) > 0 {
+		if len(s) == 0 || len(t) > 0 && t[0].From.Less(s[0].From) {
+			s, t = t, s
+		}
+		out = out.extend(s[0])
+		s = s[1:]
+	}
+	return out
+}
+
+// extend adds an interval that does not begin before the last one to a set under construction.
+func (s Set) extend(i Interval) Set {
+	n := len(s)
+	if n == 0 || s[n-1].To.Less(i.From) {
+		return append(s, i)
+	}
+	if s[n-1].To.Less(i.To) {
+		s[n-1].To = i.To
+	}
+	return s
 }
 
 // Subtract returns the positions in s and not in t.

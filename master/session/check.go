@@ -1,0 +1,97 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// owned is a set and who has it.
+type owned struct {
+	set   position.Set
+	owner string
+}
+
+func ownedBy(rank uint32, set position.Set) owned {
+	return owned{set: set, owner: fmt.Sprintf("rank %d", rank)}
+}
+
+type ownedInterval struct {
+	position.Interval
+	owner string
+}
+
+// sorted lists the intervals of sets in ascending order.
+func sorted(sets []owned) []ownedInterval {
+	var all []ownedInterval
+	for _, o := range sets {
+		for _, iv := range o.set {
+			all = append(all, ownedInterval{iv, o.owner})
+		}
+	}
+	slices.SortFunc(all, func(a, b ownedInterval) int { return a.From.Compare(b.From) })
+	return all
+}
+
+// disjoint reports the first position that two sets share.
+func disjoint(sets []owned) error {
+	all := sorted(sets)
+	for i := 1; i < len(all); i++ {
+		if a, b := all[i-1], all[i]; b.From.Less(a.To) {
+			return fmt.Errorf("%s and %s both have %v", a.owner, b.owner, position.Interval{From: b.From, To: least(a.To, b.To)})
+		}
+	}
+	return nil
+}
+
+// Check verifies the invariants: above all that base, consumed, held, returned and never-granted positions
+// partition the epochs that are not closed.
+func (s *State) Check() error {
+	start := position.Position{Epoch: s.closed}
+	if s.closed > s.id.Epochs || s.frontier.Less(start) || (position.Position{Epoch: s.id.Epochs}).Less(s.frontier) {
+		return fmt.Errorf("session %s: %d epochs are closed of %d, and the frontier is %v", s.id.Session, s.closed, s.id.Epochs, s.frontier)
+	}
+	planned := make([]position.Interval, len(s.blocks))
+	for i, b := range s.blocks {
+		planned[i] = position.Interval{From: b.start(), To: b.end()}
+	}
+	sets := []owned{{s.base, "base"}, {s.returned, "returned"}}
+	for i, k := range s.ranks {
+		if k == nil {
+			continue
+		}
+		sets = append(sets, ownedBy(uint32(i), k.held), ownedBy(uint32(i), k.consumed))
+		if err := s.checkRank(uint32(i), k, position.NewSet(planned...)); err != nil {
+			return fmt.Errorf("session %s: %w", s.id.Session, err)
+		}
+	}
+	if err := disjoint(sets); err != nil {
+		return fmt.Errorf("session %s: granted twice: %w", s.id.Session, err)
+	}
+	at := start
+	for _, iv := range sorted(sets) {
+		if iv.From != at {
+			return fmt.Errorf("session %s: nobody has %v", s.id.Session, position.Interval{From: at, To: iv.From})
+		}
+		at = iv.To
+	}
+	if at != s.frontier {
+		return fmt.Errorf("session %s: the parts end at %v, and the frontier is %v", s.id.Session, at, s.frontier)
+	}
+	return nil
+}
+
+func (s *State) checkRank(r uint32, k *rank, planned position.Set) error {
+	switch {
+	case !planned.Covers(k.held):
+		return fmt.Errorf("rank %d holds positions of blocks that are not in memory", r)
+	case !s.canonicalSet(k.held).Equal(k.held):
+		return fmt.Errorf("rank %d holds positions behind the last shard of a block", r)
+	case !k.held.Covers(k.releasing):
+		return fmt.Errorf("rank %d is asked to release what it does not hold", r)
+	case !k.present() && len(k.held) > 0:
+		return fmt.Errorf("rank %d has departed or its lease has ended, but it holds positions", r)
+	}
+	return nil
+}

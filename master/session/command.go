@@ -1,0 +1,130 @@
+package session
+
+import (
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Command is one of Planned, Join, Sync, Expire, Recall and Fail.
+type Command interface {
+	apply(s *State, ch *Changes) (Reply, error)
+}
+
+// Planned says that a block is planned (and lies in etcd). Saying it again changes nothing.
+type Planned struct {
+	Epoch, Block uint32
+	Blocks       uint32 // number of blocks of the epoch
+	Shards       uint32 // number of shards of the block, may be 0
+	Rows         int64  // of the block, before the filter
+}
+
+// Join makes its caller rank Rank, and fences earlier incarnations of that rank.
+type Join struct {
+	Rank, World uint32
+	Nonce       string // unique for each start of the rank
+	Restore     []Checkpoint
+	Restoring   bool // takes part in a restore; implied by Restore
+}
+
+// Sync is a trainer's complete report.
+type Sync struct {
+	Rank        uint32
+	Generation  uint64
+	Incarnation uint64
+	Consumed    position.Set // in epochs not closed
+	Released    position.Set
+	Leave       bool
+	Counters    Counters
+	Revision    uint64 // newest seen
+	BaseVersion uint64 // that the trainer has
+	WantsMore   bool
+	Streams     uint32 // that the trainer may open; it gets so many shards at once unless others would get fewer
+}
+
+// Expire says that a rank's lease ended: what it holds goes back. It means only the incarnation that it names.
+type Expire struct {
+	Rank        uint32
+	Incarnation uint64
+}
+
+// Recall asks a rank to give back the part of Set that it holds. The rank decides, and answers with Released.
+type Recall struct {
+	Rank uint32
+	Set  position.Set
+}
+
+// Fail ends the session. The first reason stays.
+type Fail struct{ Reason string }
+
+// Reply is the answer to Join and Sync; it is empty for other commands.
+type Reply struct {
+	// Of Join:
+	Kind        pb.JoinKind // unspecified while a restore waits
+	Generation  uint64
+	Incarnation uint64
+	Consumed    position.Set
+	WaitingFor  []uint32
+
+	// Of Sync:
+	Revision  uint64
+	Unchanged bool                // the grants are those of the request's revision
+	Grants    []position.Interval // all that is held and not consumed, each within one shard
+	Release   position.Set        // please give back
+	Drained   bool                // all of the open epoch is granted to someone
+
+	// Of both:
+	Closed      uint32
+	Finished    bool
+	Failure     string
+	BaseVersion uint64
+	// Base, Members and Departed are left out of the answer to a Sync with the newest BaseVersion.
+	Base              position.Set
+	Members, Departed []uint32
+}
+
+// Counters are cumulative over an incarnation. See pb.Counters.
+type Counters struct {
+	Rows, Batches, Bytes, StallNS, ComputeNS, Failovers int64
+}
+
+// max takes the newer one of two reports, which may have come in any order.
+func (c Counters) max(d Counters) Counters {
+	return Counters{
+		Rows: max(c.Rows, d.Rows), Batches: max(c.Batches, d.Batches), Bytes: max(c.Bytes, d.Bytes),
+		StallNS: max(c.StallNS, d.StallNS), ComputeNS: max(c.ComputeNS, d.ComputeNS), Failovers: max(c.Failovers, d.Failovers),
+	}
+}
+
+func (c Counters) add(d Counters) Counters {
+	return Counters{
+		Rows: c.Rows + d.Rows, Batches: c.Batches + d.Batches, Bytes: c.Bytes + d.Bytes,
+		StallNS: c.StallNS + d.StallNS, ComputeNS: c.ComputeNS + d.ComputeNS, Failovers: c.Failovers + d.Failovers,
+	}
+}
+
+func (c Fail) apply(s *State, ch *Changes) (Reply, error) {
+	if s.failure == "" && c.Reason != "" {
+		s.failure = c.Reason
+		ch.Head = true
+	}
+	return Reply{}, nil
+}
+
+// common fills in what Join and Sync are both told.
+func (s *State) common(r Reply, baseVersion uint64) Reply {
+	r.Closed, r.Finished, r.Failure, r.BaseVersion = s.closed, s.Finished(), s.failure, s.baseVersion
+	if baseVersion == s.baseVersion {
+		return r
+	}
+	r.Base = s.base
+	for i, k := range s.ranks {
+		if k == nil {
+			continue
+		}
+		r.Members = append(r.Members, uint32(i))
+		if k.departed {
+			r.Departed = append(r.Departed, uint32(i))
+		}
+	}
+	return r
+}

@@ -1,0 +1,144 @@
+package session
+
+import (
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// nextEpoch is the epoch of the lowest position that nobody was granted, and whether it may be granted: rows of one
+// epoch beyond the open one may be buffered.
+func (s *State) nextEpoch() (uint32, bool) {
+	epoch := s.frontier.Epoch
+	if len(s.returned) > 0 {
+		epoch = s.returned[0].From.Epoch
+	}
+	return epoch, epoch < s.id.Epochs && epoch <= s.closed+1 && s.failure == ""
+}
+
+// drained reports whether all of the open epoch is granted.
+func (s *State) drained() bool {
+	epoch, _ := s.nextEpoch()
+	return epoch > s.closed
+}
+
+// stuck reports whether a rank has only rows that it may not hand over yet: it is granted some of the open epoch
+// although its buffers may be full, or the epoch might never close.
+func (s *State) stuck(k *rank) bool {
+	return len(k.held) > 0 && k.held[0].From.Epoch > s.closed && !s.drained()
+}
+
+// grant gives a rank a run of shards of one epoch, returned ones first, and reports whether there were any.
+func (s *State) grant(k *rank, streams uint32) bool {
+	epoch, ok := s.nextEpoch()
+	if !ok {
+		return false
+	}
+	n := s.run(epoch, int64(streams))
+	got, n := s.takeReturned(epoch, n)
+	fresh := s.takeFrontier(epoch, n)
+	if len(got)+len(fresh) == 0 {
+		return false
+	}
+	k.held = k.held.Union(got).Union(fresh)
+	return true
+}
+
+// run is the number of shards to grant at once: a quarter of an even share of what remains of the epoch, so that
+// runs get shorter towards its end; but enough for all streams, as long as each rank can have as many.
+func (s *State) run(epoch uint32, streams int64) int64 {
+	remaining := int64(0)
+	end := position.Position{Epoch: epoch + 1}
+	for _, iv := range s.returned {
+		if !iv.From.Less(end) {
+			break
+		}
+		remaining += s.estimate(iv.From, least(iv.To, end))
+	}
+	if s.frontier.Less(end) {
+		remaining += s.estimate(s.frontier, end)
+	}
+	w := int64(s.world)
+	return max(1, (remaining+4*w-1)/(4*w), min(streams, remaining/w))
+}
+
+// estimate counts the shards that [from, to), of one epoch, has a part of. Blocks that are not in memory count as
+// the average of those seen.
+func (s *State) estimate(from, to position.Position) int64 {
+	b, ok := s.block(from)
+	if ok && !b.end().Less(to) {
+		return b.touched(from, to)
+	}
+	last, tail := to.Block, int64(to.Shard)
+	if e := s.epochPlan(from.Epoch); to.Epoch > from.Epoch {
+		last, tail = from.Block+1, 0
+		if e != nil {
+			last = e.blocks
+		}
+	}
+	average := int64(1)
+	if s.seen.blocks > 0 {
+		average = max(1, s.seen.shards/s.seen.blocks)
+	}
+	n := int64(last-from.Block)*average - int64(from.Shard) + tail
+	for i := s.search(from); i < len(s.blocks) && s.blocks[i].epoch == from.Epoch && s.blocks[i].index < last; i++ {
+		n += int64(s.blocks[i].shards) - average
+	}
+	return max(n, 1)
+}
+
+// takeReturned takes up to n shards, cut at their borders, from the returned positions of an epoch whose blocks are
+// planned. It returns them and how many more may be taken.
+func (s *State) takeReturned(epoch uint32, n int64) (position.Set, int64) {
+	var got []position.Interval
+	for _, iv := range s.returned {
+		for p := iv.From; n > 0 && p.Epoch == epoch && p.Less(iv.To); {
+			b, ok := s.block(p)
+			if !ok {
+				break
+			}
+			to := least(b.advance(p, n), iv.To)
+			got = append(got, position.Interval{From: p, To: to})
+			n -= b.touched(p, to)
+			p = to
+		}
+		if n == 0 || iv.From.Epoch > epoch {
+			break
+		}
+	}
+	set := position.NewSet(got...)
+	s.returned = s.returned.Subtract(set)
+	return set, n
+}
+
+// takeFrontier takes up to n planned shards of an epoch that were never granted.
+func (s *State) takeFrontier(epoch uint32, n int64) position.Set {
+	var got []position.Interval
+	for n > 0 && s.frontier.Epoch == epoch {
+		b, ok := s.block(s.frontier)
+		if !ok {
+			break
+		}
+		to := b.advance(s.frontier, n)
+		got = append(got, position.Interval{From: s.frontier, To: to})
+		n -= b.touched(s.frontier, to)
+		s.frontier = to
+		s.skipEmpty()
+	}
+	return position.NewSet(got...)
+}
+
+// split cuts a set at shard borders. Its blocks are in memory.
+func (s *State) split(set position.Set) []position.Interval {
+	var out []position.Interval
+	for _, iv := range set {
+		for p := iv.From; p.Less(iv.To); {
+			b, ok := s.block(p)
+			if !ok {
+				break // Check finds it
+			}
+			to := least(b.advance(p, 1), iv.To)
+			out = append(out, position.Interval{From: p, To: to})
+			p = to
+		}
+	}
+	return out
+}

@@ -1,0 +1,22 @@
+package session
+
+import "github.com/penstock-ml/penstock/api/pb"
+
+// Progress says how far the session is. After a restore, delivered rows count from there.
+func (s *State) Progress() *pb.Progress {
+	p := &pb.Progress{Epoch: s.closed}
+	if e := s.epochPlan(s.closed); e != nil {
+		p.Blocks, p.BlocksPlanned, p.RowsPlanned = e.blocks, e.planned, e.rows
+	}
+	for i, k := range s.ranks {
+		if k == nil {
+			continue
+		}
+		total := k.earlier.add(k.counters)
+		p.RowsDelivered += total.Rows
+		p.Ranks = append(p.Ranks, &pb.RankProgress{
+			Rank: uint32(i), Incarnation: k.incarnation, Present: k.present(), Counters: total.Proto(),
+		})
+	}
+	return p
+}

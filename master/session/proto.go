@@ -1,0 +1,164 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Head is the state's part in s/ID/head.
+func (s *State) Head() *pb.SessionHead {
+	h := &pb.SessionHead{
+		Generation: s.generation, Frontier: s.frontier.Proto(),
+		Returned: s.returned.Proto(), Base: s.base.Proto(), BaseVersion: s.baseVersion,
+		ClosedEpochs: s.closed, WorldSize: s.world, Failure: s.failure,
+		SeenBlocks: s.seen.blocks, SeenShards: s.seen.shards,
+		RestoreAttempt: s.restore.attempt, RestoreRound: s.restore.round, RestoreWorldSize: s.restore.world,
+		Restored: s.restored,
+	}
+	for _, b := range s.blocks {
+		h.Blocks = append(h.Blocks, &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards})
+	}
+	for _, e := range s.epochs {
+		h.Epochs = append(h.Epochs, &pb.PlannedEpoch{Epoch: e.epoch, Blocks: e.blocks, Planned: e.planned, Rows: e.rows})
+	}
+	return h
+}
+
+// Rank is rank r's part in s/ID/rank/R, or nil if it has none.
+func (s *State) Rank(r uint32) *pb.SessionRank {
+	k, p := s.rank(r), s.restore.at(r)
+	if k == nil && p == nil {
+		return nil
+	}
+	m := &pb.SessionRank{Generation: s.generation}
+	if k != nil {
+		m.Incarnation, m.Nonce, m.Kind, m.Revision = k.incarnation, k.nonce, k.kind, k.revision
+		m.Held, m.Consumed, m.Revoked = k.held.Proto(), k.consumed.Proto(), k.revoked.Proto()
+		m.Releasing, m.Asked = k.releasing.Proto(), k.asked
+		m.Departed, m.Expired = k.departed, k.expired
+		m.Counters, m.Earlier = k.counters.Proto(), k.earlier.Proto()
+	}
+	if p != nil {
+		m.Restoring = &pb.RankRestore{Attempt: s.restore.attempt, Round: p.round, Nonce: p.nonce}
+		for _, c := range p.states {
+			m.Restoring.States = append(m.Restoring.States, c.Proto())
+		}
+	}
+	return m
+}
+
+// Load reads the state back from its keys, and checks it.
+func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank) (*State, error) {
+	if w := head.GetWorldSize(); w == 0 || w > maxWorld || head.GetRestoreWorldSize() > maxWorld {
+		return nil, fmt.Errorf("session %s: head in etcd: world sizes %d and %d are not between 1 and %d",
+			id.Session, w, head.GetRestoreWorldSize(), maxWorld)
+	}
+	s := &State{
+		id: id, generation: head.GetGeneration(), world: head.GetWorldSize(), closed: head.GetClosedEpochs(),
+		frontier: position.FromProto(head.GetFrontier()),
+		returned: position.SetFromProto(head.GetReturned()), base: position.SetFromProto(head.GetBase()),
+		baseVersion: head.GetBaseVersion(), failure: head.GetFailure(),
+		seen:  seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()},
+		ranks: make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
+		restore: restore{attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(), world: head.GetRestoreWorldSize()},
+	}
+	for _, b := range head.GetBlocks() {
+		s.blocks = append(s.blocks, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
+	}
+	for _, e := range head.GetEpochs() {
+		s.epochs = append(s.epochs, epochPlan{epoch: e.GetEpoch(), blocks: e.GetBlocks(), planned: e.GetPlanned(), rows: e.GetRows()})
+	}
+	if s.restore.attempt > s.restored {
+		s.restore.parts = make([]*part, s.restore.world)
+	}
+	for r, m := range ranks {
+		s.loadRank(r, m)
+	}
+	if err := s.Check(); err != nil {
+		return nil, fmt.Errorf("state in etcd: %w", err)
+	}
+	return s, nil
+}
+
+// loadRank reads one rank. What the last change of the head made void or older was left in the key.
+func (s *State) loadRank(r uint32, m *pb.SessionRank) {
+	p, attempt := partFromProto(m.GetRestoring()), m.GetRestoring().GetAttempt()
+	if p != nil && attempt == s.restore.attempt && int64(r) < int64(len(s.restore.parts)) {
+		s.restore.parts[r] = p
+	}
+	if r >= s.world {
+		return
+	}
+	switch {
+	case m.GetGeneration() == s.generation && m.GetIncarnation() > 0:
+		s.ranks[r] = rankFromProto(m, position.Position{Epoch: s.closed})
+	case m.GetGeneration()+1 == s.generation && p != nil && attempt == s.restored:
+		var old *rank
+		if m.GetIncarnation() > 0 {
+			old = &rank{incarnation: m.GetIncarnation(), revision: m.GetRevision()}
+		}
+		s.ranks[r] = p.started(old)
+	}
+}
+
+func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
+	return &rank{
+		incarnation: m.GetIncarnation(), nonce: m.GetNonce(), kind: m.GetKind(), revision: m.GetRevision(),
+		held: position.SetFromProto(m.GetHeld()), consumed: from(position.SetFromProto(m.GetConsumed()), closed),
+		revoked:   from(position.SetFromProto(m.GetRevoked()), closed),
+		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(),
+		departed: m.GetDeparted(), expired: m.GetExpired(),
+		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
+	}
+}
+
+func partFromProto(m *pb.RankRestore) *part {
+	if m == nil {
+		return nil
+	}
+	p := &part{nonce: m.GetNonce(), round: m.GetRound()}
+	for _, c := range m.GetStates() {
+		p.states = append(p.states, CheckpointFromProto(c))
+	}
+	return p
+}
+
+// CountersFromProto reads counters; nil is none.
+func CountersFromProto(m *pb.Counters) Counters {
+	return Counters{
+		Rows: m.GetRows(), Batches: m.GetBatches(), Bytes: m.GetBytes(),
+		StallNS: m.GetStallNs(), ComputeNS: m.GetComputeNs(), Failovers: m.GetFailovers(),
+	}
+}
+
+// Proto returns c as it crosses the wire.
+func (c Counters) Proto() *pb.Counters {
+	return &pb.Counters{
+		Rows: c.Rows, Batches: c.Batches, Bytes: c.Bytes,
+		StallNs: c.StallNS, ComputeNs: c.ComputeNS, Failovers: c.Failovers,
+	}
+}
+
+// CheckpointFromProto reads a trainer's State.
+func CheckpointFromProto(m *pb.State) Checkpoint {
+	return Checkpoint{
+		Version: m.GetVersion(), Session: m.GetSession(), Generation: m.GetGeneration(),
+		Rank: m.GetRank(), World: m.GetWorldSize(), Closed: m.GetClosedEpochs(),
+		Base: position.SetFromProto(m.GetBase()), Consumed: position.SetFromProto(m.GetConsumed()),
+		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
+		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
+	}
+}
+
+// Proto returns c as it crosses the wire.
+func (c Checkpoint) Proto() *pb.State {
+	return &pb.State{
+		Version: c.Version, Session: c.Session, Generation: c.Generation,
+		Rank: c.Rank, WorldSize: c.World, ClosedEpochs: c.Closed,
+		Base: c.Base.Proto(), Consumed: c.Consumed.Proto(),
+		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
+		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
+	}
+}

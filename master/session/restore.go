@@ -1,0 +1,245 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// A restore is collective. Each rank of the new world joins with the states that it brings, or with none, and calls
+// again until it is told RESTORED. When all ranks are there, a round of calls shows that none of them is left from an
+// earlier attempt that died; the last call of the round merges the states and begins the next generation, in
+// one change of the head. A rank's part lies in its own key, and is void unless the head names its attempt.
+type restore struct {
+	attempt uint64 // counts attempts; the newest is under way unless it made this generation
+	round   uint64 // counts arrivals
+	world   uint32
+	parts   []*part // by rank; nil: not there yet. Empty if none is under way
+}
+
+// part is what one rank brought.
+type part struct {
+	nonce  string
+	round  uint64 // of the newest call
+	states []Checkpoint
+}
+
+// Checkpoint is a State that a trainer took. See pb.State.
+type Checkpoint struct {
+	Version                      uint32
+	Session                      string
+	Generation                   uint64
+	Rank, World, Closed          uint32
+	Base, Consumed               position.Set
+	BaseVersion                  uint64
+	Members, Departed            []uint32
+	ProgramDigest, DatasetDigest string
+}
+
+// checkpointVersion is the version of Checkpoint that this package reads.
+const checkpointVersion = 1
+
+func (r *restore) forget(rank uint32) {
+	if int64(rank) < int64(len(r.parts)) {
+		r.parts[rank] = nil
+	}
+}
+
+// joinRestore takes in one rank's call.
+func (s *State) joinRestore(c Join, ch *Changes) (Reply, error) {
+	for _, p := range c.Restore {
+		if err := s.admit(p); err != nil {
+			return Reply{}, err
+		}
+	}
+	next := s.restore.arrive(c)
+	if waiting := next.waiting(); len(waiting) > 0 {
+		if next.at(c.Rank) != s.restore.at(c.Rank) {
+			ch.Head = ch.Head || next.round != s.restore.round
+			ch.rank(c.Rank)
+		}
+		s.restore = next
+		return s.common(Reply{Generation: s.generation, WaitingFor: waiting}, 0), nil
+	}
+	m, err := merge(next.parts)
+	if err != nil {
+		return Reply{}, err
+	}
+	s.restore = next
+	s.rewind(m, ch)
+	ch.rank(c.Rank)
+	return s.welcome(s.ranks[c.Rank]), nil
+}
+
+// arrive is the restore after a call. A rank that was not there begins a new round; one of another world size begins
+// a new attempt.
+func (r restore) arrive(c Join) restore {
+	if len(r.parts) == 0 || r.world != c.World {
+		r.attempt++
+		r.world = c.World
+		r.parts = make([]*part, c.World)
+	}
+	r.parts = slices.Clone(r.parts)
+	old := r.parts[c.Rank]
+	switch {
+	case old == nil || old.nonce != c.Nonce:
+		r.round++
+		r.parts[c.Rank] = &part{nonce: c.Nonce, round: r.round, states: c.Restore}
+	case old.round != r.round && !slices.Contains(r.parts, nil): // until all are there, a repeated call changes nothing
+		r.parts[c.Rank] = &part{nonce: old.nonce, round: r.round, states: old.states}
+	}
+	return r
+}
+
+func (r *restore) at(rank uint32) *part {
+	if int64(rank) < int64(len(r.parts)) {
+		return r.parts[rank]
+	}
+	return nil
+}
+
+// waiting names the ranks that are not there, or else those that did not call in this round.
+func (r *restore) waiting() []uint32 {
+	var missing, silent []uint32
+	for i, p := range r.parts {
+		switch {
+		case p == nil:
+			missing = append(missing, uint32(i))
+		case p.round != r.round:
+			silent = append(silent, uint32(i))
+		}
+	}
+	if len(missing) > 0 {
+		return missing
+	}
+	return silent
+}
+
+// admit checks what can be said of one state by itself.
+func (s *State) admit(p Checkpoint) error {
+	known := position.Set{{To: s.frontier}}
+	outside := p.Base.Union(p.Consumed).Subtract(known)
+	switch {
+	case p.Version != checkpointVersion:
+		return refused("the state of rank %d has version %d, this master reads version %d", p.Rank, p.Version, checkpointVersion)
+	case p.Session != s.id.Session:
+		return refused("the state of rank %d is of session %q, this is %q", p.Rank, p.Session, s.id.Session)
+	case p.ProgramDigest != s.id.ProgramDigest:
+		return refused("the state of rank %d is of another spec: program digest %x, the session's is %x", p.Rank, p.ProgramDigest, s.id.ProgramDigest)
+	case p.DatasetDigest != s.id.DatasetDigest:
+		return refused("the state of rank %d is of another version of the dataset: digest %x, the session's is %x", p.Rank, p.DatasetDigest, s.id.DatasetDigest)
+	case p.Generation == 0 || p.Generation > s.generation:
+		return refused("the state of rank %d is of generation %d, the session is at %d: the state in etcd is older than the checkpoint", p.Rank, p.Generation, s.generation)
+	case p.World == 0 || p.World > maxWorld || p.Rank >= p.World:
+		return refused("the state says rank %d of %d", p.Rank, p.World)
+	case p.Closed > s.closed && p.Generation == s.generation || p.Closed > s.id.Epochs || s.frontier.Less(position.Position{Epoch: p.Closed}):
+		return refused("the state of rank %d has %d closed epochs, the session %d", p.Rank, p.Closed, s.closed)
+	case len(outside) > 0:
+		return refused("the state of rank %d has consumed %v, which this session never granted (its frontier is %v)", p.Rank, outside[0], s.frontier)
+	}
+	return nil
+}
+
+// merged is what a restore goes on from.
+type merged struct {
+	base   position.Set
+	closed uint32
+}
+
+// merge checks the states of all parts against each other and joins them.
+func merge(parts []*part) (merged, error) {
+	var states []Checkpoint
+	for _, p := range parts {
+		states = append(states, p.states...)
+	}
+	if len(states) == 0 {
+		return merged{}, refused("all %d ranks joined to restore, and none brought a state", len(parts))
+	}
+	slices.SortStableFunc(states, func(a, b Checkpoint) int { return cmp.Compare(a.Rank, b.Rank) })
+	newest := slices.MaxFunc(states, func(a, b Checkpoint) int { return cmp.Compare(a.BaseVersion, b.BaseVersion) })
+	if err := agree(states, newest); err != nil {
+		return merged{}, err
+	}
+	m := merged{base: newest.Base, closed: newest.Closed}
+	owned := []owned{{set: newest.Base, owner: "the base"}}
+	for _, p := range states {
+		set := p.Consumed
+		if slices.Contains(newest.Departed, p.Rank) { // the base holds all or most of it
+			set = set.Subtract(newest.Base)
+		}
+		owned = append(owned, ownedBy(p.Rank, set))
+		m.base = append(slices.Clip(m.base), set...)
+	}
+	if err := disjoint(owned); err != nil {
+		return merged{}, refused("the states overlap: %w", err)
+	}
+	m.base = from(position.NewSet(m.base...), position.Position{Epoch: m.closed})
+	return m, nil
+}
+
+// agree checks that states are of one collective, which is complete. They are sorted by rank.
+func agree(states []Checkpoint, newest Checkpoint) error {
+	for i, p := range states {
+		switch {
+		case i > 0 && states[i-1].Rank == p.Rank:
+			return refused("the state of rank %d was brought twice; each belongs in one Join", p.Rank)
+		case p.Generation != newest.Generation:
+			return refused("the state of rank %d is of generation %d, that of rank %d of generation %d", p.Rank, p.Generation, newest.Rank, newest.Generation)
+		case p.World != newest.World:
+			return refused("the state of rank %d says world size %d, that of rank %d says %d", p.Rank, p.World, newest.Rank, newest.World)
+		case p.Closed != newest.Closed:
+			return refused("the state of rank %d has ended %d epochs, that of rank %d has ended %d: they are not of the same step", p.Rank, p.Closed, newest.Rank, newest.Closed)
+		case !newest.Base.Covers(p.Base):
+			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
+		}
+	}
+	members := newest.Members
+	if len(members) == 0 {
+		for r := range newest.World {
+			members = append(members, r)
+		}
+	}
+	var missing []uint32
+	for _, r := range members {
+		_, brought := slices.BinarySearchFunc(states, r, func(p Checkpoint, r uint32) int { return cmp.Compare(p.Rank, r) })
+		if !brought && !slices.Contains(newest.Departed, r) {
+			missing = append(missing, r)
+		}
+	}
+	if len(missing) > 0 {
+		return refused("nobody brought the states of ranks %d", missing)
+	}
+	return nil
+}
+
+// rewind begins the next generation.
+func (s *State) rewind(m merged, ch *Changes) {
+	s.generation++
+	s.restored = s.restore.attempt
+	s.closed, s.base, s.failure = m.closed, m.base, ""
+	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
+	s.baseVersion++
+	ranks := make([]*rank, s.restore.world)
+	for i, p := range s.restore.parts {
+		ranks[i] = p.started(s.rank(uint32(i)))
+	}
+	s.ranks, s.world = ranks, s.restore.world
+	s.restore.parts = nil
+	s.forgetEpochs()
+	for _, b := range s.blocks {
+		s.absorb(b)
+	}
+	ch.Head = true
+	s.closeEpochs(ch)
+}
+
+// started is the rank that a part became.
+func (p *part) started(old *rank) *rank {
+	k := &rank{incarnation: 1, nonce: p.nonce, kind: pb.JoinKind_RESTORED, revision: 1}
+	if old != nil {
+		k.incarnation, k.revision = old.incarnation+1, old.revision+1
+	}
+	return k
+}

@@ -1,0 +1,208 @@
+// Package session is the state machine of one session: who holds, consumed and gave back which positions, and
+// which blocks to plan next. The master turns calls into Commands, Applies them, writes the keys that Changes
+// names to etcd (master/store), and only then answers. There is no I/O, no clock and no goroutine here: the same
+// state and command give the same result on any master. A State is for one goroutine at a time.
+//
+// Always, base, consumed, held, returned and never-granted positions partition the epochs that are not closed:
+//
+//	closed │ base ∪ consumed(r) ∪ held(r) ∪ returned │ frontier: never granted … end
+//
+// Work and memory follow what is in flight. Only blocks with positions in flight are kept; a block that a restore
+// makes grantable again is asked for again by NeedsPlan.
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// maxWorld bounds world sizes from outside.
+const maxWorld = 1 << 16
+
+// Identity is what never changes in a session. States brought to a restore must bear the same digests.
+type Identity struct {
+	Session        string
+	Epochs         uint32
+	ProgramDigest  string
+	DatasetDigest  string
+	FirstWorldSize uint32 // until a restore changes it
+}
+
+// State is a session's state. Create one with New or Load.
+type State struct {
+	id         Identity
+	generation uint64
+	world      uint32
+	closed     uint32            // epochs closed
+	frontier   position.Position // first one never granted
+	returned   position.Set      // granted once, and free again
+	base       position.Set      // consumed by departed ranks or before a restore
+	// baseVersion counts the changes of base, closed, members and departed.
+	baseVersion uint64
+	blocks      []block // in flight, ascending
+	epochs      []epochPlan
+	seen        seen
+	ranks       []*rank // by number; nil: never joined in this generation
+	restore     restore
+	restored    uint64 // the restore attempt that made this generation
+	failure     string
+}
+
+// rank is one rank's part of the state.
+type rank struct {
+	incarnation uint64
+	nonce       string
+	kind        pb.JoinKind
+	revision    uint64 // counts the changes of held and releasing, but for consumption
+	held        position.Set
+	consumed    position.Set
+	releasing   position.Set // asked back, part of held
+	asked       uint64       // revision at which it was asked last
+	departed    bool
+	expired     bool         // the lease ended, and no Sync came since
+	revoked     position.Set // what was taken when a lease of this incarnation ended
+	counters    Counters
+	earlier     Counters // of earlier incarnations
+}
+
+// New returns the state of a session that just opened.
+func New(id Identity) (*State, error) {
+	if id.FirstWorldSize == 0 || id.FirstWorldSize > maxWorld {
+		return nil, fmt.Errorf("session %s: world size %d is not between 1 and %d", id.Session, id.FirstWorldSize, maxWorld)
+	}
+	if id.Epochs == 0 {
+		return nil, fmt.Errorf("session %s: no epochs; a session has at least 1", id.Session)
+	}
+	return &State{
+		id: id, generation: 1, world: id.FirstWorldSize, baseVersion: 1,
+		ranks: make([]*rank, id.FirstWorldSize),
+	}, nil
+}
+
+// Changes names the etcd keys that an Apply changed.
+type Changes struct {
+	Head  bool
+	Ranks []uint32 // ascending
+}
+
+// Empty reports whether nothing changed.
+func (c Changes) Empty() bool { return !c.Head && len(c.Ranks) == 0 }
+
+// Merge adds the keys that another Apply changed.
+func (c Changes) Merge(d Changes) Changes {
+	ranks := slices.Concat(c.Ranks, d.Ranks)
+	slices.Sort(ranks)
+	return Changes{Head: c.Head || d.Head, Ranks: slices.Compact(ranks)}
+}
+
+func (c *Changes) rank(r uint32) {
+	if !slices.Contains(c.Ranks, r) {
+		c.Ranks = append(c.Ranks, r)
+		slices.Sort(c.Ranks)
+	}
+}
+
+// Apply executes a command. If it returns an error, nothing changed.
+func (s *State) Apply(c Command) (Reply, Changes, error) {
+	var ch Changes
+	reply, err := c.apply(s, &ch)
+	if err != nil {
+		return Reply{}, Changes{}, fmt.Errorf("session %s: %w", s.id.Session, err)
+	}
+	return reply, ch, nil
+}
+
+// Generation is the count of restores, from 1.
+func (s *State) Generation() uint64 { return s.generation }
+
+// World is the number of ranks.
+func (s *State) World() uint32 { return s.world }
+
+// Closed is the number of closed epochs.
+func (s *State) Closed() uint32 { return s.closed }
+
+// Finished reports whether all epochs are closed.
+func (s *State) Finished() bool { return s.closed == s.id.Epochs }
+
+// Failure says why the session failed, or is empty.
+func (s *State) Failure() string { return s.failure }
+
+// Held is what a rank holds and has not consumed, shard by shard.
+func (s *State) Held(r uint32) []position.Interval {
+	if k := s.rank(r); k != nil {
+		return s.split(k.held)
+	}
+	return nil
+}
+
+// Member identifies a rank's present start.
+type Member struct {
+	Rank        uint32
+	Incarnation uint64
+}
+
+// Present lists the ranks whose leases run, for the timers of a new leader.
+func (s *State) Present() []Member {
+	var out []Member
+	for i, k := range s.ranks {
+		if k != nil && k.present() {
+			out = append(out, Member{Rank: uint32(i), Incarnation: k.incarnation})
+		}
+	}
+	return out
+}
+
+func (k *rank) present() bool { return !k.departed && !k.expired }
+
+func (s *State) rank(r uint32) *rank {
+	if int64(r) >= int64(len(s.ranks)) {
+		return nil
+	}
+	return s.ranks[r]
+}
+
+// closeEpochs closes all epochs of which nothing is held, returned or ungranted any more.
+func (s *State) closeEpochs(ch *Changes) {
+	for s.closed < s.id.Epochs && s.consumedAll(s.closed) {
+		s.closed++
+		start := position.Position{Epoch: s.closed}
+		s.base = from(s.base, start)
+		s.forgetEpochs()
+		for _, k := range s.ranks {
+			if k != nil { // rank keys are pruned when they are read: only the head needs writing
+				k.consumed, k.revoked = from(k.consumed, start), from(k.revoked, start)
+			}
+		}
+		s.baseVersion++
+		ch.Head = true
+	}
+}
+
+// forgetEpochs forgets the plans of closed epochs.
+func (s *State) forgetEpochs() {
+	s.blocks = slices.DeleteFunc(s.blocks, func(b block) bool { return b.epoch < s.closed })
+	s.epochs = slices.DeleteFunc(s.epochs, func(e epochPlan) bool { return e.epoch < s.closed })
+}
+
+// consumedAll reports whether an epoch is consumed: by the partition, whether nothing else is left of it.
+func (s *State) consumedAll(epoch uint32) bool {
+	end := position.Position{Epoch: epoch + 1}
+	if s.frontier.Less(end) || before(s.returned, end) {
+		return false
+	}
+	return !slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && before(k.held, end) })
+}
+
+// before reports whether a set has positions before p.
+func before(s position.Set, p position.Position) bool { return len(s) > 0 && s[0].From.Less(p) }
+
+// from returns the part of a set at and behind p.
+func from(s position.Set, p position.Position) position.Set {
+	if !before(s, p) {
+		return s
+	}
+	return s.Subtract(position.Set{{To: p}})
+}

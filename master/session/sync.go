@@ -1,0 +1,169 @@
+package session
+
+import (
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// fence returns the rank if the caller is its present start.
+func (s *State) fence(r uint32, generation, incarnation uint64) (*rank, error) {
+	k := s.rank(r)
+	current := uint64(0)
+	if k != nil {
+		current = k.incarnation
+	}
+	switch {
+	case generation < s.generation, generation == s.generation && incarnation < current:
+		return nil, &FencedError{Rank: r, Generation: s.generation, Incarnation: current}
+	case generation > s.generation:
+		return nil, invalid("rank %d reports generation %d, but the session is at %d: the state in etcd is older than the job", r, generation, s.generation)
+	case k == nil:
+		return nil, invalid("rank %d has not joined: call Join first", r)
+	case incarnation > current:
+		return nil, invalid("rank %d reports incarnation %d, but is at %d: the state in etcd is older than the job", r, incarnation, current)
+	}
+	return k, nil
+}
+
+func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
+	k, err := s.fence(c.Rank, c.Generation, c.Incarnation)
+	if err != nil {
+		return Reply{}, err
+	}
+	news, reclaimed, err := s.news(c, k)
+	if err != nil {
+		return Reply{}, err
+	}
+	if k.departed { // a late call; all that it can say is known
+		return s.answer(c, k), nil
+	}
+	if counters := k.counters.max(c.Counters); counters != k.counters || k.expired {
+		k.counters, k.expired = counters, false
+		ch.rank(c.Rank)
+	}
+	if len(news) > 0 {
+		s.consume(k, news, reclaimed, ch)
+		ch.rank(c.Rank)
+	}
+	if c.Revision >= k.asked {
+		s.release(c.Rank, k, c.Released, ch)
+	}
+	if c.Leave {
+		s.leave(c.Rank, k, ch)
+	}
+	s.closeEpochs(ch)
+	if !c.Leave && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams) {
+		k.revision++
+		ch.Head = true
+		ch.rank(c.Rank)
+	}
+	return s.answer(c, k), nil
+}
+
+// news is what a Sync newly reports as consumed, and the part of it that an ended lease had taken back. It must lie
+// in what the rank holds, or else still be free.
+func (s *State) news(c Sync, k *rank) (news, reclaimed position.Set, err error) {
+	news = from(c.Consumed.Subtract(k.consumed), position.Position{Epoch: s.closed})
+	if len(news) == 0 {
+		return nil, nil, nil
+	}
+	news = s.canonicalSet(news).Subtract(k.consumed)
+	if k.departed {
+		news = news.Subtract(s.base)
+	}
+	outside := news.Subtract(k.held)
+	if len(outside) == 0 {
+		return news, nil, nil
+	}
+	if foreign := outside.Subtract(k.revoked); len(foreign) > 0 {
+		return nil, nil, invalid("rank %d reports %v as consumed, which it does not hold: the trainer or its client is broken", c.Rank, foreign[0])
+	}
+	if !s.returned.Covers(outside) {
+		return nil, nil, &FencedError{Rank: c.Rank, Generation: s.generation, Incarnation: k.incarnation, Expired: true}
+	}
+	return news, outside, nil
+}
+
+func (s *State) consume(k *rank, news, reclaimed position.Set, ch *Changes) {
+	if len(reclaimed) > 0 {
+		s.returned = s.returned.Subtract(reclaimed)
+		ch.Head = true
+	}
+	k.consumed = k.consumed.Union(news)
+	k.held = k.held.Subtract(news)
+	k.releasing = k.releasing.Intersect(k.held)
+}
+
+// release takes back what was asked for and the rank agreed to.
+func (s *State) release(r uint32, k *rank, released position.Set, ch *Changes) {
+	given := s.canonicalSet(released).Intersect(k.releasing)
+	if len(given) == 0 {
+		return
+	}
+	k.held = k.held.Subtract(given)
+	k.releasing = k.releasing.Subtract(given)
+	k.revision++
+	s.returned = s.returned.Union(given)
+	ch.Head = true
+	ch.rank(r)
+}
+
+// giveBack returns all that a rank holds.
+func (s *State) giveBack(k *rank, ch *Changes) {
+	if len(k.held) == 0 {
+		return
+	}
+	s.returned = s.returned.Union(k.held)
+	k.held, k.releasing = nil, nil
+	k.revision++
+	ch.Head = true
+}
+
+// leave ends a rank. What it consumed moves to base, so that it is in the State of those who stay.
+func (s *State) leave(r uint32, k *rank, ch *Changes) {
+	s.giveBack(k, ch)
+	s.base = s.base.Union(k.consumed)
+	k.consumed, k.revoked = nil, nil
+	k.departed = true
+	s.baseVersion++
+	ch.Head = true
+	ch.rank(r)
+}
+
+// answer is the complete desired state of a rank.
+func (s *State) answer(c Sync, k *rank) Reply {
+	r := s.common(Reply{
+		Generation: s.generation, Incarnation: k.incarnation,
+		Revision: k.revision, Release: k.releasing, Drained: s.drained(),
+	}, c.BaseVersion)
+	if r.Unchanged = c.Revision == k.revision; !r.Unchanged {
+		r.Grants = s.split(k.held)
+	}
+	return r
+}
+
+func (c Expire) apply(s *State, ch *Changes) (Reply, error) {
+	k := s.rank(c.Rank)
+	if k == nil || k.incarnation != c.Incarnation || !k.present() {
+		return Reply{}, nil
+	}
+	k.revoked = k.revoked.Union(k.held)
+	k.expired = true
+	ch.rank(c.Rank)
+	s.giveBack(k, ch)
+	return Reply{}, nil
+}
+
+func (c Recall) apply(s *State, ch *Changes) (Reply, error) {
+	k := s.rank(c.Rank)
+	if k == nil {
+		return Reply{}, invalid("recall from rank %d, which has not joined", c.Rank)
+	}
+	asked := k.releasing.Union(s.canonicalSet(c.Set).Intersect(k.held))
+	if !asked.Equal(k.releasing) {
+		k.releasing = asked
+		k.revision++
+		k.asked = k.revision
+		ch.rank(c.Rank)
+	}
+	return Reply{}, nil
+}
