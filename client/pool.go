@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 )
 
 // pool keeps one connection for each address, shared by all calls and streams to it.
@@ -15,9 +16,11 @@ type pool struct {
 	conns map[string]*pooled
 }
 
+// pooled is a connection and its users. A retired one is not in the pool any more: its last user closes it.
 type pooled struct {
-	*grpc.ClientConn
-	users int
+	conn    *grpc.ClientConn
+	users   int
+	retired bool
 }
 
 func newPool(dial func(string) (*grpc.ClientConn, error)) *pool {
@@ -29,22 +32,39 @@ func (p *pool) get(address string) (*grpc.ClientConn, func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.conns[address]
+	// Whoever asks has waited already. gRPC's own backoff, up to two minutes, would hide a process that came back
+	// at its address; ResetConnectBackoff races with gRPC itself (1.85).
+	if c != nil && c.conn.GetState() == connectivity.TransientFailure {
+		p.retire(address, c)
+		c = nil
+	}
 	if c == nil {
 		conn, err := p.dial(address)
 		if err != nil {
 			return nil, nil, fmt.Errorf("dial %s: %w", address, err)
 		}
-		c = &pooled{ClientConn: conn}
+		c = &pooled{conn: conn}
 		p.conns[address] = c
 	}
 	c.users++
-	// Retries have a backoff of their own; gRPC's would hide a process that came back at its address.
-	c.ResetConnectBackoff()
-	return c.ClientConn, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		c.users--
-	}, nil
+	return c.conn, func() { p.done(c) }, nil
+}
+
+func (p *pool) done(c *pooled) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.users--; c.users == 0 && c.retired {
+		_ = c.conn.Close() // fails only if closed before
+	}
+}
+
+// retire takes a connection out of the pool. p.mu must be held.
+func (p *pool) retire(address string, c *pooled) {
+	delete(p.conns, address)
+	c.retired = true
+	if c.users == 0 {
+		_ = c.conn.Close() // fails only if closed before
+	}
 }
 
 // prune closes unused connections to addresses that are not in keep.
@@ -53,18 +73,16 @@ func (p *pool) prune(keep map[string]bool) {
 	defer p.mu.Unlock()
 	for address, c := range p.conns {
 		if c.users == 0 && !keep[address] {
-			_ = c.Close() // fails only if closed before
-			delete(p.conns, address)
+			p.retire(address, c)
 		}
 	}
 }
 
-// close closes all connections; the pool may be used again after it.
+// close closes all connections, when nobody uses them any more.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for address, c := range p.conns {
-		_ = c.Close() // fails only if closed before
-		delete(p.conns, address)
+		p.retire(address, c)
 	}
 }
