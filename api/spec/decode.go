@@ -1,0 +1,311 @@
+package spec
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Parse reads a spec from YAML or JSON. Its errors are Problems: all that is wrong with fields and their types.
+// Whether the spec fits a dataset is for Resolve to say.
+func Parse(data []byte) (*pb.Spec, error) {
+	root, err := parseTree(data)
+	if err != nil {
+		return nil, Problems{{Message: err.Error()}}
+	}
+	s := &pb.Spec{}
+	d := &decoder{}
+	d.message(s.ProtoReflect(), root, "")
+	if err := d.problems.err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// decoder fills messages from nodes: the message's own descriptor says what belongs where.
+type decoder struct {
+	problems Problems
+	nodes    int
+}
+
+// wrong reports that n is not what is wanted at path.
+func (d *decoder) wrong(path string, n *node, want string) {
+	d.problems.add(path, "found %s%s; want %s", n.found(), atLine(n), want)
+}
+
+func atLine(n *node) string {
+	if n.line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (line %d)", n.line)
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+// enter counts a node and reports whether there may be more.
+func (d *decoder) enter() bool {
+	d.nodes++
+	if d.nodes == maxNodes {
+		d.problems.add("", "the spec's aliases make it longer than %d values", maxNodes)
+	}
+	return d.nodes < maxNodes
+}
+
+func (d *decoder) message(m protoreflect.Message, n *node, path string) {
+	if v, ok := m.Interface().(*pb.Value); ok {
+		d.value(v, n, path)
+		return
+	}
+	fields := m.Descriptor().Fields()
+	if n.kind != mapNode {
+		d.wrong(path, n, "a mapping with "+strings.Join(fieldNames(fields), ", "))
+		return
+	}
+	seen := map[string]bool{}
+	for i, key := range n.keys {
+		if seen[key] {
+			d.problems.add(join(path, key), "stands here twice%s", atLine(n.items[i]))
+			continue
+		}
+		seen[key] = true
+		d.entry(m, key, n.items[i], path)
+	}
+	if f, ok := m.Interface().(*pb.Feature); ok {
+		d.shorthand(f, seen, path)
+	}
+}
+
+// entry reads what stands at a key of a message.
+func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string) {
+	fields := m.Descriptor().Fields()
+	fd := fields.ByName(protoreflect.Name(key))
+	at := join(path, key)
+	if !d.enter() {
+		return
+	}
+	switch msg := m.Interface().(type) {
+	case *pb.Transform:
+		if fd == nil {
+			d.param(msg, key, n, at)
+			return
+		}
+		if fd.IsMap() {
+			d.params(msg, n, at)
+			return
+		}
+	case *pb.Feature:
+		if layout, ok := layouts()[key]; ok {
+			msg.Layout = layout
+			fd = fields.ByName("name")
+		}
+	}
+	if fd == nil {
+		names := fieldNames(fields)
+		d.problems.add(at, "unknown field%s%s; known here: %s",
+			atLine(n), hint(nearest(key, slices.Values(names))), strings.Join(names, ", "))
+		return
+	}
+	d.field(m, fd, n, at)
+}
+
+// shorthand checks that a feature says only once what it is.
+func (d *decoder) shorthand(f *pb.Feature, seen map[string]bool, path string) {
+	var found []string
+	for _, key := range slices.Sorted(maps.Keys(seen)) {
+		if _, ok := layouts()[key]; ok {
+			found = append(found, key)
+		}
+	}
+	if len(found) > 1 {
+		d.problems.add(path, "found %s together; give each layout an entry of its own", strings.Join(found, " and "))
+	}
+	if len(found) == 1 && (seen["name"] || seen["layout"]) {
+		d.problems.add(path, "%s: says both name and layout already; leave out `name` and `layout`", found[0])
+	}
+}
+
+func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor, n *node, path string) {
+	if n.kind == nullNode {
+		return
+	}
+	if !fd.IsList() {
+		if fd.Message() != nil {
+			d.message(m.Mutable(fd).Message(), n, path)
+		} else if v, ok := d.scalar(fd, n, path); ok {
+			m.Set(fd, v)
+		}
+		return
+	}
+	items, at := []*node{n}, func(int) string { return path }
+	if n.kind == listNode {
+		items, at = n.items, func(i int) string { return fmt.Sprintf("%s[%d]", path, i) }
+	}
+	list := m.Mutable(fd).List()
+	for i, item := range items {
+		if !d.enter() {
+			return
+		}
+		if fd.Message() != nil {
+			d.message(list.AppendMutable().Message(), item, at(i))
+		} else if v, ok := d.scalar(fd, item, at(i)); ok {
+			list.Append(v)
+		}
+	}
+}
+
+// scalar reads a value of a field that is no message.
+func (d *decoder) scalar(fd protoreflect.FieldDescriptor, n *node, path string) (v protoreflect.Value, ok bool) {
+	switch fd.Kind() {
+	case protoreflect.StringKind:
+		if n.kind == textNode {
+			return protoreflect.ValueOfString(n.text), true
+		}
+		d.wrong(path, n, textInstead(n))
+	case protoreflect.BoolKind:
+		if n.kind == boolNode {
+			return protoreflect.ValueOfBool(n.truth), true
+		}
+		d.wrong(path, n, "true or false")
+	case protoreflect.EnumKind:
+		return d.enum(fd.Enum(), n, path)
+	case protoreflect.Int32Kind:
+		if i, ok := d.integer(n, path, math.MinInt32, math.MaxInt32); ok {
+			return protoreflect.ValueOfInt32(int32(i)), true
+		}
+	case protoreflect.Uint32Kind:
+		if i, ok := d.integer(n, path, 0, math.MaxUint32); ok {
+			return protoreflect.ValueOfUint32(uint32(i)), true
+		}
+	case protoreflect.Int64Kind:
+		if i, ok := d.integer(n, path, math.MinInt64, math.MaxInt64); ok {
+			return protoreflect.ValueOfInt64(i), true
+		}
+	default:
+		d.problems.add(path, "a field of kind %v cannot be written in a spec", fd.Kind())
+	}
+	return v, false
+}
+
+func textInstead(n *node) string {
+	switch n.kind {
+	case intNode, floatNode, boolNode:
+		return fmt.Sprintf("text; in quotes it is: %q", n.found())
+	}
+	return "text"
+}
+
+func (d *decoder) integer(n *node, path string, low, high int64) (int64, bool) {
+	i, ok := n.integer()
+	if ok && i >= low && i <= high {
+		return i, true
+	}
+	if n.kind == intNode {
+		d.wrong(path, n, fmt.Sprintf("an integer from %d to %d", low, high))
+	} else {
+		d.wrong(path, n, "an integer")
+	}
+	return 0, false
+}
+
+func (d *decoder) enum(ed protoreflect.EnumDescriptor, n *node, path string) (protoreflect.Value, bool) {
+	var names []string
+	for i := 1; i < ed.Values().Len(); i++ { // 0 is "unspecified"
+		name := strings.ToLower(string(ed.Values().Get(i).Name()))
+		if n.kind == textNode && n.text == name {
+			return protoreflect.ValueOfEnum(ed.Values().Get(i).Number()), true
+		}
+		names = append(names, name)
+	}
+	want := "one of " + strings.Join(names, ", ")
+	if n.kind == textNode {
+		want += hint(nearest(strings.ToLower(n.text), slices.Values(names)))
+	}
+	d.wrong(path, n, want)
+	return protoreflect.Value{}, false
+}
+
+// params reads parameters that stand under `params`, where those named like a field of Transform must stand.
+func (d *decoder) params(t *pb.Transform, n *node, path string) {
+	if n.kind == nullNode {
+		return
+	}
+	if n.kind != mapNode {
+		d.wrong(path, n, "a mapping of parameters")
+		return
+	}
+	for i, key := range n.keys {
+		d.param(t, key, n.items[i], join(path, key))
+	}
+}
+
+func (d *decoder) param(t *pb.Transform, key string, n *node, path string) {
+	if _, ok := t.GetParams()[key]; ok {
+		d.problems.add(path, "parameter %s stands here twice%s", key, atLine(n))
+		return
+	}
+	if t.Params == nil {
+		t.Params = map[string]*pb.Value{}
+	}
+	v := &pb.Value{}
+	t.Params[key] = v
+	d.value(v, n, path)
+}
+
+func (d *decoder) value(v *pb.Value, n *node, path string) {
+	if !d.enter() {
+		return
+	}
+	switch n.kind {
+	case boolNode:
+		v.Kind = &pb.Value_Bool{Bool: n.truth}
+	case textNode:
+		v.Kind = &pb.Value_Text{Text: n.text}
+	case intNode:
+		i, ok := n.integer()
+		if !ok {
+			d.wrong(path, n, "an integer of 64 bits")
+		}
+		v.Kind = &pb.Value_Int{Int: i}
+	case floatNode:
+		f, ok := n.float()
+		if !ok {
+			d.wrong(path, n, "a number within the range of float64")
+		}
+		v.Kind = &pb.Value_Float{Float: f}
+	case listNode:
+		list := &pb.List{}
+		for i, item := range n.items {
+			list.Values = append(list.Values, &pb.Value{})
+			d.value(list.Values[i], item, fmt.Sprintf("%s[%d]", path, i))
+		}
+		v.Kind = &pb.Value_List{List: list}
+	default:
+		d.wrong(path, n, "a number, text, true, false or a list of such")
+	}
+}
+
+// fieldNames are the keys of a message in a spec.
+func fieldNames(fields protoreflect.FieldDescriptors) []string {
+	names := make([]string, 0, fields.Len())
+	for i := range fields.Len() {
+		names = append(names, string(fields.Get(i).Name()))
+	}
+	return names
+}
+
+// layouts maps the names of layouts as they stand in specs.
+func layouts() map[string]pb.Layout {
+	return map[string]pb.Layout{
+		"dense": pb.Layout_DENSE, "sparse": pb.Layout_SPARSE, "label": pb.Layout_LABEL, "bytes": pb.Layout_BYTES, "image": pb.Layout_IMAGE,
+	}
+}

@@ -1,0 +1,312 @@
+package spec
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+)
+
+func mustParse(t testing.TB, text string) *pb.Spec {
+	t.Helper()
+	s, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return s
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"yaml", `
+dataset:
+  uri: s3://bucket/dir/
+  partitions: day >= '2026-01-01'
+filter: label == 1 # comment
+features:
+- {name: int_*, layout: dense, default: -1}
+- dense: [a, "b"]
+- label: label
+- sparse: "*_ids"
+  weights: scores
+- image: photo
+  shape: [224, 224, 3]
+transforms:
+- {op: bucketize, in: a, borders: [0, 1.5, 1e3, .inf], out: b, deep: [[1], [x, true]]}
+batch_size: 4_096
+last_batch: drop
+seed: -5
+shuffle: true
+epochs: 3
+`, `
+dataset { uri: "s3://bucket/dir/" partitions: "day >= '2026-01-01'" }
+filter: "label == 1"
+features { name: "int_*" layout: DENSE default { int: -1 } }
+features { name: "a" name: "b" layout: DENSE }
+features { name: "label" layout: LABEL }
+features { name: "*_ids" layout: SPARSE weights: "scores" }
+features { name: "photo" layout: IMAGE shape: 224 shape: 224 shape: 3 }
+transforms { op: "bucketize" in: "a" out: "b"
+  params { key: "borders" value { list { values { int: 0 } values { float: 1.5 } values { float: 1000 } values { float: inf } } } }
+  params { key: "deep" value { list {
+    values { list { values { int: 1 } } } values { list { values { text: "x" } values { bool: true } } } } } } }
+batch_size: 4096 last_batch: DROP seed: -5 shuffle: true epochs: 3`},
+		{"json", `{
+	"dataset": {"uri": ["a", "b"]},
+	"features": {"label": "y"},
+	"transforms": [{"op": "x", "in": ["y"], "params": {"in": 1, "k": "v"}}],
+	"batch_size": 10, "filter": null}`, `
+dataset { uri: "a" uri: "b" } features { name: "y" layout: LABEL } batch_size: 10
+transforms { op: "x" in: "y" params { key: "in" value { int: 1 } } params { key: "k" value { text: "v" } } }`},
+		{"anchors", "dataset: {uri: &u [a, b]}\nfeatures:\n- dense: *u\n", `
+dataset { uri: "a" uri: "b" } features { name: "a" name: "b" layout: DENSE }`},
+		{"flow yaml", "{dataset: {uri: a}, batch_size: 010}", `dataset { uri: "a" } batch_size: 10`},
+		{"empty", "{}", ``},
+		{"block text", "filter: |\n  a == 1\n  and b == 2\n", `filter: "a == 1\nand b == 2\n"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var want pb.Spec
+			if err := prototext.Unmarshal([]byte(c.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if got := mustParse(t, c.text); !proto.Equal(got, &want) {
+				t.Errorf("got %v\nwant %v", got, &want)
+			}
+		})
+	}
+}
+
+func TestParseReportsAllMistakes(t *testing.T) {
+	_, err := Parse([]byte(`
+dataset: {uri: [1], storag: x}
+filter: [a]
+features:
+- {name: a, layout: dens}
+- {dense: a, sparse: b}
+- {dense: a, layout: dense}
+- just_a_name
+- {image: i, shape: [big]}
+transforms: [{op: 5, in: x, salt: , deep: {a: 1}, max: 99999999999999999999}]
+batch_size: many
+last_batch: 1
+epochs: -1
+shuffle: "yes"
+batchsize: 5
+`))
+	want := []string{
+		`dataset.uri[0]: found 1 (line 2); want text; in quotes it is: "1"`,
+		`dataset.storag: unknown field (line 2); nearest: storage; known here: uri, storage, partitions`,
+		`filter[0]: found a list`,
+		`features[0].layout: found "dens" (line 5); want one of dense, sparse, label, bytes, image; nearest: dense`,
+		`features[1]: found dense and sparse together; give each layout an entry of its own`,
+		`features[2]: dense: says both name and layout already`,
+		`features[3]: found "just_a_name" (line 8); want a mapping with name, layout, weights, shape, default`,
+		`features[4].shape[0]: found "big" (line 9); want an integer`,
+		`transforms[0].op: found 5 (line 10); want text`,
+		`transforms[0].salt: found nothing (line 10); want a number`,
+		`transforms[0].deep: found a mapping (line 10); want a number`,
+		`transforms[0].max: found 99999999999999999999 (line 10); want an integer of 64 bits`,
+		`batch_size: found "many" (line 11); want an integer`,
+		`last_batch: found 1 (line 12); want one of keep, drop`,
+		`epochs: found -1 (line 13); want an integer from 0 to 4294967295`,
+		`shuffle: found "yes" (line 14); want true or false`,
+		`batchsize: unknown field (line 15); nearest: batch_size`,
+	}
+	want[2] = `filter: found a list (line 3); want text`
+	compareProblems(t, err, want)
+}
+
+// compareProblems checks that each problem begins as wanted.
+func compareProblems(t *testing.T, err error, want []string) {
+	t.Helper()
+	var problems Problems
+	if !errors.As(err, &problems) {
+		t.Fatalf("got %v", err)
+	}
+	for i := range max(len(problems), len(want)) {
+		switch {
+		case i >= len(problems):
+			t.Errorf("missing: %s", want[i])
+		case i >= len(want):
+			t.Errorf("unexpected: %s", problems[i])
+		case !strings.HasPrefix(problems[i].String(), want[i]):
+			t.Errorf("got  %s\nwant %s", problems[i], want[i])
+		}
+	}
+}
+
+func TestParseOfTextThatIsNoSpec(t *testing.T) {
+	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 8 {
+		bomb += strings.NewReplacer("NEW", string(rune('b'+i)), "OLD", string(rune('a'+i))).
+			Replace("NEW: &NEW [*OLD, *OLD, *OLD, *OLD, *OLD, *OLD, *OLD, *OLD, *OLD, *OLD]\n")
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", "the spec is empty"},
+		{"# nothing", "the spec is empty"},
+		{"dataset: [", "line 1: "},
+		{"{\"a\": \n [1,", "line 2: "},
+		{"a: 1\na: 2", "line 2: mapping key \"a\" already defined"},
+		{`{"seed": 1, "seed": 2}`, "seed: stands here twice (line 1)"},
+		{"seed: 1\n---\nseed: 2", "line 3: a second document"},
+		{"features:\n- dense: *_log", "line 2: *_log is a YAML alias without an anchor"},
+		{"- a", "found a list (line 1); want a mapping"},
+		{"filter: !!binary aGk=", "line 1: YAML of type Tag"},
+		{"filter: \"\xff\"", "the spec is not UTF-8"},
+		{strings.Repeat("[", 100000), "line 1: the spec nests deeper"},
+		{strings.Repeat(`{"a":`, 100000), "the spec nests deeper"},
+		{strings.Repeat("- ", 100000) + "a", "line 1: the spec nests deeper"},
+		{strings.Repeat("&a ", 100000) + "a", "line 1: the spec nests deeper"},
+		{strings.Repeat(" ", maxBytes+1), "the limit is"},
+		{"transforms: {op: x, p: &a [&b [&c [1]]], q: " + strings.Repeat("[", 30) + "*a" + strings.Repeat("]", 30) + "}", "line 1: the spec nests deeper"},
+		{bomb + "transforms: {op: x, p: *i}", "aliases make it longer"},
+	} {
+		_, err := Parse([]byte(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.60q: got %.200v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// anySpec draws a spec; its texts are as odd as YAML can bear.
+func anySpec(t *rapid.T) *pb.Spec {
+	texts := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
+		"int_*", "true", "No", "~", "", "1", "1e3", "-", "a: b", "#x", "s3://b/", "\u2028\x00\x7f\u0085", "'", "\"\\", "a\nb\n", " a ", "*x",
+		"0x1", ".inf", "<<", "é", "\ufeff", "[", "{}", "|", "null", "op", "in", "params",
+	}))
+	var value func(depth int) *rapid.Generator[*pb.Value]
+	value = func(depth int) *rapid.Generator[*pb.Value] {
+		return rapid.Custom(func(t *rapid.T) *pb.Value {
+			switch rapid.IntRange(0, 3+min(depth, 1)).Draw(t, "kind") {
+			case 0:
+				return &pb.Value{Kind: &pb.Value_Int{Int: rapid.Int64().Draw(t, "int")}}
+			case 1:
+				return &pb.Value{Kind: &pb.Value_Float{Float: rapid.Float64().Draw(t, "float")}}
+			case 2:
+				return &pb.Value{Kind: &pb.Value_Text{Text: texts.Draw(t, "text")}}
+			case 3:
+				return &pb.Value{Kind: &pb.Value_Bool{Bool: rapid.Bool().Draw(t, "bool")}}
+			}
+			list := rapid.SliceOfN(value(depth-1), 0, 3).Draw(t, "list")
+			return &pb.Value{Kind: &pb.Value_List{List: &pb.List{Values: list}}}
+		})
+	}
+	s := &pb.Spec{
+		Filter: texts.Draw(t, "filter"), BatchSize: rapid.Int64().Draw(t, "batch"), Seed: rapid.Int64().Draw(t, "seed"),
+		LastBatch: pb.LastBatch(rapid.IntRange(0, 2).Draw(t, "last")), Shuffle: rapid.Bool().Draw(t, "shuffle"),
+		Epochs: rapid.Uint32().Draw(t, "epochs"), Provenance: rapid.Bool().Draw(t, "provenance"),
+	}
+	lists := rapid.SliceOfN(texts, 0, 3)
+	if rapid.Bool().Draw(t, "dataset") {
+		s.Dataset = &pb.Dataset{Uri: lists.Draw(t, "uri"), Storage: texts.Draw(t, "storage"), Partitions: texts.Draw(t, "partitions")}
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "features") {
+		f := &pb.Feature{
+			Name: lists.Draw(t, "name"), Layout: pb.Layout(rapid.IntRange(0, 5).Draw(t, "layout")), Weights: texts.Draw(t, "weights"),
+			Shape: rapid.SliceOfN(rapid.Int32(), 0, 3).Draw(t, "shape"),
+		}
+		if rapid.Bool().Draw(t, "default") {
+			f.Default = value(2).Draw(t, "value")
+		}
+		s.Features = append(s.Features, f)
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "transforms") {
+		s.Transforms = append(s.Transforms, &pb.Transform{
+			Op: texts.Draw(t, "op"), In: lists.Draw(t, "in"), Out: texts.Draw(t, "out"),
+			Params: rapid.MapOfN(texts, value(2), 0, 3).Draw(t, "params"),
+		})
+	}
+	return s
+}
+
+func TestFormatParsesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := anySpec(t)
+		text, err := Format(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if !proto.Equal(s, got) {
+			t.Fatalf("%s\nis read as %v\nwant %v", text, got, s)
+		}
+	})
+}
+
+func TestFormat(t *testing.T) {
+	s := mustParse(t, `{"dataset": {"uri": "s3://b/"}, "features": [{"name": ["int_*", "x y"], "layout": "dense"}, {"name": "a"}, {}],
+		"transforms": [{"op": "clamp", "in": "a", "max": 1.0, "min": 0}, {"op": "o", "params": {"op": "no"}}], "last_batch": "keep"}`)
+	got, err := Format(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `dataset:
+  uri: "s3://b/"
+features:
+  - dense: [int_*, "x y"]
+  - name: a
+  - {}
+transforms:
+  - op: clamp
+    in: a
+    max: 1.0
+    min: 0
+  - op: o
+    params:
+      op: "no"
+last_batch: keep
+`
+	if string(got) != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for _, s := range []*pb.Spec{
+		{Filter: "\xff"},
+		{LastBatch: 9},
+		{Transforms: []*pb.Transform{{Params: map[string]*pb.Value{"a": {}}}}},
+	} {
+		if text, err := Format(s); err == nil {
+			t.Errorf("%v was written as %s", s, text)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"dataset: {uri: a}\nfeatures:\n- dense: int_*\ntransforms: [{op: x, in: [a], p: [1, 2.5, true, x]}]\nbatch_size: 4\n",
+		`{"dataset": {"uri": ["a"]}, "features": [{"name": "a", "layout": "label", "default": 1e3}]}`,
+		"a: &x [1]\nb: *x\nc: !!str 5\n<<: *x\n? q\n: r\n", "filter: |\n  a\n - b", "\"\\x85\": '", "- - - a", "{a: [b, {c: d}]}", "\t", "a: \"\\",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := Parse(data)
+		if err != nil {
+			return
+		}
+		text, err := Format(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse(text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if !equalSpecs(s, again) {
+			t.Fatalf("%q is %v; written as %q it is %v", data, s, text, again)
+		}
+	})
+}
+
+// equalSpecs takes NaNs for equal.
+func equalSpecs(a, b *pb.Spec) bool {
+	x, errX := proto.MarshalOptions{Deterministic: true}.Marshal(a)
+	y, errY := proto.MarshalOptions{Deterministic: true}.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
