@@ -1,0 +1,201 @@
+package transform
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Chain is a Program's steps, ready to run over the windows of one stream. It owns the memory of their results.
+type Chain struct {
+	sources   []spec.Type
+	names     []string // of the sources
+	steps     []step
+	selectors []Selector
+	slots     []*vector.Vector
+}
+
+// step is one step that makes a slot.
+type step struct {
+	kernel Kernel
+	label  string // "transforms[3] (clamp of int_1)", for messages
+	from   []uint32
+	in     []*vector.Vector
+	out    vector.Vector
+	typ    spec.Type
+}
+
+// Compile prepares a Program's steps. Its errors name the step; they wrap ErrUnknownOp where r lacks the op or the
+// version that the Program asks for.
+func Compile(r *Registry, p *pb.Program) (*Chain, error) {
+	c := &Chain{}
+	types := make([]spec.Type, 0, len(p.GetSources())+len(p.GetSteps()))
+	for _, s := range p.GetSources() {
+		types = append(types, spec.TypeFromProto(s.GetType()))
+		c.names = append(c.names, s.GetName())
+	}
+	c.sources = types[:len(types):len(types)]
+	for _, s := range p.GetSteps() {
+		b, err := bindStep(r, s, types)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.GetAt(), err)
+		}
+		if b.selector != nil {
+			c.selectors = append(c.selectors, b.selector)
+			continue
+		}
+		types = append(types, b.out)
+		c.steps = append(c.steps, step{
+			kernel: b.kernel,
+			label:  fmt.Sprintf("%s (%s making %s)", s.GetAt(), s.GetOp(), s.GetName()),
+			from:   s.GetIn(),
+			in:     make([]*vector.Vector, len(s.GetIn())),
+			typ:    b.out,
+		})
+	}
+	c.slots = make([]*vector.Vector, len(types))
+	return c, nil
+}
+
+func bindStep(r *Registry, s *pb.Step, types []spec.Type) (bound, error) {
+	op, err := r.find(s.GetOp())
+	if err != nil {
+		return bound{}, err
+	}
+	if op.Version != s.GetVersion() {
+		return bound{}, fmt.Errorf("%w %s of version %d: this worker has version %d; run one of the release that opened the session",
+			ErrUnknownOp, s.GetOp(), s.GetVersion(), op.Version)
+	}
+	in := make([]spec.Type, len(s.GetIn()))
+	for i, slot := range s.GetIn() {
+		if int(slot) >= len(types) {
+			return bound{}, fmt.Errorf("%s reads slot %d, but only %d come before it", s.GetOp(), slot, len(types))
+		}
+		in[i] = types[slot]
+	}
+	b, err := op.bind(s.GetParams(), in)
+	if err != nil {
+		return bound{}, err
+	}
+	outs := uint32(1)
+	if b.selector != nil {
+		outs = 0
+	}
+	if s.GetOuts() != outs {
+		return bound{}, fmt.Errorf("%s makes %d features, but the program counts %d", s.GetOp(), outs, s.GetOuts())
+	}
+	if want := spec.TypeFromProto(s.GetType()); outs == 1 && want != b.out {
+		return bound{}, fmt.Errorf("%s makes %v of its inputs, but the program says %v", s.GetOp(), b.out, want)
+	}
+	return b, nil
+}
+
+// Selects reports whether the Program has steps that choose rows.
+func (c *Chain) Selects() bool { return len(c.selectors) > 0 }
+
+// Select clears the bits of rows that the Program's steps leave out; sel has a bit for each of rows.N rows.
+func (c *Chain) Select(rows Rows, sel []uint64) {
+	for _, s := range c.selectors {
+		s.Select(rows, sel)
+	}
+}
+
+// Run computes the steps of one window from its sources, and returns all slots: the sources, then the steps'
+// results. They and the slice are valid until the next Run.
+func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
+	if err := c.checkSources(sources); err != nil {
+		return nil, err
+	}
+	slots := append(c.slots[:0], sources...)
+	for i := range c.steps {
+		s := &c.steps[i]
+		rows := 0
+		if len(sources) > 0 {
+			rows = sources[0].Rows
+		}
+		if err := s.run(slots, rows); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.label, err)
+		}
+		slots = append(slots, &s.out)
+	}
+	return slots, nil
+}
+
+func (c *Chain) checkSources(sources []*vector.Vector) error {
+	if len(sources) != len(c.sources) {
+		return fmt.Errorf("transform: found %d sources, the program has %d", len(sources), len(c.sources))
+	}
+	for i, v := range sources {
+		if v.Type != c.sources[i] || v.Rows != sources[0].Rows {
+			return fmt.Errorf("transform: source %s is %d rows of %v, the window has %d, of %v",
+				c.names[i], v.Rows, v.Type, sources[0].Rows, c.sources[i])
+		}
+	}
+	return nil
+}
+
+func (s *step) run(slots []*vector.Vector, rows int) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	for i, slot := range s.from {
+		s.in[i] = slots[slot]
+	}
+	s.out.Type, s.out.Rows = s.typ, rows
+	if err := s.kernel.Run(&s.out, s.in); err != nil {
+		return err
+	}
+	return wellFormed(&s.out, s.typ, rows)
+}
+
+// PanicError is a panic of an op's kernel: a bug of the op, which fails the stream but not the worker.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("the op panicked, which is a bug of it: %v", e.Value)
+}
+
+// wellFormed checks the lengths of a kernel's result, so that those who read it need not fear an op's mistake.
+func wellFormed(v *vector.Vector, t spec.Type, rows int) error {
+	if v.Type != t || v.Rows != rows {
+		return fmt.Errorf("the op made %d rows of %v, not %d of %v", v.Rows, v.Type, rows, t)
+	}
+	if t.List && (len(v.Offsets) != rows+1 || v.Offsets[0] != 0 || v.Offsets[rows] < 0) {
+		return fmt.Errorf("the op made %d offsets for %d rows, or such that do not start at 0", len(v.Offsets), rows)
+	}
+	n := v.Len()
+	if v.Valid != nil && len(v.Valid) < vector.Words(rows) || t.List && v.ElemValid != nil && len(v.ElemValid) < vector.Words(n) {
+		return fmt.Errorf("the op made a validity bitmap that is too short")
+	}
+	if have := valuesOf(v); have < n {
+		return fmt.Errorf("the op made %d values where there should be %d", have, n)
+	}
+	return nil
+}
+
+// valuesOf is the length of the slice that holds v's values.
+func valuesOf(v *vector.Vector) int {
+	switch v.Type.Kind {
+	case pb.Kind_BOOL:
+		return len(v.Bool)
+	case pb.Kind_INT32:
+		return len(v.I32)
+	case pb.Kind_INT64:
+		return len(v.I64)
+	case pb.Kind_FLOAT32:
+		return len(v.F32)
+	case pb.Kind_FLOAT64:
+		return len(v.F64)
+	case pb.Kind_BINARY:
+		return len(v.Ends) - 1
+	}
+	return -1
+}

@@ -1,0 +1,28 @@
+package transform
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// isInteger and isFloat classify kinds; together they are the numbers.
+func isInteger(k pb.Kind) bool { return k == pb.Kind_INT32 || k == pb.Kind_INT64 }
+
+func isFloat(k pb.Kind) bool { return k == pb.Kind_FLOAT32 || k == pb.Kind_FLOAT64 }
+
+// What built-in ops take, in the words of Op.Inputs.
+const (
+	scalarOrListOfAnything = "scalar or list of anything"
+	scalarOrListOfNumbers  = "scalar or list of numbers"
+	sameAsInput            = "the input's type"
+)
+
+// checkNumbers refuses an input that is not of numbers.
+func checkNumbers(in spec.Type) error {
+	if !isInteger(in.Kind) && !isFloat(in.Kind) {
+		return fmt.Errorf("in: want a scalar or list of numbers, found %v; cast turns it into one", in)
+	}
+	return nil
+}

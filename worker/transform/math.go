@@ -1,0 +1,140 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// clamp moves numbers into [min, max]. It compares as Go does: NaN stays NaN, and a zero keeps its sign.
+func clamp() Op {
+	return Op{
+		Name:    "clamp",
+		Version: 1,
+		Summary: "Moves numbers below min to min and above max to max; NaN stays.",
+		Maps:    true,
+		Inputs:  scalarOrListOfNumbers,
+		Output:  sameAsInput,
+		Params: []Param{
+			{Name: "min", Want: Number, Doc: "least result; an int for features of ints"},
+			{Name: "max", Want: Number, Doc: "greatest result; an int for features of ints"},
+		},
+		Example: "{op: clamp, in: int_*, min: 0, max: 100}",
+		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
+			return in[0], checkNumbers(in[0])
+		},
+		New: newClamp,
+	}
+}
+
+func newClamp(p Params, in []spec.Type) (Kernel, error) {
+	if !p.Has("min") && !p.Has("max") {
+		return nil, errors.New("min, max: missing; want one of them, or both")
+	}
+	if isFloat(in[0].Kind) {
+		low, high := math.Inf(-1), math.Inf(1)
+		if p.Has("min") {
+			low = p.Number("min")
+		}
+		if p.Has("max") {
+			high = p.Number("max")
+		}
+		if low > high {
+			return nil, fmt.Errorf("min: want one that is not above max, found %v and %v", low, high)
+		}
+		if in[0].Kind == pb.Kind_FLOAT32 {
+			return clampTo(float32(low), float32(high)), nil
+		}
+		return clampTo(low, high), nil
+	}
+	least, most := int64(math.MinInt64), int64(math.MaxInt64)
+	if in[0].Kind == pb.Kind_INT32 {
+		least, most = math.MinInt32, math.MaxInt32
+	}
+	low, high := least, most
+	for name, bound := range map[string]*int64{"min": &low, "max": &high} {
+		if !p.Has(name) {
+			continue
+		}
+		n, ok := integer(p.Value(name))
+		if !ok || n < least || n > most {
+			return nil, fmt.Errorf("%s: want an int from %d to %d to clamp %v, found %s", name, least, most, in[0], show(p.Value(name)))
+		}
+		*bound = n
+	}
+	if low > high {
+		return nil, fmt.Errorf("min: want one that is not above max, found %d and %d", low, high)
+	}
+	if in[0].Kind == pb.Kind_INT32 {
+		return clampTo(int32(low), int32(high)), nil
+	}
+	return clampTo(low, high), nil
+}
+
+func clampTo[T int32 | int64 | float32 | float64](low, high T) Kernel {
+	return Elementwise(func(dst, src []T) {
+		dst = dst[:len(src)]
+		for i, v := range src {
+			if v < low {
+				v = low
+			}
+			if v > high {
+				v = high
+			}
+			dst[i] = v
+		}
+	})
+}
+
+// normalize is (x - mean) / std in float32: inputs, mean and std are rounded to float32 first.
+func normalize() Op {
+	return Op{
+		Name:    "normalize",
+		Version: 1,
+		Summary: "(x - mean) / std, in float32.",
+		Maps:    true,
+		Inputs:  scalarOrListOfNumbers,
+		Output:  "float32, scalar or list like the input",
+		Params: []Param{
+			{Name: "mean", Want: Number, Required: true, Doc: "finite"},
+			{Name: "std", Want: Number, Required: true, Doc: "finite, above 0"},
+		},
+		Example: "{op: normalize, in: int_1, mean: 3.5, std: 9.4}",
+		Infer:   inferFloat32,
+		New: func(p Params, in []spec.Type) (Kernel, error) {
+			mean, std := float32(p.Number("mean")), float32(p.Number("std"))
+			if math.IsInf(float64(mean), 0) {
+				return nil, fmt.Errorf("mean: want a finite float32, found %s", show(p.Value("mean")))
+			}
+			if !(std > 0) || math.IsInf(float64(std), 0) {
+				return nil, fmt.Errorf("std: want a finite float32 above 0, found %s", show(p.Value("std")))
+			}
+			switch in[0].Kind {
+			case pb.Kind_INT32:
+				return standardize[int32](mean, std), nil
+			case pb.Kind_INT64:
+				return standardize[int64](mean, std), nil
+			case pb.Kind_FLOAT64:
+				return standardize[float64](mean, std), nil
+			}
+			return standardize[float32](mean, std), nil
+		},
+	}
+}
+
+// inferFloat32 is for ops that make float32 of any numbers.
+func inferFloat32(_ Params, in []spec.Type) (spec.Type, error) {
+	return spec.Type{Kind: pb.Kind_FLOAT32, List: in[0].List}, checkNumbers(in[0])
+}
+
+func standardize[S int32 | int64 | float32 | float64](mean, std float32) Kernel {
+	return Elementwise(func(dst []float32, src []S) {
+		dst = dst[:len(src)]
+		for i, v := range src {
+			dst[i] = (float32(v) - mean) / std
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package transform
+
+import (
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Op is one entry of a Registry. Exactly one of New and Select is set: an op either makes a feature of features, or
+// chooses rows.
+type Op struct {
+	Name string
+	// Version of the op's semantics, from 1. It is pinned in each Program: an op that gives other results for the
+	// same input needs a higher one, and workers that lack a Program's version refuse it.
+	Version uint32
+	// Summary is one sentence, as it stands in the catalogue.
+	Summary string
+	// Maps: the op is applied to each of its inputs by itself, and so always sees one. Else it takes all at once.
+	Maps bool
+	// Inputs and Output say which types the op takes and makes, in words: "scalar or list of numbers".
+	Inputs, Output string
+	Params         []Param
+	// Example is one valid line of a spec's transforms.
+	Example string
+
+	// Infer returns the result's type for inputs of the given types, or an error saying what the op would take.
+	Infer func(p Params, in []spec.Type) (spec.Type, error)
+	// New returns a kernel for one stream. It is called when a spec is checked, too, so that mistakes in parameters
+	// show there. Infer has accepted the types.
+	New func(p Params, in []spec.Type) (Kernel, error)
+	// Select returns a selector for one stream.
+	Select func(p Params) (Selector, error)
+}
+
+// Kernel computes one feature of one window.
+type Kernel interface {
+	// Run fills out from in. The caller has set out.Type and out.Rows; the rest of out is as the last Run left it.
+	//
+	// A kernel may share slices of in with out, by assigning them, and must never change in. Hence a slice of out
+	// that is shared in some calls must not be written through in others: such a kernel keeps the memory of its own
+	// results in fields of its own. A steady state without allocations is expected.
+	Run(out *vector.Vector, in []*vector.Vector) error
+}
+
+// Selector chooses rows of one window.
+type Selector interface {
+	// Select clears the bits of rows to leave out: bit i%64 of sel[i/64] stands for row rows.First+i. It sets none.
+	Select(rows Rows, sel []uint64)
+}
+
+// Value is what a fixed-width value of a vector may be.
+type Value interface {
+	bool | int32 | int64 | float32 | float64
+}
+
+// Values returns the slice of v that holds values of type T.
+func Values[T Value](v *vector.Vector) *[]T {
+	var slice any
+	switch any(*new(T)).(type) {
+	case bool:
+		slice = &v.Bool
+	case int32:
+		slice = &v.I32
+	case int64:
+		slice = &v.I64
+	case float32:
+		slice = &v.F32
+	case float64:
+		slice = &v.F64
+	}
+	return slice.(*[]T)
+}
+
+// Elementwise makes a kernel of a loop over values: rows of scalars, elements of lists. The loop gets slices of equal
+// length, and fills dst. Values of nulls are unspecified but present; nulls stay null and lists keep their lengths.
+func Elementwise[D, S Value](loop func(dst []D, src []S)) Kernel {
+	return elementwise[D, S]{loop}
+}
+
+type elementwise[D, S Value] struct {
+	loop func(dst []D, src []S)
+}
+
+func (k elementwise[D, S]) Run(out *vector.Vector, in []*vector.Vector) error {
+	src := (*Values[S](in[0]))[:in[0].Len()]
+	dst := Values[D](out)
+	*dst = vector.Grow(*dst, len(src))
+	k.loop(*dst, src)
+	shareShape(out, in[0])
+	return nil
+}
+
+// shareShape gives out the nulls and list lengths of in.
+func shareShape(out, in *vector.Vector) {
+	out.Valid, out.Offsets, out.ElemValid = in.Valid, in.Offsets, in.ElemValid
+}
+
+// setValueValid replaces the validity of the values: of a list's elements, or a scalar's rows.
+func setValueValid(v *vector.Vector, valid []uint64) {
+	if v.Type.List {
+		v.ElemValid = valid
+	} else {
+		v.Valid = valid
+	}
+}
+
+// copyValid writes the first n bits of from, all set if it is nil, to memory of its own.
+func copyValid(to, from []uint64, n int) []uint64 {
+	to = vector.Grow(to, vector.Words(n))
+	if from != nil {
+		copy(to, from)
+		return to
+	}
+	for i := range to {
+		to[i] = ^uint64(0)
+	}
+	return to
+}

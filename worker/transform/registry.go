@@ -1,0 +1,153 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// ErrUnknownOp is in the chain of errors about an op, or a version of one, that a registry lacks: another worker may
+// have it.
+var ErrUnknownOp = errors.New("unknown op")
+
+// Registry is an immutable set of ops. It implements spec.Catalog.
+type Registry struct {
+	ops map[string]*Op
+}
+
+var _ spec.Catalog = (*Registry)(nil)
+
+// Builtin returns the ops that Penstock comes with.
+func Builtin() *Registry {
+	r, err := new(Registry).With(
+		bucketize(), cast(), clamp(), fillNull(), firstX(), log1p(), ngram(), normalize(), sample(), sigridHash(),
+	)
+	if err != nil {
+		panic(err) // a mistake in the list above
+	}
+	return r
+}
+
+// With returns a registry that has r's ops and those given. A name that is taken already, or an op that is not
+// complete, is an error.
+func (r *Registry) With(ops ...Op) (*Registry, error) {
+	all := maps.Clone(r.ops)
+	if all == nil {
+		all = make(map[string]*Op, len(ops))
+	}
+	for _, op := range ops {
+		if err := op.complete(); err != nil {
+			return nil, fmt.Errorf("add op %q to the registry: %w", op.Name, err)
+		}
+		if all[op.Name] != nil {
+			return nil, fmt.Errorf("add op %q to the registry: there is one of that name already", op.Name)
+		}
+		op.Params = slices.Clone(op.Params)
+		all[op.Name] = &op
+	}
+	return &Registry{ops: all}, nil
+}
+
+// complete reports what an op's declaration lacks.
+func (op *Op) complete() error {
+	switch {
+	case op.Name == "":
+		return errors.New("it has no name")
+	case op.Version == 0:
+		return errors.New("its version is 0; versions count from 1")
+	case (op.New == nil) == (op.Select == nil):
+		return errors.New("exactly one of New and Select must be set")
+	case op.New != nil && op.Infer == nil:
+		return errors.New("it has New but not Infer")
+	case op.Select != nil && op.Maps:
+		return errors.New("an op that selects rows has no inputs to map")
+	}
+	for i, p := range op.Params {
+		switch {
+		case p.Name == "op" || p.Name == "in" || p.Name == "out" || p.Name == "":
+			return fmt.Errorf("a parameter may not be named %q", p.Name)
+		case p.Want < Int || p.Want > Scalar:
+			return fmt.Errorf("parameter %s does not say what it takes", p.Name)
+		case slices.ContainsFunc(op.Params[:i], func(q Param) bool { return q.Name == p.Name }):
+			return fmt.Errorf("parameter %s is declared twice", p.Name)
+		case p.Default != nil && (p.Required || p.canonical(literal(p.Default)) == nil):
+			return fmt.Errorf("parameter %s: %v cannot be its default", p.Name, p.Default)
+		}
+	}
+	return nil
+}
+
+// Ops returns all ops, sorted by name.
+func (r *Registry) Ops() []Op {
+	ops := make([]Op, 0, len(r.ops))
+	for _, name := range r.Names() {
+		ops = append(ops, *r.ops[name])
+	}
+	return ops
+}
+
+// Names returns the names of all ops, sorted.
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.ops)) }
+
+// Maps reports whether an op is applied to each of its inputs by itself, and whether it exists.
+func (r *Registry) Maps(op string) (isMap, ok bool) {
+	o := r.ops[op]
+	return o != nil && o.Maps, o != nil
+}
+
+// Check infers what an op makes of inputs of the given types (one of them for an op that maps), or returns all that is
+// wrong with its parameters, or else what is wrong with its inputs.
+func (r *Registry) Check(op string, params map[string]*pb.Value, in []spec.Type) (spec.Signature, error) {
+	o, err := r.find(op)
+	if err != nil {
+		return spec.Signature{}, err
+	}
+	b, err := o.bind(params, in)
+	if err != nil {
+		return spec.Signature{}, err
+	}
+	return spec.Signature{Version: o.Version, Out: b.out, SelectsRows: b.selector != nil, Params: b.params.values}, nil
+}
+
+func (r *Registry) find(op string) (*Op, error) {
+	if o := r.ops[op]; o != nil {
+		return o, nil
+	}
+	if len(r.ops) == 0 {
+		return nil, fmt.Errorf("%w %s", ErrUnknownOp, op)
+	}
+	return nil, fmt.Errorf("%w %s; nearest: %s", ErrUnknownOp, op, nearest(op, r.Names()))
+}
+
+// bound is an op with its parameters and the types of its inputs: a kernel and its result's type, or a selector.
+type bound struct {
+	params   Params
+	out      spec.Type
+	kernel   Kernel
+	selector Selector
+}
+
+func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (b bound, err error) {
+	if b.params, err = newParams(op, params); err != nil {
+		return bound{}, err
+	}
+	if op.Select != nil {
+		if len(in) > 0 {
+			return bound{}, fmt.Errorf("in: %s selects rows and takes no features, found %d", op.Name, len(in))
+		}
+		b.selector, err = op.Select(b.params)
+		return b, err
+	}
+	if op.Maps && len(in) != 1 {
+		return bound{}, fmt.Errorf("in: %s takes one feature at a time, found %d", op.Name, len(in))
+	}
+	if b.out, err = op.Infer(b.params, in); err != nil {
+		return bound{}, err
+	}
+	b.kernel, err = op.New(b.params, in)
+	return b, err
+}
