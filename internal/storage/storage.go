@@ -14,6 +14,9 @@ import (
 // ErrChanged says that a file is no longer the one that was listed.
 var ErrChanged = object.ErrChanged
 
+// IsTransient reports whether a failed call may well succeed later, or through another process.
+func IsTransient(err error) bool { return object.IsTransient(err) }
+
 // Range is a run of bytes of a file.
 type Range struct{ Offset, Length int64 }
 

@@ -1,0 +1,129 @@
+package storage_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+func TestLoadConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "storage.yaml")
+	if err := os.WriteFile(path, []byte(`
+profiles:
+  my-minio:
+    endpoint: http://minio:9000
+    path_style: true
+    access_key_env: MINIO_KEY
+    secret_key_env: MINIO_SECRET
+  open: {credentials: anonymous, region: eu-west-1}
+retry: {attempts: 3, delay: 50ms}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := storage.LoadConfig(path, []string{
+		"HOME=/root",
+		"PENSTOCK_STORAGE_MY_MINIO_ENDPOINT=https://other:9000",
+		"PENSTOCK_STORAGE_MY_MINIO_PATH_STYLE=false",
+		"PENSTOCK_STORAGE_LAB_CA_FILE=/etc/ca.pem",
+		"PENSTOCK_STORAGE_OPEN_REGION=",
+		"PENSTOCK_STORAGE_CONFIG=/etc/storage.yaml",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	want := storage.Config{
+		Profiles: map[string]storage.Profile{
+			"my_minio": {Endpoint: "https://other:9000", PathStyle: &no, AccessKeyEnv: "MINIO_KEY", SecretKeyEnv: "MINIO_SECRET"},
+			"open":     {Credentials: "anonymous", Region: "eu-west-1"},
+			"lab":      {CAFile: "/etc/ca.pem"},
+		},
+		Retry: storage.Retry{Attempts: 3, Delay: 50 * time.Millisecond},
+	}
+	if !reflect.DeepEqual(cfg, want) {
+		t.Errorf("got  %+v\nwant %+v", cfg, want)
+	}
+}
+
+func TestConfigMistakes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		yaml string
+		env  string
+		want string
+	}{
+		"unknown field":   {"profiles: {a: {secret_key: s3cr3t}}", "", "secret_key"},
+		"not YAML":        {"profiles: [s3cr3t", "", "storage.yaml"},
+		"two of one name": {"profiles: {a-b: {}, A_B: {}}", "", "a_b"},
+		"bool":            {"", "PENSTOCK_STORAGE_A_PATH_STYLE=maybe", "PENSTOCK_STORAGE_A_PATH_STYLE"},
+		"credentials":     {"profiles: {a: {credentials: s3cr3t}}", "", "use aws, env or anonymous"},
+		"no secret":       {"profiles: {a: {access_key_env: X}}", "", "secret_key_env"},
+		"both":            {"profiles: {a: {access_key_env: X, credentials: anonymous}}", "", "credentials: env"},
+		"endpoint user":   {"profiles: {a: {endpoint: 'https://me:s3cr3t@host'}}", "", "access_key_env"},
+		"endpoint path":   {"profiles: {a: {endpoint: 'https://host/s3cr3t'}}", "", "no path"},
+		"endpoint scheme": {"profiles: {a: {endpoint: 'ftp://host'}}", "", "http or https"},
+		"retry":           {"retry: {attempts: -1}", "", "negative"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "storage.yaml")
+			if err := os.WriteFile(path, []byte(tc.yaml), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cfg, err := storage.LoadConfig(path, []string{tc.env})
+			if err == nil {
+				_, err = storage.New(cfg)
+			}
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Fatalf("error %v, want one with %q", err, tc.want)
+			}
+			if strings.Contains(err.Error(), "s3cr3t") {
+				t.Errorf("the error shows what might be a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestURIMistakes(t *testing.T) {
+	s := newStore(t)
+	for uri, want := range map[string]string{
+		"":              "empty",
+		"gs://b/x":      "use file:// or s3://",
+		"file://data/x": "absolute path",
+		"s3://":         "bucket",
+		"s3://b*/x":     "bucket",
+	} {
+		if _, err := s.List(t.Context(), "", []string{uri}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want one with %q", uri, err, want)
+		}
+	}
+	if _, err := s.List(t.Context(), "", nil); err == nil {
+		t.Error("no URIs: no error")
+	}
+}
+
+func TestPlainPathsAndLinks(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "real/a.parquet", []byte("a"))
+	for link, to := range map[string]string{"real/up": "..", "link": "real", "real/b.parquet": "a.parquet", "real/c.parquet": "nowhere"} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	files, err := newStore(t).List(t.Context(), "", []string{"./link//", filepath.Join(dir, "link", "a.parquet")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range files {
+		got = append(got, strings.TrimPrefix(f.Uri, "file://"+dir+"/"))
+	}
+	if want := []string{"link/a.parquet", "link/b.parquet"}; !slices.Equal(got, want) {
+		t.Errorf("listed %v, want %v", got, want)
+	}
+}
