@@ -1,0 +1,153 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// MaxWrites bounds what one Commit may write: a head, a rank, a block and a dropped block count one each. etcd
+// takes 128 operations; two comparisons are the store's own.
+const MaxWrites = maxOps - 2
+
+// Writes is one change of a session.
+type Writes struct {
+	Head *pb.SessionHead // nil: as it was
+	// Ranks that change; nil removes one.
+	Ranks map[uint32]*pb.SessionRank
+	// Blocks that were planned. They must not exist yet.
+	Blocks []*pb.Block
+	// Drop names blocks that are needed no longer, as {Epoch, Index}. Those that do not exist are skipped.
+	Drop []BlockID
+}
+
+// BlockID names a block.
+type BlockID struct{ Epoch, Index uint32 }
+
+func (w *Writes) count() int {
+	n := len(w.Ranks) + len(w.Blocks) + len(w.Drop)
+	if w.Head != nil {
+		n++
+	}
+	return n
+}
+
+// Commit writes all of w or nothing, if lead still leads and nobody else has changed what it replaces. Without
+// any writes it confirms the leadership, and that the session exists. Outcomes are told apart by ErrNotLeader,
+// ErrConflict, ErrNotFound, ErrTooLarge and ErrUnknown; after ErrConflict and ErrUnknown, and only then, the
+// session must be loaded again.
+func (s *Store) Commit(ctx context.Context, lead *Leadership, session *Session, w Writes) error {
+	name := fmt.Sprintf("commit to session %q", session.ID)
+	if session.stale {
+		return fmt.Errorf("%w: %s", ErrStale, name)
+	}
+	if n := w.count(); n > MaxWrites {
+		return fmt.Errorf("%w: %s: %d writes; the limit is %d", ErrTooLarge, name, n, MaxWrites)
+	}
+	err := s.commit(ctx, lead, session, name, w)
+	session.stale = errors.Is(err, ErrConflict) || errors.Is(err, ErrUnknown)
+	return err
+}
+
+func (s *Store) commit(ctx context.Context, lead *Leadership, session *Session, name string, w Writes) error {
+	dir := s.keys.session(session.ID)
+	tx := write{name: name, when: []clientv3.Cmp{unchanged(dir+keyMeta, session.fence)}}
+	put, err := tx.putState(dir, session, w)
+	if err != nil {
+		return fmt.Errorf("store: %s: %w", name, err)
+	}
+	for _, b := range w.Blocks {
+		if err := s.putBlock(ctx, lead, &tx, dir, session, b); err != nil {
+			return err
+		}
+	}
+	for _, b := range w.Drop {
+		tx.then = append(tx.then, clientv3.OpDelete(dir+blockDir(b), clientv3.WithPrefix()))
+	}
+	revision, resp, err := s.run(ctx, lead, tx, clientv3.OpGet(dir+keyMeta, clientv3.WithKeysOnly()))
+	if errors.Is(err, ErrConflict) && len(resp.Responses[1].GetResponseRange().GetKvs()) == 0 {
+		return fmt.Errorf("%w: %q was deleted", ErrNotFound, session.ID)
+	}
+	if err != nil {
+		return err
+	}
+	for key, exists := range put {
+		if exists {
+			session.revisions[key] = revision
+		} else {
+			delete(session.revisions, key)
+		}
+	}
+	return nil
+}
+
+// putState adds head and ranks to the transaction. It returns the keys, and whether they will exist.
+func (tx *write) putState(dir string, session *Session, w Writes) (map[string]bool, error) {
+	put := make(map[string]bool)
+	add := func(key string, m proto.Message) error {
+		value, err := proto.Marshal(m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		tx.put(dir+key, value)
+		put[key] = true
+		return nil
+	}
+	if w.Head != nil {
+		if err := add(keyHead, w.Head); err != nil {
+			return nil, err
+		}
+	}
+	for rank, m := range w.Ranks {
+		key := rankKey(rank)
+		if m == nil {
+			tx.then = append(tx.then, clientv3.OpDelete(dir+key))
+			put[key] = false
+		} else if err := add(key, m); err != nil {
+			return nil, err
+		}
+	}
+	for key := range put {
+		tx.when = append(tx.when, unchanged(dir+key, session.revisions[key]))
+	}
+	return put, nil
+}
+
+// putBlock adds a block to the transaction: its first part, with which it exists. The others, of a large block,
+// are written ahead.
+func (s *Store) putBlock(ctx context.Context, lead *Leadership, tx *write, dir string, session *Session, b *pb.Block) error {
+	id := BlockID{b.GetEpoch(), b.GetIndex()}
+	parts, err := s.encodeBlock(b)
+	if err != nil {
+		return fmt.Errorf("store: %s: block %d of epoch %d: %w", tx.name, id.Index, id.Epoch, err)
+	}
+	isNew := absent(dir + partKey(id, 0))
+	for i := 1; i < len(parts); i++ {
+		ahead := write{name: tx.name, when: []clientv3.Cmp{unchanged(dir+keyMeta, session.fence), isNew}}
+		ahead.put(dir+partKey(id, i), parts[i])
+		if _, _, err := s.run(ctx, lead, ahead); err != nil {
+			return err
+		}
+	}
+	tx.when = append(tx.when, isNew)
+	tx.put(dir+partKey(id, 0), parts[0])
+	return nil
+}
+
+// Prune removes the blocks of all epochs before the given one.
+func (s *Store) Prune(ctx context.Context, lead *Leadership, id string, epoch uint32) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	dir := s.keys.session(id)
+	_, _, err := s.run(ctx, lead, write{
+		name: fmt.Sprintf("prune session %q", id),
+		then: []clientv3.Op{clientv3.OpDelete(dir+dirFoot, clientv3.WithRange(dir+epochDir(epoch)))},
+	})
+	return err
+}

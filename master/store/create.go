@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Bounds of a listing page, and of the pages that one transaction writes.
+const (
+	maxPageFiles  = 1000
+	maxPageBytes  = 1 << 19
+	maxPagesBytes = 1 << 20
+)
+
+// Create writes a new session: the listing's pages first, the meta last, for a session exists when its meta
+// does. It fails with ErrExists if there is one of meta's id. What an earlier, failed Create left is replaced.
+// After ErrUnknown or ErrConflict, Load tells whether the session exists; if not, Create may be called again.
+func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMeta, files []*pb.File) (*Session, error) {
+	id := meta.GetSession().GetId()
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	name := fmt.Sprintf("create session %q", id)
+	pages, err := encodePages(files)
+	if err != nil {
+		return nil, fmt.Errorf("store: %s: %w", name, err)
+	}
+	meta = proto.CloneOf(meta)
+	meta.ListingPages = uint32(len(pages))
+	value, err := proto.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("store: %s: %w", name, err)
+	}
+	if err := s.clear(ctx, lead, id, name); err != nil {
+		return nil, err
+	}
+	dir := s.keys.session(id)
+	first, err := s.putPages(ctx, lead, dir, name, pages)
+	if err != nil {
+		return nil, err
+	}
+	w := write{name: name, when: []clientv3.Cmp{absent(dir + keyMeta), first}}
+	w.put(dir+keyMeta, value)
+	revision, _, err := s.run(ctx, lead, w)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{
+		ID: id, Meta: meta, Files: files,
+		Head: &pb.SessionHead{}, Ranks: map[uint32]*pb.SessionRank{},
+		fence: revision, revisions: map[string]int64{},
+	}, nil
+}
+
+// clear removes what lies under the id of a session that does not exist.
+func (s *Store) clear(ctx context.Context, lead *Leadership, id, name string) error {
+	dir := s.keys.session(id)
+	_, resp, err := s.run(ctx, lead, write{
+		name: name,
+		when: []clientv3.Cmp{absent(dir + keyMeta)},
+		then: []clientv3.Op{clientv3.OpDelete(dir, clientv3.WithPrefix())},
+	}, clientv3.OpGet(dir+keyMeta, clientv3.WithKeysOnly()))
+	if errors.Is(err, ErrConflict) && len(resp.Responses[1].GetResponseRange().GetKvs()) > 0 {
+		return fmt.Errorf("%w: %q", ErrExists, id)
+	}
+	return err
+}
+
+// putPages writes pages, as many a transaction as fit, and returns the comparison that they are still the ones
+// that lie there: a page of an earlier attempt, which etcd was late to write, must not get among them.
+func (s *Store) putPages(ctx context.Context, lead *Leadership, dir, name string, pages [][]byte) (clientv3.Cmp, error) {
+	ours := absent(dir + pageKey(0))
+	w := write{name: name}
+	for i, page := range pages {
+		w.put(dir+pageKey(i), page)
+		full := i+1 == len(pages) || len(w.then) == maxOps || w.bytes+len(pages[i+1]) > maxPagesBytes
+		if !full {
+			continue
+		}
+		w.when = []clientv3.Cmp{absent(dir + keyMeta), ours}
+		revision, _, err := s.run(ctx, lead, w)
+		if err != nil {
+			return ours, err
+		}
+		if len(w.then) == i+1 { // these were the first
+			ours = unchanged(dir+pageKey(0), revision)
+		}
+		w = write{name: name}
+	}
+	return ours, nil
+}
+
+// encodePages cuts a listing into pages, at least one.
+func encodePages(files []*pb.File) ([][]byte, error) {
+	var pages [][]byte
+	start, size := 0, 0
+	flush := func(end int) error {
+		page, err := proto.Marshal(&pb.ListingPage{Files: files[start:end]})
+		if err != nil {
+			return fmt.Errorf("listing: %w", err)
+		}
+		pages = append(pages, page)
+		start, size = end, 0
+		return nil
+	}
+	for i, f := range files {
+		next := proto.Size(f) + 8 // its tag and length
+		if i > start && (i-start == maxPageFiles || size+next > maxPageBytes) {
+			if err := flush(i); err != nil {
+				return nil, err
+			}
+		}
+		size += next
+	}
+	if err := flush(len(files)); err != nil {
+		return nil, err
+	}
+	return pages, nil
+}
+
+// List returns the meta of every session, by id.
+func (s *Store) List(ctx context.Context) ([]*pb.SessionMeta, error) {
+	var metas []*pb.SessionMeta
+	err := s.eachSession(ctx, func(_ string, kv *mvccpb.KeyValue) error {
+		if kv == nil {
+			return nil // not yet created
+		}
+		m := &pb.SessionMeta{}
+		metas = append(metas, m)
+		return unmarshal(kv, m)
+	})
+	return metas, err
+}
+
+// eachSession calls f with each session's id and meta key, nil if it has none. It skips from session to
+// session, whose other keys may be many.
+func (s *Store) eachSession(ctx context.Context, f func(id string, meta *mvccpb.KeyValue) error) error {
+	end := after(s.keys.sessions())
+	for from := s.keys.sessions(); ; {
+		call, cancel := s.call(ctx)
+		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+		cancel()
+		if err != nil {
+			return readError("list sessions", err)
+		}
+		if len(resp.Kvs) == 0 {
+			return nil
+		}
+		id, err := s.keys.sessionOf(string(resp.Kvs[0].Key))
+		if err != nil {
+			return err
+		}
+		kv, err := s.get(ctx, s.keys.session(id)+keyMeta)
+		if err != nil {
+			return err
+		}
+		if err := f(id, kv); err != nil {
+			return err
+		}
+		from = after(s.keys.session(id))
+	}
+}
+
+// get reads a key; nil if there is none.
+func (s *Store) get(ctx context.Context, key string) (*mvccpb.KeyValue, error) {
+	call, cancel := s.call(ctx)
+	defer cancel()
+	resp, err := s.client.Get(call, key)
+	switch {
+	case err != nil:
+		return nil, readError("read "+key, err)
+	case len(resp.Kvs) == 0:
+		return nil, nil
+	}
+	return resp.Kvs[0], nil
+}
+
+// sweep removes half-created sessions.
+func (s *Store) sweep(ctx context.Context, lead *Leadership) error {
+	return s.eachSession(ctx, func(id string, meta *mvccpb.KeyValue) error {
+		if meta != nil {
+			return nil
+		}
+		return s.clear(ctx, lead, id, fmt.Sprintf("remove half-created session %q", id))
+	})
+}
+
+// Delete removes a session. It fails with ErrNotFound if there is none.
+func (s *Store) Delete(ctx context.Context, lead *Leadership, id string) error {
+	if err := checkID(id); err != nil {
+		return err
+	}
+	dir := s.keys.session(id)
+	_, resp, err := s.run(ctx, lead, write{
+		name: fmt.Sprintf("delete session %q", id),
+		then: []clientv3.Op{clientv3.OpDelete(dir, clientv3.WithPrefix())},
+	})
+	if err != nil {
+		return err
+	}
+	if resp.Responses[0].GetResponseDeleteRange().GetDeleted() == 0 {
+		return fmt.Errorf("%w: %q", ErrNotFound, id)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+)
+
+// Embed is an etcd of one member in this process, for a single master, the demo and tests.
+type Embed struct {
+	etcd     *embed.Etcd
+	lock     *fileutil.LockedFile
+	logs     *logCore
+	endpoint string
+	sockets  string // private directory of the unix socket, or ""
+}
+
+// Embedded starts an etcd that keeps its data in dir. It listens on listen ("127.0.0.1:0" takes an unused port),
+// without TLS or password: a loopback port is open to every user of the machine. With "" it listens on a unix
+// socket that only this user may open. It returns when etcd is ready.
+func Embedded(ctx context.Context, dir, listen string, logger *slog.Logger) (*Embed, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("store: embedded etcd: %w", err)
+	}
+	// etcd itself would wait for a directory in use, without end.
+	lock, err := fileutil.TryLockFile(filepath.Join(dir, "penstock.lock"), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("store: embedded etcd: %s is in use by another process: %w", dir, err)
+	}
+	e := &Embed{lock: lock, logs: newLogCore(logger.With("part", "etcd"))}
+	if err := e.start(ctx, dir, listen); err != nil {
+		return nil, errors.Join(fmt.Errorf("store: embedded etcd in %s: %w", dir, err), e.Close())
+	}
+	return e, nil
+}
+
+func (e *Embed) start(ctx context.Context, dir, listen string) error {
+	client, err := e.clientURL(listen)
+	if err != nil {
+		return err
+	}
+	if e.etcd, err = embed.StartEtcd(embedConfig(dir, client, e.logs)); err != nil {
+		return err
+	}
+	select {
+	case <-e.etcd.Server.ReadyNotify():
+	case err := <-e.etcd.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e.endpoint = client.String()
+	if client.Scheme == "http" {
+		e.endpoint = "http://" + e.etcd.Clients[0].Addr().String()
+	}
+	return nil
+}
+
+func (e *Embed) clientURL(listen string) (url.URL, error) {
+	if listen != "" {
+		host, _, err := net.SplitHostPort(listen)
+		if err != nil {
+			return url.URL{}, err
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return url.URL{}, fmt.Errorf("%s is no loopback address: an etcd that others can reach needs TLS and passwords; run one of its own", listen)
+		}
+		return url.URL{Scheme: "http", Host: listen}, nil
+	}
+	// Not in dir: a socket's path has at most about 100 bytes.
+	sockets, err := os.MkdirTemp("", "penstock-etcd-")
+	if err != nil {
+		return url.URL{}, err
+	}
+	e.sockets = sockets
+	return url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}, nil
+}
+
+func embedConfig(dir string, client url.URL, logs *logCore) *embed.Config {
+	cfg := embed.NewConfig()
+	cfg.Name = "penstock"
+	cfg.Dir = filepath.Join(dir, "etcd")
+	cfg.ListenClientUrls = []url.URL{client}
+	cfg.AdvertiseClientUrls = []url.URL{client}
+	// The only member has no peers to listen to.
+	cfg.ListenPeerUrls = nil
+	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "127.0.0.1:2380"}}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	// Short, for it has nobody to wait for: ready in some 10 ms.
+	cfg.TickMs, cfg.ElectionMs = 10, 50
+	// etcd keeps this many transactions in memory, of up to 1 MiB each.
+	cfg.SnapshotCount, cfg.SnapshotCatchUpEntries = 1000, 100
+	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
+	cfg.QuotaBackendBytes = 8 << 30
+	cfg.EnableGRPCGateway = false
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(logs))
+	return cfg
+}
+
+// Endpoints are for Config.Endpoints, in this process or another of the same machine.
+func (e *Embed) Endpoints() []string { return []string{e.endpoint} }
+
+// Err reports that etcd stopped by itself; it is closed by Close.
+func (e *Embed) Err() <-chan error { return e.etcd.Err() }
+
+// Close stops etcd; its data stays.
+func (e *Embed) Close() error {
+	e.logs.quiet.Store(true)
+	if e.etcd != nil {
+		e.etcd.Close()
+	}
+	var err error
+	if e.sockets != "" {
+		err = os.RemoveAll(e.sockets)
+	}
+	if err = errors.Join(err, e.lock.Close()); err != nil {
+		return fmt.Errorf("store: close embedded etcd: %w", err)
+	}
+	return nil
+}

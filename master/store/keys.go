@@ -1,0 +1,75 @@
+package store
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// maxID bounds a session's id.
+const maxID = 256
+
+// layout names the keys. Numbers have a fixed width, so that keys lie in numeric order.
+type layout struct{ prefix string }
+
+func (l layout) elections() string        { return l.prefix + "leader/" }
+func (l layout) sessions() string         { return l.prefix + "s/" }
+func (l layout) session(id string) string { return l.sessions() + url.PathEscape(id) + "/" }
+
+// Keys of one session, below its own prefix.
+const (
+	keyMeta = "meta"
+	keyHead = "head"
+	dirList = "list/"
+	dirFoot = "foot/"
+	dirRank = "rank/"
+)
+
+func pageKey(page int) string      { return fmt.Sprintf("%s%08d", dirList, page) }
+func rankKey(rank uint32) string   { return fmt.Sprintf("%s%010d", dirRank, rank) }
+func epochDir(epoch uint32) string { return fmt.Sprintf("%s%010d/", dirFoot, epoch) }
+
+func blockDir(b BlockID) string { return fmt.Sprintf("%s%010d/", epochDir(b.Epoch), b.Index) }
+
+func partKey(b BlockID, part int) string { return fmt.Sprintf("%s%04d", blockDir(b), part) }
+
+// checkID refuses ids that could not be a key.
+func checkID(id string) error {
+	if id == "" || len(id) > maxID {
+		return fmt.Errorf("store: a session's id has 1 to %d bytes, not %d", maxID, len(id))
+	}
+	return nil
+}
+
+// sessionOf returns the id of the session that a key belongs to.
+func (l layout) sessionOf(key string) (string, error) {
+	escaped, _, ok := strings.Cut(strings.TrimPrefix(key, l.sessions()), "/")
+	id, err := url.PathUnescape(escaped)
+	if !ok || err != nil {
+		return "", fmt.Errorf("%w: key %q", ErrCorrupt, key)
+	}
+	return id, nil
+}
+
+// numbers reads the slash-separated numbers of a key below dir.
+func numbers(key, dir string, want int) ([]uint32, error) {
+	fields := strings.Split(strings.TrimPrefix(key, dir), "/")
+	if len(fields) != want {
+		return nil, fmt.Errorf("%w: key %q", ErrCorrupt, key)
+	}
+	out := make([]uint32, len(fields))
+	for i, f := range fields {
+		n, err := strconv.ParseUint(f, 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
+		}
+		out[i] = uint32(n)
+	}
+	return out, nil
+}
+
+// after is the first key behind all that begin with prefix.
+func after(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }
