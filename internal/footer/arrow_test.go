@@ -111,3 +111,52 @@ bags unsupported: a map whose values are lists`)
 		t.Errorf("schema:\n%s\nwant:\n%s", got, want)
 	}
 }
+
+func TestArrowRowGroups(t *testing.T) {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "v", Type: arrow.PrimitiveTypes.Int32, Nullable: true},
+		{Name: "s", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64), Nullable: true},
+	}, nil)
+	data := write(t, schema,
+		record(t, schema, `[{"v":3,"s":"b","ids":[7,8]},{"v":-4,"s":"a","ids":[]}]`),
+		record(t, schema, `[]`),
+		record(t, schema, `[{"v":null,"s":null,"ids":null}]`),
+	)
+	f := load(t, data)
+	if f.Rows != 3 || len(f.RowGroups) != 3 {
+		t.Fatalf("%d rows in %d row groups, want 3 in 3", f.Rows, len(f.RowGroups))
+	}
+	var end int64 = 4
+	for i, want := range []struct{ rows, first, values int64 }{{2, 0, 3}, {0, 2, 0}, {1, 2, 1}} {
+		g := f.RowGroups[i]
+		if g.Rows != want.rows || g.FirstRow != want.first {
+			t.Errorf("row group %d: %d rows from %d, want %d from %d", i, g.Rows, g.FirstRow, want.rows, want.first)
+		}
+		if got := g.Chunks[2].Values; got != want.values {
+			t.Errorf("row group %d: %d values of ids, want %d", i, got, want.values)
+		}
+		for j, c := range g.Chunks {
+			if (c.Length > 0) != (want.rows > 0) {
+				t.Errorf("row group %d, leaf %d has %d bytes", i, j, c.Length)
+			}
+			if c.Length > 0 && c.Offset < end {
+				t.Errorf("row group %d, leaf %d begins at %d, the one before ends at %d", i, j, c.Offset, end)
+			}
+			end = max(end, c.Offset+c.Length)
+		}
+	}
+	v, s, empty := f.RowGroups[0].Chunks[0].Stats, f.RowGroups[0].Chunks[1].Stats, f.RowGroups[2].Chunks[0].Stats
+	if !bytes.Equal(v.Min, []byte{0xfc, 0xff, 0xff, 0xff}) || !bytes.Equal(v.Max, []byte{3, 0, 0, 0}) || v.Nulls != 0 {
+		t.Errorf("statistics of v: %+v", v)
+	}
+	if string(s.Min) != "a" || string(s.Max) != "b" {
+		t.Errorf("statistics of s: %+v", s)
+	}
+	if empty.Min != nil || empty.Max != nil || empty.Nulls != 1 {
+		t.Errorf("statistics of nulls: %+v", empty)
+	}
+	if f.Size < 1000 || f.Size > 20_000 {
+		t.Errorf("it is said to take %d bytes", f.Size)
+	}
+}

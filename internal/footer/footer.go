@@ -106,7 +106,7 @@ type RowGroup struct {
 
 // Chunk is a column chunk.
 type Chunk struct {
-	// Offset of the first page (dictionary or data) and the chunk's length in the file.
+	// Offset of the first page (dictionary or data) and the chunk's length in the file; both 0 if it has no values.
 	Offset, Length int64
 	// Uncompressed is the length of all pages, decompressed.
 	Uncompressed int64

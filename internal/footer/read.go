@@ -158,8 +158,6 @@ func (p *parser) checkValues(g RowGroup, leaf int) error {
 		return nil
 	case c.Values < g.Rows || p.leaves[leaf].MaxRep == 0 && c.Values != g.Rows:
 		return fmt.Errorf("%d values for %d rows: the file is damaged", c.Values, g.Rows)
-	case c.Length == 0 && c.Values > 0:
-		return fmt.Errorf("no bytes for %d values: the file is damaged", c.Values)
 	}
 	return nil
 }
@@ -249,11 +247,12 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 		return fmt.Errorf("its column chunk is of physical type %d, the schema's is %d", physical, l.Physical)
 	case c.Values < 0 || c.Codec < 0 || c.Uncompressed < 0 || c.Length < 0:
 		return errors.New("its column chunk lacks its length, codec or number of values")
-	case c.Length > 0 && (c.Offset < 4 || c.Offset > math.MaxInt64-c.Length):
+	case c.Values == 0: // nothing to read; some writers give such chunks an offset of 0 all the same
+		c.Offset, c.Length, c.Uncompressed = 0, 0, 0
+	case c.Length == 0:
+		return fmt.Errorf("its column chunk has no bytes for %d values: the file is damaged", c.Values)
+	case c.Offset < 4 || c.Offset > math.MaxInt64-c.Length:
 		return fmt.Errorf("its column chunk lies at offset %d, length %d: the file is damaged", c.Offset, c.Length)
-	}
-	if c.Length == 0 {
-		c.Offset = 0
 	}
 	c.Stats = p.stats(leaf, c.Values, stats)
 	return nil

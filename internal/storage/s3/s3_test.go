@@ -7,6 +7,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,9 +54,15 @@ func TestMinIO(t *testing.T) {
 func testManyFiles(t *testing.T, m *storagetest.MinIO) {
 	m.MakeBucket(t, "many")
 	const files = 1100
-	for i := range files {
-		m.Put(t, "many", fmt.Sprintf("d/%04d.parquet", i), []byte("x"))
+	var writers sync.WaitGroup
+	for w := range 50 {
+		writers.Go(func() {
+			for i := w; i < files; i += 50 {
+				m.Put(t, "many", fmt.Sprintf("d/%04d.parquet", i), []byte("x"))
+			}
+		})
 	}
+	writers.Wait()
 	var requests atomic.Int64
 	proxy := newProxy(t, m.Endpoint, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("list-type") == "2" && requests.Add(1)%2 == 1 {
