@@ -1,0 +1,141 @@
+// Package cluster runs a Penstock fleet as real processes on loopback: a master with an embedded etcd, workers and
+// trainers, all from one binary. The demo, end-to-end tests and benchmarks stand on it. A Cluster may be used by many goroutines
+// at once; Close ends all that it started. The processes also end by themselves when their parent dies, since
+// they watch the standard input that it holds open.
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// Config says what to run.
+type Config struct {
+	// Binary is the penstock binary.
+	Binary string
+	// Dir takes logs, etcd's data and the token; it must exist.
+	Dir string
+	// Env is added to the processes' environment ("NAME=value"), such as storage credentials.
+	Env []string
+	// MasterFlags and WorkerFlags are added to the commands.
+	MasterFlags, WorkerFlags []string
+}
+
+// Cluster is a running fleet.
+type Cluster struct {
+	cfg   Config
+	token rpc.Secret
+	first []*Process
+
+	mu        sync.Mutex
+	master    *Process
+	processes []*Process
+	workers   int
+}
+
+// Start runs a master and a number of workers, and returns when all of them are up.
+func Start(ctx context.Context, cfg Config, workers int) (*Cluster, error) {
+	c := &Cluster{cfg: cfg, token: rpc.Secret(rand.Text())}
+	if err := os.WriteFile(c.tokenFile(), []byte(c.token), 0o600); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	flags := append([]string{
+		"master", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=",
+		"--data-dir=" + filepath.Join(cfg.Dir, "master"),
+	}, cfg.MasterFlags...)
+	master, err := c.Run(ctx, "master", flags...)
+	if err != nil {
+		return nil, err
+	}
+	c.master = master
+	if _, err := master.Announced(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	c.first = make([]*Process, workers)
+	for i := range c.first {
+		if c.first[i], err = c.launchWorker(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	for _, w := range c.first {
+		if _, err := w.Announced(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return c, nil
+}
+
+// StartWorker runs one more worker and returns when it is up.
+func (c *Cluster) StartWorker(ctx context.Context) (*Process, error) {
+	w, err := c.launchWorker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := w.Announced(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (c *Cluster) launchWorker(ctx context.Context) (*Process, error) {
+	a, err := c.master.Announced(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.workers++
+	name := fmt.Sprintf("worker-%d", c.workers)
+	c.mu.Unlock()
+	flags := append([]string{
+		"worker", "--name=" + name, "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + a.Gossip,
+	}, c.cfg.WorkerFlags...)
+	return c.Run(ctx, name, flags...)
+}
+
+// Workers are the workers that Start ran.
+func (c *Cluster) Workers() []*Process { return c.first }
+
+// Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token.
+func (c *Cluster) Run(_ context.Context, name string, args ...string) (*Process, error) {
+	args = append(slices.Clone(args), "--token-file="+c.tokenFile(), "--output=json", "--end-with-stdin")
+	p, err := start(name, filepath.Join(c.cfg.Dir, name+".log"), c.cfg.Binary, args, c.cfg.Env)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.processes = append(c.processes, p)
+	return p, nil
+}
+
+// Master is the master's gRPC address.
+func (c *Cluster) Master(ctx context.Context) (string, error) {
+	a, err := c.master.Announced(ctx)
+	return a.Address, err
+}
+
+// RPC is how to reach the cluster's ports.
+func (c *Cluster) RPC() rpc.Config { return rpc.Config{Token: c.token} }
+
+func (c *Cluster) tokenFile() string { return filepath.Join(c.cfg.Dir, "token") }
+
+// Close stops all processes, workers and trainers before the master, and waits for them.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	processes := slices.Clone(c.processes)
+	c.mu.Unlock()
+	slices.Reverse(processes)
+	var errs []error
+	for _, p := range processes {
+		errs = append(errs, p.Stop())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// stopTimeout is how long a process may take to end after it was asked to, before it is killed.
+const stopTimeout = 15 * time.Second
+
+// Process is a running penstock command.
+type Process struct {
+	Name  string
+	cmd   *exec.Cmd
+	stdin io.Closer
+	log   *os.File
+	lines chan []byte
+	// up is closed once announcement is set.
+	up           chan struct{}
+	announcement Announcement
+	done         chan struct{}
+	err          error // set before done is closed
+	killed       atomic.Bool
+}
+
+// Announcement is what a master or worker prints on one line when it is up, with --output json.
+type Announcement struct {
+	Address string `json:"address"`
+	Gossip  string `json:"gossip"`
+}
+
+func start(name, logPath, binary string, args, env []string) (*Process, error) {
+	p := &Process{Name: name, cmd: exec.Command(binary, args...), lines: make(chan []byte, 64), up: make(chan struct{}), done: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	var err error
+	if p.log, err = os.Create(logPath); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	p.cmd.Stderr = p.log
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("cluster: start %s: %w", name, err)
+	}
+	go p.follow(stdout)
+	return p, nil
+}
+
+// follow owns the process: it reads its output and waits for its end.
+func (p *Process) follow(stdout io.Reader) {
+	defer close(p.done)
+	scanner := bufio.NewScanner(stdout)
+	scanner.Buffer(nil, 16<<20)
+	announced := false
+	for scanner.Scan() {
+		line := bytes.Clone(scanner.Bytes())
+		if !announced && json.Unmarshal(line, &p.announcement) == nil && p.announcement.Address != "" {
+			announced = true
+			close(p.up)
+			continue
+		}
+		p.lines <- line
+	}
+	close(p.lines)
+	err := errors.Join(scanner.Err(), p.cmd.Wait(), p.log.Close())
+	if err != nil && !p.killed.Load() {
+		p.err = fmt.Errorf("%s: %w; its log ends with:\n%s", p.Name, err, tail(p.log.Name()))
+	}
+}
+
+// Announced waits until the process says that it is up.
+func (p *Process) Announced(ctx context.Context) (Announcement, error) {
+	select {
+	case <-p.up:
+		return p.announcement, nil
+	case <-p.done:
+		return Announcement{}, errors.Join(fmt.Errorf("cluster: %s ended before it was up", p.Name), p.err)
+	case <-ctx.Done():
+		return Announcement{}, fmt.Errorf("cluster: wait for %s: %w", p.Name, ctx.Err())
+	}
+}
+
+// Lines yields what the process prints after its announcement; it is closed at its end. A command that prints
+// must be read.
+func (p *Process) Lines() <-chan []byte { return p.lines }
+
+// Kill sends SIGKILL.
+func (p *Process) Kill() error {
+	p.killed.Store(true)
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("cluster: kill %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Signal sends a signal, such as SIGSTOP.
+func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+
+// Wait waits for the process's end and returns why it failed, if it did and was not killed.
+func (p *Process) Wait() error {
+	<-p.done
+	return p.err
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Stop asks the process to end, waits, and kills it if it does not.
+func (p *Process) Stop() error {
+	p.stdin.Close()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	go func() {
+		for range p.lines { //nolint:revive // what it still prints is of no interest
+		}
+	}()
+	select {
+	case <-p.done:
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("cluster: %s did not stop within %v", p.Name, stopTimeout), p.Kill(), p.Wait())
+	}
+	return p.err
+}
+
+// PeakMemory is the largest resident set of the process in bytes, known after its end.
+func (p *Process) PeakMemory() int64 {
+	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	return maxRSS(usage)
+}
+
+// tail returns the end of a log.
+func tail(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(b) > 4096 {
+		b = b[len(b)-4096:]
+	}
+	return string(b)
+}

@@ -1,0 +1,6 @@
+package cluster
+
+import "syscall"
+
+// maxRSS is in kilobytes on Linux.
+func maxRSS(u *syscall.Rusage) int64 { return u.Maxrss << 10 }

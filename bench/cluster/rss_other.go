@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cluster
+
+import "syscall"
+
+// maxRSS is in bytes on the BSDs and macOS.
+func maxRSS(u *syscall.Rusage) int64 { return u.Maxrss }

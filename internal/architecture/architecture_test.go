@@ -1,0 +1,118 @@
+// Package architecture holds the tests that keep imports running one way.
+package architecture
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/penstock-ml/penstock"
+
+// allowed says, for each part of the project, which parts it may import besides itself.
+var allowed = map[string][]string{
+	"api":      {},
+	"internal": {"api"},
+	"master":   {"api", "internal"},
+	"worker":   {"api", "internal"},
+	"client":   {"api", "internal"},
+	"bench":    {"api", "internal", "master", "worker", "client"},
+	"main.go":  {"api", "internal", "master", "worker", "client", "bench"},
+}
+
+// only says which package alone may import a module.
+var only = map[string]string{
+	"go.etcd.io/etcd/":            "master/store",
+	"github.com/minio/minio-go/":  "internal/storage",
+	"github.com/hashicorp/member": "internal/fleet",
+	"github.com/spf13/viper":      "internal/cli",
+}
+
+// offline packages know no network and no clock.
+var offline = []string{"master/plan", "master/session", "worker/transform", "worker/columns", "worker/tensor", "api/position", "api/spec", "api/filter"}
+
+func TestImportsRunOneWay(t *testing.T) {
+	eachImport(t, func(file, imported string) {
+		top, _, _ := strings.Cut(file, "/")
+		inside, ours := strings.CutPrefix(imported, module+"/")
+		if !ours {
+			return
+		}
+		to, _, _ := strings.Cut(inside, "/")
+		if to == top {
+			return
+		}
+		for _, ok := range allowed[top] {
+			if ok == to {
+				return
+			}
+		}
+		t.Errorf("%s imports %s: %s may import %v", file, imported, top, allowed[top])
+	})
+}
+
+func TestOnePackageForEachOutsider(t *testing.T) {
+	eachImport(t, func(file, imported string) {
+		for prefix, owner := range only {
+			if strings.HasPrefix(imported, prefix) && !strings.HasPrefix(file, owner+"/") {
+				t.Errorf("%s imports %s: only %s does", file, imported, owner)
+			}
+		}
+	})
+}
+
+func TestDecisionsAreOffline(t *testing.T) {
+	eachImport(t, func(file, imported string) {
+		for _, dir := range offline {
+			if strings.HasPrefix(file, dir+"/") && !strings.HasSuffix(file, "_test.go") &&
+				(imported == "net" || imported == "time" || imported == "os" || strings.HasPrefix(imported, "google.golang.org/grpc")) {
+				t.Errorf("%s imports %s: %s knows no network and no clock", file, imported, dir)
+			}
+		}
+	})
+}
+
+// eachImport calls f with each Go file, relative to the root, and each path that it imports.
+func eachImport(t *testing.T, f func(file, imported string)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	files := 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		files++
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			f(filepath.ToSlash(rel), imported)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 50 {
+		t.Fatalf("found %d Go files only; is %s the root?", files, root)
+	}
+}

@@ -1,0 +1,230 @@
+// Package cli is what the commands of master, worker and client share: settings from flags, environment and
+// file, the flags that open ports and storage, logging, and output for people or programs. It is used from one
+// goroutine, at start-up.
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+	"golang.org/x/term"
+
+	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// Setup gives root the flags that all commands have, and lets environment and file set whatever flag the command
+// line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config.
+func Setup(root *cobra.Command) {
+	flags := root.PersistentFlags()
+	flags.String("config", "", "YAML file with settings, named like the flags (PENSTOCK_CONFIG)")
+	flags.String("log-level", "info", "debug, info, warn or error")
+	flags.String("log-format", "text", "text or json")
+	flags.StringP("output", "o", "text", "text for people, json for programs")
+	root.SilenceUsage, root.SilenceErrors = true, true
+	flags.Bool("end-with-stdin", false, "end when standard input closes, so that a child never outlives its parent")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := settings(cmd.Flags()); err != nil {
+			return err
+		}
+		if end, _ := cmd.Flags().GetBool("end-with-stdin"); end {
+			ctx, cancel := context.WithCancel(cmd.Context())
+			cmd.SetContext(ctx)
+			go func() { // lives as long as the process
+				defer cancel()
+				_, _ = io.Copy(io.Discard, os.Stdin)
+			}()
+		}
+		return nil
+	}
+}
+
+// settings fills in the flags that the command line left, from environment and file.
+func settings(flags *pflag.FlagSet) error {
+	v := viper.New()
+	v.SetEnvPrefix("PENSTOCK")
+	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
+	v.AutomaticEnv()
+	file := flags.Lookup("config").Value.String()
+	if file == "" {
+		file = v.GetString("config")
+	}
+	if file != "" {
+		v.SetConfigFile(file)
+		v.SetConfigType("yaml")
+		if err := v.ReadInConfig(); err != nil {
+			return fmt.Errorf("--config: %w", err)
+		}
+		for _, key := range v.AllKeys() {
+			if flags.Lookup(key) == nil && !strings.Contains(key, ".") {
+				return fmt.Errorf("--config: %s: this command has no setting %q; see --help", file, key)
+			}
+		}
+	}
+	var err error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || !v.IsSet(f.Name) || err != nil {
+			return
+		}
+		value := v.GetString(f.Name)
+		if list := v.GetStringSlice(f.Name); strings.HasSuffix(f.Value.Type(), "Slice") {
+			value = strings.Join(list, ",")
+		}
+		if e := flags.Set(f.Name, value); e != nil {
+			err = fmt.Errorf("setting %s: %w", f.Name, e)
+		}
+	})
+	return err
+}
+
+// Logger logs to w as the flags of Setup say.
+func Logger(cmd *cobra.Command, w io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	name, _ := cmd.Flags().GetString("log-level")
+	if err := level.UnmarshalText([]byte(name)); err != nil {
+		return nil, fmt.Errorf("--log-level: want debug, info, warn or error, found %q", name)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch format, _ := cmd.Flags().GetString("log-format"); format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
+	default:
+		return nil, fmt.Errorf("--log-format: want text or json, found %q", format)
+	}
+}
+
+// RPCFlags are the settings of a port or a connection.
+type RPCFlags struct {
+	cert, key, ca, token string
+	tls                  bool
+}
+
+// Register adds the flags to a command.
+func (f *RPCFlags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.cert, "tls-cert", "", "PEM certificate of this process")
+	flags.StringVar(&f.key, "tls-key", "", "PEM key of --tls-cert")
+	flags.StringVar(&f.ca, "tls-ca", "", "PEM authorities that the others' certificates must come from")
+	flags.BoolVar(&f.tls, "tls", false, "use TLS with the system's authorities")
+	flags.StringVar(&f.token, "token-file", "", "file with the token that callers must show")
+}
+
+// Config reads what the flags name.
+func (f *RPCFlags) Config() (rpc.Config, error) {
+	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, TLS: f.tls}
+	if (f.cert == "") != (f.key == "") {
+		return cfg, fmt.Errorf("--tls-cert and --tls-key go together")
+	}
+	if f.token == "" {
+		return cfg, nil
+	}
+	var err error
+	cfg.Token, err = rpc.ReadSecret(f.token)
+	return cfg, err
+}
+
+// StorageFlags are the settings of storage profiles.
+type StorageFlags struct{ file string }
+
+// Register adds the flags to a command.
+func (f *StorageFlags) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.file, "storage-config", "", "YAML file with storage profiles (default: the usual AWS environment and files)")
+}
+
+// Open returns a storage with the profiles that the flags name.
+func (f *StorageFlags) Open() (storage.Storage, error) {
+	cfg, err := storage.LoadConfig(f.file, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	return storage.New(cfg)
+}
+
+// Output returns the --output of a command that takes text, json and whatever else it names.
+func Output(cmd *cobra.Command, others ...string) (string, error) {
+	out, _ := cmd.Flags().GetString("output")
+	if allowed := append([]string{"text", "json"}, others...); !slices.Contains(allowed, out) {
+		return "", fmt.Errorf("--output: want one of %s, found %q", strings.Join(allowed, ", "), out)
+	}
+	return out, nil
+}
+
+// PrintJSON writes one JSON object on one line.
+func PrintJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	return nil
+}
+
+// Bytes is a flag's number of bytes, written like 256MiB.
+type Bytes int64
+
+// String writes the number with a binary unit.
+func (b *Bytes) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(*b)), " ", "") }
+
+// Set reads "256MiB", "1GB" or a plain number.
+func (b *Bytes) Set(s string) error {
+	n, err := humanize.ParseBytes(s)
+	if err != nil || n > math.MaxInt64 {
+		return fmt.Errorf("want bytes such as 256MiB, found %q", s)
+	}
+	*b = Bytes(n)
+	return nil
+}
+
+// Type names the value in --help.
+func (*Bytes) Type() string { return "bytes" }
+
+// FleetFlags are the settings of gossip.
+type FleetFlags struct {
+	name, zone, bind, advertise string
+	join                        []string
+}
+
+// Register adds the flags to a command; bind is the default gossip address.
+func (f *FleetFlags) Register(flags *pflag.FlagSet, bind string, join ...string) {
+	flags.StringVar(&f.name, "name", "", "name of this process in the fleet (default: role and address)")
+	flags.StringVar(&f.zone, "zone", "", "zone; streams prefer workers of the same one")
+	flags.StringVar(&f.bind, "gossip", bind, "gossip address to listen on; port 0 takes a free one")
+	flags.StringVar(&f.advertise, "gossip-advertise", "", "gossip address that others can reach (default: --gossip)")
+	flags.StringSliceVar(&f.join, "join", join, "gossip addresses of masters or workers; one that answers is enough")
+}
+
+// Config is what the flags say. The token, if there is one, encrypts the gossip too.
+func (f *FleetFlags) Config(token rpc.Secret) fleet.Config {
+	return fleet.Config{
+		Self: fleet.Member{Name: f.name, Zone: f.zone},
+		Bind: f.bind, Advertise: f.advertise, Join: f.join, Secret: string(token),
+	}
+}
+
+// Status replaces the line of progress on a terminal; "" ends it. Elsewhere nothing is shown.
+func Status(f *os.File, format string, args ...any) {
+	if term.IsTerminal(int(f.Fd())) {
+		fmt.Fprintf(f, "\r\033[K"+format, args...)
+	}
+}
+
+// Announce prints where a server can be reached, one JSON object on one line, for the program that started it.
+func Announce(w io.Writer, address, gossip string) error {
+	return PrintJSON(w, struct {
+		Address string `json:"address"`
+		Gossip  string `json:"gossip"`
+	}{address, gossip})
+}

@@ -1,0 +1,53 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// Ops returns `penstock ops`, which prints the catalogue of transforms.
+func Ops(ops *transform.Registry) *cobra.Command {
+	return &cobra.Command{
+		Use:     "ops",
+		Short:   "List the transforms: inputs, outputs, parameters, examples",
+		Example: "  penstock ops\n  penstock ops --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			output, err := cli.Output(cmd)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return cli.PrintJSON(cmd.OutOrStdout(), ops.Describe())
+			}
+			if err := ops.WriteTable(cmd.OutOrStdout()); err != nil {
+				return fmt.Errorf("ops: %w", err)
+			}
+			return nil
+		},
+	}
+}
+
+// Decoders says how each source of a program is decoded from a file, by the source's name, for `penstock plan`.
+func Decoders(f *footer.Footer, sources []*pb.Source) map[string]string {
+	out := make(map[string]string, len(sources))
+	if len(f.RowGroups) == 0 {
+		return out
+	}
+	how, err := columns.Plan(f, 0, sources)
+	for i, s := range sources {
+		if err != nil {
+			out[s.GetName()] = err.Error()
+			continue
+		}
+		out[s.GetName()] = how[i]
+	}
+	return out
+}

@@ -1,0 +1,94 @@
+// Package pipeline turns (program, shard, cursor) into a stream of batches: it fetches the column chunks of a
+// row group, and takes each of its windows through decoding, filter, transforms and tensors. It stands between
+// serve, which sends the batches, and columns, filter, transform and tensor, which do the work.
+//
+// A Pipeline is shared by all streams of a worker. A Stream belongs to the goroutine that calls Run; Run owns the
+// goroutines that read ahead and compute.
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// Config says what a pipeline works with. All fields are needed.
+type Config struct {
+	Storage storage.Storage
+	Ops     *transform.Registry
+	// Memory bounds the bytes of all streams together.
+	Memory int64
+	// BatchBytes is about the size of a batch on the wire.
+	BatchBytes int64
+	// OverRead is the gap in bytes between two column chunks up to which they are read as one.
+	OverRead int64
+}
+
+// Pipeline makes streams.
+type Pipeline struct {
+	cfg     Config
+	memory  *budget
+	footers *footer.Cache
+	stats   stats
+}
+
+// New returns a pipeline. It reads nothing until a stream is opened.
+func New(cfg Config) *Pipeline {
+	return &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 16)}
+}
+
+// stats counts what the streams did, cumulatively, in rows, bytes and nanoseconds of one goroutine.
+type stats struct {
+	rows, bytesRead, bytesSent                   atomic.Int64
+	storage, decode, transform, tensor, sendTime atomic.Int64
+}
+
+// Counters returns what this worker has done since its start.
+func (p *Pipeline) Counters() *pb.WorkerCounters {
+	return &pb.WorkerCounters{
+		Rows: p.stats.rows.Load(), BytesRead: p.stats.bytesRead.Load(), BytesSent: p.stats.bytesSent.Load(),
+		StorageNs: p.stats.storage.Load(), DecodeNs: p.stats.decode.Load(), TransformNs: p.stats.transform.Load(),
+		TensorNs: p.stats.tensor.Load(), SendNs: p.stats.sendTime.Load(),
+	}
+}
+
+// MemoryInUse is the part of the budget that open streams hold, in bytes.
+func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse.Load() }
+
+// timed adds the time that f takes to a counter.
+func timed(counter *atomic.Int64, f func() error) error {
+	start := time.Now()
+	err := f()
+	counter.Add(int64(time.Since(start)))
+	return err
+}
+
+// checkTicket finds what in a ticket does not fit the file, before anything is read by it.
+func (s *Stream) checkTicket() error {
+	for _, g := range s.ticket.GetRowGroups() {
+		if int(g.GetIndex()) >= len(s.footer.RowGroups) {
+			return fmt.Errorf("%s has %d row groups, the ticket names row group %d: %w",
+				s.ticket.GetFile().GetUri(), len(s.footer.RowGroups), g.GetIndex(), storage.ErrChanged)
+		}
+		if have := s.footer.RowGroups[g.GetIndex()].Rows; have != g.GetRows() || g.GetWindowRows() <= 0 {
+			return fmt.Errorf("%s row group %d has %d rows, the ticket says %d in windows of %d: %w",
+				s.ticket.GetFile().GetUri(), g.GetIndex(), have, g.GetRows(), g.GetWindowRows(), storage.ErrChanged)
+		}
+	}
+	return nil
+}
+
+// Cursor is where in a shard a stream begins: output row K of a window.
+type Cursor struct {
+	Window uint32
+	K      uint64
+}
+
+// Emit takes over one batch, which it must Release. It may block: that is the backpressure.
+type Emit func(ctx context.Context, b Batch) error

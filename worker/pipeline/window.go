@@ -1,0 +1,150 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/tensor"
+	"github.com/penstock-ml/penstock/worker/transform"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// windowScratch is memory that each window uses again.
+type windowScratch struct {
+	chosen []uint64
+	order  []int32
+}
+
+// compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
+func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Batch) error {
+	number, k := s.start.window, s.start.k
+	for g := range in {
+		if err := s.decoder.Reset(s.ticket.GetFile().GetUri(), s.footer, int(g.GetIndex()), g.chunks); err != nil {
+			return err
+		}
+		if err := timed(&s.pipeline.stats.decode, func() error { return s.decoder.Skip(int(g.skip)) }); err != nil {
+			return err
+		}
+		for row := g.skip; row < g.GetRows(); row += g.GetWindowRows() {
+			w, err := s.window(g, row)
+			if err != nil {
+				return err
+			}
+			if err := s.cut(ctx, w, number, k, out); err != nil {
+				return err
+			}
+			number, k = number+1, 0
+		}
+		s.buffers <- g.buffer
+	}
+	return ctx.Err()
+}
+
+// window decodes one window and transforms it.
+func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
+	stats := &s.pipeline.stats
+	n := int(min(g.GetWindowRows(), g.GetRows()-row))
+	w := &tensor.Window{Rows: n, File: s.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
+	err := timed(&stats.decode, func() (err error) {
+		w.Slots, err = s.decoder.Next(n)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = timed(&stats.transform, func() (err error) {
+		if w.Order, err = s.choose(w); err != nil {
+			return err
+		}
+		w.Slots, err = s.chain.Run(w.Slots)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s rows %d to %d: %w", w.File.GetUri(), w.FirstRow, w.FirstRow+int64(n), err)
+	}
+	return w, nil
+}
+
+// choose applies filter, sampling and shuffle; nil stands for all rows as they are.
+func (s *Stream) choose(w *tensor.Window) ([]int32, error) {
+	rows := transform.Rows{
+		Seed:  s.program.GetSeed(),
+		Epoch: s.ticket.GetEpoch(),
+		File:  transform.Hash(w.File.GetUri()),
+		First: w.FirstRow,
+		N:     w.Rows,
+	}
+	selects := s.filter != nil || s.chain.Selects()
+	if !selects && !s.program.GetShuffle() {
+		return nil, nil
+	}
+	scratch := &s.windows
+	scratch.chosen = vector.Grow(scratch.chosen, vector.Words(w.Rows))
+	for i := range scratch.chosen {
+		scratch.chosen[i] = ^uint64(0)
+	}
+	if s.filter != nil {
+		if err := s.filter.Select(w.Slots, w.Rows, scratch.chosen); err != nil {
+			return nil, err
+		}
+	}
+	s.chain.Select(rows, scratch.chosen)
+	scratch.order = rowsOf(scratch.chosen, w.Rows, scratch.order)
+	if s.program.GetShuffle() {
+		shuffle(scratch.order, rows)
+	}
+	return scratch.order, nil
+}
+
+// rowsOf lists the set bits below n.
+func rowsOf(set []uint64, n int, into []int32) []int32 {
+	into = vector.Grow(into, n)[:0]
+	for i, word := range set {
+		if left := n - i*64; left < 64 {
+			word &= 1<<left - 1
+		}
+		for ; word != 0; word &= word - 1 {
+			into = append(into, int32(i*64+bits.TrailingZeros64(word)))
+		}
+	}
+	return into
+}
+
+// shuffle permutes rows by Fisher and Yates, seeded by the window's place, so that any worker and any restart
+// gives the same order.
+func shuffle(order []int32, rows transform.Rows) {
+	for i := len(order) - 1; i > 0; i-- {
+		r := transform.Random(rows, i, shuffleSeed)
+		j, _ := bits.Mul64(r, uint64(i+1))
+		order[i], order[j] = order[j], order[i]
+	}
+}
+
+// shuffleSeed keeps the shuffle's randomness apart from the ops'.
+const shuffleSeed = 0x73687566666c65 // "shuffle"
+
+// cut sends output rows [k, end) of a window as batches of about the configured size.
+func (s *Stream) cut(ctx context.Context, w *tensor.Window, number uint32, k uint64, out chan<- Batch) error {
+	total := w.Len()
+	step := s.builder.RowsFor(w, s.pipeline.cfg.BatchBytes)
+	for from := int(min(k, uint64(total))); from < total; from += step {
+		to := min(from+step, total)
+		var b *tensor.Batch
+		err := timed(&s.pipeline.stats.tensor, func() (err error) {
+			b, err = s.builder.Build(ctx.Done(), w, from, to)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		meta := &pb.BatchMeta{Window: number, K: uint64(from), Rows: uint32(to - from), Last: to == total}
+		select {
+		case out <- Batch{Batch: b, Meta: meta}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+// Package serve is a worker's Flight port: it checks the ticket of a DoGet, opens the shard's stream in pipeline
+// and sends its batches as long as the trainer's window takes them (README.md describes the stream for Flight
+// clients of any make). A Server handles calls concurrently.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// Server implements Flight's DoGet. Set the keys before it serves.
+type Server struct {
+	flight.BaseFlightServer
+	pipeline *pipeline.Pipeline
+	slots    chan struct{}
+	logger   *slog.Logger
+	keys     atomic.Pointer[map[string][]byte]
+
+	draining  chan struct{}
+	drainOnce sync.Once
+}
+
+// New returns a server that runs up to slots streams at a time.
+func New(p *pipeline.Pipeline, slots int, logger *slog.Logger) *Server {
+	s := &Server{pipeline: p, slots: make(chan struct{}, slots), logger: logger, draining: make(chan struct{})}
+	s.keys.Store(&map[string][]byte{})
+	return s
+}
+
+// SetKeys replaces the public keys that verify tickets.
+func (s *Server) SetKeys(keys map[string][]byte) { s.keys.Store(&keys) }
+
+// Streams is the number of streams that run.
+func (s *Server) Streams() int { return len(s.slots) }
+
+// Drain refuses new streams and ends the running ones between two batches, so that trainers go on elsewhere
+// at their cursors.
+func (s *Server) Drain() { s.drainOnce.Do(func() { close(s.draining) }) }
+
+// DoGet streams one shard from a cursor. Its status says what a trainer should do: RESOURCE_EXHAUSTED and
+// UNAVAILABLE, ask the next worker; DATA_LOSS, the data cannot be read as they are; FAILED_PRECONDITION, the
+// file is not the one that was planned.
+func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	var req pb.StreamRequest
+	if err := proto.Unmarshal(t.GetTicket(), &req); err != nil {
+		return status.Error(codes.InvalidArgument, "the Flight ticket is no StreamRequest of Penstock; take it from a grant, unchanged")
+	}
+	granted, program, err := ticket.Verify(&req, *s.keys.Load(), time.Now())
+	if err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	select {
+	case <-s.draining:
+		return status.Error(codes.Unavailable, "this worker drains; ask the next one")
+	default:
+	}
+	select {
+	case s.slots <- struct{}{}:
+	default:
+		return status.Errorf(codes.ResourceExhausted, "busy: all %d streams are taken; ask the next worker", cap(s.slots))
+	}
+	defer func() { <-s.slots }()
+	err = s.stream(out, granted, program, pipeline.Cursor{Window: req.GetWindow(), K: req.GetK()})
+	if err != nil && out.Context().Err() == nil {
+		s.logger.Warn("stream failed", "session", granted.GetSession(), "epoch", granted.GetEpoch(), "block", granted.GetBlock(),
+			"shard", granted.GetShard(), "error", err)
+	}
+	return grpcError(err)
+}
+
+func (s *Server) stream(out flight.FlightService_DoGetServer, t *pb.Ticket, p *pb.Program, at pipeline.Cursor) error {
+	ctx := out.Context()
+	stream, err := s.pipeline.Open(ctx, t, p, at)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	w := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema()))
+	err = stream.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
+		defer b.Release()
+		select {
+		case <-s.draining:
+			return errDraining
+		default:
+		}
+		meta, err := proto.Marshal(b.Meta)
+		if err != nil {
+			return fmt.Errorf("marshal batch metadata: %w", err)
+		}
+		return w.WriteWithAppMetadata(b.Record, meta)
+	})
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+var errDraining = errors.New("this worker drains; go on with the next one")
+
+// grpcError says in a status code who can help: another worker, or nobody.
+func grpcError(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.DataLoss
+	switch {
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	case errors.Is(err, errDraining), errors.Is(err, context.DeadlineExceeded), storage.IsTransient(err):
+		code = codes.Unavailable
+	case errors.Is(err, storage.ErrChanged):
+		code = codes.FailedPrecondition
+	case errors.Is(err, transform.ErrUnknownOp):
+		code = codes.Unimplemented
+	}
+	return status.Error(code, err.Error())
+}

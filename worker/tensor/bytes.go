@@ -1,0 +1,110 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// byteStrings is one byte string a row; null is empty.
+type byteStrings struct{ out *pb.Output }
+
+func (b *byteStrings) field() arrow.Field {
+	return arrow.Field{Name: b.out.GetName(), Type: arrow.BinaryTypes.Binary, Metadata: metadata(pb.Layout_BYTES)}
+}
+
+func (b *byteStrings) bytes(w *Window) int64 {
+	v := w.Slots[b.out.GetSlots()[0]]
+	return 4*int64(w.Rows) + int64(v.Ends[v.Len()]-v.Ends[0])
+}
+
+func (b *byteStrings) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+	v := w.Slots[b.out.GetSlots()[0]]
+	if !scalar(v.Type) || v.Type.Kind != pb.Kind_BINARY {
+		return nil, typeError(v, "binary")
+	}
+	var total int64
+	for i := from; i < to; i++ {
+		total += int64(len(value(v, w.source(i))))
+	}
+	if total > math.MaxInt32 {
+		return nil, fmt.Errorf("%d rows of %s hold %d bytes; a batch takes 2 GiB", to-from, w.File.GetUri(), total)
+	}
+	mem.values = vector.Grow(mem.values, int(total))
+	mem.offsets = vector.Grow(mem.offsets, to-from+1)
+	n := 0
+	for i := from; i < to; i++ {
+		mem.offsets[i-from] = int32(n)
+		n += copy(mem.values[n:], value(v, w.source(i)))
+	}
+	mem.offsets[to-from] = int32(n)
+	buffers := []*memory.Buffer{nil, buffer(mem.offsets), memory.NewBufferBytes(mem.values)}
+	return array.NewData(arrow.BinaryTypes.Binary, to-from, buffers, nil, 0, 0), nil
+}
+
+func value(v *vector.Vector, row int) []byte {
+	if v.IsNull(row) {
+		return nil
+	}
+	return v.Data[v.Ends[row]:v.Ends[row+1]]
+}
+
+// image is raw uint8 pixels [rows, H, W, C]; each value has exactly H*W*C bytes, and null is all zeros.
+type image struct {
+	out  *pb.Output
+	size int
+}
+
+func newImage(o *pb.Output) (*image, error) {
+	size := int64(1)
+	for _, d := range o.GetShape() {
+		size *= int64(d)
+		if d <= 0 || size > math.MaxInt32 {
+			return nil, fmt.Errorf("shape %v", o.GetShape())
+		}
+	}
+	if len(o.GetShape()) != 3 {
+		return nil, fmt.Errorf("shape %v; want [H, W, C]", o.GetShape())
+	}
+	return &image{out: o, size: int(size)}, nil
+}
+
+func (im *image) field() arrow.Field {
+	return arrow.Field{
+		Name:     im.out.GetName(),
+		Type:     arrow.FixedSizeListOfNonNullable(int32(im.size), arrow.PrimitiveTypes.Uint8),
+		Metadata: metadata(pb.Layout_IMAGE, metaShape, joinInts(im.out.GetShape())),
+	}
+}
+
+func (im *image) bytes(w *Window) int64 { return int64(im.size) * int64(w.Rows) }
+
+func (im *image) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+	v := w.Slots[im.out.GetSlots()[0]]
+	if !scalar(v.Type) || v.Type.Kind != pb.Kind_BINARY {
+		return nil, typeError(v, "binary")
+	}
+	mem.values = vector.Grow(mem.values, (to-from)*im.size)
+	for i := from; i < to; i++ {
+		row := w.source(i)
+		dst := mem.values[(i-from)*im.size:][:im.size]
+		if v.IsNull(row) {
+			clear(dst)
+			continue
+		}
+		src := value(v, row)
+		if len(src) != im.size {
+			return nil, fmt.Errorf("%s row %d has %d bytes; shape %v takes %d",
+				w.File.GetUri(), w.FirstRow+int64(row), len(src), im.out.GetShape(), im.size)
+		}
+		copy(dst, src)
+	}
+	pixels := flat(arrow.PrimitiveTypes.Uint8, len(mem.values), memory.NewBufferBytes(mem.values))
+	return nested(im.field().Type, to-from, nil, pixels), nil
+}

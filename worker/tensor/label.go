@@ -1,0 +1,114 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// label is one value a row in the feature's own dtype. A null float is NaN; other nulls are errors, since no
+// value of theirs could stand for "missing".
+type label struct {
+	out *pb.Output
+	typ arrow.DataType
+}
+
+func newLabel(o *pb.Output) (*label, error) {
+	t, ok := map[pb.Kind]arrow.DataType{
+		pb.Kind_BOOL:    arrow.FixedWidthTypes.Boolean,
+		pb.Kind_INT32:   arrow.PrimitiveTypes.Int32,
+		pb.Kind_INT64:   arrow.PrimitiveTypes.Int64,
+		pb.Kind_FLOAT32: arrow.PrimitiveTypes.Float32,
+		pb.Kind_FLOAT64: arrow.PrimitiveTypes.Float64,
+	}[o.GetType().GetKind()]
+	if !ok {
+		return nil, fmt.Errorf("label of kind %v", o.GetType().GetKind())
+	}
+	return &label{out: o, typ: t}, nil
+}
+
+func (l *label) field() arrow.Field {
+	return arrow.Field{Name: l.out.GetName(), Type: l.typ, Metadata: metadata(pb.Layout_LABEL)}
+}
+
+func (l *label) bytes(w *Window) int64 { return 8 * int64(w.Rows) }
+
+func (l *label) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+	v := w.Slots[l.out.GetSlots()[0]]
+	if !scalar(v.Type) || v.Type.Kind != l.out.GetType().GetKind() {
+		return nil, typeError(v, l.typ.Name())
+	}
+	var values *memory.Buffer
+	switch v.Type.Kind {
+	case pb.Kind_FLOAT32:
+		values = buffer(floatLabels(mem, w, v.F32, v.Valid, from, to))
+	case pb.Kind_FLOAT64:
+		values = buffer(floatLabels(mem, w, v.F64, v.Valid, from, to))
+	default:
+		if err := noNulls(w, v, from, to); err != nil {
+			return nil, err
+		}
+		switch v.Type.Kind {
+		case pb.Kind_INT32:
+			values = buffer(gather(numbers[int32](&mem.values, to-from), w, v.I32, from))
+		case pb.Kind_INT64:
+			values = buffer(gather(numbers[int64](&mem.values, to-from), w, v.I64, from))
+		default:
+			values = memory.NewBufferBytes(boolBits(mem, w, v, from, to))
+		}
+	}
+	return flat(l.typ, to-from, values), nil
+}
+
+func floatLabels[T float32 | float64](mem *scratch, w *Window, src []T, valid []uint64, from, to int) []T {
+	dst := gather(numbers[T](&mem.values, to-from), w, src, from)
+	if valid != nil {
+		for i := range dst {
+			if !bit(valid, w.source(from+i)) {
+				dst[i] = T(math.NaN())
+			}
+		}
+	}
+	return dst
+}
+
+// gather copies output rows from, from+1, ... of the window.
+func gather[T any](dst []T, w *Window, src []T, from int) []T {
+	if w.Order == nil {
+		copy(dst, src[from:])
+		return dst
+	}
+	for i, row := range w.Order[from : from+len(dst)] {
+		dst[i] = src[row]
+	}
+	return dst
+}
+
+func noNulls(w *Window, v *vector.Vector, from, to int) error {
+	if v.Valid == nil {
+		return nil
+	}
+	for i := from; i < to; i++ {
+		if row := w.source(i); v.IsNull(row) {
+			return fmt.Errorf("%s row %d is null, and a label of type %v has no value for that; "+
+				"filter it (`... is not null`), use fill_null, or declare a default", w.File.GetUri(), w.FirstRow+int64(row), v.Type)
+		}
+	}
+	return nil
+}
+
+func boolBits(mem *scratch, w *Window, v *vector.Vector, from, to int) []byte {
+	mem.values = vector.Grow(mem.values, (to-from+7)/8)
+	clear(mem.values)
+	for i := from; i < to; i++ {
+		if v.Bool[w.source(i)] {
+			mem.values[(i-from)>>3] |= 1 << ((i - from) & 7)
+		}
+	}
+	return mem.values
+}

@@ -1,0 +1,43 @@
+package tensor
+
+import (
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+func provenanceField(name string, t arrow.DataType) arrow.Field {
+	return arrow.Field{Name: name, Type: t, Metadata: arrow.NewMetadata([]string{metaLayout}, []string{"provenance"})}
+}
+
+// provenanceFile is the index of each row's file in the listing.
+type provenanceFile struct{}
+
+func (provenanceFile) field() arrow.Field {
+	return provenanceField(FileColumn, arrow.PrimitiveTypes.Int32)
+}
+
+func (provenanceFile) bytes(w *Window) int64 { return 4 * int64(w.Rows) }
+
+func (provenanceFile) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+	dst := numbers[int32](&mem.values, to-from)
+	for i := range dst {
+		dst[i] = int32(w.File.GetIndex())
+	}
+	return flat(arrow.PrimitiveTypes.Int32, len(dst), buffer(dst)), nil
+}
+
+// provenanceRow is each row's number in its file.
+type provenanceRow struct{}
+
+func (provenanceRow) field() arrow.Field {
+	return provenanceField(RowColumn, arrow.PrimitiveTypes.Int64)
+}
+
+func (provenanceRow) bytes(w *Window) int64 { return 8 * int64(w.Rows) }
+
+func (provenanceRow) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+	dst := numbers[int64](&mem.values, to-from)
+	for i := range dst {
+		dst[i] = w.FirstRow + int64(w.source(from+i))
+	}
+	return flat(arrow.PrimitiveTypes.Int64, len(dst), buffer(dst)), nil
+}

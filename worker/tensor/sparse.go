@@ -1,0 +1,223 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// sparse is a jagged feature: int64 or float32 values and int32 offsets, with float32 weights where it has
+// scores. Null rows are empty, null elements are left out, and a scalar is a list of one.
+type sparse struct {
+	out   *pb.Output
+	elem  arrow.DataType
+	child arrow.DataType // elem, or a struct of value and weight
+}
+
+func newSparse(o *pb.Output) (*sparse, error) {
+	s := &sparse{out: o}
+	switch o.GetType().GetKind() {
+	case pb.Kind_INT64:
+		s.elem = arrow.PrimitiveTypes.Int64
+	case pb.Kind_FLOAT32:
+		s.elem = arrow.PrimitiveTypes.Float32
+	default:
+		return nil, fmt.Errorf("jagged values of kind %v", o.GetType().GetKind())
+	}
+	s.child = s.elem
+	if o.Weights != nil {
+		s.child = arrow.StructOf(
+			arrow.Field{Name: "value", Type: s.elem},
+			arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
+	}
+	return s, nil
+}
+
+func (s *sparse) field() arrow.Field {
+	return arrow.Field{Name: s.out.GetName(), Type: arrow.ListOfNonNullable(s.child), Metadata: metadata(pb.Layout_SPARSE)}
+}
+
+func (s *sparse) bytes(w *Window) int64 {
+	perElement := int64(4)
+	if s.elem == arrow.PrimitiveTypes.Int64 {
+		perElement = 8
+	}
+	if s.out.Weights != nil {
+		perElement += 4
+	}
+	return 4*int64(w.Rows) + perElement*int64(w.Slots[s.out.GetSlots()[0]].Len())
+}
+
+func (s *sparse) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+	v := w.Slots[s.out.GetSlots()[0]]
+	var weights *vector.Vector
+	if s.out.Weights != nil {
+		weights = w.Slots[s.out.GetWeights()]
+		if err := checkWeights(w, v, weights, from, to); err != nil {
+			return nil, err
+		}
+	}
+	mem.offsets = vector.Grow(mem.offsets, to-from+1)
+	var values *memory.Buffer
+	var n int
+	var err error
+	if s.elem == arrow.PrimitiveTypes.Int64 {
+		values, n, err = ints(mem, w, v, from, to)
+	} else {
+		values, n, err = floats(&mem.values, mem.offsets, w, v, v, from, to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	child := flat(s.elem, n, values)
+	if weights != nil {
+		scores, _, err := floats(&mem.weights, mem.offsets, w, weights, v, from, to)
+		if err != nil {
+			return nil, fmt.Errorf("weights: %w", err)
+		}
+		pair := []arrow.ArrayData{child, flat(arrow.PrimitiveTypes.Float32, n, scores)}
+		child = array.NewData(s.child, n, []*memory.Buffer{nil}, pair, 0, 0)
+	}
+	return nested(s.field().Type, to-from, buffer(mem.offsets), child), nil
+}
+
+func ints(mem *scratch, w *Window, v *vector.Vector, from, to int) (*memory.Buffer, int, error) {
+	var values []int64
+	switch v.Type.Kind {
+	case pb.Kind_INT64:
+		values = jagged[int64](&mem.values, mem.offsets, w, v.I64, v, v, from, to)
+	case pb.Kind_INT32:
+		values = jagged[int64](&mem.values, mem.offsets, w, v.I32, v, v, from, to)
+	default:
+		return nil, 0, typeError(v, "int32 or int64")
+	}
+	return buffer(values), len(values), nil
+}
+
+// floats takes the values of v at the elements of ids that are not null.
+func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (*memory.Buffer, int, error) {
+	var values []float32
+	switch v.Type.Kind {
+	case pb.Kind_FLOAT32:
+		values = jagged[float32](b, offsets, w, v.F32, v, ids, from, to)
+	case pb.Kind_FLOAT64:
+		values = jagged[float32](b, offsets, w, v.F64, v, ids, from, to)
+	default:
+		return nil, 0, typeError(v, "float32 or float64")
+	}
+	if v != ids { // a null weight is NaN; ids that are null have gone with theirs
+		nullWeights(values, w, v, ids, from, to)
+	}
+	return buffer(values), len(values), nil
+}
+
+// jagged writes the elements of rows [from, to) that are not null in `ids`, and their offsets.
+func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) []D {
+	valid := ids.ValueValid()
+	if v.Type.List && valid == nil && w.Order == nil {
+		first, last := v.Offsets[from], v.Offsets[to]
+		for i, o := range v.Offsets[from : to+1] {
+			offsets[i] = o - first
+		}
+		dst := numbers[D](b, int(last-first))
+		convert(dst, src[first:last])
+		return dst
+	}
+	dst := numbers[D](b, upperBound(w, v, from, to))
+	n := 0
+	for i := from; i < to; i++ {
+		offsets[i-from] = int32(n)
+		row := w.source(i)
+		idFirst, first, last := row, row, row+1
+		if v.Type.List {
+			idFirst, first, last = int(ids.Offsets[row]), int(v.Offsets[row]), int(v.Offsets[row+1])
+		}
+		if valid == nil {
+			convert(dst[n:n+last-first], src[first:last])
+			n += last - first
+			continue
+		}
+		for j, x := range src[first:last] {
+			if bit(valid, idFirst+j) {
+				dst[n] = D(x)
+				n++
+			}
+		}
+	}
+	offsets[to-from] = int32(n)
+	return dst[:n]
+}
+
+func convert[D, S number](dst []D, src []S) {
+	if same, ok := any(dst).([]S); ok {
+		copy(same, src)
+		return
+	}
+	for i, x := range src {
+		dst[i] = D(x)
+	}
+}
+
+// upperBound is the number of elements of rows [from, to), null ones included.
+func upperBound(w *Window, v *vector.Vector, from, to int) int {
+	if !v.Type.List {
+		return to - from
+	}
+	if w.Order == nil {
+		return int(v.Offsets[to] - v.Offsets[from])
+	}
+	n := 0
+	for _, row := range w.Order[from:to] {
+		n += int(v.Offsets[row+1] - v.Offsets[row])
+	}
+	return n
+}
+
+func checkWeights(w *Window, v, weights *vector.Vector, from, to int) error {
+	if v.Type.List != weights.Type.List {
+		return fmt.Errorf("the ids are %v, but their weights are %v", v.Type, weights.Type)
+	}
+	if !v.Type.List {
+		return nil
+	}
+	for i := from; i < to; i++ {
+		row := w.source(i)
+		ids, scores := v.Offsets[row+1]-v.Offsets[row], weights.Offsets[row+1]-weights.Offsets[row]
+		if ids != scores {
+			return fmt.Errorf("%s row %d has %d ids and %d weights; they must be as many",
+				w.File.GetUri(), w.FirstRow+int64(row), ids, scores)
+		}
+	}
+	return nil
+}
+
+func nullWeights(dst []float32, w *Window, v, ids *vector.Vector, from, to int) {
+	valid := v.ValueValid()
+	if valid == nil {
+		return
+	}
+	nan := float32(math.NaN())
+	n := 0
+	for i := from; i < to; i++ {
+		row := w.source(i)
+		idFirst, first, last := row, row, row+1
+		if v.Type.List {
+			idFirst, first, last = int(ids.Offsets[row]), int(v.Offsets[row]), int(v.Offsets[row+1])
+		}
+		for j := first; j < last; j++ {
+			if !bit(ids.ValueValid(), idFirst+j-first) {
+				continue
+			}
+			if !bit(valid, j) {
+				dst[n] = nan
+			}
+			n++
+		}
+	}
+}

@@ -1,0 +1,223 @@
+// Package tensor lays vectors out as tensors: it takes the chosen rows of a window from the slots of a program
+// and writes them as one Arrow record batch in the wire layout (README.md). It follows transform and precedes
+// serve. A Builder and its batches belong to one stream; only Batch.Release may be called from another goroutine.
+package tensor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Metadata keys of the schema's fields.
+const (
+	metaLayout = "penstock.layout" // dense, sparse, label, bytes, image, provenance
+	metaNames  = "penstock.names"  // dense: JSON array of the D column names
+	metaShape  = "penstock.shape"  // image: "H,W,C"
+)
+
+// Names of the provenance columns.
+const (
+	FileColumn = "_file"
+	RowColumn  = "_row"
+)
+
+// Window is what a Builder reads: the slots of a program for the rows of one window.
+type Window struct {
+	Slots []*vector.Vector
+	Rows  int
+	// Order lists the chosen rows in the order of output; nil stands for all rows as they are.
+	Order []int32
+	// File and FirstRow say where the window lies, for provenance and messages.
+	File     *pb.File
+	FirstRow int64
+}
+
+// Len is the number of output rows.
+func (w *Window) Len() int {
+	if w.Order != nil {
+		return len(w.Order)
+	}
+	return w.Rows
+}
+
+func (w *Window) source(i int) int {
+	if w.Order != nil {
+		return int(w.Order[i])
+	}
+	return i
+}
+
+// Builder makes batches of one program's tensors.
+type Builder struct {
+	outputs []output
+	schema  *arrow.Schema
+	free    chan *Batch
+}
+
+// output writes one field's arrays for rows [from, to) of a window's output.
+type output interface {
+	field() arrow.Field
+	build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error)
+	// bytes estimates what all source rows of the window take.
+	bytes(w *Window) int64
+}
+
+// NewBuilder prepares for a program. At most `batches` batches are out at a time: Build waits for a Release
+// rather than allocate more.
+func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
+	b := &Builder{free: make(chan *Batch, batches)}
+	for _, o := range p.GetOutputs() {
+		out, err := newOutput(p, o)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", o.GetName(), err)
+		}
+		b.outputs = append(b.outputs, out)
+	}
+	if p.GetProvenance() {
+		b.outputs = append(b.outputs, provenanceFile{}, provenanceRow{})
+	}
+	if len(b.outputs) == 0 {
+		return nil, errors.New("tensor: the program has no outputs")
+	}
+	fields := make([]arrow.Field, len(b.outputs))
+	for i, o := range b.outputs {
+		fields[i] = o.field()
+	}
+	b.schema = arrow.NewSchema(fields, nil)
+	for range batches {
+		b.free <- &Batch{owner: b, mem: make([]scratch, len(b.outputs))}
+	}
+	return b, nil
+}
+
+// Schema of the record batches.
+func (b *Builder) Schema() *arrow.Schema { return b.schema }
+
+// RowsFor is how many rows of the window make a batch of about `bytes` bytes; at least 1.
+func (b *Builder) RowsFor(w *Window, bytes int64) int {
+	var total int64
+	for _, o := range b.outputs {
+		total += o.bytes(w)
+	}
+	return int(max(1, bytes*int64(w.Rows)/max(1, total)))
+}
+
+// Batch is a record batch in memory that is used again after Release.
+type Batch struct {
+	Record arrow.Record
+	Bytes  int64
+	owner  *Builder
+	mem    []scratch
+}
+
+// Release gives the batch's memory back to its builder.
+func (b *Batch) Release() {
+	b.Record = nil
+	b.owner.free <- b
+}
+
+// Build lays out rows [from, to) of the window's output. It waits for a free batch until done is closed.
+func (b *Builder) Build(done <-chan struct{}, w *Window, from, to int) (*Batch, error) {
+	var batch *Batch
+	select {
+	case batch = <-b.free:
+	case <-done:
+		return nil, errors.New("tensor: the stream ended")
+	}
+	cols := make([]arrow.Array, len(b.outputs))
+	batch.Bytes = 0
+	for i, o := range b.outputs {
+		data, err := o.build(&batch.mem[i], w, from, to)
+		if err != nil {
+			batch.Release()
+			return nil, fmt.Errorf("tensor %s: %w", b.schema.Field(i).Name, err)
+		}
+		cols[i] = array.MakeFromData(data)
+		batch.Bytes += dataBytes(data)
+	}
+	batch.Record = array.NewRecord(b.schema, cols, int64(to-from))
+	return batch, nil
+}
+
+func dataBytes(d arrow.ArrayData) (n int64) {
+	for _, b := range d.Buffers() {
+		if b != nil {
+			n += int64(b.Len())
+		}
+	}
+	for _, c := range d.Children() {
+		n += dataBytes(c)
+	}
+	return n
+}
+
+func newOutput(p *pb.Program, o *pb.Output) (output, error) {
+	slots := len(p.GetSources())
+	for _, s := range p.GetSteps() {
+		slots += int(s.GetOuts())
+	}
+	for _, s := range o.GetSlots() {
+		if int(s) >= slots {
+			return nil, fmt.Errorf("slot %d of %d", s, slots)
+		}
+	}
+	if len(o.GetSlots()) == 0 || o.GetLayout() != pb.Layout_DENSE && len(o.GetSlots()) != 1 {
+		return nil, fmt.Errorf("layout %v with %d slots", o.GetLayout(), len(o.GetSlots()))
+	}
+	if o.Weights != nil && int(o.GetWeights()) >= slots {
+		return nil, fmt.Errorf("weights slot %d of %d", o.GetWeights(), slots)
+	}
+	switch o.GetLayout() {
+	case pb.Layout_DENSE:
+		return &dense{o}, nil
+	case pb.Layout_SPARSE:
+		return newSparse(o)
+	case pb.Layout_LABEL:
+		return newLabel(o)
+	case pb.Layout_BYTES:
+		return &byteStrings{o}, nil
+	case pb.Layout_IMAGE:
+		return newImage(o)
+	}
+	return nil, fmt.Errorf("unknown layout %v; this worker is older than the master", o.GetLayout())
+}
+
+func metadata(layout pb.Layout, more ...string) arrow.Metadata {
+	keys, values := []string{metaLayout}, []string{strings.ToLower(layout.String())}
+	for i := 0; i < len(more); i += 2 {
+		keys, values = append(keys, more[i]), append(values, more[i+1])
+	}
+	return arrow.NewMetadata(keys, values)
+}
+
+func jsonNames(names []string) string {
+	b, err := json.Marshal(names)
+	if err != nil {
+		return "[]" // strings always marshal
+	}
+	return string(b)
+}
+
+func joinInts(shape []int32) string {
+	parts := make([]string, len(shape))
+	for i, d := range shape {
+		parts[i] = strconv.Itoa(int(d))
+	}
+	return strings.Join(parts, ",")
+}
+
+func typeError(v *vector.Vector, want string) error {
+	return fmt.Errorf("is %v; want %s", v.Type, want)
+}
+
+func scalar(t spec.Type) bool { return !t.List }

@@ -1,0 +1,205 @@
+// Package worker is the stateless process that turns (spec, shard, cursor) into streams of batches. It joins the
+// fleet by gossip, learns from a master which keys sign tickets, and serves Flight. The path of the data, package
+// by package: columns (Parquet to vectors), filter, transform, tensor, joined in pipeline and sent by serve.
+//
+// A Worker's Run owns all of its goroutines.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/serve"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+const (
+	batchBytes = 1 << 20
+	overRead   = 256 << 10
+	// syncEvery is how often a worker tells a master of itself, and syncTimeout how long it waits for the answer.
+	syncEvery   = 2 * time.Second
+	syncTimeout = 2 * time.Second
+	// drainTimeout bounds how long running streams may take to reach a batch's end.
+	drainTimeout = 10 * time.Second
+)
+
+// Config says how a worker runs. New fills in defaults and checks it.
+type Config struct {
+	// Listener is the Flight port, already bound.
+	Listener net.Listener
+	// Advertise is the address that trainers dial; "" is the listener's.
+	Advertise string
+	// Fleet is how it finds masters: Self is filled in from the other fields but for Name and Zone.
+	Fleet fleet.Config
+	RPC   rpc.Config
+	// Slots is the number of streams served at once; 0 means 8.
+	Slots int
+	// Memory bounds the bytes of all streams; 0 means 256 MiB.
+	Memory  int64
+	Storage storage.Storage
+	Ops     *transform.Registry
+	Version string
+	Logger  *slog.Logger
+	// Up, if set, is called once with the Flight and gossip addresses when both are open and a master is known.
+	Up func(address, gossip string)
+}
+
+// Worker is a process's worker.
+type Worker struct {
+	cfg      Config
+	pipeline *pipeline.Pipeline
+	server   *serve.Server
+	grpc     *grpc.Server
+	health   *health.Server
+	fleet    *fleet.Fleet
+}
+
+// New prepares a worker; Run runs it.
+func New(cfg Config) (*Worker, error) {
+	if cfg.Listener == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Logger == nil {
+		return nil, errors.New("worker: Listener, Storage, Ops and Logger are needed")
+	}
+	if cfg.Slots == 0 {
+		cfg.Slots = 8
+	}
+	if cfg.Memory == 0 {
+		cfg.Memory = 256 << 20
+	}
+	if cfg.Advertise == "" {
+		cfg.Advertise = cfg.Listener.Addr().String()
+	}
+	if cfg.Fleet.Self.Name == "" {
+		cfg.Fleet.Self.Name = "worker-" + cfg.Advertise
+	}
+	self := &cfg.Fleet.Self
+	self.Role, self.Address, self.Slots, self.Version = fleet.Worker, cfg.Advertise, cfg.Slots, cfg.Version
+	cfg.Fleet.Logger = cfg.Logger
+	w := &Worker{
+		cfg:      cfg,
+		pipeline: pipeline.New(pipeline.Config{Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, BatchBytes: batchBytes, OverRead: overRead}),
+		health:   health.NewServer(),
+	}
+	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
+	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	var err error
+	if w.grpc, err = rpc.NewServer(cfg.RPC); err != nil {
+		return nil, err
+	}
+	flight.RegisterFlightServiceServer(w.grpc, w.server)
+	healthpb.RegisterHealthServer(w.grpc, w.health)
+	return w, nil
+}
+
+// Run serves until ctx ends, then drains: it leaves the fleet's candidates, ends its streams between two batches
+// and stops.
+func (w *Worker) Run(ctx context.Context) error {
+	var err error
+	if w.fleet, err = fleet.New(w.cfg.Fleet); err != nil {
+		return err
+	}
+	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return w.fleet.Run(ctx) })
+	group.Go(func() error { return w.sync(ctx) })
+	group.Go(func() error {
+		if err := w.grpc.Serve(w.cfg.Listener); err != nil {
+			return fmt.Errorf("worker: serve: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		w.drain()
+		return nil
+	})
+	err = group.Wait()
+	return errors.Join(err, w.fleet.Close())
+}
+
+func (w *Worker) drain() {
+	w.health.Shutdown()
+	if err := w.fleet.Update(func(m *fleet.Member) { m.Draining = true }); err != nil {
+		w.cfg.Logger.Warn("could not tell the fleet of the drain", "error", err)
+	}
+	w.server.Drain()
+	hard := time.AfterFunc(drainTimeout, w.grpc.Stop)
+	defer hard.Stop()
+	w.grpc.GracefulStop()
+}
+
+// sync tells a master of this worker again and again, and takes its orders.
+func (w *Worker) sync(ctx context.Context) error {
+	masters := rpc.NewPool(w.cfg.RPC)
+	defer masters.Close()
+	for known := false; ; {
+		orders, err := w.syncOnce(ctx, masters)
+		switch {
+		case err == nil:
+			w.server.SetKeys(orders.GetKeys())
+			if !known {
+				w.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+				if w.cfg.Up != nil {
+					w.cfg.Up(w.cfg.Advertise, w.fleet.Address())
+				}
+			}
+			known = true
+			if orders.GetDrain() {
+				w.server.Drain()
+			}
+		case ctx.Err() != nil:
+			return nil
+		default:
+			w.cfg.Logger.Debug("no master answered; streams go on", "error", err)
+		}
+		wait := syncEvery
+		if !known {
+			wait = syncEvery / 10
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (w *Worker) syncOnce(ctx context.Context, masters *rpc.Pool) (*pb.WorkerOrders, error) {
+	report := &pb.WorkerReport{
+		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise,
+		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),
+		MemoryBytes: w.pipeline.MemoryInUse(), Counters: w.pipeline.Counters(),
+	}
+	err := errors.New("worker: the fleet has no master")
+	for _, m := range w.fleet.Members(fleet.Master) {
+		var orders *pb.WorkerOrders
+		if orders, err = w.report(ctx, masters, m.Address, report); err == nil {
+			return orders, nil
+		}
+	}
+	return nil, err
+}
+
+func (w *Worker) report(ctx context.Context, masters *rpc.Pool, address string, report *pb.WorkerReport) (*pb.WorkerOrders, error) {
+	conn, err := masters.Get(address)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
+	defer cancel()
+	return pb.NewMasterClient(conn).SyncWorker(ctx, report)
+}
