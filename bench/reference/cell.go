@@ -1,0 +1,164 @@
+package reference
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// cell is the value of one feature in one row. Ints holds bools (0 and 1), int32 and int64; Floats holds float32
+// (exactly) and float64; Texts holds binary. A scalar has one value, or none if it is null; a list has its elements.
+type cell struct {
+	null   bool
+	ints   []int64
+	floats []float64
+	texts  [][]byte
+	// gone marks the null elements of a list; it has as many elements as the list.
+	gone []bool
+}
+
+// clear makes the cell null, keeping its memory.
+func (c *cell) clear() {
+	c.null = true
+	c.ints, c.floats, c.texts, c.gone = c.ints[:0], c.floats[:0], c.texts[:0], c.gone[:0]
+}
+
+// copyFrom makes c equal to d.
+func (c *cell) copyFrom(d *cell) {
+	c.null = d.null
+	c.ints = append(c.ints[:0], d.ints...)
+	c.floats = append(c.floats[:0], d.floats...)
+	c.texts = append(c.texts[:0], d.texts...)
+	c.gone = append(c.gone[:0], d.gone...)
+}
+
+// holding is the slice of a cell that holds a kind.
+type holding int
+
+const (
+	storedInts holding = iota
+	storedFloats
+	storedTexts
+)
+
+func holdingOf(k pb.Kind) holding {
+	switch k {
+	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
+		return storedFloats
+	case pb.Kind_BINARY:
+		return storedTexts
+	}
+	return storedInts
+}
+
+// count is the number of values, null elements included.
+func (c *cell) count(k pb.Kind) int {
+	switch holdingOf(k) {
+	case storedInts:
+		return len(c.ints)
+	case storedFloats:
+		return len(c.floats)
+	}
+	return len(c.texts)
+}
+
+// isGone reports whether element j of a list is null; scalars have none.
+func (c *cell) isGone(j int) bool { return j < len(c.gone) && c.gone[j] }
+
+// constant turns a literal of the spec into a cell of type t.
+func constant(v *pb.Value, t spec.Type) (*cell, error) {
+	c := &cell{}
+	values := []*pb.Value{v}
+	if t.List {
+		list, ok := v.GetKind().(*pb.Value_List)
+		if !ok {
+			return nil, fmt.Errorf("%v is not a list, but the feature is %v", v, t)
+		}
+		values = list.List.GetValues()
+		c.gone = make([]bool, len(values))
+	}
+	for _, v := range values {
+		if err := c.appendConstant(v, t.Kind); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *cell) appendConstant(v *pb.Value, k pb.Kind) error {
+	bad := fmt.Errorf("the value %v does not fit %v", v, k)
+	switch k {
+	case pb.Kind_BOOL:
+		b, ok := v.GetKind().(*pb.Value_Bool)
+		if !ok {
+			return bad
+		}
+		c.ints = append(c.ints, boolInt(b.Bool))
+	case pb.Kind_INT32, pb.Kind_INT64:
+		n, ok := integer(v)
+		if !ok || k == pb.Kind_INT32 && n != int64(int32(n)) {
+			return bad
+		}
+		c.ints = append(c.ints, n)
+	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
+		x, ok := number(v)
+		if !ok {
+			return bad
+		}
+		if k == pb.Kind_FLOAT32 {
+			x = float64(float32(x))
+		}
+		c.floats = append(c.floats, x)
+	case pb.Kind_BINARY:
+		s, ok := v.GetKind().(*pb.Value_Text)
+		if !ok {
+			return bad
+		}
+		c.texts = append(c.texts, []byte(s.Text))
+	}
+	return nil
+}
+
+// number reads a literal that may be an integer or a float.
+func number(v *pb.Value) (float64, bool) {
+	switch n := v.GetKind().(type) {
+	case *pb.Value_Int:
+		return float64(n.Int), true
+	case *pb.Value_Float:
+		return n.Float, true
+	}
+	return math.NaN(), false
+}
+
+// integer reads a literal that is an integer, or a float without a fraction.
+func integer(v *pb.Value) (int64, bool) {
+	switch n := v.GetKind().(type) {
+	case *pb.Value_Int:
+		return n.Int, true
+	case *pb.Value_Float:
+		whole := n.Float == math.Trunc(n.Float) && n.Float >= -1<<63 && n.Float < 1<<63
+		return int64(n.Float), whole
+	}
+	return 0, false
+}
+
+// appendZero adds the placeholder of a null element.
+func (c *cell) appendZero(k pb.Kind) {
+	switch holdingOf(k) {
+	case storedInts:
+		c.ints = append(c.ints, 0)
+	case storedFloats:
+		c.floats = append(c.floats, 0)
+	case storedTexts:
+		c.texts = append(c.texts, nil)
+	}
+}
+
+func boolInt(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,354 @@
+package reference
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// Interpreter says what rows a spec should deliver.
+type Interpreter struct {
+	spec    *pb.Spec
+	store   storage.Storage
+	program *program
+	files   []*pb.File // the whole listing, by URI
+	read    []bool     // whether a file passes the partition filter
+	rows    int64      // of the files that do
+}
+
+// New resolves a spec against the files of its dataset, which it lists. It reads every file's footer.
+func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interpreter, error) {
+	in := &Interpreter{spec: spec, store: store}
+	var err error
+	if in.files, err = store.List(ctx, spec.GetDataset().GetStorage(), spec.GetDataset().GetUri()); err != nil {
+		return nil, fmt.Errorf("reference: list the dataset: %w", err)
+	}
+	columns, err := in.columns(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reference: %w", err)
+	}
+	if in.program, err = resolve(spec, columns); err != nil {
+		return nil, fmt.Errorf("reference: spec: %w", err)
+	}
+	return in, nil
+}
+
+// columns chooses the files of the partitions asked for and unites their columns.
+func (in *Interpreter) columns(ctx context.Context) (map[string]column, error) {
+	var partitions *filter.Expr
+	if text := in.spec.GetDataset().GetPartitions(); text != "" {
+		var err error
+		if partitions, err = filter.Parse(text); err != nil {
+			return nil, fmt.Errorf("dataset.partitions: %w", err)
+		}
+	}
+	columns, from := map[string]column{}, map[string]string{}
+	for _, file := range in.files {
+		ok, err := inPartition(partitions, file.GetUri())
+		if err != nil {
+			return nil, fmt.Errorf("partition of %s: %w", file.GetUri(), err)
+		}
+		if in.read = append(in.read, ok); !ok {
+			continue
+		}
+		f, err := in.openFile(ctx, file)
+		if err != nil {
+			return nil, fmt.Errorf("open %s: %w", file.GetUri(), err)
+		}
+		in.rows += f.rows
+		if err := union(columns, from, file.GetUri(), columnsOf(f)); err != nil {
+			return nil, err
+		}
+	}
+	return columns, nil
+}
+
+// Fields are the outputs of each row, in the order in which they are hashed.
+func (in *Interpreter) Fields() []Field {
+	fields := make([]Field, len(in.program.outputs))
+	for i, o := range in.program.outputs {
+		fields[i] = o.field
+	}
+	return fields
+}
+
+// Expected interprets all files, several at once, and returns what an epoch (counted from 0) should deliver. progress,
+// which may be nil, is called by one goroutine at a time with the number of source rows read so far and of all.
+func (in *Interpreter) Expected(ctx context.Context, epoch uint32, progress func(done, total int64)) (*Expected, error) {
+	out := &Expected{files: make([]expectedFile, len(in.files))}
+	var mu sync.Mutex
+	var done int64
+	report := func(rows int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if done += rows; progress != nil {
+			progress(done, in.rows)
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, file := range in.files {
+		out.files[i].uri = file.GetUri()
+		if !in.read[i] {
+			continue
+		}
+		group.Go(func() error {
+			if err := newReading(in, file, epoch, &out.files[i]).file(ctx, report); err != nil {
+				return fmt.Errorf("reference: %s: %w", file.GetUri(), err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// place says which row is being interpreted; whatever is random depends on nothing else.
+type place struct {
+	seed  int64
+	epoch uint32
+	uri   string
+	row   int64
+}
+
+// reading is the state of one file's interpretation.
+type reading struct {
+	in     *Interpreter
+	p      *program
+	source *pb.File
+	out    *expectedFile
+	at     place
+	hasher *Hasher
+	cells  []cell    // of each slot
+	inputs [][]*cell // of each step
+	fill   []filler  // of each source, for the present batch; nil if the file lacks it
+}
+
+func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile) *reading {
+	p := in.program
+	r := &reading{
+		in: in, p: p, source: file, out: out, hasher: NewHasher(in.Fields()),
+		at:    place{seed: in.spec.GetSeed(), epoch: epoch, uri: file.GetUri()},
+		cells: make([]cell, len(p.types)),
+		fill:  make([]filler, len(p.sources)),
+	}
+	for _, s := range p.steps {
+		var cells []*cell
+		for _, slot := range s.in {
+			cells = append(cells, &r.cells[slot])
+		}
+		r.inputs = append(r.inputs, cells)
+	}
+	return r
+}
+
+// file interprets all rows of the file.
+func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
+	f, err := r.in.openFile(ctx, r.source)
+	if err != nil {
+		return err
+	}
+	have := map[string]column{}
+	for _, c := range columnsOf(f) {
+		have[c.name] = c
+	}
+	var leaves []int
+	for _, s := range r.p.sources {
+		leaves = append(leaves, have[s.column.name].leaves...)
+	}
+	slices.Sort(leaves)
+	if leaves = slices.Compact(leaves); len(leaves) == 0 {
+		progress(f.rows)
+		return r.rows(f.rows)
+	}
+	return f.batches(ctx, leaves, func(b batch) error {
+		if err := r.bind(b, have); err != nil {
+			return err
+		}
+		progress(int64(b.rows))
+		return r.rows(int64(b.rows))
+	})
+}
+
+func (r *reading) bind(b batch, have map[string]column) error {
+	for i, s := range r.p.sources {
+		c, ok := have[s.column.name]
+		if !ok {
+			continue
+		}
+		var err error
+		if r.fill[i], err = bind(b, c, s.key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows interprets the next n rows of the file, which are the rows from 0 of the batch that fill reads.
+func (r *reading) rows(n int64) error {
+	for i := range int(n) {
+		for k, s := range r.p.sources {
+			if r.fill[k] != nil {
+				r.fill[k](&r.cells[s.slot], i)
+			} else {
+				r.cells[s.slot].copyFrom(s.fallback)
+			}
+		}
+		if err := r.row(); err != nil {
+			return fmt.Errorf("row %d: %w", r.at.row, err)
+		}
+		r.at.row++
+	}
+	return nil
+}
+
+// row interprets the row whose sources are in the cells.
+func (r *reading) row() error {
+	if r.p.filter != nil && r.p.filter(r.cells) != yes {
+		return nil
+	}
+	for i, s := range r.p.steps {
+		if s.op.keep != nil {
+			if !s.op.keep(r.at) {
+				return nil
+			}
+			continue
+		}
+		out := &r.cells[s.out]
+		out.clear()
+		if err := s.op.run(r.inputs[i], out); err != nil {
+			return fmt.Errorf("%s: %w", s.at, err)
+		}
+	}
+	r.hasher.Reset()
+	for _, o := range r.p.outputs {
+		if err := r.output(o); err != nil {
+			return fmt.Errorf("%s: %w", o.field.Name, err)
+		}
+	}
+	r.out.rows = append(r.out.rows, r.at.row)
+	r.out.hashes = append(r.out.hashes, r.hasher.Sum())
+	return nil
+}
+
+// output adds one tensor's part of the row to its hash.
+func (r *reading) output(o output) error {
+	c, kind := &r.cells[o.slots[0]], r.p.types[o.slots[0]].Kind
+	switch o.field.Layout {
+	case pb.Layout_DENSE:
+		for _, slot := range o.slots {
+			r.hasher.Float32(denseValue(&r.cells[slot], r.p.types[slot].Kind))
+		}
+		return nil
+	case pb.Layout_SPARSE:
+		return r.sparse(o, c, kind)
+	case pb.Layout_LABEL:
+		return r.label(c, kind)
+	case pb.Layout_BYTES:
+		if c.null {
+			r.hasher.Bytes(nil)
+		} else {
+			r.hasher.Bytes(c.texts[0])
+		}
+		return nil
+	}
+	return r.image(o, c)
+}
+
+func denseValue(c *cell, k pb.Kind) float32 {
+	switch {
+	case c.null:
+		return float32(math.NaN())
+	case holdingOf(k) == storedFloats:
+		return float32(c.floats[0])
+	}
+	return float32(c.ints[0])
+}
+
+func (r *reading) sparse(o output, c *cell, k pb.Kind) error {
+	var weights *cell
+	var weightKind pb.Kind
+	if o.weights >= 0 {
+		weights, weightKind = &r.cells[o.weights], r.p.types[o.weights].Kind
+		if a, b := c.count(k), weights.count(weightKind); a != b && r.p.types[o.slots[0]].List {
+			return fmt.Errorf("%d ids but %d weights", a, b)
+		}
+	}
+	n := 0
+	for j := range c.count(k) {
+		if !c.isGone(j) {
+			n++
+		}
+	}
+	r.hasher.Len(n)
+	for j := range c.count(k) {
+		if c.isGone(j) {
+			continue
+		}
+		if o.field.Kind == pb.Kind_INT64 {
+			r.hasher.Int(c.ints[j])
+		} else {
+			r.hasher.Float32(float32(c.floats[j]))
+		}
+		if weights != nil {
+			r.hasher.Float32(weightAt(weights, weightKind, j))
+		}
+	}
+	return nil
+}
+
+func weightAt(c *cell, k pb.Kind, j int) float32 {
+	switch {
+	case c.null || c.isGone(j):
+		return float32(math.NaN())
+	case holdingOf(k) == storedFloats:
+		return float32(c.floats[j])
+	}
+	return float32(c.ints[j])
+}
+
+func (r *reading) label(c *cell, k pb.Kind) error {
+	switch {
+	case k == pb.Kind_FLOAT32 && c.null:
+		r.hasher.Float32(float32(math.NaN()))
+	case k == pb.Kind_FLOAT32:
+		r.hasher.Float32(float32(c.floats[0]))
+	case k == pb.Kind_FLOAT64 && c.null:
+		r.hasher.Float64(math.NaN())
+	case k == pb.Kind_FLOAT64:
+		r.hasher.Float64(c.floats[0])
+	case c.null:
+		return fmt.Errorf("a label of kind %v is null; filter it (`is not null`), use fill_null, or declare a default", k)
+	default:
+		r.hasher.Int(c.ints[0])
+	}
+	return nil
+}
+
+// image adds raw pixels; null is all zeros.
+func (r *reading) image(o output, c *cell) error {
+	size := 1
+	for _, d := range o.field.Shape {
+		size *= int(d)
+	}
+	if c.null {
+		r.hasher.Bytes(make([]byte, size))
+		return nil
+	}
+	if len(c.texts[0]) != size {
+		return fmt.Errorf("%d bytes; shape %v takes %d", len(c.texts[0]), o.field.Shape, size)
+	}
+	r.hasher.Bytes(c.texts[0])
+	return nil
+}

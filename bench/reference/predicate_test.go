@@ -1,0 +1,107 @@
+package reference
+
+import (
+	"math"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+func TestPredicates(t *testing.T) {
+	columns := map[string]column{}
+	for name, typ := range map[string]spec.Type{"i": i64, "f": f32, "d": f64, "s": text, "b": truths, "n": i32, "l": list(i64)} {
+		columns[name] = column{name: name, typ: typ}
+	}
+	row := map[string]*cell{
+		"i": intsOf(1<<53 + 1), "f": floatsOf(float64(float32(0.1))), "d": floatsOf(math.NaN()),
+		"s": textOf("de"), "b": intsOf(1), "n": {null: true},
+	}
+	for text, want := range map[string]truth{
+		"i == 9007199254740993":     yes,
+		"i > 9007199254740992.0":    yes,
+		"i == 9007199254740992.0":   no,
+		"i in (1, 2)":               no,
+		"i not in (1, 2)":           yes,
+		"f == 0.1":                  yes,
+		"f < 1 and f >= 0":          yes,
+		"d == 1":                    no,
+		"d != 1":                    yes,
+		"d in (1)":                  no,
+		"d not in (1)":              yes,
+		"d < 1 or d >= 1":           no,
+		"s == 'de'":                 yes,
+		"s in ('fr', 'de')":         yes,
+		"s <= 'da'":                 no,
+		"b == true":                 yes,
+		"b != true":                 no,
+		"n == 1":                    unknown,
+		"not (n == 1)":              unknown,
+		"n == 1 or b == true":       yes,
+		"n == 1 and b == false":     no,
+		"n == 1 and b == true":      unknown,
+		"n is null":                 yes,
+		"n is not null":             no,
+		"b is null":                 no,
+		"n not in (1)":              unknown,
+		"not (s == 'de' or i == 1)": no,
+	} {
+		r := &resolver{columns: columns, names: map[string]int{}}
+		if err := r.resolveFilter(text); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		cells := make([]cell, len(r.types))
+		for _, s := range r.sources {
+			cells[s.slot] = *row[s.column.name]
+		}
+		if got := r.filter(cells); got != want {
+			t.Errorf("%s: got %d; want %d", text, got, want)
+		}
+	}
+	for _, text := range []string{"x == 1", "l == 1", "s == 1", "i == 'a'", "b == 1", "i =="} {
+		r := &resolver{columns: columns, names: map[string]int{}}
+		if err := r.resolveFilter(text); err == nil {
+			t.Errorf("%s: no error", text)
+		}
+	}
+}
+
+func TestPartitions(t *testing.T) {
+	const uri = "s3://bucket/day=2026-01-02/hour=07/part=1/country=a%20b/none=__HIVE_DEFAULT_PARTITION__/x=1.parquet"
+	for text, want := range map[string]bool{
+		"day == '2026-01-02'":    true,
+		"day > '2026'":           true,
+		"hour == 7":              true,
+		"hour in (7, 8)":         true,
+		"hour == 7.5":            false,
+		"hour == '7'":            false,
+		"country == 'a b'":       true,
+		"none is null":           true,
+		"none == 1":              false,
+		"x == 1":                 false,
+		"part == true":           true,
+		"hour < 7 or part == 1":  true,
+		"day is null":            false,
+		"not (hour == 7)":        false,
+		"missing == 1":           false,
+		"missing is null":        true,
+		"not (missing == 'abc')": false,
+	} {
+		e, err := filter.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := inPartition(e, uri)
+		if err != nil || got != want {
+			t.Errorf("%s: got %v, %v; want %v", text, got, err, want)
+		}
+	}
+	e, err := filter.Parse("day == 3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inPartition(e, uri); err == nil {
+		t.Error("a date compared with a number: no error")
+	}
+}

@@ -1,0 +1,269 @@
+package reference
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// program is a spec with its names resolved to slots, each of which is a source or the result of a step.
+type program struct {
+	sources []source
+	types   []spec.Type // of each slot
+	steps   []step
+	filter  predicate // nil lets all rows pass
+	outputs []output  // in the order of hashing
+}
+
+// source is a column, or one key of a map column.
+type source struct {
+	slot     int
+	column   column
+	key      string
+	fallback *cell // for files that lack the column; null
+}
+
+// step applies an op.
+type step struct {
+	at  string // "transforms[3]"
+	in  []int
+	out int // slot; of an op that selects rows, -1
+	op  operation
+}
+
+// output is one tensor.
+type output struct {
+	field   Field
+	slots   []int
+	weights int // slot, or -1
+}
+
+// resolver builds a program.
+type resolver struct {
+	program
+	columns  map[string]column
+	names    map[string]int // what a name means at this point of the spec
+	defaults map[string]*pb.Value
+}
+
+func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
+	r := &resolver{columns: columns, names: map[string]int{}, defaults: map[string]*pb.Value{}}
+	for _, f := range s.GetFeatures() {
+		if f.GetDefault() == nil {
+			continue
+		}
+		for _, pattern := range f.GetName() {
+			for _, name := range expand(pattern, r.known()) {
+				r.defaults[name] = f.GetDefault()
+			}
+		}
+	}
+	if err := r.resolveFilter(s.GetFilter()); err != nil {
+		return nil, fmt.Errorf("filter: %w", err)
+	}
+	for i, t := range s.GetTransforms() {
+		if err := r.transform(fmt.Sprintf("transforms[%d]", i), t); err != nil {
+			return nil, fmt.Errorf("transforms[%d]: %w", i, err)
+		}
+	}
+	for i, f := range s.GetFeatures() {
+		if err := r.feature(f); err != nil {
+			return nil, fmt.Errorf("features[%d]: %w", i, err)
+		}
+	}
+	if len(r.outputs) == 0 {
+		return nil, errors.New("no features")
+	}
+	slices.SortFunc(r.outputs, func(a, b output) int { return strings.Compare(a.field.Name, b.field.Name) })
+	return &r.program, nil
+}
+
+// known lists all names that a glob may stand for.
+func (r *resolver) known() []string {
+	var out []string
+	for name, c := range r.columns {
+		if !c.isMap {
+			out = append(out, name)
+		}
+	}
+	for name := range r.names {
+		if c, isColumn := r.columns[name]; !isColumn || c.isMap {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// expandAll expands names and globs, each name once.
+func (r *resolver) expandAll(patterns []string) ([]string, error) {
+	var out []string
+	for _, p := range patterns {
+		names := expand(p, r.known())
+		if len(names) == 0 {
+			return nil, fmt.Errorf("no feature matches %s", p)
+		}
+		for _, n := range names {
+			if !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out, nil
+}
+
+// slot returns what a name stands for, making a source of it where it is a column not used so far.
+func (r *resolver) slot(name string) (int, error) {
+	if slot, ok := r.names[name]; ok {
+		return slot, nil
+	}
+	return r.source(name)
+}
+
+func (r *resolver) source(name string) (int, error) {
+	src := source{fallback: &cell{null: true}}
+	var ok bool
+	if src.column, ok = r.columns[name]; !ok || src.column.isMap {
+		if src.column, src.key, ok = r.mapKey(name); !ok {
+			return 0, fmt.Errorf("no feature %s", name)
+		}
+	}
+	if d := r.defaults[name]; d != nil {
+		var err error
+		if src.fallback, err = constant(d, src.column.typ); err != nil {
+			return 0, fmt.Errorf("default of %s: %w", name, err)
+		}
+	}
+	src.slot = r.add(src.column.typ)
+	r.sources = append(r.sources, src)
+	r.names[name] = src.slot
+	return src.slot, nil
+}
+
+// mapKey splits a name into a map column and one of its keys.
+func (r *resolver) mapKey(name string) (column, string, bool) {
+	for i, b := range []byte(name) {
+		if c := r.columns[name[:i]]; b == '.' && c.isMap {
+			return c, name[i+1:], true
+		}
+	}
+	return column{}, "", false
+}
+
+func (r *resolver) add(t spec.Type) int {
+	r.types = append(r.types, t)
+	return len(r.types) - 1
+}
+
+func (r *resolver) transform(at string, t *pb.Transform) error {
+	names, err := r.expandAll(t.GetIn())
+	if err != nil {
+		return err
+	}
+	op, ok := ops()[t.GetOp()]
+	if !ok {
+		return fmt.Errorf("no op %s", t.GetOp())
+	}
+	if !op.maps {
+		return r.apply(at, op, t, names, t.GetOut())
+	}
+	for _, name := range names {
+		out := strings.ReplaceAll(t.GetOut(), "{}", name)
+		if out == "" {
+			out = name
+		}
+		if err := r.apply(at, op, t, []string{name}, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *resolver) apply(at string, op opMaker, t *pb.Transform, in []string, out string) error {
+	s := step{at: at, out: -1}
+	var types []spec.Type
+	for _, name := range in {
+		slot, err := r.slot(name)
+		if err != nil {
+			return err
+		}
+		s.in = append(s.in, slot)
+		types = append(types, r.types[slot])
+	}
+	var err error
+	if s.op, err = op.make(parameters(t.GetParams()), types); err != nil {
+		return fmt.Errorf("%s: %w", t.GetOp(), err)
+	}
+	if s.op.run != nil {
+		s.out = r.add(s.op.out)
+		r.names[out] = s.out
+	}
+	r.steps = append(r.steps, s)
+	return nil
+}
+
+func (r *resolver) feature(f *pb.Feature) error {
+	names, err := r.expandAll(f.GetName())
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		slot, err := r.slot(name)
+		if err != nil {
+			return err
+		}
+		if err := r.output(f, name, slot); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// denseName is the name of the one dense block.
+const denseName = "dense"
+
+func (r *resolver) output(f *pb.Feature, name string, slot int) error {
+	t := r.types[slot]
+	o := output{field: Field{Name: name, Layout: f.GetLayout(), Kind: t.Kind}, slots: []int{slot}, weights: -1}
+	if t.List != (f.GetLayout() == pb.Layout_SPARSE) && (t.List || f.GetLayout() != pb.Layout_SPARSE) {
+		return fmt.Errorf("%v cannot be %v", t, f.GetLayout())
+	}
+	switch f.GetLayout() {
+	case pb.Layout_DENSE:
+		return r.dense(name, slot)
+	case pb.Layout_SPARSE:
+		o.field.Kind = pb.Kind_INT64
+		if holdingOf(t.Kind) == storedFloats {
+			o.field.Kind = pb.Kind_FLOAT32
+		}
+		if f.GetWeights() != "" {
+			var err error
+			if o.weights, err = r.slot(f.GetWeights()); err != nil {
+				return fmt.Errorf("weights: %w", err)
+			}
+			o.field.Weighted = true
+		}
+	case pb.Layout_IMAGE:
+		o.field.Shape = f.GetShape()
+	case pb.Layout_LABEL, pb.Layout_BYTES:
+	default:
+		return fmt.Errorf("unknown layout %v", f.GetLayout())
+	}
+	r.outputs = append(r.outputs, o)
+	return nil
+}
+
+// dense adds a column to the dense block, which stands at its first column.
+func (r *resolver) dense(name string, slot int) error {
+	at := slices.IndexFunc(r.outputs, func(o output) bool { return o.field.Layout == pb.Layout_DENSE })
+	if at < 0 {
+		at = len(r.outputs)
+		r.outputs = append(r.outputs, output{field: Field{Name: denseName, Layout: pb.Layout_DENSE, Kind: pb.Kind_FLOAT32}, weights: -1})
+	}
+	o := &r.outputs[at]
+	o.field.Columns, o.slots = append(o.field.Columns, name), append(o.slots, slot)
+	return nil
+}
