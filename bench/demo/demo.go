@@ -1,0 +1,178 @@
+// Package demo is `penstock demo`: the main job with everything embedded. It makes a dataset, runs a master, workers
+// and trainers as processes of their own, kills workers in the middle, and checks what was delivered, row by row,
+// against bench/reference. It is used from one goroutine.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// options are the demo's flags.
+type options struct {
+	rows, workers, trainers, kill int
+	data, cache                   string
+	storageFile                   string
+}
+
+// Command returns `penstock demo`.
+func Command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run the main job on this machine, kill a worker, and check every row",
+		Long: "Run the main job with everything embedded: etcd, a master, workers and trainers as processes on loopback.\n" +
+			"A Criteo-shaped dataset is made once and cached. In the middle of the epoch a worker is killed with SIGKILL\n" +
+			"and replaced. In the end every row is compared with a plain row-at-a-time interpreter of the spec: the exit\n" +
+			"status is 0 only if each arrived exactly once, with the right values.",
+		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock demo --data s3://bucket/table/ --output json",
+		Args:    cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.rows, "rows", 2_000_000, "rows of the generated dataset")
+	flags.IntVar(&o.workers, "workers", 3, "worker processes")
+	flags.IntVar(&o.trainers, "trainers", 2, "trainer processes")
+	flags.IntVar(&o.kill, "kill", 1, "workers to kill on the way")
+	flags.StringVar(&o.data, "data", "", "URI of a Parquet dataset to read instead; features are chosen by type")
+	flags.StringVar(&o.cache, "cache", "", "directory of generated datasets (default: penstock in the user's cache directory)")
+	flags.StringVar(&o.storageFile, "storage-config", "", "YAML file with storage profiles, for --data")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		if err := o.check(); err != nil {
+			return err
+		}
+		report, err := run(cmd.Context(), o, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			err = cli.PrintJSON(cmd.OutOrStdout(), report)
+		} else {
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%v", report)
+		}
+		if err == nil && !report.OK {
+			err = errors.New("demo: not all of it holds; see the problems above")
+		}
+		return err
+	}
+	cmd.AddCommand(trainerCommand())
+	return cmd
+}
+
+func (o options) check() error {
+	var errs []error
+	least := func(flag string, value, minimum int) {
+		if value < minimum {
+			errs = append(errs, fmt.Errorf("--%s: want %d or more, found %d", flag, minimum, value))
+		}
+	}
+	least("rows", o.rows, 1)
+	least("workers", o.workers, 1)
+	least("trainers", o.trainers, 1)
+	least("kill", o.kill, 0)
+	return errors.Join(errs...)
+}
+
+// job is what the demo will run.
+type job struct {
+	spec    *pb.Spec
+	storage storage.Storage
+	total   int64 // rows of the dataset
+}
+
+// prepare makes or looks at the dataset and writes the spec.
+func prepare(ctx context.Context, o options, show *progress) (*job, error) {
+	cfg, err := storage.LoadConfig(o.storageFile, os.Environ())
+	if err != nil {
+		return nil, err
+	}
+	st, err := storage.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if o.data != "" {
+		return existing(ctx, st, o.data, show)
+	}
+	if o.cache == "" {
+		dir, err := os.UserCacheDir()
+		if err != nil {
+			dir = os.TempDir()
+		}
+		o.cache = filepath.Join(dir, "penstock")
+	}
+	paths, err := dataset.Criteo(ctx, o.cache, o.rows, func(done, total int) {
+		show.show("dataset", int64(done), int64(total), "made once, then cached in "+o.cache)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := parseCriteoSpec("file://" + filepath.Dir(paths[0]) + "/")
+	if err != nil {
+		return nil, err
+	}
+	return &job{spec: s, storage: st, total: int64(o.rows)}, nil
+}
+
+// existing looks at a dataset of the user's.
+func existing(ctx context.Context, st storage.Storage, uri string, show *progress) (*job, error) {
+	files, err := st.List(ctx, "", []string{uri})
+	if err != nil {
+		return nil, err
+	}
+	var rows int64
+	parts := make([]spec.FileSchema, len(files))
+	for i, f := range files {
+		loaded, err := footer.Load(ctx, st, "", f)
+		if err != nil {
+			return nil, err
+		}
+		rows += loaded.Rows
+		parts[i] = spec.FileSchema{File: f.GetUri(), Schema: loaded.Schema}
+	}
+	schema, err := spec.Merge(parts)
+	if err != nil {
+		return nil, err
+	}
+	s, left, err := specFor(uri, schema)
+	if err != nil {
+		return nil, err
+	}
+	show.say("%s: %d files, %d features, %d columns left out %v", uri, len(files), len(s.GetFeatures()), len(left), left)
+	return &job{spec: s, storage: st, total: rows}, nil
+}
+
+// run is the demo; the report says what was found, an error that it could not be run.
+func run(ctx context.Context, o options, out io.Writer) (*Report, error) {
+	show := newProgress(out)
+	defer show.end()
+	j, err := prepare(ctx, o, show)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "penstock-demo-*")
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	report, err := j.run(ctx, o, dir, show)
+	if err != nil || !report.OK {
+		show.say("The processes' logs are kept in %s", dir)
+		return report, err
+	}
+	return report, os.RemoveAll(dir)
+}

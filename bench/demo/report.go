@@ -1,0 +1,111 @@
+package demo
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/penstock-ml/penstock/bench/reference"
+)
+
+// Report is what the demo found.
+type Report struct {
+	OK                bool      `json:"ok"`
+	RowsExpected      int64     `json:"rows_expected"`
+	RowsDelivered     int64     `json:"rows_delivered"`
+	ChecksumExpected  string    `json:"checksum_expected"`
+	ChecksumDelivered string    `json:"checksum_delivered"`
+	RowsMissing       int64     `json:"rows_missing"`
+	RowsDoubled       int64     `json:"rows_doubled"`
+	RowsAltered       int64     `json:"rows_altered"`
+	RowsUnexpected    int64     `json:"rows_unexpected"`
+	Seconds           float64   `json:"seconds"`
+	RowsPerSecond     float64   `json:"rows_per_second"`
+	BytesPerSecond    float64   `json:"bytes_per_second"`
+	StallShare        []float64 `json:"stall_share"` // per trainer, of its time in the training loop
+	Kills             int       `json:"kills"`
+	Killed            []string  `json:"killed"`
+	LongestPauseMs    float64   `json:"longest_pause_ms"`
+	Resumes           []resume  `json:"resumes"`
+	// ReplacementRows were served by the workers that were started after a kill.
+	ReplacementRows  int64    `json:"replacement_rows"`
+	WorkerPeakMemory int64    `json:"worker_peak_memory_bytes"`
+	Problems         []string `json:"problems,omitempty"`
+
+	examples []string
+}
+
+func (r *Report) compare(c reference.Report) {
+	r.RowsExpected, r.RowsDelivered = c.Expected, c.Delivered
+	r.ChecksumExpected = fmt.Sprintf("%016x", c.ChecksumExpected)
+	r.ChecksumDelivered = fmt.Sprintf("%016x", c.ChecksumDelivered)
+	r.RowsMissing, r.RowsDoubled, r.RowsAltered, r.RowsUnexpected = c.Missing, c.Doubled, c.Altered, c.Unexpected
+	r.examples = c.Examples
+	if !c.OK() {
+		r.Problems = append(r.Problems, fmt.Sprintf("delivery: %d rows missing, %d doubled, %d altered, %d unexpected",
+			c.Missing, c.Doubled, c.Altered, c.Unexpected))
+	}
+}
+
+func (r *Report) trainers(last []trainerReport, replacements map[string]bool) {
+	var bytes int64
+	for _, t := range last {
+		bytes += t.Bytes
+		r.StallShare = append(r.StallShare, share(t.StallNs, t.StallNs+t.ComputeNs))
+		r.LongestPauseMs = max(r.LongestPauseMs, float64(t.LongestPause)/float64(time.Millisecond))
+		r.Resumes = append(r.Resumes, t.Resumes...)
+		for worker, rows := range t.RowsByWorker {
+			if replacements[worker] {
+				r.ReplacementRows += rows
+			}
+		}
+		r.RowsPerSecond += float64(t.Rows) / r.Seconds
+	}
+	r.BytesPerSecond = float64(bytes) / r.Seconds
+}
+
+func share(part, whole int64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// String is the report for people.
+func (r *Report) String() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-20s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("rows", "%s expected, %s delivered", humanize.Comma(r.RowsExpected), humanize.Comma(r.RowsDelivered))
+	line("checksum", "%s expected, %s delivered", r.ChecksumExpected, r.ChecksumDelivered)
+	line("throughput", "%s rows/s, %s/s, over %.1f s", humanize.Comma(int64(r.RowsPerSecond)), humanize.Bytes(uint64(r.BytesPerSecond)), r.Seconds)
+	for i, s := range r.StallShare {
+		line(fmt.Sprintf("trainer %d stalled", i), "%.0f%% of its time", 100*s)
+	}
+	line("longest pause", "%.0f ms", r.LongestPauseMs)
+	if r.Kills > 0 {
+		line("killed (SIGKILL)", "%s; %d streams went on elsewhere, replacements served %s rows",
+			strings.Join(r.Killed, ", "), len(r.Resumes), humanize.Comma(r.ReplacementRows))
+	}
+	for i, s := range r.Resumes {
+		if i == 8 {
+			line("", "and %d more", len(r.Resumes)-i)
+			break
+		}
+		line("  resumed at", "%s: %s → %s after %d ms", s.Cursor, s.From, s.To, s.Pause.Milliseconds())
+	}
+	line("worker memory", "%s at most", humanize.IBytes(uint64(r.WorkerPeakMemory)))
+	for _, x := range r.examples {
+		line("", "%s", x)
+	}
+	for _, p := range r.Problems {
+		line("PROBLEM", "%s", p)
+	}
+	if r.OK {
+		b.WriteString("\nEvery row arrived exactly once, and every value is right.\n")
+	}
+	return b.String()
+}

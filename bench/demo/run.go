@@ -1,0 +1,258 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/bench/reference"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+const session = "demo"
+
+// fleet is a running demo.
+type fleet struct {
+	*job
+	options
+	cluster  *cluster.Cluster
+	dir      string
+	show     *progress
+	workers  []*cluster.Process
+	trainers []*cluster.Process
+
+	last         []trainerReport // by rank
+	killed       []*cluster.Process
+	replacements map[string]bool
+	report       Report
+}
+
+// run starts the fleet, kills as many workers as asked for, waits for the trainers and verifies.
+func (j *job) run(ctx context.Context, o options, dir string, show *progress) (*Report, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	cfg := cluster.Config{Binary: binary, Dir: dir}
+	if o.storageFile != "" {
+		cfg.Env = []string{"PENSTOCK_STORAGE_CONFIG=" + o.storageFile}
+	}
+	c, err := cluster.Start(ctx, cfg, o.workers)
+	if err != nil {
+		return nil, err
+	}
+	f := &fleet{
+		job: j, options: o, cluster: c, dir: dir, show: show, workers: c.Workers(),
+		last: make([]trainerReport, o.trainers), replacements: map[string]bool{},
+	}
+	err = f.train(ctx)
+	f.stopped(c.Close())
+	if err != nil {
+		return nil, err
+	}
+	if err := f.verify(ctx); err != nil {
+		return nil, err
+	}
+	f.report.OK = len(f.report.Problems) == 0
+	return &f.report, nil
+}
+
+// train opens the session and follows the trainers until all have ended.
+func (f *fleet) train(ctx context.Context) error {
+	master, err := f.cluster.Master(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.open(ctx, master); err != nil {
+		return err
+	}
+	began := time.Now()
+	reports := make(chan rankReport)
+	for rank := range f.options.trainers {
+		if err := f.startTrainer(ctx, master, rank, reports); err != nil {
+			return err
+		}
+	}
+	for running := f.options.trainers; running > 0; {
+		select {
+		case r := <-reports:
+			if r.ended {
+				running--
+				continue
+			}
+			f.last[r.rank] = r.trainerReport
+			f.showRun(time.Since(began))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := f.maybeKill(ctx); err != nil {
+			return err
+		}
+	}
+	f.report.Seconds = time.Since(began).Seconds()
+	f.show.end()
+	return f.ended()
+}
+
+func (f *fleet) open(ctx context.Context, master string) error {
+	conn, err := rpc.Dial(master, f.cluster.RPC())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	_, err = pb.NewMasterClient(conn).Open(ctx, &pb.OpenRequest{Session: session, Spec: f.spec, WorldSize: uint32(f.options.trainers)})
+	if err != nil {
+		return fmt.Errorf("demo: open the session: %w", err)
+	}
+	return nil
+}
+
+// rankReport is what a trainer said, or that it ended.
+type rankReport struct {
+	trainerReport
+	rank  int
+	ended bool
+}
+
+// startTrainer runs a trainer whose goroutine here passes on what it says until it ends.
+func (f *fleet) startTrainer(ctx context.Context, master string, rank int, reports chan<- rankReport) error {
+	args := []string{
+		"demo", "trainer", "--master=" + master, "--session=" + session, fmt.Sprint("--rank=", rank),
+		fmt.Sprint("--world-size=", f.options.trainers), "--ledger=" + f.ledger(rank),
+	}
+	for i := range f.kill {
+		// Spread over the first four fifths, so that each replacement has something to do.
+		args = append(args, fmt.Sprint("--hold-at=", f.total*4*int64(i+1)/int64(5*(f.kill+1)*f.options.trainers)))
+	}
+	p, err := f.cluster.Run(ctx, fmt.Sprint("trainer-", rank), args...)
+	if err != nil {
+		return err
+	}
+	f.trainers = append(f.trainers, p)
+	go func() {
+		for line := range p.Lines() {
+			var r trainerReport
+			if json.Unmarshal(line, &r) == nil {
+				send(ctx, reports, rankReport{trainerReport: r, rank: rank})
+			}
+		}
+		send(ctx, reports, rankReport{rank: rank, ended: true})
+	}()
+	return nil
+}
+
+func send(ctx context.Context, to chan<- rankReport, r rankReport) {
+	select {
+	case to <- r:
+	case <-ctx.Done():
+	}
+}
+
+// maybeKill kills a worker and starts another when a trainer holds for that, and lets the trainers go on.
+func (f *fleet) maybeKill(ctx context.Context) error {
+	holding := false
+	for _, t := range f.last {
+		holding = holding || t.Holding
+	}
+	if !holding || len(f.killed) == f.kill {
+		return nil
+	}
+	victim := f.workers[len(f.killed)]
+	if err := victim.Kill(); err != nil {
+		return err
+	}
+	<-victim.Done()
+	f.killed = append(f.killed, victim)
+	f.show.say("killed %s (SIGKILL); starting another", victim.Name)
+	for i, t := range f.trainers {
+		f.last[i].Holding = false
+		if err := t.Signal(syscall.SIGUSR1); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("demo: let %s go on: %w", t.Name, err)
+		}
+	}
+	w, err := f.cluster.StartWorker(ctx)
+	if err != nil {
+		return err
+	}
+	f.workers = append(f.workers, w)
+	f.replacements[w.Name] = true
+	return nil
+}
+
+func (f *fleet) showRun(elapsed time.Duration) {
+	var rows, bytes, stall, compute int64
+	for _, t := range f.last {
+		rows, bytes, stall, compute = rows+t.Rows, bytes+t.Bytes, stall+t.StallNs, compute+t.ComputeNs
+	}
+	f.show.show("training", rows, f.total, fmt.Sprintf("%s rows/s  %s/s  stalled %.0f%%  %d workers",
+		humanize.Comma(int64(float64(rows)/elapsed.Seconds())), humanize.Bytes(uint64(float64(bytes)/elapsed.Seconds())),
+		100*share(stall, stall+compute), len(f.workers)-len(f.killed)))
+}
+
+// ended takes the trainers' last words.
+func (f *fleet) ended() error {
+	var errs []error
+	for i, t := range f.trainers {
+		if err := t.Wait(); err != nil {
+			errs = append(errs, err)
+		} else if !f.last[i].Done {
+			errs = append(errs, fmt.Errorf("demo: trainer %d ended without its last report", i))
+		}
+	}
+	f.report.Kills = len(f.killed)
+	for _, p := range f.killed {
+		f.report.Killed = append(f.report.Killed, p.Name)
+	}
+	if len(f.killed) < f.kill {
+		f.report.Problems = append(f.report.Problems, fmt.Sprintf("only %d of %d workers were killed: the epoch was over before", len(f.killed), f.kill))
+	}
+	f.report.trainers(f.last, f.replacements)
+	return errors.Join(errs...)
+}
+
+// stopped takes what closing the cluster found, and the workers' memory, known only now.
+func (f *fleet) stopped(err error) {
+	if err != nil {
+		f.report.Problems = append(f.report.Problems, err.Error())
+	}
+	for _, w := range f.workers {
+		f.report.WorkerPeakMemory = max(f.report.WorkerPeakMemory, w.PeakMemory())
+	}
+}
+
+func (f *fleet) verify(ctx context.Context) error {
+	interpreter, err := reference.New(ctx, f.spec, f.storage)
+	if err != nil {
+		return err
+	}
+	expected, err := interpreter.Expected(ctx, 0, func(done, total int64) { f.show.show("verifying", done, total, "row by row") })
+	if err != nil {
+		return err
+	}
+	f.show.end()
+	ledgers := make([]string, len(f.trainers))
+	for rank := range ledgers {
+		ledgers[rank] = f.ledger(rank)
+	}
+	compared, err := reference.Compare(expected, ledgers...)
+	if err != nil {
+		return err
+	}
+	f.report.compare(compared)
+	return nil
+}
+
+func (f *fleet) ledger(rank int) string {
+	return filepath.Join(f.dir, fmt.Sprintf("trainer-%d.ledger", rank))
+}

@@ -1,0 +1,233 @@
+// Package command holds the client's commands: `penstock read`, a trainer on the command line, and `penstock
+// convert`, which makes Parquet that is good to train from.
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// statusEvery is how often progress is shown.
+const statusEvery = 200 * time.Millisecond
+
+// reader is `penstock read`.
+type reader struct {
+	masters     []string
+	session     string
+	rank, world uint32
+	head        int64
+	ports       cli.RPCFlags
+
+	output string
+	table  *table // --output parquet
+	seen   summary
+}
+
+// summary is what was read, as --output json prints it.
+type summary struct {
+	Session        string  `json:"session"`
+	Rows           int64   `json:"rows"`
+	Batches        int64   `json:"batches"`
+	Bytes          int64   `json:"bytes"`
+	Seconds        float64 `json:"seconds"`
+	RowsPerSecond  float64 `json:"rows_per_second"`
+	BytesPerSecond float64 `json:"bytes_per_second"`
+	StallShare     float64 `json:"stall_share"`
+	Failovers      int64   `json:"failovers"`
+	Parquet        string  `json:"parquet,omitempty"`
+}
+
+// Read returns `penstock read`.
+func Read() *cobra.Command {
+	r := &reader{}
+	cmd := &cobra.Command{
+		Use:   "read SPEC [PATH]",
+		Short: "Be a trainer: read a session and count",
+		Long: "Be a trainer on the command line: read what the spec says, as fast as it comes, and show counts and\n" +
+			"throughput. --head N prints N rows and stops; --output parquet PATH writes the rows to a file, with a\n" +
+			"column for each dense feature.",
+		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5\n  penstock read spec.yaml --output parquet rows.parquet\n" +
+			"  penstock read spec.yaml --session run-7 --rank 0 --world-size 2",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&r.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
+	flags.StringVar(&r.session, "session", "", "id of the session (default: one of its own, deleted at the end)")
+	flags.Uint32Var(&r.rank, "rank", 0, "rank of this trainer")
+	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
+	flags.Int64Var(&r.head, "head", 0, "print so many rows, and stop")
+	r.ports.Register(flags)
+	return cmd
+}
+
+func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
+	if r.output, err = cli.Output(cmd, "parquet"); err != nil {
+		return err
+	}
+	if (r.output == "parquet") != (len(args) == 2) {
+		return errors.New("--output parquet and PATH go together: penstock read SPEC --output parquet PATH")
+	}
+	s, err := readSpec(args[0])
+	if err != nil {
+		return err
+	}
+	if r.output == "parquet" {
+		if r.table, err = createTable(args[1]); err != nil {
+			return err
+		}
+		r.seen.Parquet = args[1]
+		defer func() { err = errors.Join(err, r.table.abandon()) }()
+	}
+	if err := r.read(cmd, s); err != nil {
+		return err
+	}
+	if r.table != nil {
+		if err := r.table.close(); err != nil {
+			return err
+		}
+	}
+	return r.print(cmd.OutOrStdout())
+}
+
+// read opens the session and takes its batches.
+func (r *reader) read(cmd *cobra.Command, s *pb.Spec) (err error) {
+	cfg, err := r.ports.Config()
+	if err != nil {
+		return err
+	}
+	logger, err := cli.Logger(cmd, os.Stderr)
+	if err != nil {
+		return err
+	}
+	own := r.session == ""
+	if own {
+		r.session = "read-" + rand.Text()[:10]
+	}
+	r.seen.Session = r.session
+	dial := func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) }
+	session, err := client.Open(cmd.Context(), client.Config{
+		Masters: r.masters, Dial: dial, Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world, Logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(r.batches(cmd.Context(), session, cmd.OutOrStdout()), session.Close())
+	if own {
+		err = errors.Join(err, r.delete(cmd.Context(), dial))
+	}
+	return err
+}
+
+func (r *reader) batches(ctx context.Context, session *client.Session, out io.Writer) error {
+	began := time.Now()
+	var shown time.Time
+	for b, err := range session.Batches(ctx) {
+		if err != nil {
+			return err
+		}
+		done, err := r.take(b, out)
+		b.Release()
+		if err != nil {
+			return err
+		}
+		if time.Since(shown) > statusEvery {
+			shown = time.Now()
+			r.count(session.Stats(), time.Since(began))
+			cli.Status(os.Stderr, "%s", r.seen.String())
+		}
+		if done {
+			break
+		}
+	}
+	cli.Status(os.Stderr, "")
+	r.count(session.Stats(), time.Since(began))
+	return nil
+}
+
+// take uses a batch and says whether no more are wanted.
+func (r *reader) take(b *client.Batch, out io.Writer) (done bool, err error) {
+	if r.table != nil {
+		if err := r.table.write(b); err != nil {
+			return false, err
+		}
+	}
+	for i := 0; r.head > 0 && i < b.Rows; i++ {
+		if err := printRow(out, b, i, r.output); err != nil {
+			return false, err
+		}
+		if r.head--; r.head == 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (r *reader) count(st client.Stats, elapsed time.Duration) {
+	x := &r.seen
+	x.Rows, x.Batches, x.Bytes, x.Failovers = st.Rows, st.Batches, st.Bytes, st.Failovers
+	x.Seconds = elapsed.Seconds()
+	x.RowsPerSecond, x.BytesPerSecond = float64(x.Rows)/x.Seconds, float64(x.Bytes)/x.Seconds
+	if total := st.Stall + st.Compute; total > 0 {
+		x.StallShare = float64(st.Stall) / float64(total)
+	}
+}
+
+func (r *reader) print(out io.Writer) error {
+	if r.output == "json" {
+		return cli.PrintJSON(out, r.seen)
+	}
+	_, err := fmt.Fprintln(out, r.seen.String())
+	return err
+}
+
+func (x *summary) String() string {
+	return fmt.Sprintf("%s rows in %s batches, %s, %.1f s: %s rows/s, %s/s, stalled %.0f%%",
+		humanize.Comma(x.Rows), humanize.Comma(x.Batches), humanize.Bytes(uint64(x.Bytes)), x.Seconds,
+		humanize.Comma(int64(x.RowsPerSecond)), humanize.Bytes(uint64(x.BytesPerSecond)), 100*x.StallShare)
+}
+
+// delete removes the session that this command made for itself. Any master that leads will do.
+func (r *reader) delete(ctx context.Context, dial func(string) (*grpc.ClientConn, error)) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for _, address := range r.masters {
+		conn, dialErr := dial(address)
+		if dialErr != nil {
+			return dialErr
+		}
+		_, err = pb.NewMasterClient(conn).DeleteSession(ctx, &pb.DeleteSessionRequest{Session: r.session})
+		err = errors.Join(err, conn.Close())
+		if err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("delete the session %s: %w", r.session, err)
+}
+
+func readSpec(path string) (*pb.Spec, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	s, err := spec.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s:\n%w", path, err)
+	}
+	return s, nil
+}

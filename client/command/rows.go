@@ -1,0 +1,110 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/penstock-ml/penstock/client"
+)
+
+// field is one value of a row.
+type field struct {
+	name  string
+	value any
+}
+
+// printRow prints row i of a batch: a JSON object, or name=value pairs.
+func printRow(out io.Writer, b *client.Batch, i int, format string) error {
+	fields := rowOf(b, i)
+	var line strings.Builder
+	for k, f := range fields {
+		text, err := json.Marshal(f.value)
+		if err != nil {
+			return fmt.Errorf("print %s: %w", f.name, err)
+		}
+		name, err := json.Marshal(f.name)
+		if err != nil {
+			return fmt.Errorf("print %s: %w", f.name, err)
+		}
+		switch {
+		case format == "json" && k == 0:
+			fmt.Fprintf(&line, "{%s:%s", name, text)
+		case format == "json":
+			fmt.Fprintf(&line, ",%s:%s", name, text)
+		default:
+			fmt.Fprintf(&line, "%s=%s ", f.name, text)
+		}
+	}
+	if format == "json" {
+		line.WriteByte('}')
+	}
+	_, err := fmt.Fprintln(out, strings.TrimRight(line.String(), " "))
+	return err
+}
+
+func rowOf(b *client.Batch, i int) []field {
+	var out []field
+	for _, l := range b.Labels {
+		out = append(out, field{l.Name, labelValue(l, i)})
+	}
+	for j, name := range b.DenseNames {
+		out = append(out, field{name, number(float64(b.Dense[i*len(b.DenseNames)+j]))})
+	}
+	for _, s := range b.Sparse {
+		from, to := s.Offsets[i], s.Offsets[i+1]
+		if s.Values != nil {
+			out = append(out, field{s.Name, s.Values[from:to]})
+		} else {
+			out = append(out, field{s.Name, numbers(s.Floats[from:to])})
+		}
+		if s.Weights != nil {
+			out = append(out, field{s.Name + ".weight", numbers(s.Weights[from:to])})
+		}
+	}
+	for _, x := range b.Bytes {
+		out = append(out, field{x.Name, string(x.Data[x.Offsets[i]:x.Offsets[i+1]])})
+	}
+	for _, im := range b.Images {
+		out = append(out, field{im.Name, fmt.Sprintf("uint8 %v", im.Shape)})
+	}
+	if b.Files != nil {
+		out = append(out, field{"_file", b.Files[i]}, field{"_row", b.RowIDs[i]})
+	}
+	return out
+}
+
+func labelValue(l client.Label, i int) any {
+	switch {
+	case l.Bool != nil:
+		return l.Bool[i]
+	case l.I32 != nil:
+		return l.I32[i]
+	case l.I64 != nil:
+		return l.I64[i]
+	case l.F32 != nil:
+		return number(float64(l.F32[i]))
+	}
+	return number(l.F64[i])
+}
+
+// number is x as JSON can write it: NaN is null, infinities are text.
+func number(x float64) any {
+	switch {
+	case math.IsNaN(x):
+		return nil
+	case math.IsInf(x, 0):
+		return fmt.Sprint(x)
+	}
+	return float32(x)
+}
+
+func numbers(xs []float32) []any {
+	out := make([]any, len(xs))
+	for i, x := range xs {
+		out[i] = number(float64(x))
+	}
+	return out
+}

@@ -1,0 +1,63 @@
+// Penstock brings data to trainers: a fleet of workers reads, decodes and transforms training data away from the
+// accelerators and streams ready tensors to them. This is its one binary.
+//
+// To run it with ops of your own, copy this file into a module of yours and add them to the registry:
+//
+//	ops, err := transform.Builtin().With(myOp)
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/bench/demo"
+	clientcommand "github.com/penstock-ml/penstock/client/command"
+	"github.com/penstock-ml/penstock/internal/cli"
+	mastercommand "github.com/penstock-ml/penstock/master/command"
+	workercommand "github.com/penstock-ml/penstock/worker/command"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command(transform.Builtin()).ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "penstock:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ops *transform.Registry) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "penstock",
+		Short:   "Preprocess training data on a fleet of workers, and stream tensors to trainers",
+		Example: "  penstock demo",
+		Version: version(),
+	}
+	cli.Setup(root)
+	root.AddCommand(
+		demo.Command(),
+		mastercommand.Master(ops, root.Version),
+		workercommand.Worker(ops, root.Version),
+		mastercommand.Session(),
+		mastercommand.Validate(ops),
+		mastercommand.Plan(ops, workercommand.Decoders),
+		clientcommand.Read(),
+		//CONVERT
+		workercommand.Ops(ops),
+	)
+	return root
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,205 @@
+// Package command holds the master's commands: `penstock master`, which runs one, `penstock session`, which talks to
+// one, and `penstock plan` and `penstock validate`, which do at the desk what a master does when a session opens.
+package command
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/master"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+// masterFlags are the settings of `penstock master`.
+type masterFlags struct {
+	listen, advertise, dataDir, ticketKey string
+	lease                                 time.Duration
+	etcd                                  etcdFlags
+	ports                                 cli.RPCFlags
+	stores                                cli.StorageFlags
+	gossip                                cli.FleetFlags
+}
+
+// Master returns `penstock master`, which runs a master until it is interrupted.
+func Master(ops spec.Catalog, version string) *cobra.Command {
+	var f masterFlags
+	cmd := &cobra.Command{
+		Use:   "master",
+		Short: "Run a master: it plans, grants and records",
+		Long: "Run a master. Without --etcd it embeds one, with its data in --data-dir. Several masters on one etcd may run:\n" +
+			"one leads, and another takes over when it dies. They must share the ticket key.",
+		Example: "  penstock master\n" +
+			"  penstock master --listen 0.0.0.0:7070 --advertise 10.0.0.5:7070 --gossip 0.0.0.0:7946 --etcd http://etcd-0:2379,http://etcd-1:2379 --ticket-key /etc/penstock/ticket.key",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "control address to listen on; port 0 takes a free one")
+	flags.StringVar(&f.advertise, "advertise", "", "control address that others can reach (default: --listen)")
+	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
+	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets (default: one made in --data-dir)")
+	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
+	f.etcd.register(flags)
+	f.ports.Register(flags)
+	f.stores.Register(flags)
+	f.gossip.Register(flags, "127.0.0.1:7946")
+	return cmd
+}
+
+func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) (err error) {
+	output, err := cli.Output(cmd)
+	if err != nil {
+		return err
+	}
+	cfg := master.Config{Advertise: f.advertise, Ops: ops, Lease: f.lease}
+	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
+		return err
+	}
+	if cfg.RPC, err = f.ports.Config(); err != nil {
+		return err
+	}
+	cfg.Fleet = f.gossip.Config(cfg.RPC.Token)
+	cfg.Fleet.Self.Version = version
+	if cfg.Storage, err = f.stores.Open(); err != nil {
+		return err
+	}
+	if f.ticketKey == "" {
+		f.ticketKey = filepath.Join(f.dataDir, "ticket.key")
+	}
+	if cfg.Key, err = ticketKey(f.ticketKey); err != nil {
+		return err
+	}
+	storeConfig := f.etcd.config()
+	storeConfig.Logger = cfg.Logger
+	if len(storeConfig.Endpoints) == 0 {
+		embedded, err := store.Embedded(cmd.Context(), filepath.Join(f.dataDir, "etcd"), "", cfg.Logger)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, embedded.Close()) }()
+		storeConfig.Endpoints = embedded.Endpoints()
+	} else if storeConfig.TLS, err = f.etcd.tls(); err != nil {
+		return err
+	}
+	if cfg.Store, err = store.Open(cmd.Context(), storeConfig); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cfg.Store.Close()) }()
+	if cfg.Listener, err = net.Listen("tcp", f.listen); err != nil {
+		return fmt.Errorf("master: %w", err)
+	}
+	cfg.Up = func(address, gossip string) {
+		if output == "json" {
+			_ = cli.Announce(cmd.OutOrStdout(), address, gossip)
+		}
+	}
+	m, err := master.New(cfg)
+	if err != nil {
+		return err
+	}
+	return m.Run(cmd.Context())
+}
+
+// ticketKey reads a PKCS #8 key, or makes one if the file does not exist.
+func ticketKey(path string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newTicketKey(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ticket key: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("ticket key: %s holds no PEM block; `openssl genpkey -algorithm ed25519` makes one", path)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("ticket key: %s: %w", path, err)
+	}
+	key, ok := parsed.(ed25519.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("ticket key: %s holds a %T; want Ed25519", path, parsed)
+	}
+	return key, nil
+}
+
+func newTicketKey(path string) (ed25519.PrivateKey, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("ticket key: %w", err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("ticket key: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("ticket key: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, fmt.Errorf("ticket key: %w", err)
+	}
+	return key, nil
+}
+
+// etcdFlags are the settings of an etcd of one's own.
+type etcdFlags struct {
+	endpoints                               []string
+	prefix, user, password, ca, cert, keyOf string
+}
+
+func (f *etcdFlags) register(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.endpoints, "etcd", nil, "etcd endpoints (default: an embedded etcd)")
+	flags.StringVar(&f.prefix, "etcd-prefix", "penstock/", "prefix of all keys")
+	flags.StringVar(&f.user, "etcd-user", "", "user name")
+	flags.StringVar(&f.password, "etcd-password-file", "", "file with the password of --etcd-user")
+	flags.StringVar(&f.ca, "etcd-ca", "", "PEM authorities of etcd's certificate")
+	flags.StringVar(&f.cert, "etcd-cert", "", "PEM client certificate")
+	flags.StringVar(&f.keyOf, "etcd-key", "", "PEM key of --etcd-cert")
+}
+
+func (f *etcdFlags) config() store.Config {
+	return store.Config{Endpoints: f.endpoints, Prefix: f.prefix, Username: f.user, PasswordFile: f.password}
+}
+
+// tls is nil where nothing but the system's defaults is asked for.
+func (f *etcdFlags) tls() (*tls.Config, error) {
+	if f.ca == "" && f.cert == "" {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.ca != "" {
+		text, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, fmt.Errorf("--etcd-ca: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("--etcd-ca: no PEM certificate in %s", f.ca)
+		}
+	}
+	if f.cert != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.keyOf)
+		if err != nil {
+			return nil, fmt.Errorf("--etcd-cert: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	return cfg, nil
+}

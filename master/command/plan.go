@@ -1,0 +1,121 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/master"
+	"github.com/penstock-ml/penstock/master/plan"
+)
+
+// footerBytes bounds the footers that the commands here keep in memory.
+const footerBytes = 256 << 20
+
+// Decoders says how a worker decodes each source of a program from a file, by the source's name.
+type Decoders func(f *footer.Footer, sources []*pb.Source) map[string]string
+
+// Validate returns `penstock validate`.
+func Validate(ops spec.Catalog) *cobra.Command {
+	var stores cli.StorageFlags
+	cmd := &cobra.Command{
+		Use:     "validate SPEC",
+		Short:   "Check a spec against its dataset",
+		Long:    "Check a spec against the schema of its dataset, and show every mistake at once. Exit status 0 if there is none.",
+		Example: "  penstock validate spec.yaml",
+		Args:    cobra.ExactArgs(1),
+	}
+	stores.Register(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		d, err := resolve(cmd.Context(), ops, &stores, args[0])
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			return printProto(cmd.OutOrStdout(), d.Program)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d files, %s; reads %d columns, runs %d steps, makes %d tensors\n",
+			args[0], len(d.Files), humanize.IBytes(uint64(d.Bytes)), len(d.Program.GetSources()), len(d.Program.GetSteps()), len(d.Program.GetOutputs()))
+		return err
+	}
+	return cmd
+}
+
+// Plan returns `penstock plan`.
+func Plan(ops spec.Catalog, decoders Decoders) *cobra.Command {
+	var stores cli.StorageFlags
+	cmd := &cobra.Command{
+		Use:     "plan SPEC",
+		Short:   "Show what a session of a spec would read",
+		Long:    "Show what a session would read in its first epoch: files, row groups, shards, rows, and bytes by column.\nAll footers are read.",
+		Example: "  penstock plan spec.yaml\n  penstock plan spec.yaml --output json",
+		Args:    cobra.ExactArgs(1),
+	}
+	stores.Register(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		d, err := describe(cmd.Context(), ops, decoders, &stores, args[0])
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			return cli.PrintJSON(cmd.OutOrStdout(), d)
+		}
+		return d.WriteText(cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+func describe(ctx context.Context, ops spec.Catalog, decoders Decoders, stores *cli.StorageFlags, path string) (*plan.Description, error) {
+	d, err := resolve(ctx, ops, stores, path)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := d.Footers(ctx, func(done int) {
+		cli.Status(os.Stderr, "footers %d of %d", done, len(d.Files))
+	})
+	cli.Status(os.Stderr, "")
+	if err != nil {
+		return nil, err
+	}
+	footers := make(map[int]*footer.Footer, len(loaded))
+	how := map[string]string{}
+	for i, f := range loaded {
+		footers[i] = f.Footer
+		if i == 0 {
+			how = decoders(f.Footer, d.Program.GetSources())
+		}
+	}
+	return plan.Describe(plan.Config{}, d.Program, d.Files, footers, how)
+}
+
+// resolve does what a master does when a session opens.
+func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, path string) (*master.Dataset, error) {
+	s, err := readSpec(path)
+	if err != nil {
+		return nil, err
+	}
+	st, err := stores.Open()
+	if err != nil {
+		return nil, err
+	}
+	d, err := master.Resolve(ctx, st, footer.NewCache(footerBytes), ops, plan.Config{}, s)
+	if err != nil {
+		return nil, fmt.Errorf("%s:\n%w", path, err)
+	}
+	return d, nil
+}

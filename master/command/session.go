@@ -1,0 +1,240 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// Session returns `penstock session`, whose commands ask a master about its sessions.
+func Session() *cobra.Command {
+	c := &sessionCommand{}
+	cmd := &cobra.Command{
+		Use:     "session",
+		Short:   "Create, list, show and delete sessions",
+		Example: "  penstock session list\n  penstock session create spec.yaml --id run-7 --world-size 8",
+	}
+	cmd.PersistentFlags().StringVar(&c.master, "master", "127.0.0.1:7070", "a master's address")
+	c.ports.Register(cmd.PersistentFlags())
+	cmd.AddCommand(c.create(), c.list(), c.show(), c.delete())
+	return cmd
+}
+
+type sessionCommand struct {
+	master string
+	ports  cli.RPCFlags
+}
+
+func (c *sessionCommand) create() *cobra.Command {
+	var id string
+	var world uint32
+	cmd := &cobra.Command{
+		Use:     "create SPEC",
+		Short:   "Open a session before its trainers come",
+		Example: "  penstock session create spec.yaml --id run-7 --world-size 8",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&id, "id", "", "id of the session, such as the job's run id (required)")
+	cmd.Flags().Uint32Var(&world, "world-size", 1, "number of trainers")
+	_ = cmd.MarkFlagRequired("id") // the flag exists
+	cmd.RunE = c.call(func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error) {
+		s, err := readSpec(args[0])
+		if err != nil {
+			return nil, err
+		}
+		return m.Open(ctx, &pb.OpenRequest{Session: id, Spec: s, WorldSize: world})
+	})
+	return cmd
+}
+
+func (c *sessionCommand) show() *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "Show a session, its ranks and how far it is", Example: "  penstock session show run-7", Args: cobra.ExactArgs(1),
+		RunE: c.call(func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error) {
+			return m.GetSession(ctx, &pb.GetSessionRequest{Session: args[0]})
+		}),
+	}
+}
+
+func (c *sessionCommand) delete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete ID", Short: "Delete a session; its trainers end with an error", Example: "  penstock session delete run-7", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.with(cmd, func(ctx context.Context, m pb.MasterClient) error {
+				_, err := m.DeleteSession(ctx, &pb.DeleteSessionRequest{Session: args[0]})
+				return err
+			})
+		},
+	}
+}
+
+func (c *sessionCommand) list() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the sessions", Example: "  penstock session list --output json", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			output, err := cli.Output(cmd)
+			if err != nil {
+				return err
+			}
+			return c.with(cmd, func(ctx context.Context, m pb.MasterClient) error {
+				reply, err := m.ListSessions(ctx, &pb.ListSessionsRequest{})
+				if err != nil {
+					return err
+				}
+				if output == "json" {
+					return printProto(cmd.OutOrStdout(), reply)
+				}
+				return printSessions(cmd.OutOrStdout(), reply.GetSessions())
+			})
+		},
+	}
+}
+
+// call runs a command that ends with a session to show.
+func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		return c.with(cmd, func(ctx context.Context, m pb.MasterClient) error {
+			s, err := f(ctx, m, args)
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return printProto(cmd.OutOrStdout(), s)
+			}
+			return printSession(cmd.OutOrStdout(), s)
+		})
+	}
+}
+
+// with calls f with a connection to the leader, and says of errors only what a person needs.
+func (c *sessionCommand) with(cmd *cobra.Command, f func(ctx context.Context, m pb.MasterClient) error) error {
+	cfg, err := c.ports.Config()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+	defer cancel()
+	address := c.master
+	for range 3 { // the leader may change once or twice while we ask
+		leader, err := ask(ctx, address, cfg, f)
+		if leader == "" || leader == address {
+			return plain(err, address)
+		}
+		address = leader
+	}
+	return fmt.Errorf("the masters do not agree who leads; try again")
+}
+
+// ask calls f; if the master does not lead, it returns who does.
+func ask(ctx context.Context, address string, cfg rpc.Config, f func(ctx context.Context, m pb.MasterClient) error) (leader string, err error) {
+	conn, err := rpc.Dial(address, cfg)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	err = f(ctx, pb.NewMasterClient(conn))
+	for _, d := range status.Convert(err).Details() {
+		if other, ok := d.(*pb.NotLeader); ok {
+			return other.GetLeader(), err
+		}
+	}
+	return "", err
+}
+
+// plain is an error without gRPC's wrapping.
+func plain(err error, address string) error {
+	if s, ok := status.FromError(err); ok && err != nil {
+		return fmt.Errorf("master %s: %s", address, s.Message())
+	}
+	return err
+}
+
+func readSpec(path string) (*pb.Spec, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("spec: %w", err)
+	}
+	s, err := spec.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s:\n%w", path, err)
+	}
+	return s, nil
+}
+
+func printSessions(w io.Writer, sessions []*pb.Session) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ID\tSTATE\tEPOCH\tROWS DELIVERED\tTRAINERS\tFILES\tSIZE\tCREATED")
+	for _, s := range sessions {
+		fmt.Fprintf(t, "%s\t%s\t%d of %d\t%s\t%d of %d\t%d\t%s\t%s\n", s.GetId(), stateName(s), epochNumber(s), epochs(s),
+			humanize.Comma(s.GetProgress().GetRowsDelivered()), present(s), s.GetWorldSize(), s.GetFiles(),
+			humanize.IBytes(uint64(s.GetBytes())), humanize.Time(time.Unix(s.GetCreatedUnix(), 0)))
+	}
+	return t.Flush()
+}
+
+func printSession(w io.Writer, s *pb.Session) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	p := s.GetProgress()
+	fmt.Fprintf(t, "session\t%s\n", s.GetId())
+	fmt.Fprintf(t, "state\t%s\n", stateName(s))
+	if s.GetFailure() != "" {
+		fmt.Fprintf(t, "failure\t%s\n", s.GetFailure())
+	}
+	fmt.Fprintf(t, "dataset\t%v: %d files, %s\n", s.GetSpec().GetDataset().GetUri(), s.GetFiles(), humanize.IBytes(uint64(s.GetBytes())))
+	fmt.Fprintf(t, "epoch\t%d of %d; %d of %d blocks planned, %s rows\n", epochNumber(s), epochs(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
+	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
+	fmt.Fprintf(t, "trainers\t%d of %d\n", present(s), s.GetWorldSize())
+	for _, r := range p.GetRanks() {
+		c := r.GetCounters()
+		fmt.Fprintf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n", r.GetRank(), humanize.Comma(c.GetRows()),
+			humanize.Comma(c.GetBatches()), time.Duration(c.GetStallNs()).Round(time.Millisecond), time.Duration(c.GetComputeNs()).Round(time.Millisecond), c.GetFailovers())
+	}
+	fmt.Fprintf(t, "generation\t%d\n", s.GetGeneration())
+	return t.Flush()
+}
+
+func stateName(s *pb.Session) string {
+	return map[pb.SessionState]string{
+		pb.SessionState_RUNNING: "running", pb.SessionState_FINISHED: "finished", pb.SessionState_FAILED: "failed",
+	}[s.GetState()]
+}
+
+func epochs(s *pb.Session) uint32 { return max(1, s.GetSpec().GetEpochs()) }
+
+func epochNumber(s *pb.Session) uint32 { return min(s.GetProgress().GetEpoch()+1, epochs(s)) }
+
+func present(s *pb.Session) (n int) {
+	for _, r := range s.GetProgress().GetRanks() {
+		if r.GetPresent() {
+			n++
+		}
+	}
+	return n
+}
+
+func printProto(w io.Writer, m proto.Message) error {
+	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s\n", text)
+	return err
+}

@@ -1,0 +1,148 @@
+// Package master is the control plane: it opens sessions, plans their blocks, grants their shards, records what was
+// consumed, and tells workers which keys sign tickets. Decisions are pure (plan, session); store keeps them in etcd;
+// this package is the I/O around them.
+//
+// Several masters may run; one leads. Only the leader answers trainers: it runs one goroutine for each session, which
+// alone touches that session's state. Run owns all goroutines.
+package master
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master/plan"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+// footerBytes bounds the footers kept in memory.
+const footerBytes = 64 << 20
+
+// Config says how a master runs. New fills in defaults and checks it.
+type Config struct {
+	// Listener is the control port, already bound.
+	Listener net.Listener
+	// Advertise is the address that trainers and workers dial; "" is the listener's.
+	Advertise string
+	// Fleet is how it finds workers and other masters; Self is filled in but for Name and Zone.
+	Fleet fleet.Config
+	RPC   rpc.Config
+	// Store is open; the master does not close it.
+	Store   *store.Store
+	Storage storage.Storage
+	Ops     spec.Catalog
+	// Plan says how finely datasets are cut.
+	Plan plan.Config
+	// Key signs tickets. Masters of one fleet have the same.
+	Key ed25519.PrivateKey
+	// Lease is how long a trainer may hand over rows without an acknowledged Sync; 0 means 90 s.
+	Lease  time.Duration
+	Logger *slog.Logger
+	// Up, if set, is called once with the control and gossip addresses when this master can answer.
+	Up func(address, gossip string)
+}
+
+// Master is a process's master.
+type Master struct {
+	cfg     Config
+	signer  *ticket.Signer
+	grpc    *grpc.Server
+	health  *health.Server
+	fleet   *fleet.Fleet
+	places  *placement
+	footers *footer.Cache
+
+	mu   sync.Mutex
+	term *term // nil while another master leads
+}
+
+// New prepares a master; Run runs it.
+func New(cfg Config) (*Master, error) {
+	if cfg.Listener == nil || cfg.Store == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Logger == nil {
+		return nil, errors.New("master: Listener, Store, Storage, Ops and Logger are needed")
+	}
+	if len(cfg.Key) != ed25519.PrivateKeySize {
+		return nil, errors.New("master: Key is no Ed25519 private key")
+	}
+	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
+	cfg.Advertise = cmp.Or(cfg.Advertise, cfg.Listener.Addr().String())
+	self := &cfg.Fleet.Self
+	self.Name = cmp.Or(self.Name, "master-"+cfg.Advertise)
+	self.Role, self.Address = fleet.Master, cfg.Advertise
+	cfg.Fleet.Logger = cfg.Logger
+	m := &Master{cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, footers: footer.NewCache(footerBytes)}
+	var err error
+	if m.grpc, err = rpc.NewServer(cfg.RPC); err != nil {
+		return nil, err
+	}
+	pb.RegisterMasterServer(m.grpc, &service{master: m})
+	flight.RegisterFlightServiceServer(m.grpc, &flightInfo{master: m})
+	healthpb.RegisterHealthServer(m.grpc, m.health)
+	return m, nil
+}
+
+// Run serves until ctx ends.
+func (m *Master) Run(ctx context.Context) error {
+	var err error
+	if m.fleet, err = fleet.New(m.cfg.Fleet); err != nil {
+		return err
+	}
+	m.cfg.Logger.Info("master is up", "address", m.cfg.Advertise, "gossip", m.fleet.Address())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return m.fleet.Run(ctx) })
+	group.Go(func() error { return m.followFleet(ctx) })
+	group.Go(func() error { return m.lead(ctx) })
+	group.Go(func() error {
+		if err := m.grpc.Serve(m.cfg.Listener); err != nil {
+			return fmt.Errorf("master: serve: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
+		<-ctx.Done()
+		m.health.Shutdown()
+		hard := time.AfterFunc(5*time.Second, m.grpc.Stop)
+		defer hard.Stop()
+		m.grpc.GracefulStop()
+		return nil
+	})
+	err = group.Wait()
+	return errors.Join(err, m.fleet.Close())
+}
+
+// followFleet keeps the placement table up to date.
+func (m *Master) followFleet(ctx context.Context) error {
+	for {
+		m.places.update(m.fleet.Members(fleet.Worker))
+		select {
+		case <-m.fleet.Changed():
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (m *Master) leading() *term {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.term
+}

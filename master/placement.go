@@ -1,0 +1,81 @@
+package master
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/fleet"
+)
+
+// candidates is how many workers a ticket names.
+const candidates = 4
+
+// placement says which workers to ask for a shard. It may be used by many goroutines at once.
+type placement struct{ now atomic.Pointer[places] }
+
+// places is the fleet's workers at a time.
+type places struct {
+	version uint64
+	maglev  *fleet.Maglev
+	workers int
+	slots   int
+}
+
+// update takes the present workers; those that drain take no new streams.
+func (p *placement) update(workers []fleet.Member) {
+	next := &places{version: p.get().version + 1}
+	if p.now.Load() == nil { // another master's versions should not look like this one's
+		next.version = rand.Uint64()
+	}
+	var able []fleet.Member
+	for _, w := range workers {
+		if !w.Draining {
+			able = append(able, w)
+			next.slots += w.Slots
+		}
+	}
+	next.workers = len(able)
+	next.maglev = fleet.NewMaglev(able)
+	p.now.Store(next)
+}
+
+func (p *placement) get() *places {
+	if now := p.now.Load(); now != nil {
+		return now
+	}
+	return &places{maglev: fleet.NewMaglev(nil)}
+}
+
+// A reply's revision tells a trainer both which grants and which fleet its tickets are from: the session's revision,
+// and in the low bits the fleet's version.
+const versionBits = 20
+
+func (p *places) join(revision uint64) uint64 {
+	return revision<<versionBits | p.version&(1<<versionBits-1)
+}
+
+// split is the inverse of join; same says whether the fleet is still that one.
+func (p *places) split(joined uint64) (revision uint64, same bool) {
+	revision = joined >> versionBits
+	return revision, p.join(revision) == joined
+}
+
+// workersFor orders candidates by where the shard's row groups were read before, so that caches stay warm.
+func (p *places) workersFor(s *pb.Shard) []*pb.Worker {
+	key := fmt.Sprintf("%s#%d", s.GetFile().GetUri(), s.GetRowGroups()[0].GetIndex())
+	found := p.maglev.Candidates(key, candidates)
+	out := make([]*pb.Worker, len(found))
+	for i, m := range found {
+		out[i] = &pb.Worker{Name: m.Name, Address: m.Address}
+	}
+	return out
+}
+
+// streamsFor is how many streams each of n trainers should keep open: enough to keep the fleet busy, with some slots
+// left over since placement is not even.
+func (p *places) streamsFor(n int) uint32 {
+	const most = 16
+	return uint32(min(most, max(1, p.slots*3/4/max(1, n))))
+}

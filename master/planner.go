@@ -1,0 +1,188 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master/plan"
+	"github.com/penstock-ml/penstock/master/session"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+const (
+	// footersAtOnce is how many footers of a block are read in parallel.
+	footersAtOnce = 16
+	// planTimeout bounds the planning of one block.
+	planTimeout = 5 * time.Minute
+)
+
+// footerLoader reads footers of one dataset. It may be used by many goroutines at once.
+type footerLoader struct {
+	storage storage.Storage
+	cache   *footer.Cache
+	profile string
+}
+
+func (l *footerLoader) load(ctx context.Context, files []*pb.File, progress func(done int)) ([]plan.File, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(footersAtOnce)
+	out := make([]plan.File, len(files))
+	var done atomic.Int64
+	for i, f := range files {
+		group.Go(func() error {
+			loaded, err := l.cache.Load(ctx, l.storage, l.profile, f)
+			out[i] = plan.File{File: f, Footer: loaded}
+			progress(int(done.Add(1)))
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// schemaOf merges the schemas of files.
+func schemaOf(files []plan.File) (spec.Schema, error) {
+	parts := make([]spec.FileSchema, len(files))
+	for i, f := range files {
+		parts[i] = spec.FileSchema{File: f.GetUri(), Schema: f.Footer.Schema}
+	}
+	return spec.Merge(parts)
+}
+
+// blockPlanner plans the blocks of one session. It may be used by many goroutines at once.
+type blockPlanner struct {
+	cfg     plan.Config
+	program *pb.Program
+	files   []*pb.File
+	footers *footerLoader
+
+	mu    sync.Mutex
+	epoch map[uint32][][]int // the blocks of epochs, as indices of files
+}
+
+func newBlockPlanner(m *Master, stored *store.Session) (*blockPlanner, error) {
+	p := &blockPlanner{
+		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), files: stored.Files,
+		program: &pb.Program{}, epoch: map[uint32][][]int{},
+	}
+	if v := stored.Meta.GetPlannerVersion(); v != plan.Version {
+		return nil, fmt.Errorf("master: session %s was planned by version %d of the planner, this master has %d; run the release that opened it",
+			stored.ID, v, plan.Version)
+	}
+	if err := proto.Unmarshal(stored.Meta.GetSession().GetProgram(), p.program); err != nil {
+		return nil, fmt.Errorf("master: session %s: program: %w", stored.ID, err)
+	}
+	p.footers = &footerLoader{storage: m.cfg.Storage, cache: m.footers, profile: p.program.GetStorage()}
+	return p, nil
+}
+
+// plan plans a block and says how many its epoch has.
+func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (block *pb.Block, rows int64, blocks uint32, err error) {
+	cut := p.blocks(epoch)
+	if int(index) >= len(cut) {
+		return nil, 0, 0, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
+	}
+	files := make([]*pb.File, len(cut[index]))
+	for i, f := range cut[index] {
+		files[i] = p.files[f]
+	}
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	loaded, err := p.footers.load(ctx, files, func(int) {})
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	shards, counts, err := plan.Shards(p.cfg, p.program, loaded, epoch)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	return &pb.Block{Epoch: epoch, Index: index, Shards: shards}, counts.Rows, uint32(len(cut)), nil
+}
+
+func (p *blockPlanner) blocks(epoch uint32) [][]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if cut, ok := p.epoch[epoch]; ok {
+		return cut
+	}
+	cut := plan.Blocks(p.cfg, p.files, plan.Order(p.files, p.program.GetSeed(), p.program.GetShuffle(), epoch))
+	p.epoch[epoch] = cut
+	for e := range p.epoch {
+		if e+1 < epoch {
+			delete(p.epoch, e)
+		}
+	}
+	return cut
+}
+
+// plannedBlock is what planning a block came to.
+type plannedBlock struct {
+	command session.Planned
+	block   *pb.Block
+	err     error
+}
+
+// plan starts to plan the next block that grants will need, unless that is under way.
+func (r *runner) plan() {
+	epoch, index, ok := r.state.NeedsPlan()
+	if !ok || r.planning {
+		return
+	}
+	r.planning = true
+	r.term.group.Go(func() error {
+		block, rows, blocks, err := r.planner.plan(r.term.ctx, epoch, index)
+		p := plannedBlock{block: block, err: err, command: session.Planned{
+			Epoch: epoch, Block: index, Blocks: blocks, Shards: uint32(len(block.GetShards())), Rows: rows,
+		}}
+		if err != nil && transient(err) {
+			// The session's goroutine would only ask again at once.
+			select {
+			case <-time.After(retryEvery):
+			case <-r.term.ctx.Done():
+			}
+		}
+		select {
+		case r.planned <- p:
+		case <-r.term.ctx.Done():
+		case <-r.deleted:
+		}
+		return nil
+	})
+}
+
+func transient(err error) bool {
+	return storage.IsTransient(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// takePlan records a planned block, or why the session cannot go on.
+func (r *runner) takePlan(p plannedBlock) error {
+	r.planning = false
+	var command session.Command = p.command
+	w := store.Writes{}
+	if p.err == nil && r.tickets.blocks[store.BlockID{Epoch: p.command.Epoch, Index: p.command.Block}] == nil {
+		w.Blocks = []*pb.Block{p.block}
+	}
+	switch {
+	case p.err != nil && transient(p.err):
+		r.logger.Warn("cannot plan a block yet; trying on", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
+		return nil
+	case p.err != nil:
+		r.logger.Error("the session fails: a block cannot be planned", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
+		command = session.Fail{Reason: p.err.Error()}
+	}
+	_, changes, err := r.state.Apply(command)
+	if err != nil {
+		return err
+	}
+	return r.commit(w, changes)
+}

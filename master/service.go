@@ -1,0 +1,183 @@
+package master
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/master/session"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+// service answers the control plane's calls.
+type service struct {
+	pb.UnimplementedMasterServer
+	master *Master
+}
+
+// leader returns this master's term, or an error that names who leads.
+func (s *service) leader(ctx context.Context) (*term, error) {
+	if t := s.master.leading(); t != nil {
+		return t, nil
+	}
+	address, err := s.master.cfg.Store.Leader(ctx)
+	if err != nil || address == s.master.cfg.Advertise {
+		return nil, status.Error(codes.Unavailable, "no master leads at the moment; try again")
+	}
+	st, err := status.New(codes.Unavailable, "this master does not lead; "+address+" does").WithDetails(&pb.NotLeader{Leader: address})
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return nil, st.Err()
+}
+
+// running returns a session of this master's.
+func (s *service) running(ctx context.Context, id string) (*runner, error) {
+	t, err := s.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, ok := t.find(id)
+	if !ok {
+		return nil, status.Errorf(codes.NotFound, "session %q does not exist; `penstock session list` shows those that do", id)
+	}
+	return r, nil
+}
+
+func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, error) {
+	t, err := s.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.open(ctx, req)
+	if err != nil {
+		return nil, callError(err)
+	}
+	return r.describe(ctx)
+}
+
+func (s *service) GetSession(ctx context.Context, req *pb.GetSessionRequest) (*pb.Session, error) {
+	r, err := s.running(ctx, req.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	return r.describe(ctx)
+}
+
+func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (*pb.ListSessionsReply, error) {
+	t, err := s.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply := &pb.ListSessionsReply{}
+	for _, r := range t.all() {
+		d, err := r.describe(ctx)
+		if errors.Is(err, errDeleted) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		d.Program = nil
+		reply.Sessions = append(reply.Sessions, d)
+	}
+	slices.SortFunc(reply.Sessions, func(a, b *pb.Session) int { return cmp.Compare(a.GetId(), b.GetId()) })
+	return reply, nil
+}
+
+func (s *service) DeleteSession(ctx context.Context, req *pb.DeleteSessionRequest) (*pb.DeleteSessionReply, error) {
+	r, err := s.running(ctx, req.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	if err := r.delete(ctx); err != nil {
+		return nil, callError(err)
+	}
+	return &pb.DeleteSessionReply{}, nil
+}
+
+func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply, error) {
+	r, err := s.running(ctx, req.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	c := session.Join{Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(), Restoring: req.GetRestoring()}
+	for _, st := range req.GetRestore() {
+		c.Restore = append(c.Restore, session.CheckpointFromProto(st))
+	}
+	a, err := r.do(ctx, call{command: c})
+	if err != nil {
+		return nil, callError(err)
+	}
+	info, err := r.describe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.JoinReply{
+		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: info,
+		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
+		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
+	}, nil
+}
+
+func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error) {
+	r, err := s.running(ctx, req.GetSession())
+	if err != nil {
+		return nil, err
+	}
+	places := s.master.places.get()
+	streams := places.streamsFor(int(r.world.Load()))
+	revision, sameFleet := places.split(req.GetRevision())
+	a, err := r.do(ctx, call{refresh: !sameFleet, command: session.Sync{
+		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(),
+		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
+		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
+		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Streams: streams,
+	}})
+	if err != nil {
+		return nil, callError(err)
+	}
+	return &pb.SyncReply{
+		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
+		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.workers), Drained: a.Drained,
+		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
+	}, nil
+}
+
+// SyncWorker is answered by every master, whether it leads or not.
+func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.WorkerOrders, error) {
+	if req.GetName() == "" {
+		return nil, status.Error(codes.InvalidArgument, "a worker's report needs its name")
+	}
+	return &pb.WorkerOrders{Keys: s.master.signer.Keys()}, nil
+}
+
+// callError says in a status code what the caller should do.
+func callError(err error) error {
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code := codes.Internal
+	switch {
+	case errors.Is(err, session.ErrFenced):
+		code = codes.Aborted
+	case errors.Is(err, session.ErrInvalid):
+		code = codes.InvalidArgument
+	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrFailed):
+		code = codes.FailedPrecondition
+	case errors.Is(err, store.ErrNotLeader), errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnavailable),
+		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrStale):
+		code = codes.Unavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		code = codes.DeadlineExceeded
+	case errors.Is(err, context.Canceled):
+		code = codes.Canceled
+	}
+	return status.Error(code, err.Error())
+}

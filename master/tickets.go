@@ -1,0 +1,80 @@
+package master
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/master/session"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+// ticketLife is how long a ticket opens streams. It is authorisation only; who may hand over what is decided by grants.
+const ticketLife = 6 * time.Hour
+
+// ticketOffice signs tickets for a session's grants. It belongs to the session's goroutine.
+type ticketOffice struct {
+	master  *Master
+	session *pb.Session
+	blocks  map[store.BlockID]*pb.Block // all that lie in etcd
+}
+
+func newTicketOffice(m *Master, stored *store.Session) *ticketOffice {
+	o := &ticketOffice{master: m, session: stored.Meta.GetSession(), blocks: map[store.BlockID]*pb.Block{}}
+	for _, b := range stored.Blocks {
+		o.blocks[store.BlockID{Epoch: b.GetEpoch(), Index: b.GetIndex()}] = b
+	}
+	return o
+}
+
+// grants returns intervals, each within one shard, with tickets.
+func (o *ticketOffice) grants(generation uint64, intervals []position.Interval) ([]*pb.Grant, error) {
+	places := o.master.places.get()
+	out := make([]*pb.Grant, len(intervals))
+	for i, iv := range intervals {
+		signed, err := o.ticket(generation, iv.From, places)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = &pb.Grant{Interval: iv.Proto(), Ticket: signed}
+	}
+	return out, nil
+}
+
+func (o *ticketOffice) ticket(generation uint64, p position.Position, places *places) ([]byte, error) {
+	block := o.blocks[store.BlockID{Epoch: p.Epoch, Index: p.Block}]
+	if int(p.Shard) >= len(block.GetShards()) {
+		return nil, fmt.Errorf("master: position %v lies behind the %d shards of its block", p, len(block.GetShards()))
+	}
+	shard := block.GetShards()[p.Shard]
+	return o.master.signer.Sign(&pb.Ticket{
+		Session: o.session.GetId(), Generation: generation, Epoch: p.Epoch, Block: p.Block, Shard: p.Shard,
+		File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: o.session.GetProgramDigest(),
+		Workers: places.workersFor(shard), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+	})
+}
+
+// dropsAtOnce bounds the blocks that one transaction drops.
+const dropsAtOnce = 16
+
+// idle lists blocks that the state needs no longer.
+func (o *ticketOffice) idle(s *session.State) []store.BlockID {
+	var out []store.BlockID
+	for id := range o.blocks {
+		if !s.InFlight(id.Epoch, id.Index) && len(out) < dropsAtOnce {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// update follows what was written.
+func (o *ticketOffice) update(w store.Writes) {
+	for _, b := range w.Blocks {
+		o.blocks[store.BlockID{Epoch: b.GetEpoch(), Index: b.GetIndex()}] = b
+	}
+	for _, id := range w.Drop {
+		delete(o.blocks, id)
+	}
+}
