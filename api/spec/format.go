@@ -17,7 +17,7 @@ import (
 // Format writes a spec as YAML that Parse reads back to an equal spec. It fails for what YAML cannot say: values
 // without a kind, unknown enum numbers, text that is not UTF-8.
 func Format(s *pb.Spec) ([]byte, error) {
-	f := &formatter{plain: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./*-]*$`)}
+	f := newFormatter()
 	f.message(s.ProtoReflect(), "")
 	if f.err != nil {
 		return nil, fmt.Errorf("format spec: %w", f.err)
@@ -32,6 +32,10 @@ type formatter struct {
 	b     strings.Builder
 	plain *regexp.Regexp
 	err   error
+}
+
+func newFormatter() *formatter {
+	return &formatter{plain: regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./*-]*$`)}
 }
 
 func (f *formatter) fail(format string, args ...any) {

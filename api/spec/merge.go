@@ -1,0 +1,118 @@
+package spec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// FileSchema is what one file offers.
+type FileSchema struct {
+	File   string
+	Schema Schema
+}
+
+// Merge returns the union of the files' columns, in the order in which they come up. Where files differ, int32 widens
+// to int64 and float32 to float64; other differences are Problems, each with the column as its path and naming both
+// files. A column that one file cannot offer is unsupported in all. Of columns of one name within a file the first
+// counts.
+func Merge(files []FileSchema) (Schema, error) {
+	m := merger{byName: map[string]int{}}
+	for _, f := range files {
+		for _, c := range f.Schema.Columns {
+			m.add(c, f.File)
+		}
+	}
+	if err := m.problems.err(); err != nil {
+		return Schema{}, err
+	}
+	return Schema{Columns: m.columns}, nil
+}
+
+type merger struct {
+	columns []Column
+	byName  map[string]int
+	// Of each column: the first file, the last one, and the one that gave it its type.
+	origin   []origin
+	problems Problems
+}
+
+type origin struct {
+	last, typed string
+	conflict    bool
+}
+
+func (m *merger) add(c Column, file string) {
+	i, ok := m.byName[c.Name]
+	if !ok {
+		m.byName[c.Name] = len(m.columns)
+		m.columns = append(m.columns, c)
+		m.origin = append(m.origin, origin{last: file, typed: file})
+		return
+	}
+	old, from := &m.columns[i], &m.origin[i]
+	if from.last == file || from.conflict {
+		return
+	}
+	from.last = file
+	switch merged, ok := unite(*old, c); {
+	case !ok:
+		from.conflict = true
+		m.problems.add(c.Name, "is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
+			describe(*old), from.typed, describe(c), file)
+	case merged.Unsupported != old.Unsupported:
+		merged.Unsupported = fmt.Sprintf("%s in %s, but %s in %s", describe(*old), from.typed, describe(c), file)
+		*old = merged
+	case merged.Type != old.Type:
+		from.typed = file
+		fallthrough
+	default:
+		*old = merged
+	}
+}
+
+// unite returns the column that holds the values of both.
+func unite(a, b Column) (Column, bool) {
+	if a.Unsupported != "" {
+		return a, true
+	}
+	if b.Unsupported != "" {
+		a.Unsupported = b.Unsupported
+		return a, true
+	}
+	kind, ok := wider(a.Type.Kind, b.Type.Kind)
+	if !ok || a.Type.List != b.Type.List || !slices.Equal(a.Path, b.Path) {
+		return a, false
+	}
+	key, ok := wider(a.Key, b.Key)
+	a.Type.Kind, a.Key = kind, key
+	return a, ok
+}
+
+// wider is the kind that holds the values of both.
+func wider(a, b pb.Kind) (pb.Kind, bool) {
+	switch {
+	case a == b:
+		return a, true
+	case a == pb.Kind_INT32 && b == pb.Kind_INT64, a == pb.Kind_INT64 && b == pb.Kind_INT32:
+		return pb.Kind_INT64, true
+	case a == pb.Kind_FLOAT32 && b == pb.Kind_FLOAT64, a == pb.Kind_FLOAT64 && b == pb.Kind_FLOAT32:
+		return pb.Kind_FLOAT64, true
+	}
+	return a, false
+}
+
+// describe writes what a column is: its type, a map's keys and values, or why it is unsupported.
+func describe(c Column) string {
+	switch {
+	case c.Unsupported != "":
+		return c.Unsupported
+	case c.Key != pb.Kind_KIND_UNSPECIFIED:
+		return fmt.Sprintf("map<%v, %v>", Type{Kind: c.Key}, c.Type)
+	case len(c.Path) > 1:
+		return fmt.Sprintf("%v at %s", c.Type, strings.Join(c.Path, "/"))
+	}
+	return c.Type.String()
+}

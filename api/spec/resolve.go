@@ -1,0 +1,281 @@
+package spec
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// MaxBatchSize is the most rows of a batch.
+const MaxBatchSize = 16 << 20
+
+// Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
+// what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
+// mistakes of the spec.
+func Resolve(s *pb.Spec, schema Schema, catalog Catalog) (*pb.Program, error) {
+	r := &resolver{
+		index:   newIndex(schema),
+		catalog: catalog,
+		sources: map[string]*feature{},
+		derived: map[string]*feature{},
+	}
+	r.session(s)
+	for i, t := range s.GetTransforms() {
+		r.transform(fmt.Sprintf("transforms[%d]", i), t)
+	}
+	r.filter(s.GetFilter())
+	r.features(s)
+	if err := r.problems.err(); err != nil {
+		return nil, err
+	}
+	return r.program(s), nil
+}
+
+// feature is a column of values on its way through the program.
+type feature struct {
+	name string
+	// typ has kind unspecified if a mistake that has been reported keeps it unknown.
+	typ Type
+	// source is set for columns of the dataset.
+	source *pb.Source
+	column int    // of the schema, of sources
+	at     string // the transform that made it, else empty
+	needed bool
+	slot   uint32
+}
+
+func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED }
+
+// step is an op on features; out is nil if it selects rows.
+type step struct {
+	proto *pb.Step
+	in    []*feature
+	out   *feature
+}
+
+// resolver gathers a program and what is wrong with its spec.
+type resolver struct {
+	index    *index
+	catalog  Catalog
+	problems Problems
+	// sources that the spec mentions, and results of transforms, by name. A result hides the source of its name.
+	sources, derived map[string]*feature
+	steps            []*step
+	outputs          []*output
+	// suggestions made, which cost a look at each name
+	suggestions int
+}
+
+// session checks what is neither feature nor transform.
+func (r *resolver) session(s *pb.Spec) {
+	if len(s.GetDataset().GetUri()) == 0 || slices.Contains(s.GetDataset().GetUri(), "") {
+		r.problems.add("dataset.uri", "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet")
+	}
+	if text := s.GetDataset().GetPartitions(); text != "" {
+		if _, err := filter.Parse(text); err != nil {
+			r.problems.add("dataset.partitions", "%v", err)
+		}
+	}
+	if n := s.GetBatchSize(); n <= 0 || n > MaxBatchSize {
+		r.problems.add("batch_size", "found %d; want the rows of a batch, from 1 to %d", n, MaxBatchSize)
+	}
+	if _, ok := pb.LastBatch_name[int32(s.GetLastBatch())]; !ok {
+		r.problems.add("last_batch", "found the unknown number %d; want keep or drop", s.GetLastBatch())
+	}
+}
+
+func (r *resolver) filter(text string) {
+	if strings.TrimSpace(text) == "" {
+		return
+	}
+	e, err := filter.Parse(text)
+	if err != nil {
+		r.problems.add("filter", "%v", err)
+		return
+	}
+	for _, err := range e.Check(r.filterColumn) {
+		r.problems.add("filter", "%v", err)
+	}
+}
+
+// filterColumn finds a column of the filter, which sees sources only, and marks it as needed.
+func (r *resolver) filterColumn(name string) (filter.Type, error) {
+	f, err := r.source(name)
+	if err != nil {
+		return filter.Type{}, err
+	}
+	if f != nil {
+		f.needed = true
+		return filter.Type(f.typ), nil
+	}
+	if d := r.derived[name]; d != nil {
+		return filter.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)
+	}
+	return filter.Type{}, fmt.Errorf("no column %s%s", name, r.suggest(name, slices.Values(r.index.names)))
+}
+
+// source returns the feature of a source column, or nil if there is none of that name.
+func (r *resolver) source(name string) (*feature, error) {
+	if f, ok := r.sources[name]; ok {
+		return f, nil
+	}
+	src, column, err := r.index.source(name)
+	if src == nil {
+		return nil, err
+	}
+	f := &feature{name: name, typ: TypeFromProto(src.GetType()), source: src, column: column}
+	r.sources[name] = f
+	return f, nil
+}
+
+// find returns the feature that a name stands for at this point, or nil.
+func (r *resolver) find(name string) (*feature, error) {
+	if f, ok := r.derived[name]; ok {
+		return f, nil
+	}
+	return r.source(name)
+}
+
+// exact reports whether a feature or column bears the name itself.
+func (r *resolver) exact(name string) bool {
+	_, column := r.index.byName[name]
+	return column || r.derived[name] != nil
+}
+
+// names of all features at this point, in no order.
+func (r *resolver) names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range r.index.names {
+			if !yield(name) {
+				return
+			}
+		}
+		for name := range r.derived {
+			if _, hides := r.index.byName[name]; !hides && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// maxSuggestions bounds the work for specs that are wrong all over.
+const maxSuggestions = 50
+
+func (r *resolver) suggest(name string, candidates iter.Seq[string]) string {
+	r.suggestions++
+	if r.suggestions > maxSuggestions {
+		return ""
+	}
+	return hint(nearest(name, candidates))
+}
+
+// expand returns the features that names and globs stand for, each once, and reports those that stand for none.
+func (r *resolver) expand(path string, patterns []string) []*feature {
+	var found []*feature
+	seen := map[*feature]bool{}
+	add := func(name string) bool {
+		f, err := r.find(name)
+		if err != nil {
+			r.problems.add(path, "%v", err)
+			return true
+		}
+		if f != nil && !seen[f] {
+			seen[f] = true
+			found = append(found, f)
+		}
+		return f != nil
+	}
+	for _, pattern := range patterns {
+		switch {
+		case pattern == "":
+			r.problems.add(path, "found an empty name; want a feature's name or a glob")
+		case !r.exact(pattern) && isGlob(pattern):
+			names, err := r.matches(pattern)
+			if err != nil {
+				r.problems.add(path, "%v", err)
+			}
+			for _, name := range names {
+				add(name)
+			}
+		case !add(pattern):
+			r.problems.add(path, "no feature %s%s", pattern, r.suggest(pattern, r.names()))
+		}
+	}
+	return found
+}
+
+// matches returns the names that a glob stands for, in natural order: at least one, or an error.
+func (r *resolver) matches(pattern string) ([]string, error) {
+	g, err := newGlob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("the glob %s is malformed; it may have *, ?, [a-z] and \\ before a character to be taken as it is", pattern)
+	}
+	names := slices.SortedFunc(g.filtered(r.names()), compareNatural)
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no feature matches %s%s", pattern, r.maps(g))
+	}
+	return names, nil
+}
+
+// maps explains to those who meant them that a glob does not see maps.
+func (r *resolver) maps(g glob) string {
+	for name, i := range r.index.byName {
+		if r.index.columns[i].Key != pb.Kind_KIND_UNSPECIFIED && (g.match(name) || strings.HasPrefix(g.pattern, name+".")) {
+			return "; keys of maps must be named one by one"
+		}
+	}
+	return ""
+}
+
+// program keeps what is needed and numbers its slots.
+func (r *resolver) program(s *pb.Spec) *pb.Program {
+	for _, st := range slices.Backward(r.steps) {
+		if st.out == nil || st.out.needed {
+			for _, f := range st.in {
+				f.needed = true
+			}
+		}
+	}
+	p := &pb.Program{
+		Storage: s.GetDataset().GetStorage(), Filter: strings.TrimSpace(s.GetFilter()),
+		Seed: s.GetSeed(), Shuffle: s.GetShuffle(), Provenance: s.GetProvenance(),
+	}
+	var slots uint32
+	number := func(f *feature) {
+		f.slot = slots
+		slots++
+	}
+	for _, f := range slices.SortedFunc(maps.Values(r.sources), bySchema) {
+		if f.needed {
+			number(f)
+			p.Sources = append(p.Sources, f.source)
+		}
+	}
+	for _, st := range r.steps {
+		if st.out != nil && !st.out.needed {
+			continue
+		}
+		for _, f := range st.in {
+			st.proto.In = append(st.proto.In, f.slot)
+		}
+		if st.out != nil {
+			number(st.out)
+		}
+		p.Steps = append(p.Steps, st.proto)
+	}
+	for _, o := range r.outputs {
+		p.Outputs = append(p.Outputs, o.resolved())
+	}
+	return p
+}
+
+// bySchema orders sources as they lie in the files, keys of one map by name.
+func bySchema(a, b *feature) int {
+	return cmp.Or(cmp.Compare(a.column, b.column), compareNatural(a.name, b.name))
+}

@@ -1,0 +1,203 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// braces stand in `out` for the input's name.
+const braces = "{}"
+
+// transform adds the steps of one transform. A mistake leaves its results unknown, so that each is reported once.
+func (r *resolver) transform(path string, t *pb.Transform) {
+	if t.GetOp() == "" {
+		r.problems.add(path+".op", "found nothing; want the name of an op (`penstock ops` lists them)")
+	}
+	perInput, known := r.catalog.Maps(t.GetOp())
+	if !known && t.GetOp() != "" {
+		r.problems.add(path+".op", "no op %s%s", t.GetOp(), r.suggest(t.GetOp(), slices.Values(r.catalog.Names())))
+	}
+	before := len(r.problems)
+	in := r.expand(path+".in", t.GetIn())
+	complete := len(r.problems) == before
+	a := &application{resolver: r, path: path, transform: t, signatures: map[Type]checked{}}
+	switch {
+	case !known:
+		a.unknown(in)
+	case perInput:
+		a.perInput(in)
+	default:
+		a.together(in, complete)
+	}
+	for _, message := range a.mistakes.messages {
+		r.problems.add(path, "%s (%s)", message, few(a.mistakes.names[message]))
+	}
+}
+
+// application is a transform that is being resolved.
+type application struct {
+	*resolver
+	path      string
+	transform *pb.Transform
+	// signatures that the catalog gave by the type of the one input
+	signatures map[Type]checked
+	mistakes   grouped
+}
+
+type checked struct {
+	signature Signature
+	err       error
+}
+
+// unknown defines the results of what cannot be applied.
+func (a *application) unknown(in []*feature) {
+	out := a.transform.GetOut()
+	if out != "" && !strings.Contains(out, braces) {
+		a.defineUnknown(out)
+		return
+	}
+	for _, f := range in {
+		a.defineUnknown(outName(out, f))
+	}
+}
+
+func (a *application) defineUnknown(name string) {
+	if name != "" {
+		a.derived[name] = &feature{name: name, at: a.path}
+	}
+}
+
+func outName(out string, f *feature) string {
+	if out == "" {
+		return f.name
+	}
+	return strings.ReplaceAll(out, braces, f.name)
+}
+
+// perInput applies an op to each input by itself.
+func (a *application) perInput(in []*feature) {
+	out := a.transform.GetOut()
+	if len(a.transform.GetIn()) == 0 {
+		a.problems.add(a.path+".in", "found nothing; want the features that %s is applied to", a.transform.GetOp())
+	}
+	if len(in) > 1 && out != "" && !strings.Contains(out, braces) {
+		a.problems.add(a.path+".out", "found %s for %d results (%s); want %s in it for the input's name (%s%s), or no out to replace the inputs",
+			out, len(in), few(names(in)), braces, braces, "_"+a.transform.GetOp())
+		a.unknown(in)
+		return
+	}
+	a.checkOut(out)
+	// Results get their names after all inputs have been looked at, so that no input is the result of another.
+	results := make([]*feature, len(in))
+	for i, f := range in {
+		results[i] = &feature{name: outName(out, f), at: a.path}
+		if f.unknown() {
+			continue
+		}
+		sig, err := a.signature(f.typ)
+		if err == nil && sig.SelectsRows && out != "" {
+			err = errors.New("selects rows and has no result; leave out `out`")
+		}
+		if err != nil {
+			a.mistakes.add(f.name, err.Error())
+			continue
+		}
+		results[i] = a.step(sig, outName(out, f), f)
+	}
+	for i, f := range in {
+		if results[i] != nil {
+			a.define(results[i], f)
+		}
+	}
+}
+
+// signature asks the catalog once for each type.
+func (a *application) signature(t Type) (Signature, error) {
+	c, ok := a.signatures[t]
+	if !ok {
+		c.signature, c.err = a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), []Type{t})
+		a.signatures[t] = c
+	}
+	return c.signature, c.err
+}
+
+// together applies an op to all inputs at once, if they are complete.
+func (a *application) together(in []*feature, complete bool) {
+	out := a.transform.GetOut()
+	types := make([]Type, len(in))
+	for i, f := range in {
+		types[i] = f.typ
+		complete = complete && !f.unknown()
+	}
+	if !complete {
+		a.defineUnknown(out)
+		return
+	}
+	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	switch {
+	case err != nil:
+		a.problems.add(a.path, "%v", err)
+	case sig.SelectsRows && out != "":
+		a.problems.add(a.path+".out", "found %s, but %s selects rows and has no result; leave out `out`", out, a.transform.GetOp())
+	case !sig.SelectsRows && out == "":
+		a.problems.add(a.path+".out", "found nothing; want a name for the result of %s", a.transform.GetOp())
+	case strings.Contains(out, braces):
+		a.problems.add(a.path+".out", "found %s; %s makes one result of all its inputs, so %s has no meaning", out, a.transform.GetOp(), braces)
+	default:
+		a.checkOut(out)
+		if f := a.step(sig, out, in...); f != nil {
+			a.define(f, nil)
+		}
+		return
+	}
+	a.defineUnknown(out)
+}
+
+func (a *application) checkOut(out string) {
+	if isGlob(out) {
+		a.problems.add(a.path+".out", "found %s; want a name, with %s for the input's name and without *, ?, [ and \\", out, braces)
+	}
+}
+
+// step appends a step and returns its result, or nil if it selects rows.
+func (a *application) step(sig Signature, name string, in ...*feature) *feature {
+	st := &step{in: in, proto: &pb.Step{
+		Op: a.transform.GetOp(), Version: sig.Version, Params: sig.Params, Name: name, At: a.path,
+	}}
+	a.steps = append(a.steps, st)
+	if sig.SelectsRows {
+		return nil
+	}
+	st.proto.Outs, st.proto.Type = 1, sig.Out.Proto()
+	st.out = &feature{name: name, typ: sig.Out, at: a.path}
+	return st.out
+}
+
+// define puts a result under its name, where it replaces the input of that name and must clash with nothing else.
+func (a *application) define(result, in *feature) {
+	if in == nil || in.name != result.name {
+		if old, err := a.find(result.name); old != nil || err != nil {
+			what := "is a column of the dataset"
+			if old != nil && old.at != "" {
+				what = "is made by " + old.at
+			}
+			a.problems.add(a.path+".out", "%s %s already; choose another name", result.name, what)
+		}
+	}
+	a.derived[result.name] = result
+}
+
+func names(features []*feature) []string {
+	all := make([]string, len(features))
+	for i, f := range features {
+		all[i] = f.name
+	}
+	return all
+}
+
+// typed writes a feature as it stands in messages.
+func typed(f *feature) string { return fmt.Sprintf("%s is %v", f.name, f.typ) }
