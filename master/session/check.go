@@ -87,7 +87,7 @@ func (s *State) checkRank(r uint32, k *rank, planned position.Set) error {
 	case !planned.Covers(k.held):
 		return fmt.Errorf("rank %d holds positions of blocks that are not in memory", r)
 	case !s.canonicalSet(k.held).Equal(k.held):
-		return fmt.Errorf("rank %d holds positions behind the last shard of a block", r)
+		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v", r, k.held, s.canonicalSet(k.held))
 	case !k.held.Covers(k.releasing):
 		return fmt.Errorf("rank %d is asked to release what it does not hold", r)
 	case !k.present() && len(k.held) > 0:

@@ -79,8 +79,9 @@ func (s *State) epochPlan(epoch uint32) *epochPlan {
 }
 
 // canonical moves a place behind the last shard of a block or the last block of an epoch to the start of what follows.
+// The start of an empty block stays: it is the end of the one before.
 func (s *State) canonical(p position.Position) position.Position {
-	if b, ok := s.block(p); ok && p.Shard >= b.shards {
+	if b, ok := s.block(p); ok && p.Shard > 0 && p.Shard >= b.shards {
 		return b.end()
 	}
 	if e := s.epochPlan(p.Epoch); e != nil && p.Block >= e.blocks {
@@ -199,16 +200,16 @@ func (s *State) dropIdleBlocks() {
 	s.blocks = slices.DeleteFunc(s.blocks, func(block) bool { i++; return !busy[i] })
 }
 
-// absorb moves to base what is returned behind the last shard of a block (all of an empty block) or behind the
-// last block of its epoch: there is nothing to read.
+// absorb moves to base what is returned and has nothing to read, now that b is planned: b if it is empty, and what a
+// state that was restored left behind the last shard of a block or the last block of an epoch.
 func (s *State) absorb(b block) {
-	none := position.NewSet(
-		position.Interval{From: position.Position{Epoch: b.epoch, Block: b.index, Shard: b.shards}, To: b.end()},
-		position.Interval{From: position.Position{Epoch: b.epoch, Block: b.blocks}, To: position.Position{Epoch: b.epoch + 1}},
-	)
-	if part := s.returned.Intersect(none); len(part) > 0 {
-		s.returned = s.returned.Subtract(part)
-		s.base = s.base.Union(part)
+	nothing := s.returned.Subtract(s.canonicalSet(s.returned))
+	if b.shards == 0 {
+		nothing = nothing.Union(s.returned.Intersect(position.Set{{From: b.start(), To: b.end()}}))
+	}
+	if len(nothing) > 0 {
+		s.returned = s.returned.Subtract(nothing)
+		s.base = s.base.Union(nothing)
 		s.baseVersion++
 	}
 }

@@ -56,7 +56,7 @@ type rank struct {
 	incarnation uint64
 	nonce       string
 	kind        pb.JoinKind
-	revision    uint64 // counts the changes of held and releasing, but for consumption
+	revision    uint64 // counts the changes of held and releasing, but for consumption; see State.revision
 	held        position.Set
 	consumed    position.Set
 	releasing   position.Set // asked back, part of held
@@ -129,6 +129,12 @@ func (s *State) Finished() bool { return s.closed == s.id.Epochs }
 
 // Failure says why the session failed, or is empty.
 func (s *State) Failure() string { return s.failure }
+
+// InFlight reports whether a block is planned and has positions that are held, returned or not yet granted.
+func (s *State) InFlight(epoch, index uint32) bool {
+	_, ok := s.block(position.Position{Epoch: epoch, Block: index})
+	return ok
+}
 
 // Held is what a rank holds and has not consumed, shard by shard.
 func (s *State) Held(r uint32) []position.Interval {

@@ -129,13 +129,17 @@ func (s *State) leave(r uint32, k *rank, ch *Changes) {
 	ch.rank(r)
 }
 
+// revision numbers what a rank is told to hold. It changes when an epoch closes, too: a trainer forgets then what it
+// consumed of it, and must not take older grants for work to do.
+func (s *State) revision(k *rank) uint64 { return k.revision + uint64(s.closed) }
+
 // answer is the complete desired state of a rank.
 func (s *State) answer(c Sync, k *rank) Reply {
 	r := s.common(Reply{
 		Generation: s.generation, Incarnation: k.incarnation,
-		Revision: k.revision, Release: k.releasing, Drained: s.drained(),
+		Revision: s.revision(k), Release: k.releasing, Drained: s.drained(),
 	}, c.BaseVersion)
-	if r.Unchanged = c.Revision == k.revision; !r.Unchanged {
+	if r.Unchanged = c.Revision == r.Revision; !r.Unchanged {
 		r.Grants = s.split(k.held)
 	}
 	return r
@@ -162,7 +166,7 @@ func (c Recall) apply(s *State, ch *Changes) (Reply, error) {
 	if !asked.Equal(k.releasing) {
 		k.releasing = asked
 		k.revision++
-		k.asked = k.revision
+		k.asked = s.revision(k)
 		ch.rank(c.Rank)
 	}
 	return Reply{}, nil

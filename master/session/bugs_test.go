@@ -1,0 +1,142 @@
+package session
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// TestModelFindsBugs shows that the model can fail: each planted bug is found within a few hundred jobs.
+func TestModelFindsBugs(t *testing.T) {
+	for name, execute := range bugs() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(600) {
+				c := chaos{steps: 150, deaths: true, restores: true, execute: execute}
+				if seed%2 == 0 { // long enough to meet a part again that went round
+					c = chaos{steps: 400, execute: execute}
+				}
+				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
+					t.Logf("found with seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Fatal("the model did not find the planted bug")
+		})
+	}
+}
+
+func bugs() map[string]executor {
+	return map[string]executor{
+		"grants are not recorded": behind(func(s *State, c Command, r *Reply) {
+			if q, ok := c.(Sync); ok && len(r.Grants) > 0 {
+				k := s.ranks[q.Rank]
+				s.returned = s.returned.Union(k.held)
+				k.held, k.releasing = nil, nil
+			}
+		}),
+		"the grants of a lost reply are forgotten": behind(func(_ *State, c Command, r *Reply) {
+			if q, ok := c.(Sync); ok && !q.WantsMore {
+				r.Grants = nil
+			}
+		}),
+		"consumption is kept as a floor": behind(func(s *State, c Command, _ *Reply) {
+			if k := joining(s, c); k != nil && len(k.consumed) > 1 {
+				s.returned = s.returned.Union(k.consumed[1:])
+				k.consumed = k.consumed[:1]
+			}
+		}),
+		"consumption is kept as a highest cursor": behind(func(s *State, c Command, _ *Reply) {
+			if k := joining(s, c); k != nil && len(k.consumed) > 0 {
+				below := position.Set{{To: k.consumed[len(k.consumed)-1].To}}.Intersect(s.returned)
+				s.returned = s.returned.Subtract(below)
+				k.consumed = k.consumed.Union(below)
+			}
+		}),
+		"an ended lease loses what was held": behind(func(s *State, c Command, _ *Reply) {
+			if q, ok := c.(Expire); ok && s.rank(q.Rank) != nil {
+				lost := s.ranks[q.Rank].revoked.Intersect(s.returned)
+				s.base = s.base.Union(lost)
+				s.returned = s.returned.Subtract(lost)
+			}
+		}),
+		"a recall does not wait for the release": behind(func(s *State, c Command, _ *Reply) {
+			if q, ok := c.(Recall); ok {
+				k := s.ranks[q.Rank]
+				s.returned = s.returned.Union(k.releasing)
+				k.held = k.held.Subtract(k.releasing)
+				k.releasing = nil
+			}
+		}),
+		"epochs close too early": behind(func(s *State, _ Command, r *Reply) {
+			r.Closed = min(r.Closed+1, s.id.Epochs-1)
+		}),
+		"what a leaving rank consumed is granted again": behind(func(s *State, c Command, _ *Reply) {
+			if q, ok := c.(Sync); ok && q.Leave {
+				s.returned = s.returned.Union(s.base)
+				s.base = nil
+			}
+		}),
+		"a restore forgets the base": behind(func(s *State, c Command, r *Reply) {
+			if q, ok := c.(Join); ok && q.Restoring && len(r.WaitingFor) == 0 {
+				s.returned = s.returned.Union(s.base)
+				s.base = nil
+			}
+		}),
+		"old starts are not fenced": func(s *State, c Command) (Reply, Changes, error) {
+			if q, ok := c.(Sync); ok && s.rank(q.Rank) != nil {
+				q.Generation, q.Incarnation = s.generation, s.ranks[q.Rank].incarnation
+				c = q
+			}
+			return s.Apply(c)
+		},
+		"a repeated join is a new start": func(s *State, c Command) (Reply, Changes, error) {
+			if q, ok := c.(Join); ok && !q.Restoring {
+				if k := s.rank(q.Rank); k != nil {
+					q.Nonce = fmt.Sprint(q.Nonce, " and ", k.incarnation)
+				}
+				c = q
+			}
+			return s.Apply(c)
+		},
+		"released parts are taken whenever they are named": func(s *State, c Command) (Reply, Changes, error) {
+			if q, ok := c.(Sync); ok {
+				q.Revision = max(q.Revision, 1<<40)
+				c = q
+			}
+			return s.Apply(c)
+		},
+		"a head is not written": func(s *State, c Command) (Reply, Changes, error) {
+			r, ch, err := s.Apply(c)
+			ch.Head = ch.Head && len(ch.Ranks) == 0
+			return r, ch, err
+		},
+	}
+}
+
+// behind is Apply with a bug that changes the state or the reply behind it, and is written.
+func behind(change func(s *State, c Command, r *Reply)) executor {
+	return func(s *State, c Command) (Reply, Changes, error) {
+		r, ch, err := s.Apply(c)
+		if err != nil {
+			return r, ch, err
+		}
+		change(s, c, &r)
+		ch.Head = true
+		for i, k := range s.ranks {
+			if k != nil {
+				ch.rank(uint32(i))
+			}
+		}
+		return r, ch, nil
+	}
+}
+
+// joining is the rank that a command starts.
+func joining(s *State, c Command) *rank {
+	if q, ok := c.(Join); ok {
+		return s.rank(q.Rank)
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+func (m *model) nonce() string {
+	m.nonces++
+	return fmt.Sprint("nonce ", m.nonces)
+}
+
+func (m *model) join() { m.start(uint32(m.draw(len(m.trainers)))) }
+
+// start starts a rank that does not run; the call may have to be repeated.
+func (m *model) start(r uint32) {
+	old := m.trainers[r]
+	if old != nil && !old.dead {
+		return
+	}
+	t := &trainer{rank: r, nonce: m.nonce()}
+	if old != nil && old.generation == m.s.generation {
+		m.unreported(old)
+	}
+	reply := m.must(t.joinCommand(m.s.world))
+	for range m.draw(3) {
+		if m.draw(2) == 0 {
+			m.restart()
+		}
+		again := m.must(t.joinCommand(m.s.world))
+		if again.Incarnation != reply.Incarnation || again.Kind != reply.Kind || !again.Consumed.Equal(reply.Consumed) {
+			m.fail("repeated join of rank %d: %+v, then %+v", r, reply, again)
+		}
+	}
+	if rejoin := reply.Kind == pb.JoinKind_REJOIN; rejoin != (old != nil && !old.left) {
+		m.fail("rank %d joined as %v", r, reply.Kind)
+	}
+	t.joined(reply)
+	m.trainers[r] = t
+}
+
+// die kills a trainer; its calls that are under way may still arrive.
+func (m *model) die() {
+	if t := m.someone(); t != nil && !t.leaving {
+		t.dead = true
+	}
+}
+
+// cutOff ends a trainer's lease on its own clock: it waits.
+func (m *model) cutOff() {
+	if t := m.someone(); t != nil {
+		t.cut, t.cutAt = true, t.sent
+	}
+}
+
+// expire ends, later, the lease of a trainer that died or waits.
+func (m *model) expire() {
+	t := m.trainers[m.draw(len(m.trainers))]
+	if t == nil || t.generation != m.s.generation || !t.cut && !t.dead {
+		return
+	}
+	m.unreported(t)
+	m.must(Expire{Rank: t.rank, Incarnation: t.incarnation})
+}
+
+// leave ends a trainer that says so.
+func (m *model) leave() {
+	if t := m.someone(); t != nil && m.draw(3) == 0 {
+		t.leaving = true
+		m.network = append(m.network, t.request(m.draw))
+	}
+}
+
+// recall asks some rank for some of what it holds.
+func (m *model) recall() {
+	r := uint32(m.draw(len(m.trainers)))
+	k := m.s.rank(r)
+	if k == nil || len(k.held) == 0 {
+		return
+	}
+	pieces := m.s.split(k.held)
+	m.must(Recall{Rank: r, Set: position.Set{pieces[m.draw(len(pieces))]}})
+}
+
+// finish lets the job come to its end, with every rank running and nothing failing any more.
+func (m *model) finish() {
+	for round := 0; !m.s.Finished(); round++ {
+		if round > 1000 {
+			m.fail("the job does not come to its end: closed %d, frontier %v, returned %v", m.s.closed, m.s.frontier, m.s.returned)
+		}
+		for r, t := range m.trainers {
+			m.plan()
+			if t == nil || t.dead {
+				m.start(uint32(r))
+				continue
+			}
+			m.handed.add(t.hand(m.d, m.draw))
+			m.call(t.request(m.draw), false)
+		}
+	}
+}

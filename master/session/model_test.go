@@ -1,0 +1,260 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// model is a whole job: the state machine, the etcd it is written to, trainers, and the network between them.
+type model struct {
+	draw     func(n int) int
+	d        dataset
+	id       Identity
+	s        *State
+	etcd     map[string][]byte
+	trainers []*trainer // the newest start of each rank
+	network  []request  // sent and not delivered, or to be delivered again
+	nonces   int
+	execute  executor
+
+	handed  tally // rows handed over
+	excused tally // rows that a dead trainer may have handed over without reporting it
+	saved   *saved
+}
+
+// executor is State.Apply, or one with a planted bug.
+type executor func(s *State, c Command) (Reply, Changes, error)
+
+// chaos says what may happen in a run, besides lost, doubled and reordered calls and restarts of the master.
+type chaos struct {
+	deaths, restores bool
+	steps            int
+	execute          executor
+}
+
+// comparing compares whole states; nil and empty are the same.
+var comparing = cmp.Options{
+	cmp.AllowUnexported(State{}, rank{}, block{}, epochPlan{}, seen{}, restore{}, part{}),
+	cmpopts.EquateEmpty(),
+}
+
+type modelError struct{ error }
+
+func (m *model) fail(format string, args ...any) { panic(modelError{fmt.Errorf(format, args...)}) }
+
+// run plays a job to its end and returns what went wrong.
+func run(draw func(n int) int, c chaos) (err error) {
+	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute}
+	defer func() {
+		if r := recover(); r != nil {
+			e, ok := r.(modelError)
+			if !ok {
+				panic(r)
+			}
+			err = e
+		}
+	}()
+	if m.execute == nil {
+		m.execute = (*State).Apply
+	}
+	m.id = testID
+	m.id.Epochs, m.id.FirstWorldSize = uint32(len(m.d)), uint32(1+draw(3))
+	if m.s, err = New(m.id); err != nil {
+		return err
+	}
+	m.write(Changes{Head: true})
+	m.trainers = make([]*trainer, m.id.FirstWorldSize)
+	ops := m.ops(c)
+	for range c.steps {
+		ops[draw(len(ops))]()
+	}
+	m.finish()
+	return m.verdict()
+}
+
+func (m *model) ops(c chaos) []func() {
+	hand := func() {
+		if t := m.someone(); t != nil {
+			m.handed.add(t.hand(m.d, m.draw))
+		}
+	}
+	sync := func() {
+		if t := m.someone(); t != nil {
+			m.network = append(m.network, t.request(m.draw))
+		}
+	}
+	ops := []func(){
+		hand, hand, hand, sync, sync, m.deliver, m.deliver, m.deliver, m.join,
+		m.plan, m.recall, m.restart, m.loseApply, m.leave,
+	}
+	if c.deaths {
+		ops = append(ops, m.die, m.cutOff, m.expire)
+	}
+	if c.restores {
+		ops = append(ops, m.checkpoint, m.restoreJob)
+	}
+	return ops
+}
+
+// someone is a running trainer, or nil.
+func (m *model) someone() *trainer {
+	t := m.trainers[m.draw(len(m.trainers))]
+	if t == nil || t.dead || t.generation == 0 {
+		return nil
+	}
+	return t
+}
+
+// apply executes a command, writes what changed, and checks everything that always holds.
+func (m *model) apply(c Command) (Reply, error) {
+	r, ch, err := m.execute(m.s, c)
+	m.write(ch)
+	if back := m.load(); !reflect.DeepEqual(back, m.s) {
+		if diff := cmp.Diff(m.s, back, comparing); diff != "" {
+			m.fail("after %T (%v): the state read back differs: -want +got:\n%s", c, err, diff)
+		}
+	}
+	if err := m.s.Check(); err != nil {
+		m.fail("after %T %+v: %w", c, c, err)
+	}
+	return r, err
+}
+
+// write puts the keys that changed, and only those.
+func (m *model) write(ch Changes) {
+	put := func(key string, v proto.Message) {
+		b, err := proto.Marshal(v)
+		if err != nil {
+			m.fail("marshal: %w", err)
+		}
+		m.etcd[key] = b
+	}
+	if ch.Head {
+		put("head", m.s.Head())
+	}
+	for _, r := range ch.Ranks {
+		put(fmt.Sprint("rank/", r), m.s.Rank(r))
+	}
+}
+
+func (m *model) load() *State {
+	var head pb.SessionHead
+	ranks := map[uint32]*pb.SessionRank{}
+	for key, b := range m.etcd {
+		var r uint32
+		if key == "head" {
+			if err := proto.Unmarshal(b, &head); err != nil {
+				m.fail("head: %w", err)
+			}
+		} else if _, err := fmt.Sscanf(key, "rank/%d", &r); err == nil {
+			ranks[r] = new(pb.SessionRank)
+			if err := proto.Unmarshal(b, ranks[r]); err != nil {
+				m.fail("%s: %w", key, err)
+			}
+		}
+	}
+	s, err := Load(m.id, &head, ranks)
+	if err != nil {
+		m.fail("load: %w", err)
+	}
+	return s
+}
+
+// restart is a change of the leader.
+func (m *model) restart() { m.s = m.load() }
+
+// loseApply is a master that dies between Apply and the transaction: nobody hears of it.
+func (m *model) loseApply() {
+	if len(m.network) > 0 {
+		q := m.network[m.draw(len(m.network))]
+		_, _, _ = m.execute(m.s, q.sync)
+		m.restart()
+	}
+}
+
+func (m *model) plan() {
+	if epoch, index, ok := m.s.NeedsPlan(); ok {
+		if int(index) >= len(m.d[epoch]) {
+			m.fail("asked to plan block %d of %d of epoch %d", index, len(m.d[epoch]), epoch)
+		}
+		m.must(m.d.planned(epoch, index))
+		if m.draw(4) == 0 {
+			m.must(m.d.planned(epoch, index))
+		}
+	}
+}
+
+func (m *model) must(c Command) Reply {
+	r, err := m.apply(c)
+	if err != nil {
+		m.fail("%T %+v: %w", c, c, err)
+	}
+	return r
+}
+
+// deliver applies one of the calls under way; it may be delivered again, and its answer may be lost.
+func (m *model) deliver() {
+	if len(m.network) == 0 {
+		return
+	}
+	i := m.draw(len(m.network))
+	q := m.network[i]
+	if m.draw(3) > 0 {
+		m.network = append(m.network[:i], m.network[i+1:]...)
+	}
+	m.call(q, m.draw(4) == 0)
+}
+
+func (m *model) call(q request, lost bool) {
+	r, err := m.apply(q.sync)
+	var fenced *FencedError
+	switch {
+	case err == nil && !lost:
+		q.from.receive(q, r, m.draw)
+	case err == nil:
+	case errors.As(err, &fenced):
+		m.fenced(q, fenced)
+	default:
+		m.fail("%v: %w", q.from, err)
+	}
+}
+
+// fenced checks that only those are fenced who should be.
+func (m *model) fenced(q request, e *FencedError) {
+	if e.Expired && !q.from.cut && !q.from.dead {
+		m.fail("%v was fenced, though its lease did not end: %w", q.from, e)
+	}
+	newer := e.Generation > q.sync.Generation || e.Incarnation > q.sync.Incarnation
+	if !e.Expired && !newer {
+		m.fail("%v was fenced by nothing newer: %w", q.from, e)
+	}
+	q.from.dead = true
+}
+
+// verdict compares what was handed over with what there is.
+func (m *model) verdict() error {
+	for _, row := range m.d.rows(m.d.all()) {
+		n := m.handed[row]
+		if n < 1 || n > 1+m.excused[row] {
+			return fmt.Errorf("row %v was handed over %d times; %d repeats are excused", row, n, m.excused[row])
+		}
+	}
+	return nil
+}
+
+// unreported excuses the rows that a trainer handed over and the state does not know as consumed, now that they go back.
+func (m *model) unreported(t *trainer) {
+	known := m.s.base
+	if k := m.s.rank(t.rank); k != nil {
+		known = known.Union(k.consumed)
+	}
+	m.excused.add(m.d.rows(from(t.consumed.Subtract(known), position.Position{Epoch: m.s.closed})))
+}

@@ -1,0 +1,25 @@
+package session
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestModel(t *testing.T) {
+	for name, c := range map[string]chaos{
+		"exactly once":     {steps: 300},
+		"deaths":           {steps: 300, deaths: true},
+		"restores":         {steps: 300, restores: true},
+		"deaths, restores": {steps: 300, deaths: true, restores: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				draw := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }
+				if err := run(draw, c); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}

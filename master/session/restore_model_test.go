@@ -1,0 +1,120 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// saved is a checkpoint of the whole job.
+type saved struct {
+	states          []Checkpoint
+	handed, excused tally
+}
+
+// checkpoint saves the job, if all ranks of it run, and know each other, at one step.
+func (m *model) checkpoint() {
+	var c saved
+	for r, k := range m.s.ranks {
+		t := m.trainers[r]
+		runs := t != nil && !t.dead && !t.cut && !t.leaving && t.generation == m.s.generation
+		if k == nil || k.departed && !runs {
+			continue
+		}
+		if !runs || t.incarnation != k.incarnation {
+			return
+		}
+		c.states = append(c.states, t.state(m.s.world))
+	}
+	if len(c.states) == 0 {
+		return
+	}
+	newest := slices.MaxFunc(c.states, func(a, b Checkpoint) int { return int(a.BaseVersion) - int(b.BaseVersion) })
+	for _, p := range c.states {
+		if p.Closed != newest.Closed {
+			return
+		}
+	}
+	for r, k := range m.s.ranks {
+		if k != nil && k.departed && !slices.Contains(newest.Departed, uint32(r)) {
+			return
+		}
+	}
+	c.handed, c.excused = m.handed.clone(), m.excused.clone()
+	m.saved = &c
+}
+
+// restoreJob kills the job and starts it again from its checkpoint, with another number of ranks, in some attempts.
+func (m *model) restoreJob() {
+	if m.saved == nil {
+		return
+	}
+	for _, t := range m.trainers {
+		if t != nil {
+			t.dead = true
+		}
+	}
+	for range m.draw(3) {
+		if ranks := m.attempt(); m.joinAll(ranks, 1+m.draw(6)) {
+			break // complete, and then it died
+		}
+	}
+	ranks := m.attempt()
+	if !m.joinAll(ranks, 1000) {
+		m.fail("the restore does not come to its end")
+	}
+	m.trainers = m.trainers[:0]
+	for _, r := range ranks {
+		m.trainers = append(m.trainers, r.t)
+	}
+	m.handed, m.excused = m.saved.handed.clone(), m.saved.excused.clone()
+}
+
+// restorer is a rank that takes part in a restore.
+type restorer struct {
+	t    *trainer
+	join Join
+	done bool
+}
+
+// attempt deals the states to the ranks of a new world.
+func (m *model) attempt() []*restorer {
+	ranks := make([]*restorer, 1+m.draw(4))
+	for i := range ranks {
+		t := &trainer{rank: uint32(i), nonce: m.nonce()}
+		ranks[i] = &restorer{t: t, join: t.joinCommand(uint32(len(ranks)))}
+		ranks[i].join.Restoring = true
+	}
+	for _, p := range m.saved.states {
+		r := ranks[m.draw(len(ranks))]
+		r.join.Restore = append(r.join.Restore, p)
+	}
+	return ranks
+}
+
+// joinAll lets ranks call until all are restored or the calls are used up. Old calls arrive in between.
+func (m *model) joinAll(ranks []*restorer, calls int) bool {
+	for range calls {
+		r := ranks[m.draw(len(ranks))]
+		reply := m.must(r.join)
+		switch {
+		case reply.Kind == pb.JoinKind_RESTORED:
+			if m.draw(4) > 0 {
+				r.t.joined(reply)
+				r.done = true
+			}
+		case reply.Kind != pb.JoinKind_JOIN_KIND_UNSPECIFIED || len(reply.WaitingFor) == 0:
+			m.fail("rank %d joined a restore: %+v", r.t.rank, reply)
+		}
+		if !slices.ContainsFunc(ranks, func(r *restorer) bool { return !r.done }) {
+			return true
+		}
+		switch m.draw(6) {
+		case 0:
+			m.restart()
+		case 1:
+			m.deliver()
+		}
+	}
+	return false
+}

@@ -1,0 +1,151 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// trainer is a simulated client. It follows the client's side of the protocol:
+// it takes over the grants of the newest revision it saw, hands over rows of the open epoch only, and once it gave
+// an interval back, keeps away from it until a newer revision grants it again.
+type trainer struct {
+	rank        uint32
+	nonce       string
+	generation  uint64 // 0: has not joined
+	incarnation uint64
+	closed      uint32
+	revision    uint64
+	consumed    position.Set
+	grants      []position.Interval
+	released    position.Set
+
+	base              position.Set
+	baseVersion       uint64
+	members, departed []uint32
+
+	sent    int // Syncs
+	cutAt   int // its lease ended after so many Syncs; it waits for the answer to a later one
+	cut     bool
+	dead    bool
+	leaving bool
+	left    bool
+	rows    int64
+}
+
+// pieces is what the trainer may stream: its grants without what it consumed or gave back.
+func (t *trainer) pieces() []position.Interval {
+	var out []position.Interval
+	for _, g := range t.grants {
+		out = append(out, position.Set{g}.Subtract(t.consumed).Subtract(t.released)...)
+	}
+	return out
+}
+
+// joined takes over the answer to Join.
+func (t *trainer) joined(r Reply) {
+	t.generation, t.incarnation, t.consumed = r.Generation, r.Incarnation, r.Consumed
+	t.learn(r)
+}
+
+func (t *trainer) learn(r Reply) {
+	t.closed = max(t.closed, r.Closed)
+	t.consumed = from(t.consumed, position.Position{Epoch: t.closed})
+	if r.BaseVersion > t.baseVersion {
+		t.base, t.baseVersion, t.members, t.departed = r.Base, r.BaseVersion, r.Members, r.Departed
+	}
+}
+
+// hand hands over up to n rows of one piece of the open epoch.
+func (t *trainer) hand(d dataset, draw func(n int) int) []position.Position {
+	var open []position.Interval
+	for _, p := range t.pieces() {
+		if p.From.Epoch == t.closed {
+			open = append(open, p)
+		}
+	}
+	if len(open) == 0 || t.cut || t.dead || t.leaving {
+		return nil
+	}
+	iv := open[draw(len(open))]
+	iv.To = d.after(iv, draw(8), draw(2) == 0)
+	if iv.Empty() {
+		return nil
+	}
+	taken := position.Set{iv}
+	t.consumed = t.consumed.Union(taken)
+	rows := d.rows(taken)
+	t.rows += int64(len(rows))
+	return rows
+}
+
+// request is a Sync under way.
+type request struct {
+	from *trainer
+	seq  int
+	sync Sync
+}
+
+func (t *trainer) request(draw func(n int) int) request {
+	t.sent++
+	r := request{from: t, seq: t.sent, sync: Sync{
+		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation,
+		Consumed: t.consumed, Released: t.released, Leave: t.leaving,
+		Counters: Counters{Rows: t.rows}, Revision: t.revision,
+		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)),
+	}}
+	if draw(2) == 0 {
+		r.sync.BaseVersion = t.baseVersion
+	}
+	return r
+}
+
+// receive takes over the answer to a Sync.
+func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
+	if t.dead || r.Generation != t.generation || r.Incarnation != t.incarnation {
+		return
+	}
+	t.learn(r)
+	if q.sync.Leave {
+		t.left, t.dead = true, true
+		return
+	}
+	if q.seq > t.cutAt {
+		t.cut = false
+	}
+	if r.Revision < t.revision {
+		return
+	}
+	t.revision = r.Revision
+	if !r.Unchanged {
+		t.grants = r.Grants
+	}
+	t.released = t.released.Intersect(r.Release)
+	for _, iv := range r.Release {
+		if draw(2) == 0 {
+			t.released = t.released.Union(position.Set{iv}.Subtract(t.consumed))
+		}
+	}
+}
+
+// state is the trainer's checkpoint.
+func (t *trainer) state(world uint32) Checkpoint {
+	return Checkpoint{
+		Version: checkpointVersion, Session: testID.Session, Generation: t.generation,
+		Rank: t.rank, World: world, Closed: t.closed,
+		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
+		Members: t.members, Departed: t.departed,
+		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest,
+	}
+}
+
+func (t *trainer) String() string {
+	return fmt.Sprintf("rank %d, generation %d, incarnation %d", t.rank, t.generation, t.incarnation)
+}
+
+var testID = Identity{Session: "test", ProgramDigest: "program", DatasetDigest: "dataset"}
+
+// joinCommand is the trainer's Join; every start of a rank has its own nonce.
+func (t *trainer) joinCommand(world uint32) Join {
+	return Join{Rank: t.rank, World: world, Nonce: t.nonce}
+}
