@@ -8,24 +8,32 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// setDefault gives the source column of a feature its default. A feature that a transform replaced in place still
-// bears its column's name.
-func (b *outputBuilder) setDefault(path, name string, v *pb.Value, mistakes *grouped) {
-	f, err := b.source(name)
-	if f == nil || err != nil {
-		mistakes.add(name, "made by a transform, and defaults are for columns of the dataset; use fill_null")
-		return
+// setDefaults gives the columns among an entry's features their default. A feature that a transform replaced in place
+// still bears its column's name; those that transforms added have no default.
+func (b *outputBuilder) setDefaults(path string, features []*feature, v *pb.Value, mistakes *grouped) {
+	columns := 0
+	for _, f := range features {
+		if source, err := b.source(f.name); source != nil && err == nil {
+			columns++
+			b.setDefault(path, source, v, mistakes)
+		}
 	}
+	if columns == 0 && len(features) > 0 {
+		b.problems.add(path+".default", "%s: made by transforms, and defaults are for columns of the dataset; use fill_null", few(names(features)))
+	}
+}
+
+func (b *outputBuilder) setDefault(path string, f *feature, v *pb.Value, mistakes *grouped) {
 	converted, ok := convertDefault(v, f.typ)
 	if !ok {
-		mistakes.add(name, fmt.Sprintf("%v, but the default is %s", f.typ, newFormatter().value(v)))
+		mistakes.add(f.name, fmt.Sprintf("%v, but the default is %s", f.typ, newFormatter().value(v)))
 		return
 	}
-	if at, ok := b.defaults[name]; ok && !proto.Equal(f.source.GetDefault(), converted) {
-		mistakes.add(name, "has another default at "+at)
+	if at, ok := b.defaults[f.name]; ok && !proto.Equal(f.source.GetDefault(), converted) {
+		mistakes.add(f.name, "has another default at "+at)
 		return
 	}
-	b.defaults[name] = path
+	b.defaults[f.name] = path
 	f.source.Default = converted
 }
 

@@ -5,7 +5,7 @@ import "iter"
 // nearest returns the candidate that name is most likely a misspelling of, or "". Among equally near ones it takes
 // one of the same length, then the first in natural order.
 func nearest(name string, candidates iter.Seq[string]) string {
-	if len(name) > 200 {
+	if name == "" || len(name) > 200 {
 		return ""
 	}
 	limit := max(1, len(name)/3)
@@ -21,7 +21,7 @@ func nearest(name string, candidates iter.Seq[string]) string {
 	}
 	var rows [3][]int
 	for c := range candidates {
-		if len(c)-len(name) > bestDistance || len(name)-len(c) > bestDistance {
+		if c == "" || len(c)-len(name) > bestDistance || len(name)-len(c) > bestDistance {
 			continue
 		}
 		if d := distance(name, c, bestDistance, &rows); d <= limit && better(c, d) {

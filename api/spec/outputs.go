@@ -71,11 +71,11 @@ func (b *outputBuilder) entry(path string, f *pb.Feature) {
 	b.checkShape(path, f)
 	features := b.expand(path, f.GetName())
 	var mistakes grouped
+	if f.GetDefault().GetKind() != nil {
+		b.setDefaults(path, features, f.GetDefault(), &mistakes)
+	}
 	for _, feat := range features {
 		feat.needed = true
-		if f.GetDefault().GetKind() != nil {
-			b.setDefault(path, feat.name, f.GetDefault(), &mistakes)
-		}
 		if feat.unknown() {
 			continue
 		}

@@ -1,0 +1,68 @@
+package spec
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+func TestMerge(t *testing.T) {
+	deep := column("u.age", pb.Kind_INT32)
+	deep.Path = []string{"u", "age"}
+	files := []FileSchema{
+		{"a", Schema{[]Column{column("x", pb.Kind_INT32), column("y", pb.Kind_FLOAT64), {Name: "odd", Unsupported: "a variant"}}}},
+		{"b", Schema{append(mapColumn("m", pb.Kind_INT32, pb.Kind_FLOAT32), column("x", pb.Kind_INT64), column("x", pb.Kind_BINARY), deep)}},
+		{"c", Schema{append(mapColumn("m", pb.Kind_INT64, pb.Kind_FLOAT64), column("y", pb.Kind_FLOAT32), column("odd", pb.Kind_BOOL))}},
+		{"d", Schema{[]Column{column("x", pb.Kind_INT32), {Name: "u.age", Unsupported: "a list of lists"}}}},
+	}
+	got, err := Merge(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range got.Columns {
+		names = append(names, c.Name)
+	}
+	if s := strings.Join(names, " "); s != "x y odd m m.key m.value u.age" {
+		t.Errorf("got %s", s)
+	}
+	for name, want := range map[string]Column{
+		"x":     column("x", pb.Kind_INT64),
+		"y":     column("y", pb.Kind_FLOAT64),
+		"odd":   {Name: "odd", Unsupported: "a variant"},
+		"m":     mapColumn("m", pb.Kind_INT64, pb.Kind_FLOAT64)[0],
+		"m.key": listColumn("m.key", pb.Kind_INT64),
+	} {
+		if c, ok := got.Find(name); !ok || !reflect.DeepEqual(c, want) {
+			t.Errorf("%s: got %+v, want %+v", name, c, want)
+		}
+	}
+	if c, _ := got.Find("u.age"); c.Unsupported != "int32 at u/age in b, but a list of lists in d" {
+		t.Errorf("got %+v", c)
+	}
+	if _, ok := got.Find("nothing"); ok {
+		t.Error("found what is not there")
+	}
+}
+
+func TestMergeNamesBothFiles(t *testing.T) {
+	flat := column("u.age", pb.Kind_INT32)
+	deep := column("u.age", pb.Kind_INT32)
+	deep.Path = []string{"u", "age"}
+	files := []FileSchema{
+		{"a", Schema{append(mapColumn("m", pb.Kind_INT32, pb.Kind_BOOL), column("x", pb.Kind_INT32), column("l", pb.Kind_BOOL), flat)}},
+		{"b", Schema{[]Column{column("x", pb.Kind_INT64)}}},
+		{"c", Schema{append(mapColumn("m", pb.Kind_BINARY, pb.Kind_BOOL), column("x", pb.Kind_BINARY), listColumn("l", pb.Kind_BOOL), deep)}},
+		{"d", Schema{[]Column{column("x", pb.Kind_BOOL)}}},
+	}
+	_, err := Merge(files)
+	compareProblems(t, err, []string{
+		"m: is map<int32, bool> in a, but map<binary, bool> in c",
+		"m.key: is list<int32> in a, but list<binary> in c",
+		"x: is int64 in b, but binary in c",
+		"l: is bool in a, but list<bool> in c",
+		"u.age: is int32 in a, but int32 at u/age in c",
+	})
+}

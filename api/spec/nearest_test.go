@@ -1,0 +1,81 @@
+package spec
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestNearest(t *testing.T) {
+	var names []string
+	for _, c := range newSchema().Columns {
+		names = append(names, c.Name)
+	}
+	for name, want := range map[string]string{
+		"cat_27": "cat_17", "Label": "label", "lable": "label", "contry": "country", "user_age": "user.age", "zzzzzz": "",
+		"scores/7": "scores.7", "": "", strings.Repeat("x", 300): "",
+	} {
+		if got := nearest(name, slices.Values(names)); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestNearestDoesNotDependOnTheOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[ab_]{0,3}[0-3]{0,2}`), 1, 8, rapid.ID).Draw(t, "names")
+		name := rapid.StringMatching(`[ab_]{0,3}[0-3]{0,2}`).Draw(t, "name")
+		shuffled := rapid.Permutation(names).Draw(t, "shuffled")
+		if a, b := nearest(name, slices.Values(names)), nearest(name, slices.Values(shuffled)); a != b {
+			t.Fatalf("got %q and %q", a, b)
+		}
+		if name != "" && slices.Contains(names, name) && nearest(name, slices.Values(names)) != name {
+			t.Fatal("a name is nearest to itself")
+		}
+	})
+}
+
+func TestDistance(t *testing.T) {
+	var rows [3][]int
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"", "abc", 3},
+		{"abc", "abc", 0},
+		{"abc", "acb", 1},
+		{"kitten", "sitting", 3},
+		{"ab", "ba", 1},
+	} {
+		if got := distance(c.a, c.b, 10, &rows); got != c.want {
+			t.Errorf("%s, %s: got %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestNaturalOrder(t *testing.T) {
+	sorted := []string{"", "a", "a01", "a1", "a1b", "a2", "a10", "a10b2", "a10b10", "a_1", "b", "b99999999999999999999", "b100000000000000000000"}
+	for i, a := range sorted {
+		for j, b := range sorted {
+			if got := naturalLess(a, b); got != (i < j) {
+				t.Errorf("%q before %q: got %v", a, b, got)
+			}
+		}
+	}
+}
+
+func TestNaturalOrderIsAnOrder(t *testing.T) {
+	name := rapid.StringMatching(`[a0-2]{0,5}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := name.Draw(t, "a"), name.Draw(t, "b"), name.Draw(t, "c")
+		if (compareNatural(a, b) == 0) != (a == b) || compareNatural(a, b) != -compareNatural(b, a) {
+			t.Fatalf("%q, %q: %d and %d", a, b, compareNatural(a, b), compareNatural(b, a))
+		}
+		if compareNatural(a, b) <= 0 && compareNatural(b, c) <= 0 && compareNatural(a, c) > 0 {
+			t.Fatalf("%q <= %q <= %q", a, b, c)
+		}
+	})
+}
