@@ -2,8 +2,14 @@ package footer_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/schema"
 
 	"github.com/penstock-ml/penstock/internal/footer"
 )
@@ -14,11 +20,30 @@ func serialised(data []byte) []byte {
 	return data[len(data)-8-n : len(data)-8]
 }
 
+// A short schema of long names is refused, rather than multiplied.
+func TestReadRefusesLongNames(t *testing.T) {
+	children := make([]schema.Node, 1000)
+	for i := range children {
+		children[i] = int64Leaf(fmt.Sprint(i), parquet.Repetitions.Optional)
+	}
+	data := noRowGroups(t, group(t, strings.Repeat("x", 1<<18), parquet.Repetitions.Optional, schema.ConvertedTypes.None, children...))
+	if _, err := footer.Read(serialised(data)); err == nil || !strings.Contains(err.Error(), "full names") {
+		t.Errorf("error %v, want one about full names", err)
+	}
+}
+
 // FuzzRead checks that whatever bytes a footer has, reading it ends, allocates no more than in proportion, and
 // what it returns is consistent.
 func FuzzRead(f *testing.F) {
 	f.Add(serialised(oneColumn(f, 10)))
 	f.Add(serialised(wide(f, 3)))
+	fields := arrow.NewSchema([]arrow.Field{
+		{Name: "l", Type: arrow.ListOf(arrow.BinaryTypes.String), Nullable: true},
+		{Name: "m", Type: arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float32), Nullable: true},
+		{Name: "d", Type: &arrow.Decimal128Type{Precision: 20, Scale: 2}},
+		{Name: "s", Type: arrow.StructOf(arrow.Field{Name: "x", Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Uint32))})},
+	}, nil)
+	f.Add(serialised(write(f, fields, record(f, fields, `[{"l":["a"],"m":[],"d":"1.25","s":{"x":[]}}]`))))
 	f.Add([]byte{0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x0f}) // a list of 4 billion elements
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var before, after runtime.MemStats

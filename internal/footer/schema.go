@@ -11,6 +11,7 @@ import (
 const (
 	maxElements = 1 << 20
 	maxNesting  = 64
+	maxNames    = 128 << 20 // bytes of the full names of all leaves, 40 more for each level
 )
 
 // repetition is a Parquet repetition type, numbered as in parquet.thrift.
@@ -104,7 +105,24 @@ func readSchema(r *thrift.Reader) (*node, error) {
 	if len(rest) > 0 {
 		return nil, fmt.Errorf("schema element %q belongs to no group", rest[0].name)
 	}
+	if n := flat[0].nameBytes(0); n > maxNames {
+		return nil, fmt.Errorf("the columns' full names have %d bytes; at most %d can be read", n, maxNames)
+	}
 	return flat[0], nil
+}
+
+// nameBytes is about the memory that the full names of the leaves at and below n take. A short schema can make
+// them very long.
+func (n *node) nameBytes(above int) int {
+	above += len(n.name) + 40
+	if len(n.children) == 0 {
+		return above
+	}
+	total := 0
+	for _, child := range n.children {
+		total += child.nameBytes(above)
+	}
+	return total
 }
 
 // adopt takes a node's descendants from the front of flat and returns what is left.

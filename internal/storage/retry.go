@@ -116,7 +116,7 @@ func attempt(ctx context.Context, timeout time.Duration, op func(ctx context.Con
 	timer := time.AfterFunc(timeout, func() { cancel(errAttempt) })
 	defer timer.Stop()
 	err = op(ctx, func() { timer.Reset(timeout) })
-	return context.Cause(ctx) == errAttempt, err
+	return errors.Is(context.Cause(ctx), errAttempt), err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -134,7 +134,7 @@ func newProxy(t *testing.T, endpoint string, intercept func(w http.ResponseWrite
 	proxy := &httputil.ReverseProxy{
 		Transport: transport,
 		// The Host header stays the proxy's, which the client signed.
-		Director: func(r *http.Request) { r.URL.Scheme, r.URL.Host = target.Scheme, target.Host },
+		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host },
 	}
 	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !intercept(w, r) {

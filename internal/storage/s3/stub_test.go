@@ -45,10 +45,10 @@ func stubStore(t *testing.T, endpoint string) *storage.Store {
 }
 
 func TestFaults(t *testing.T) {
-	fail := errors.New("some error")
+	errAny := errors.New("any")
 	for name, tc := range map[string]struct {
 		first    http.HandlerFunc // answers the first request; later ones succeed
-		want     error            // nil: none
+		want     error            // nil: none; errAny: any
 		requests int64
 	}{
 		"busy":      {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "SlowDown") }, nil, 2},
@@ -66,12 +66,12 @@ func TestFaults(t *testing.T) {
 		"no match":  {func(w http.ResponseWriter, _ *http.Request) { answer(w, "other", "23456") }, storage.ErrChanged, 1},
 		"shorter":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 416, "InvalidRange") }, storage.ErrChanged, 1},
 		"gone":      {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 404, "NoSuchKey") }, fs.ErrNotExist, 1},
-		"forbidden": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "AccessDenied") }, fail, 1},
+		"forbidden": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "AccessDenied") }, errAny, 1},
 		"no ranges": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("ETag", etag)
 			w.Header().Set("Last-Modified", "Mon, 02 Jan 2006 15:04:05 GMT")
 			fmt.Fprint(w, "0123456789")
-		}, fail, 1},
+		}, errAny, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var requests atomic.Int64
@@ -95,7 +95,7 @@ func TestFaults(t *testing.T) {
 				t.Errorf("read %q, %v", buf, err)
 			case tc.want != nil && (err == nil || !strings.Contains(err.Error(), stubFile.Uri)):
 				t.Errorf("error %v, want one that names the file", err)
-			case tc.want != nil && tc.want != fail && !errors.Is(err, tc.want):
+			case !errors.Is(tc.want, errAny) && !errors.Is(err, tc.want):
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
 			if n := requests.Load(); n != tc.requests {

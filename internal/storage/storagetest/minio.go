@@ -3,6 +3,7 @@ package storagetest
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -14,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/penstock-ml/penstock/internal/storage/s3/s3test"
 )
 
 // MinIO is a MinIO server that runs until the end of the test that started it.
@@ -25,7 +25,7 @@ type MinIO struct {
 	AccessKey string
 	SecretKey string
 
-	client *minio.Client
+	writer *s3test.Writer
 }
 
 // StartMinIO starts a MinIO server with empty disks on a free port of the loopback interface. The binary is
@@ -50,7 +50,7 @@ func findMinIO(t testing.TB) string {
 		return path
 	}
 	if home, err := os.UserHomeDir(); err == nil {
-		if path := filepath.Join(home, "go", "bin", "minio"); exec.Command(path, "--version").Run() == nil {
+		if path := filepath.Join(home, "go", "bin", "minio"); exec.CommandContext(t.Context(), path, "--version").Run() == nil {
 			return path
 		}
 	}
@@ -69,32 +69,30 @@ func findMinIO(t testing.TB) string {
 
 func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 	t.Helper()
-	address, err := freeAddress()
+	ctx := context.WithoutCancel(t.Context()) // clean-ups may still need the server
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m := &MinIO{Endpoint: "http://" + address, AccessKey: "penstock-test", SecretKey: "penstock-test-secret"}
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	m.client, err = minio.New(address, &minio.Options{
-		Creds:     credentials.NewStaticV4(m.AccessKey, m.SecretKey, ""),
-		Region:    "us-east-1",
-		Transport: transport,
-	})
-	if err != nil {
+	m := &MinIO{Endpoint: "http://" + address, AccessKey: rand.Text(), SecretKey: rand.Text()}
+	if m.writer, err = s3test.NewWriter(address, m.AccessKey, m.SecretKey); err != nil {
 		return nil, err
 	}
 	var output bytes.Buffer
-	cmd := exec.Command(binary, "server", t.TempDir(), "--address", address, "--quiet")
+	cmd := exec.CommandContext(ctx, binary, "server", t.TempDir(), "--address", address, "--quiet")
 	cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+m.AccessKey, "MINIO_ROOT_PASSWORD="+m.SecretKey,
 		"MINIO_BROWSER=off", "MINIO_UPDATE=off")
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
+	exited := make(chan struct{})
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait() // it is killed in the end; if it ended before, its output says why
+	}()
 	stop := func() {
+		m.writer.Close()
 		_ = cmd.Process.Kill() // it may have ended already
 		<-exited
 	}
@@ -106,17 +104,16 @@ func startMinIO(t testing.TB, binary string) (*MinIO, error) {
 	return m, nil
 }
 
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+func freeAddress(ctx context.Context) (string, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return l.Addr().String(), l.Close()
 }
 
 // wait waits until the server can be written to.
-func (m *MinIO) wait(ctx context.Context, exited chan error) error {
+func (m *MinIO) wait(ctx context.Context, exited <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -135,9 +132,8 @@ func (m *MinIO) wait(ctx context.Context, exited chan error) error {
 			}
 		}
 		select {
-		case err := <-exited:
-			exited <- err
-			return fmt.Errorf("the server ended: %v", err)
+		case <-exited:
+			return errors.New("the server ended")
 		case <-ctx.Done():
 			return errors.New("the server was not ready in time")
 		case <-tick.C:
@@ -148,7 +144,7 @@ func (m *MinIO) wait(ctx context.Context, exited chan error) error {
 // MakeBucket makes a bucket.
 func (m *MinIO) MakeBucket(t testing.TB, name string) {
 	t.Helper()
-	if err := m.client.MakeBucket(t.Context(), name, minio.MakeBucketOptions{}); err != nil {
+	if err := m.writer.MakeBucket(t.Context(), name); err != nil {
 		t.Fatalf("make bucket %s: %v", name, err)
 	}
 }
@@ -156,8 +152,7 @@ func (m *MinIO) MakeBucket(t testing.TB, name string) {
 // Put writes an object, or replaces it. Several goroutines may call it.
 func (m *MinIO) Put(t testing.TB, bucket, key string, content []byte) {
 	t.Helper()
-	_, err := m.client.PutObject(t.Context(), bucket, key, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{})
-	if err != nil {
+	if err := m.writer.Put(t.Context(), bucket, key, content); err != nil {
 		t.Errorf("put s3://%s/%s: %v", bucket, key, err)
 	}
 }
@@ -165,7 +160,7 @@ func (m *MinIO) Put(t testing.TB, bucket, key string, content []byte) {
 // PutFile uploads a local file as s3://bucket/key.
 func (m *MinIO) PutFile(t testing.TB, bucket, key, path string) {
 	t.Helper()
-	if _, err := m.client.FPutObject(t.Context(), bucket, key, path, minio.PutObjectOptions{}); err != nil {
+	if err := m.writer.PutFile(t.Context(), bucket, key, path); err != nil {
 		t.Fatalf("put s3://%s/%s: %v", bucket, key, err)
 	}
 }
@@ -173,7 +168,7 @@ func (m *MinIO) PutFile(t testing.TB, bucket, key, path string) {
 // Remove deletes an object.
 func (m *MinIO) Remove(t testing.TB, bucket, key string) {
 	t.Helper()
-	if err := m.client.RemoveObject(t.Context(), bucket, key, minio.RemoveObjectOptions{}); err != nil {
+	if err := m.writer.Remove(t.Context(), bucket, key); err != nil {
 		t.Fatalf("remove s3://%s/%s: %v", bucket, key, err)
 	}
 }
