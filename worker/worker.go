@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -47,7 +48,7 @@ type Config struct {
 	// Fleet is how it finds masters: Self is filled in from the other fields but for Name and Zone.
 	Fleet fleet.Config
 	RPC   rpc.Config
-	// Slots is the number of streams served at once; 0 means 8.
+	// Slots is the number of streams served at once; 0 means two for each CPU.
 	Slots int
 	// Memory bounds the bytes of all streams; 0 means 256 MiB.
 	Memory  int64
@@ -75,7 +76,7 @@ func New(cfg Config) (*Worker, error) {
 		return nil, errors.New("worker: Listener, Storage, Ops and Logger are needed")
 	}
 	if cfg.Slots == 0 {
-		cfg.Slots = 8
+		cfg.Slots = 2 * runtime.GOMAXPROCS(0)
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = 256 << 20

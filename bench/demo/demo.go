@@ -26,6 +26,7 @@ type options struct {
 	rows, workers, trainers, kill int
 	data, cache                   string
 	storageFile                   string
+	keep                          bool
 }
 
 // Command returns `penstock demo`.
@@ -48,6 +49,7 @@ func Command() *cobra.Command {
 	flags.IntVar(&o.kill, "kill", 1, "workers to kill on the way")
 	flags.StringVar(&o.data, "data", "", "URI of a Parquet dataset to read instead; features are chosen by type")
 	flags.StringVar(&o.cache, "cache", "", "directory of generated datasets (default: penstock in the user's cache directory)")
+	flags.BoolVar(&o.keep, "keep", false, "keep the processes' logs and ledgers (they are kept anyway when something fails)")
 	flags.StringVar(&o.storageFile, "storage-config", "", "YAML file with storage profiles, for --data")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		output, err := cli.Output(cmd)
@@ -170,8 +172,8 @@ func run(ctx context.Context, o options, out io.Writer) (*Report, error) {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
 	report, err := j.run(ctx, o, dir, show)
-	if err != nil || !report.OK {
-		show.say("The processes' logs are kept in %s", dir)
+	if err != nil || !report.OK || o.keep {
+		show.say("the processes' logs are in %s", dir)
 		return report, err
 	}
 	return report, os.RemoveAll(dir)

@@ -24,6 +24,9 @@ import (
 // progressEvery is how often a trainer says how far it is.
 const progressEvery = 100 * time.Millisecond
 
+// budget of a trainer is small, so that a killed worker's streams are cut rather than buffered to their ends.
+const budget = 64 << 20
+
 // trainerReport is what a trainer process prints, one JSON object a line: how far it is, and whether it holds until
 // the demo has killed a worker.
 type trainerReport struct {
@@ -95,6 +98,7 @@ func trainerCommand() *cobra.Command {
 			Masters: []string{master}, Session: session, Rank: rank, WorldSize: world, Logger: logger,
 			Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpcConfig) },
 			OnResume: t.resumed,
+			Budget:   budget,
 		})
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,9 @@ import (
 	"github.com/penstock-ml/penstock/worker"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
+
+// overhead is what a worker takes besides its streams' memory: code, connections, footers.
+const overhead = 96 << 20
 
 // Worker returns `penstock worker`, which runs a worker with the given ops until it is interrupted.
 func Worker(ops *transform.Registry, version string) *cobra.Command {
@@ -36,7 +40,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
 	flags.StringVar(&advertise, "advertise", "", "Flight address that trainers can reach (default: --listen)")
-	flags.IntVar(&slots, "slots", 0, "streams served at once (default: 8)")
+	flags.IntVar(&slots, "slots", 0, "streams served at once (default: two for each CPU)")
 	flags.Var(&memory, "memory", "bytes that all streams may hold")
 	ports.Register(flags)
 	stores.Register(flags)
@@ -61,6 +65,10 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		listener, err := net.Listen("tcp", listen)
 		if err != nil {
 			return fmt.Errorf("worker: %w", err)
+		}
+		if os.Getenv("GOMEMLIMIT") == "" {
+			// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
+			debug.SetMemoryLimit(int64(memory) + overhead)
 		}
 		w, err := worker.New(worker.Config{
 			Listener: listener, Advertise: advertise, Fleet: gossip.Config(rpcConfig.Token), RPC: rpcConfig,
