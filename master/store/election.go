@@ -35,7 +35,7 @@ func (s *Store) Campaign(ctx context.Context, address string) (*Leadership, erro
 	// A candidate whose lease has run out would wait for nothing.
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	defer context.AfterFunc(lead.session.Ctx(), stop)()
+	defer context.AfterFunc(lead.session.Ctx(), stop)() //nolint:contextcheck // the lease has a life of its own
 	if err = lead.awaitTurn(waiting); err == nil {
 		err = s.sweep(waiting, lead)
 	}

@@ -79,13 +79,19 @@ func TestCampaignEndsWithItsContext(t *testing.T) {
 // A leader that is cut off from etcd loses its lease and learns of it.
 func TestLeadershipIsLostWithTheLease(t *testing.T) {
 	e := etcd(t)
-	a, b := open(t, e), open(t, e)
-	l := lead(t, a)
-	_, err := b.client.Revoke(t.Context(), l.session.Lease())
+	b := open(t, e)
+	cfg := patient(e)
+	cfg.LeaseTTL = 3 * time.Second
+	a, err := Open(t.Context(), cfg)
+	check(t, err)
+	defer func() { check(t, a.Close()) }()
+	l, err := a.Campaign(t.Context(), "a")
+	check(t, err)
+	_, err = b.client.Revoke(t.Context(), l.session.Lease())
 	check(t, err)
 	select {
 	case <-l.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the leader does not notice")
 	}
 	if err := a.Compact(t.Context(), l); !errors.Is(err, ErrNotLeader) {

@@ -19,7 +19,6 @@ import (
 type Embed struct {
 	etcd     *embed.Etcd
 	lock     *fileutil.LockedFile
-	logs     *logCore
 	endpoint string
 	sockets  string // private directory of the unix socket, or ""
 }
@@ -36,19 +35,19 @@ func Embedded(ctx context.Context, dir, listen string, logger *slog.Logger) (*Em
 	if err != nil {
 		return nil, fmt.Errorf("store: embedded etcd: %s is in use by another process: %w", dir, err)
 	}
-	e := &Embed{lock: lock, logs: newLogCore(logger.With("part", "etcd"))}
-	if err := e.start(ctx, dir, listen); err != nil {
+	e := &Embed{lock: lock}
+	if err := e.start(ctx, dir, listen, logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("store: embedded etcd in %s: %w", dir, err), e.Close())
 	}
 	return e, nil
 }
 
-func (e *Embed) start(ctx context.Context, dir, listen string) error {
+func (e *Embed) start(ctx context.Context, dir, listen string, logger *slog.Logger) error {
 	client, err := e.clientURL(listen)
 	if err != nil {
 		return err
 	}
-	if e.etcd, err = embed.StartEtcd(embedConfig(dir, client, e.logs)); err != nil {
+	if e.etcd, err = embed.StartEtcd(embedConfig(dir, client, logger)); err != nil {
 		return err
 	}
 	select {
@@ -85,7 +84,7 @@ func (e *Embed) clientURL(listen string) (url.URL, error) {
 	return url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}, nil
 }
 
-func embedConfig(dir string, client url.URL, logs *logCore) *embed.Config {
+func embedConfig(dir string, client url.URL, logger *slog.Logger) *embed.Config {
 	cfg := embed.NewConfig()
 	cfg.Name = "penstock"
 	cfg.Dir = filepath.Join(dir, "etcd")
@@ -102,7 +101,7 @@ func embedConfig(dir string, client url.URL, logs *logCore) *embed.Config {
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
 	cfg.QuotaBackendBytes = 8 << 30
 	cfg.EnableGRPCGateway = false
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(logs))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&logCore{logger.With("part", "etcd")}))
 	return cfg
 }
 
@@ -114,7 +113,6 @@ func (e *Embed) Err() <-chan error { return e.etcd.Err() }
 
 // Close stops etcd; its data stays.
 func (e *Embed) Close() error {
-	e.logs.quiet.Store(true)
 	if e.etcd != nil {
 		e.etcd.Close()
 	}

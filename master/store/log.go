@@ -3,41 +3,29 @@ package store
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 
 	"go.uber.org/zap/zapcore"
 )
 
-// logCore passes etcd's zap entries on to slog, one step quieter: etcd calls every dropped connection a
-// warning. While quiet is set, nothing is above debug: etcd logs the end of its own listeners as errors.
-type logCore struct {
-	logger *slog.Logger
-	quiet  *atomic.Bool
-}
+// logCore passes etcd's zap entries on to slog, as debug: etcd calls dropped connections warnings and its own
+// Close an error, and what goes wrong for good shows in the calls that fail. Only its panics are errors.
+type logCore struct{ logger *slog.Logger }
 
-func newLogCore(logger *slog.Logger) *logCore {
-	return &logCore{logger: logger, quiet: new(atomic.Bool)}
-}
-
-func (c *logCore) level(l zapcore.Level) slog.Level {
-	switch {
-	case l >= zapcore.DPanicLevel:
+func level(l zapcore.Level) slog.Level {
+	if l >= zapcore.DPanicLevel {
 		return slog.LevelError
-	case l == zapcore.ErrorLevel && !c.quiet.Load():
-		return slog.LevelWarn
-	default:
-		return slog.LevelDebug
 	}
+	return slog.LevelDebug
 }
 
 // Enabled leaves out etcd's own debug entries.
 func (c *logCore) Enabled(l zapcore.Level) bool {
-	return l >= zapcore.InfoLevel && c.logger.Enabled(context.Background(), c.level(l))
+	return l >= zapcore.InfoLevel && c.logger.Enabled(context.Background(), level(l))
 }
 
 // With returns a core that adds fields to every entry.
 func (c *logCore) With(fields []zapcore.Field) zapcore.Core {
-	return &logCore{logger: c.logger.With(attrs(fields)...), quiet: c.quiet}
+	return &logCore{c.logger.With(attrs(fields)...)}
 }
 
 // Check adds c to the cores that will write the entry.
@@ -50,7 +38,7 @@ func (c *logCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Chec
 
 // Write passes an entry on.
 func (c *logCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	c.logger.Log(context.Background(), c.level(e.Level), e.Message, attrs(fields)...)
+	c.logger.Log(context.Background(), level(e.Level), e.Message, attrs(fields)...)
 	return nil
 }
 

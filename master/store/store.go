@@ -82,13 +82,10 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, keys: layout{prefix: cfg.Prefix}}
+	if err := s.codecs(); err != nil {
+		return nil, err
+	}
 	var err error
-	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true)); err != nil {
-		return nil, fmt.Errorf("store: zstd: %w", err)
-	}
-	if s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlockBytes)); err != nil {
-		return nil, fmt.Errorf("store: zstd: %w", err)
-	}
 	if s.client, err = connect(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -98,6 +95,20 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, errors.Join(readError(fmt.Sprintf("open %v", cfg.Endpoints), err), s.Close())
 	}
 	return s, nil
+}
+
+// codecs makes the compressor of blocks and its opposite.
+func (s *Store) codecs() error {
+	var err error
+	s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithZeroFrames(true))
+	if err != nil {
+		return fmt.Errorf("store: zstd: %w", err)
+	}
+	s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlockBytes))
+	if err != nil {
+		return fmt.Errorf("store: zstd: %w", err)
+	}
+	return nil
 }
 
 func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
@@ -119,7 +130,7 @@ func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
 		DialKeepAliveTimeout: cfg.CallTimeout,
 		// The client outlives Open's ctx; Close ends it.
 		Context: context.WithoutCancel(ctx),
-		Logger:  zap.New(newLogCore(cfg.Logger.With("part", "etcd client"))),
+		Logger:  zap.New(&logCore{cfg.Logger.With("part", "etcd client")}),
 	})
 	if err != nil {
 		return nil, readError(fmt.Sprintf("connect to etcd at %v", cfg.Endpoints), err)

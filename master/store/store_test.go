@@ -26,10 +26,15 @@ func etcd(t *testing.T) *Embed {
 	return e
 }
 
+// patient are timeouts that a busy machine's disk does not exceed.
+func patient(e *Embed) Config {
+	return Config{Endpoints: e.Endpoints(), CallTimeout: time.Minute, LeaseTTL: time.Minute}
+}
+
 // open connects to an etcd; the test's end closes the connection.
 func open(t *testing.T, e *Embed) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Config{Endpoints: e.Endpoints(), LeaseTTL: time.Second})
+	s, err := Open(t.Context(), patient(e))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +120,7 @@ func TestEmbedded(t *testing.T) {
 	if _, err := Embedded(t.Context(), dir, "", quiet); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("a second etcd in the same directory: %v", err)
 	}
-	s, err := Open(t.Context(), Config{Endpoints: e.Endpoints()})
+	s, err := Open(t.Context(), patient(e))
 	check(t, err)
 	l, err := s.Campaign(t.Context(), "a")
 	check(t, err)
@@ -128,7 +133,7 @@ func TestEmbedded(t *testing.T) {
 	// The data outlives it, wherever it listens next.
 	e, err = Embedded(t.Context(), dir, "", quiet)
 	check(t, err)
-	s, err = Open(t.Context(), Config{Endpoints: e.Endpoints()})
+	s, err = Open(t.Context(), patient(e))
 	check(t, err)
 	if list, err := s.List(t.Context()); err != nil || len(list) != 1 || list[0].GetSession().GetId() != "run" {
 		t.Errorf("after a restart there are %v, %v", list, err)
@@ -168,7 +173,7 @@ func TestEmbeddedIsQuiet(t *testing.T) {
 	var log strings.Builder
 	e, err := Embedded(t.Context(), t.TempDir(), "", slog.New(slog.NewTextHandler(&log, nil)))
 	check(t, err)
-	s, err := Open(t.Context(), Config{Endpoints: e.Endpoints()})
+	s, err := Open(t.Context(), patient(e))
 	check(t, err)
 	check(t, s.Close())
 	check(t, e.Close())
