@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -77,8 +78,8 @@ func TestParseErrorsSayWhere(t *testing.T) {
 		{strings.Repeat(" ", MaxLength) + "a", 1, "the limit is"},
 	} {
 		_, err := Parse(c.text)
-		syntax, ok := err.(*SyntaxError)
-		if !ok {
+		var syntax *SyntaxError
+		if !errors.As(err, &syntax) {
 			t.Errorf("%.40s: got %v", c.text, err)
 			continue
 		}

@@ -80,8 +80,8 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 		seen[key] = true
 		d.entry(m, key, n.items[i], path)
 	}
-	if f, ok := m.Interface().(*pb.Feature); ok {
-		d.shorthand(f, seen, path)
+	if _, ok := m.Interface().(*pb.Feature); ok {
+		d.shorthand(seen, path)
 	}
 }
 
@@ -119,7 +119,7 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 }
 
 // shorthand checks that a feature says only once what it is.
-func (d *decoder) shorthand(f *pb.Feature, seen map[string]bool, path string) {
+func (d *decoder) shorthand(seen map[string]bool, path string) {
 	var found []string
 	for _, key := range slices.Sorted(maps.Keys(seen)) {
 		if _, ok := layouts()[key]; ok {

@@ -8,10 +8,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// denseName is the tensor into which all dense features are stacked; the others are those of provenance.
+// denseName is the tensor into which all dense features are stacked.
 const denseName = "dense"
-
-var provenanceNames = [...]string{"_file", "_row"}
 
 // output is one tensor.
 type output struct {
@@ -39,7 +37,7 @@ func (r *resolver) features(s *pb.Spec) {
 	}
 	b := &outputBuilder{resolver: r, byName: map[string]*output{}, inDense: map[*feature]bool{}, defaults: map[string]string{}}
 	if s.GetProvenance() {
-		for _, name := range provenanceNames {
+		for _, name := range []string{"_file", "_row"} {
 			b.byName[name] = &output{at: "provenance"}
 		}
 	}

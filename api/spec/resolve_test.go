@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -240,8 +241,8 @@ func TestResolveReportsEachMistake(t *testing.T) {
 			continue
 		}
 		_, err = Resolve(s, newSchema(), newCatalog())
-		problems, _ := err.(Problems)
-		if len(problems) != 1 || !strings.HasPrefix(problems[0].String(), want) {
+		var problems Problems
+		if !errors.As(err, &problems) || len(problems) != 1 || !strings.HasPrefix(problems[0].String(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
 		}
 	}

@@ -168,8 +168,8 @@ func (j *junction) narrow(dst []uint64, vectors []*vector.Vector, rows int) {
 	for _, arg := range j.args {
 		arg.eval(j.scratch, vectors, rows)
 		left := uint64(0)
-		for i, w := range j.scratch {
-			dst[i] &= w
+		for i := range dst {
+			dst[i] &= j.scratch[i]
 			left |= dst[i]
 		}
 		if left == 0 {
