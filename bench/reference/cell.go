@@ -67,16 +67,14 @@ func (c *cell) count(k pb.Kind) int {
 // isGone reports whether element j of a list is null; scalars have none.
 func (c *cell) isGone(j int) bool { return j < len(c.gone) && c.gone[j] }
 
-// constant turns a literal of the spec into a cell of type t.
+// constant turns a literal of the spec into a cell of type t; a single value is a list of one.
 func constant(v *pb.Value, t spec.Type) (*cell, error) {
 	c := &cell{}
 	values := []*pb.Value{v}
 	if t.List {
-		list, ok := v.GetKind().(*pb.Value_List)
-		if !ok {
-			return nil, fmt.Errorf("%v is not a list, but the feature is %v", v, t)
+		if list, ok := v.GetKind().(*pb.Value_List); ok {
+			values = list.List.GetValues()
 		}
-		values = list.List.GetValues()
 		c.gone = make([]bool, len(values))
 	}
 	for _, v := range values {

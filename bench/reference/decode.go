@@ -2,11 +2,14 @@ package reference
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // appender adds value j of an array to a cell; the value is not null.
@@ -71,7 +74,7 @@ func bindValue(arr arrow.Array, col column, key string) (filler, error) {
 // bindList reads rows of a list; null elements have a place, whose value does not matter.
 func bindList(l array.ListLike, elements arrow.Array) (filler, error) {
 	add, err := valueOf(elements)
-	kind, _ := kindOf(elements.DataType())
+	kind := kindOf(elements.DataType())
 	return func(c *cell, i int) {
 		c.clear()
 		if c.null = l.IsNull(i); c.null {
@@ -89,7 +92,7 @@ func bindList(l array.ListLike, elements arrow.Array) (filler, error) {
 	}, err
 }
 
-// bindKey reads the value at one key of a map: of the first entry that bears it.
+// bindKey reads the value at one key of a map: of the last entry that bears it.
 func bindKey(m *array.Map, key string) (filler, error) {
 	same, err := keyEquals(m.Keys(), key)
 	if err != nil {
@@ -102,7 +105,7 @@ func bindKey(m *array.Map, key string) (filler, error) {
 			return
 		}
 		from, to := m.ValueOffsets(i)
-		for j := from; j < to; j++ {
+		for j := to - 1; j >= from; j-- {
 			if same(int(j)) {
 				if c.null = m.Items().IsNull(int(j)); !c.null {
 					add(c, int(j))
@@ -118,8 +121,7 @@ func keyEquals(keys arrow.Array, key string) (func(j int) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, _ := kindOf(keys.DataType())
-	if holdingOf(k) == storedTexts {
+	if kindOf(keys.DataType()) == pb.Kind_BINARY {
 		return func(j int) bool {
 			var c cell
 			add(&c, j)
@@ -210,15 +212,8 @@ func ints[T ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uin
 	return func(c *cell, j int) { c.ints = append(c.ints, int64(values[j])) }
 }
 
-// decimal is the float64 nearest to n / 10^scale.
+// decimal is n / 10^scale.
 func decimal(n *big.Int, scale int32) float64 {
-	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(scale, -scale))), nil)
-	r := new(big.Rat).SetInt(n)
-	if scale >= 0 {
-		r.Quo(r, new(big.Rat).SetInt(power))
-	} else {
-		r.Mul(r, new(big.Rat).SetInt(power))
-	}
-	x, _ := r.Float64()
-	return x
+	x, _ := new(big.Float).SetInt(n).Float64()
+	return x / math.Pow10(int(scale))
 }

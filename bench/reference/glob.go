@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// isGlob reports whether a name of the spec is a pattern: * is any run of characters, ? is any one, [a-c] one of a set.
-func isGlob(name string) bool { return strings.ContainsAny(name, "*?[") }
+// isGlob reports whether a name of the spec is a pattern: * is any run of characters, ? is any one, [a-c] one of a set,
+// [^a-c] one that is not, and \ takes what follows as it is.
+func isGlob(name string) bool { return strings.ContainsAny(name, `*?[\`) }
 
 // matches reports whether name matches a pattern.
 func matches(pattern, name string) bool {
@@ -30,16 +31,18 @@ func matches(pattern, name string) bool {
 	case '[':
 		end := strings.IndexByte(pattern, ']')
 		return end > 0 && inSet(pattern[1:end], name[0]) && matches(pattern[end+1:], name[1:])
+	case '\\':
+		pattern = pattern[1:]
+		if pattern == "" {
+			return false
+		}
 	}
 	return pattern[0] == name[0] && matches(pattern[1:], name[1:])
 }
 
-// inSet reports whether b is one of a set such as a-cx, or, behind ^ or !, none of it.
+// inSet reports whether b is one of a set such as a-cx, or, behind ^, none of it.
 func inSet(set string, b byte) bool {
-	negated := set != "" && (set[0] == '^' || set[0] == '!')
-	if negated {
-		set = set[1:]
-	}
+	set, negated := strings.CutPrefix(set, "^")
 	found := false
 	for set != "" {
 		low, high := set[0], set[0]
@@ -88,9 +91,9 @@ func digits(s string) string {
 	return s[:end]
 }
 
-// expand returns the names that a pattern stands for, in natural order; a plain name stands for itself.
+// expand returns the names that a pattern stands for, in natural order; a name, or what is no glob, stands for itself.
 func expand(pattern string, names []string) []string {
-	if !isGlob(pattern) {
+	if !isGlob(pattern) || slices.Contains(names, pattern) {
 		return []string{pattern}
 	}
 	var out []string

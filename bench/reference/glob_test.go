@@ -14,12 +14,14 @@ func TestExpand(t *testing.T) {
 		"int_?":      "int_1 int_2",
 		"cat_1[0-3]": "cat_12",
 		"[ci]*t_1":   "cat_1 int_1",
-		"[!ci]*":     "a.b x",
+		"[^ci]*":     "a.b x",
 		"*.b":        "a.b",
 		"nothing*":   "",
 		"plain":      "plain",
 		"*":          "a.b cat_1 cat_12 int_01 int_1 int_2 int_10 x",
 		"int_[12]":   "int_1 int_2",
+		`int\_1`:     "int_1",
+		`*\.*`:       "a.b",
 		"cat_[":      "",
 	} {
 		if got := strings.Join(expand(pattern, names), " "); got != want {

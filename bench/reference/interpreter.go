@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -20,17 +19,20 @@ type Interpreter struct {
 	spec    *pb.Spec
 	store   storage.Storage
 	program *program
-	files   []*pb.File // the whole listing, by URI
-	read    []bool     // whether a file passes the partition filter
-	rows    int64      // of the files that do
+	files   []*pb.File // by URI, those of the partitions asked for
+	rows    int64      // of all files
 }
 
-// New resolves a spec against the files of its dataset, which it lists. It reads every file's footer.
+// New resolves a spec against the files of its dataset, which it lists. It reads every file's footer: names in the spec
+// are looked up in the columns of all files.
 func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interpreter, error) {
 	in := &Interpreter{spec: spec, store: store}
-	var err error
-	if in.files, err = store.List(ctx, spec.GetDataset().GetStorage(), spec.GetDataset().GetUri()); err != nil {
+	listed, err := store.List(ctx, spec.GetDataset().GetStorage(), spec.GetDataset().GetUri())
+	if err != nil {
 		return nil, fmt.Errorf("reference: list the dataset: %w", err)
+	}
+	if in.files, err = partitions(listed, spec.GetDataset().GetPartitions()); err != nil {
+		return nil, fmt.Errorf("reference: dataset.partitions: %w", err)
 	}
 	columns, err := in.columns(ctx)
 	if err != nil {
@@ -42,34 +44,20 @@ func New(ctx context.Context, spec *pb.Spec, store storage.Storage) (*Interprete
 	return in, nil
 }
 
-// columns chooses the files of the partitions asked for and unites their columns.
+// columns unites the columns of all files.
 func (in *Interpreter) columns(ctx context.Context) (map[string]column, error) {
-	var partitions *filter.Expr
-	if text := in.spec.GetDataset().GetPartitions(); text != "" {
-		var err error
-		if partitions, err = filter.Parse(text); err != nil {
-			return nil, fmt.Errorf("dataset.partitions: %w", err)
-		}
-	}
-	columns, from := map[string]column{}, map[string]string{}
+	all := union{}
 	for _, file := range in.files {
-		ok, err := inPartition(partitions, file.GetUri())
-		if err != nil {
-			return nil, fmt.Errorf("partition of %s: %w", file.GetUri(), err)
-		}
-		if in.read = append(in.read, ok); !ok {
-			continue
-		}
 		f, err := in.openFile(ctx, file)
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", file.GetUri(), err)
 		}
 		in.rows += f.rows
-		if err := union(columns, from, file.GetUri(), columnsOf(f)); err != nil {
+		if err := all.add(file.GetUri(), columnsOf(f)); err != nil {
 			return nil, err
 		}
 	}
-	return columns, nil
+	return all, nil
 }
 
 // Fields are the outputs of each row, in the order in which they are hashed.
@@ -98,9 +86,6 @@ func (in *Interpreter) Expected(ctx context.Context, epoch uint32, progress func
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, file := range in.files {
 		out.files[i].uri = file.GetUri()
-		if !in.read[i] {
-			continue
-		}
 		group.Go(func() error {
 			if err := newReading(in, file, epoch, &out.files[i]).file(ctx, report); err != nil {
 				return fmt.Errorf("reference: %s: %w", file.GetUri(), err)

@@ -93,14 +93,6 @@ func normalize(p parameters, in []spec.Type) (operation, error) {
 	return toFloat32(in[0], func(x float32) float32 { return (x - float32(mean)) / float32(std) })
 }
 
-// logOnePlus is ln(1+x): of float64 in float64, else of the number rounded to float32 in float32.
-func logOnePlus(_ parameters, in []spec.Type) (operation, error) {
-	if in[0].Kind == pb.Kind_FLOAT64 {
-		return eachFloat(in[0], math.Log1p), nil
-	}
-	return toFloat32(in[0], func(x float32) float32 { return float32(math.Log1p(float64(x))) })
-}
-
 // toFloat32 makes an op that rounds numbers to float32 and then maps them.
 func toFloat32(in spec.Type, f func(x float32) float32) (operation, error) {
 	if !isNumeric(in.Kind) {

@@ -33,7 +33,7 @@ type comparer func(c *cell) (sign int, ok bool)
 type binder func(name string, literal pb.Kind) (slot int, k pb.Kind, err error)
 
 func (r *resolver) resolveFilter(text string) error {
-	if text == "" {
+	if strings.TrimSpace(text) == "" {
 		return nil
 	}
 	e, err := filter.Parse(text)
@@ -48,6 +48,7 @@ func (r *resolver) resolveFilter(text string) error {
 		if t := r.types[slot]; t.List {
 			return 0, 0, fmt.Errorf("%s is %v; want a scalar", name, t)
 		}
+		r.filterSlots = append(r.filterSlots, slot)
 		return slot, r.types[slot].Kind, nil
 	})
 	return err
@@ -187,17 +188,36 @@ func comparerOf(k pb.Kind, v filter.Value) (comparer, error) {
 	}, nil
 }
 
-// inPartition reports whether a file's path passes a predicate over its hive partition keys (".../day=3/part-0.parquet").
-// Without a predicate all do.
-func inPartition(e *filter.Expr, uri string) (bool, error) {
-	if e == nil {
-		return true, nil
+// partitions returns the files whose paths pass a predicate over their hive partition keys
+// (".../day=3/part-0.parquet").
+func partitions(files []*pb.File, text string) ([]*pb.File, error) {
+	if text == "" {
+		return files, nil
 	}
-	keys := map[string]string{}
-	parts := strings.Split(uri, "/")
+	e, err := filter.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var kept []*pb.File
+	for _, f := range files {
+		ok, err := inPartition(e, f.GetUri())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
+		}
+		if ok {
+			kept = append(kept, f)
+		}
+	}
+	return kept, nil
+}
+
+func inPartition(e *filter.Expr, uri string) (bool, error) {
+	_, path, _ := strings.Cut(uri, "://")
+	parts := strings.Split(path, "/")
+	keys := map[string]string{} // the last directory counts
 	for _, dir := range parts[:len(parts)-1] {
 		if k, v, ok := strings.Cut(dir, "="); ok {
-			keys[k] = v
+			keys[unescaped(k)] = v
 		}
 	}
 	var cells []cell
@@ -212,15 +232,20 @@ func inPartition(e *filter.Expr, uri string) (bool, error) {
 	return p(cells) == yes, nil
 }
 
+// unescaped undoes percent escapes, where they are such.
+func unescaped(s string) string {
+	if plain, err := url.PathUnescape(s); err == nil {
+		return plain
+	}
+	return s
+}
+
 func partitionValue(keys map[string]string, name string, literal pb.Kind) (cell, pb.Kind, error) {
 	raw, ok := keys[name]
 	if !ok || raw == "__HIVE_DEFAULT_PARTITION__" {
 		return cell{null: true}, literal, nil
 	}
-	text := raw
-	if plain, err := url.PathUnescape(raw); err == nil {
-		text = plain
-	}
+	text := unescaped(raw)
 	switch literal {
 	case pb.Kind_BOOL:
 		b, err := strconv.ParseBool(text)

@@ -45,9 +45,10 @@ type output struct {
 // resolver builds a program.
 type resolver struct {
 	program
-	columns  map[string]column
-	names    map[string]int // what a name means at this point of the spec
-	defaults map[string]*pb.Value
+	columns     map[string]column
+	filterSlots []int
+	names       map[string]int // what a name means at this point of the spec
+	defaults    map[string]*pb.Value
 }
 
 func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
@@ -78,20 +79,50 @@ func resolve(s *pb.Spec, columns map[string]column) (*program, error) {
 	if len(r.outputs) == 0 {
 		return nil, errors.New("no features")
 	}
+	r.prune()
 	slices.SortFunc(r.outputs, func(a, b output) int { return strings.Compare(a.field.Name, b.field.Name) })
 	return &r.program, nil
+}
+
+// prune leaves out the steps and sources that no output needs.
+func (r *resolver) prune() {
+	needed := make([]bool, len(r.types))
+	for _, o := range r.outputs {
+		for _, slot := range o.slots {
+			needed[slot] = true
+		}
+		if o.weights >= 0 {
+			needed[o.weights] = true
+		}
+	}
+	for _, slot := range r.filterSlots {
+		needed[slot] = true
+	}
+	var steps []step
+	for _, s := range slices.Backward(r.steps) {
+		if s.out >= 0 && !needed[s.out] {
+			continue
+		}
+		for _, slot := range s.in {
+			needed[slot] = true
+		}
+		steps = append(steps, s)
+	}
+	slices.Reverse(steps)
+	r.steps = steps
+	r.sources = slices.DeleteFunc(r.sources, func(s source) bool { return !needed[s.slot] })
 }
 
 // known lists all names that a glob may stand for.
 func (r *resolver) known() []string {
 	var out []string
 	for name, c := range r.columns {
-		if !c.isMap {
+		if !c.isMap && c.supported() {
 			out = append(out, name)
 		}
 	}
 	for name := range r.names {
-		if c, isColumn := r.columns[name]; !isColumn || c.isMap {
+		if _, isColumn := r.columns[name]; !isColumn {
 			out = append(out, name)
 		}
 	}
@@ -126,10 +157,13 @@ func (r *resolver) slot(name string) (int, error) {
 func (r *resolver) source(name string) (int, error) {
 	src := source{fallback: &cell{null: true}}
 	var ok bool
-	if src.column, ok = r.columns[name]; !ok || src.column.isMap {
+	if src.column, ok = r.columns[name]; !ok {
 		if src.column, src.key, ok = r.mapKey(name); !ok {
 			return 0, fmt.Errorf("no feature %s", name)
 		}
+	}
+	if !src.column.supported() || src.column.isMap != (src.key != "") {
+		return 0, fmt.Errorf("%s cannot be a feature", name)
 	}
 	if d := r.defaults[name]; d != nil {
 		var err error
@@ -143,10 +177,10 @@ func (r *resolver) source(name string) (int, error) {
 	return src.slot, nil
 }
 
-// mapKey splits a name into a map column and one of its keys.
+// mapKey splits a name into a map column, with the longest name that there is, and one of its keys.
 func (r *resolver) mapKey(name string) (column, string, bool) {
-	for i, b := range []byte(name) {
-		if c := r.columns[name[:i]]; b == '.' && c.isMap {
+	for i := len(name) - 1; i > 0; i-- {
+		if c := r.columns[name[:i]]; name[i] == '.' && c.isMap {
 			return c, name[i+1:], true
 		}
 	}
@@ -256,7 +290,7 @@ func (r *resolver) output(f *pb.Feature, name string, slot int) error {
 	return nil
 }
 
-// dense adds a column to the dense block, which stands at its first column.
+// dense adds a column to the dense block, unless it is there already.
 func (r *resolver) dense(name string, slot int) error {
 	at := slices.IndexFunc(r.outputs, func(o output) bool { return o.field.Layout == pb.Layout_DENSE })
 	if at < 0 {
@@ -264,6 +298,9 @@ func (r *resolver) dense(name string, slot int) error {
 		r.outputs = append(r.outputs, output{field: Field{Name: denseName, Layout: pb.Layout_DENSE, Kind: pb.Kind_FLOAT32}, weights: -1})
 	}
 	o := &r.outputs[at]
+	if slices.Contains(o.slots, slot) {
+		return nil
+	}
 	o.field.Columns, o.slots = append(o.field.Columns, name), append(o.slots, slot)
 	return nil
 }

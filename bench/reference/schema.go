@@ -20,7 +20,11 @@ type column struct {
 	leaves []int // of the Parquet schema
 	// part of a map column: all its keys, or all its values.
 	part mapPart
+	uri  string // of the first file that has it
 }
+
+// supported reports whether the column can be a feature.
+func (c column) supported() bool { return c.typ.Kind != pb.Kind_KIND_UNSPECIFIED }
 
 type mapPart int
 
@@ -57,19 +61,15 @@ func appendColumns(out []column, field *pqarrow.SchemaField, parents []string) [
 	if m, ok := field.Field.Type.(*arrow.MapType); ok {
 		return appendMap(out, c, m)
 	}
-	var ok bool
-	if c.typ, ok = typeOf(field.Field.Type); ok {
-		out = append(out, c)
-	}
-	return out
+	c.typ = typeOf(field.Field.Type)
+	return append(out, c)
 }
 
 // appendMap adds a map column and its keys and values as columns of their own.
 func appendMap(out []column, c column, m *arrow.MapType) []column {
-	key, ok1 := kindOf(m.KeyType())
-	value, ok2 := kindOf(m.ItemType())
-	if !ok1 || !ok2 {
-		return out
+	key, value := kindOf(m.KeyType()), kindOf(m.ItemType())
+	if value == pb.Kind_KIND_UNSPECIFIED || key != pb.Kind_INT32 && key != pb.Kind_INT64 && key != pb.Kind_BINARY {
+		return append(out, c)
 	}
 	whole, keys, values := c, c, c
 	whole.isMap, whole.typ = true, spec.Type{Kind: value}
@@ -88,45 +88,66 @@ func appendLeaves(out []int, field *pqarrow.SchemaField) []int {
 	return out
 }
 
-func typeOf(t arrow.DataType) (spec.Type, bool) {
+func typeOf(t arrow.DataType) spec.Type {
 	if l, ok := t.(arrow.ListLikeType); ok {
-		k, ok := kindOf(l.Elem())
-		return spec.Type{Kind: k, List: true}, ok
+		return spec.Type{Kind: kindOf(l.Elem()), List: true}
 	}
-	k, ok := kindOf(t)
-	return spec.Type{Kind: k}, ok
+	return spec.Type{Kind: kindOf(t)}
 }
 
-func kindOf(t arrow.DataType) (pb.Kind, bool) {
+// kindOf is unspecified for types that no feature has.
+func kindOf(t arrow.DataType) pb.Kind {
 	switch t.ID() {
 	case arrow.BOOL:
-		return pb.Kind_BOOL, true
+		return pb.Kind_BOOL
 	case arrow.INT8, arrow.INT16, arrow.INT32, arrow.UINT8, arrow.UINT16, arrow.DATE32, arrow.TIME32:
-		return pb.Kind_INT32, true
+		return pb.Kind_INT32
 	case arrow.INT64, arrow.UINT32, arrow.UINT64, arrow.TIMESTAMP, arrow.TIME64, arrow.DATE64, arrow.DURATION:
-		return pb.Kind_INT64, true
+		return pb.Kind_INT64
 	case arrow.FLOAT16, arrow.FLOAT32:
-		return pb.Kind_FLOAT32, true
+		return pb.Kind_FLOAT32
 	case arrow.FLOAT64, arrow.DECIMAL128, arrow.DECIMAL256:
-		return pb.Kind_FLOAT64, true
+		return pb.Kind_FLOAT64
 	case arrow.BINARY, arrow.STRING, arrow.LARGE_BINARY, arrow.LARGE_STRING, arrow.FIXED_SIZE_BINARY:
-		return pb.Kind_BINARY, true
+		return pb.Kind_BINARY
 	case arrow.DICTIONARY:
 		return kindOf(t.(*arrow.DictionaryType).ValueType)
 	}
-	return pb.Kind_KIND_UNSPECIFIED, false
+	return pb.Kind_KIND_UNSPECIFIED
 }
 
-// union merges a file's columns into those of the files before it.
-func union(all map[string]column, from map[string]string, uri string, columns []column) error {
+// union gathers the columns of all files by name.
+type union map[string]column
+
+// add adds a file's columns. Where files differ, int32 widens to int64 and float32 to float64.
+func (u union) add(uri string, columns []column) error {
 	for _, c := range columns {
-		before, ok := all[c.name]
-		if ok && (before.typ != c.typ || before.isMap != c.isMap) {
-			return fmt.Errorf("column %s is %v in %s but %v in %s", c.name, before.typ, from[c.name], c.typ, uri)
-		}
+		before, ok := u[c.name]
 		if !ok {
-			all[c.name], from[c.name] = c, uri
+			c.uri = uri
+			u[c.name] = c
+			continue
 		}
+		if !before.supported() || !c.supported() {
+			before.typ.Kind = pb.Kind_KIND_UNSPECIFIED
+			u[c.name] = before
+			continue
+		}
+		kind, ok := wider(before.typ.Kind, c.typ.Kind)
+		if !ok || before.typ.List != c.typ.List || before.isMap != c.isMap {
+			return fmt.Errorf("column %s is %v in %s but %v in %s", c.name, before.typ, before.uri, c.typ, uri)
+		}
+		before.typ.Kind = kind
+		u[c.name] = before
 	}
 	return nil
+}
+
+func wider(a, b pb.Kind) (pb.Kind, bool) {
+	for _, pair := range [][2]pb.Kind{{pb.Kind_INT32, pb.Kind_INT64}, {pb.Kind_FLOAT32, pb.Kind_FLOAT64}} {
+		if a == pair[0] && b == pair[1] || a == pair[1] && b == pair[0] {
+			return pair[1], true
+		}
+	}
+	return a, a == b
 }
