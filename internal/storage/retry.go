@@ -95,7 +95,8 @@ func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx 
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case late:
-			err = fmt.Errorf("%w (%s): %w", errAttempt, timeout, err)
+			// What the backend says is that its context was cancelled, which the caller must not take for its own.
+			err = object.Transient(fmt.Errorf("%w (%s)", errAttempt, timeout))
 		case !object.IsTransient(err):
 			return err
 		}

@@ -85,6 +85,12 @@ func TestRetry(t *testing.T) {
 				if s.calls != tc.calls {
 					t.Errorf("%d calls, want %d", s.calls, tc.calls)
 				}
+				if err != nil && IsTransient(err) != (s.calls > 1) {
+					t.Errorf("after %d calls it is said to be transient: %v", s.calls, IsTransient(err))
+				}
+				if errors.Is(err, context.Canceled) {
+					t.Errorf("nobody cancelled, but the error is %v", err)
+				}
 			})
 		})
 	}
