@@ -19,13 +19,17 @@ type Position struct {
 
 // Compare orders positions as a session reads them.
 func (p Position) Compare(q Position) int {
-	return cmp.Or(
-		cmp.Compare(p.Epoch, q.Epoch),
-		cmp.Compare(p.Block, q.Block),
-		cmp.Compare(p.Shard, q.Shard),
-		cmp.Compare(p.Window, q.Window),
-		cmp.Compare(p.K, q.K),
-	)
+	switch {
+	case p.Epoch != q.Epoch:
+		return cmp.Compare(p.Epoch, q.Epoch)
+	case p.Block != q.Block:
+		return cmp.Compare(p.Block, q.Block)
+	case p.Shard != q.Shard:
+		return cmp.Compare(p.Shard, q.Shard)
+	case p.Window != q.Window:
+		return cmp.Compare(p.Window, q.Window)
+	}
+	return cmp.Compare(p.K, q.K)
 }
 
 // Less reports whether p comes before q.

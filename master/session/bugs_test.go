@@ -48,9 +48,10 @@ func bugs() map[string]executor {
 			}
 		}),
 		"consumption is kept as a highest cursor": behind(func(s *State, c Command, _ *Reply) {
-			if k := joining(s, c); k != nil && len(k.consumed) > 0 {
-				below := position.Set{{To: k.consumed[len(k.consumed)-1].To}}.Intersect(s.returned)
-				s.returned = s.returned.Subtract(below)
+			if q, ok := c.(Sync); ok && len(s.ranks[q.Rank].consumed) > 0 {
+				k := s.ranks[q.Rank]
+				below := position.Set{{To: k.consumed[len(k.consumed)-1].To}}.Intersect(k.held)
+				k.held, k.releasing = k.held.Subtract(below), nil
 				k.consumed = k.consumed.Union(below)
 			}
 		}),

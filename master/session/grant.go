@@ -78,7 +78,7 @@ func (s *State) estimate(from, to position.Position) int64 {
 	if s.seen.blocks > 0 {
 		average = max(1, s.seen.shards/s.seen.blocks)
 	}
-	n := int64(last-from.Block)*average - int64(from.Shard) + tail
+	n := (int64(last)-int64(from.Block))*average - int64(from.Shard) + tail
 	for i := s.search(from); i < len(s.blocks) && s.blocks[i].epoch == from.Epoch && s.blocks[i].index < last; i++ {
 		n += int64(s.blocks[i].shards) - average
 	}

@@ -1,0 +1,61 @@
+package session
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// BenchmarkSync measures one trainer's Sync in a session of a million shards and a thousand ranks. Each reports
+// part of what it holds, with gaps, as several open streams leave them. The time of Apply alone is ns/Sync; the rest
+// is the simulated trainer and planning.
+func BenchmarkSync(b *testing.B) {
+	const world, blocks, shards = 1000, 1000, 1000
+	id := testID
+	id.Epochs, id.FirstWorldSize = 1000, world
+	s, err := New(id)
+	if err != nil {
+		b.Fatal(err)
+	}
+	must := func(c Command) Reply {
+		r, _, err := s.Apply(c)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return r
+	}
+	plan := func() {
+		for epoch, index, ok := s.NeedsPlan(); ok; epoch, index, ok = s.NeedsPlan() {
+			must(Planned{Epoch: epoch, Block: index, Blocks: blocks, Shards: shards, Rows: shards})
+		}
+	}
+	revision := make([]uint64, world)
+	consumed := make([]position.Set, world)
+	for r := range uint32(world) {
+		must(Join{Rank: r, World: world, Nonce: fmt.Sprint(r)})
+	}
+	plan()
+	var spent time.Duration
+	for i := 0; b.Loop(); i++ {
+		r := uint32(i % world)
+		report := append([]position.Interval(nil), consumed[r]...)
+		for j, g := range s.Held(r) {
+			if j%2 == 0 || j < 100 {
+				report = append(report, g)
+			}
+		}
+		consumed[r] = position.NewSet(report...)
+		start := time.Now()
+		reply := must(Sync{
+			Rank: r, Generation: 1, Incarnation: 1, Consumed: consumed[r], Revision: revision[r],
+			BaseVersion: s.baseVersion, WantsMore: i%4 == 0,
+		})
+		spent += time.Since(start)
+		revision[r] = reply.Revision
+		consumed[r] = from(consumed[r], position.Position{Epoch: reply.Closed})
+		plan()
+	}
+	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/Sync")
+}
