@@ -46,9 +46,7 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 	if err != nil {
 		return nil, err
 	}
-	w := write{name: name, when: []clientv3.Cmp{absent(dir + keyMeta), first}}
-	w.put(dir+keyMeta, value)
-	revision, _, err := s.run(ctx, lead, w)
+	revision, err := s.putMeta(ctx, lead, dir, name, value, first)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +93,14 @@ func (s *Store) putPages(ctx context.Context, lead *Leadership, dir, name string
 		w = write{name: name}
 	}
 	return ours, nil
+}
+
+// putMeta makes the session exist, if its pages are still the ones that putPages wrote.
+func (s *Store) putMeta(ctx context.Context, lead *Leadership, dir, name string, meta []byte, ours clientv3.Cmp) (int64, error) {
+	w := write{name: name, when: []clientv3.Cmp{absent(dir + keyMeta), ours}}
+	w.put(dir+keyMeta, meta)
+	revision, _, err := s.run(ctx, lead, w)
+	return revision, err
 }
 
 // encodePages cuts a listing into pages, at least one.

@@ -267,9 +267,7 @@ func TestLatePagesOfAnEarlierCreate(t *testing.T) {
 	check(t, s.clear(ctx, l, "run", "test"))
 	_, err = s.putPages(ctx, l, dir, "test", page)
 	check(t, err)
-	late := write{name: "late", when: []clientv3.Cmp{absent(dir + keyMeta), early}}
-	late.put(dir+keyMeta, nil)
-	if _, _, err := s.run(ctx, l, late); !errors.Is(err, ErrConflict) {
+	if _, err := s.putMeta(ctx, l, dir, "test", nil, early); !errors.Is(err, ErrConflict) {
 		t.Errorf("the meta of the first attempt: %v, want ErrConflict", err)
 	}
 	if _, err := s.putPages(ctx, l, dir, "test", page); !errors.Is(err, ErrConflict) {
