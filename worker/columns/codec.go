@@ -1,0 +1,187 @@
+package columns
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Codecs, numbered as in parquet.thrift.
+const (
+	codecNone   = 0
+	codecSnappy = 1
+	codecGzip   = 2
+	codecBrotli = 4
+	codecLZ4    = 5 // framed as Hadoop does, or raw
+	codecZstd   = 6
+	codecLZ4Raw = 7
+)
+
+// codecTable says of each codec the most bytes that a byte can decompress to, rounded up: a page that claims more
+// is not believed, and no memory is set aside for it. 0 is a codec that is not known.
+var codecTable = [...]struct {
+	name  string
+	ratio int
+}{
+	codecNone: {"uncompressed", 1}, codecSnappy: {"snappy", 32}, codecGzip: {"gzip", 1100}, codecBrotli: {"brotli", 1 << 20},
+	codecLZ4: {"lz4", 256}, codecZstd: {"zstd", 1 << 16}, codecLZ4Raw: {"lz4_raw", 256},
+}
+
+func codecName(codec int32) string {
+	if codec < 0 || int(codec) >= len(codecTable) || codecTable[codec].ratio == 0 {
+		return fmt.Sprintf("codec %d", codec)
+	}
+	return codecTable[codec].name
+}
+
+// maxPage bounds a decompressed page.
+const maxPage = 1 << 30
+
+// codecs decompresses pages. The zero value is ready for use.
+type codecs struct {
+	zstd   *zstd.Decoder
+	gzip   *gzip.Reader
+	brotli *brotli.Reader
+	input  bytes.Reader
+}
+
+// checkSize refuses to decompress a page of stored bytes to one of a size that it cannot have.
+func checkSize(codec int32, stored, size int) error {
+	ratio := 0
+	if codec >= 0 && int(codec) < len(codecTable) {
+		ratio = codecTable[codec].ratio
+	}
+	switch {
+	case ratio == 0:
+		return fmt.Errorf("compression codec %d is not known", codec)
+	case codec == codecNone && stored != size:
+		return fmt.Errorf("it is not compressed, but has %d bytes where its header says %d", stored, size)
+	case size > maxPage:
+		return fmt.Errorf("%d bytes when decompressed; at most %d can be read", size, maxPage)
+	case size > stored*ratio:
+		return fmt.Errorf("%d bytes cannot come of %d by %s", size, stored, codecName(codec))
+	}
+	return nil
+}
+
+// decompress fills dst with what src decompresses to, which must be exactly that many bytes. checkSize comes first.
+func (c *codecs) decompress(codec int32, dst, src []byte) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	var n int
+	var err error
+	switch codec {
+	case codecNone:
+		n = copy(dst, src)
+	case codecSnappy:
+		n, err = snappyDecode(dst, src)
+	case codecZstd:
+		n, err = c.zstdDecode(dst, src)
+	case codecLZ4Raw:
+		n, err = lz4.UncompressBlock(src, dst)
+	case codecLZ4:
+		if n, err = hadoopDecode(dst, src); err != nil {
+			n, err = lz4.UncompressBlock(src, dst)
+		}
+	case codecGzip:
+		n, err = c.gzipDecode(dst, src)
+	case codecBrotli:
+		c.input.Reset(src)
+		if c.brotli == nil {
+			c.brotli = brotli.NewReader(&c.input)
+		} else if err = c.brotli.Reset(&c.input); err != nil {
+			break
+		}
+		n, err = readAll(c.brotli, dst)
+	default:
+		err = errors.New("codec is not known")
+	}
+	if err != nil {
+		return fmt.Errorf("decompress %s: %w", codecName(codec), err)
+	}
+	if n != len(dst) {
+		return fmt.Errorf("decompress %s: %d bytes where the header says %d", codecName(codec), n, len(dst))
+	}
+	return nil
+}
+
+func snappyDecode(dst, src []byte) (int, error) {
+	n, err := s2.DecodedLen(src)
+	if err != nil || n != len(dst) {
+		return n, err
+	}
+	out, err := s2.Decode(dst, src)
+	return len(out), err
+}
+
+func (c *codecs) zstdDecode(dst, src []byte) (int, error) {
+	if c.zstd == nil {
+		var err error
+		c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return 0, err
+		}
+	}
+	out, err := c.zstd.DecodeAll(src, dst[:0:len(dst)])
+	return len(out), err
+}
+
+func (c *codecs) gzipDecode(dst, src []byte) (int, error) {
+	c.input.Reset(src)
+	if c.gzip == nil {
+		c.gzip = new(gzip.Reader)
+	}
+	if err := c.gzip.Reset(&c.input); err != nil {
+		return 0, err
+	}
+	return readAll(c.gzip, dst)
+}
+
+// readAll fills dst from r, which must end there.
+func readAll(r io.Reader, dst []byte) (int, error) {
+	n, err := io.ReadFull(r, dst)
+	if err != nil {
+		return n, err
+	}
+	var more [1]byte
+	switch m, err := io.ReadFull(r, more[:]); {
+	case m > 0:
+		return n, errors.New("there is more than the header says")
+	case err != io.EOF:
+		return n, err
+	}
+	return n, nil
+}
+
+// hadoopDecode decompresses blocks of LZ4, each behind its two lengths.
+func hadoopDecode(dst, src []byte) (int, error) {
+	n := 0
+	for len(src) > 0 {
+		if len(src) < 8 {
+			return n, io.ErrUnexpectedEOF
+		}
+		size, stored := binary.BigEndian.Uint32(src), binary.BigEndian.Uint32(src[4:])
+		src = src[8:]
+		if uint64(stored) > uint64(len(src)) || uint64(size) > uint64(len(dst)-n) {
+			return n, io.ErrUnexpectedEOF
+		}
+		m, err := lz4.UncompressBlock(src[:stored], dst[n:n+int(size)])
+		if err != nil {
+			return n, err
+		}
+		if m != int(size) {
+			return n, io.ErrUnexpectedEOF
+		}
+		n, src = n+m, src[stored:]
+	}
+	return n, nil
+}

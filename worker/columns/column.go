@@ -1,0 +1,326 @@
+package columns
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// maxWindow bounds the bytes of one column's values in a window: an amplifying file fails, it does not
+// exhaust the worker.
+const maxWindow = 1 << 30
+
+// shape is all that decides how a column's pages are decoded.
+type shape struct {
+	physical       footer.Physical
+	typeLength     int
+	maxDef, maxRep int
+	logical        footer.Logical
+	read           pb.Kind // what the leaf's values are read as
+	kind           pb.Kind // what they are widened to
+}
+
+func shapeOf(l *footer.Leaf, kind pb.Kind) shape {
+	return shape{
+		physical: l.Physical, typeLength: l.TypeLength, maxDef: l.MaxDef, maxRep: l.MaxRep,
+		logical: l.Logical, read: l.Kind, kind: kind,
+	}
+}
+
+// column decodes one leaf's chunk.
+type column struct {
+	shape
+	pages
+	name   string
+	file   string
+	group  int
+	values values
+	block  block // levels decoded, not yet taken
+
+	rowsLeft int64
+	dropped  bool     // the next levels may belong to a row that skip dropped
+	valid    validity // of rows
+	elems    validity // of list elements
+	offsets  []int32
+	out      vector.Vector
+}
+
+// values decodes the values of a column's pages into a buffer. Positions count from the window's first value.
+type values interface {
+	// dictionary reads a dictionary page of n values.
+	dictionary(data []byte, e encoding, n int) error
+	// page begins a data page of at most n values.
+	page(data []byte, e encoding, n int) error
+	// reserve makes room for n values, keeping those there are.
+	reserve(n int) error
+	// read decodes the page's next n values to position at; room is reserved.
+	read(at, n int) error
+	// spread moves the present values that were read to position from apart to where valid, for positions from to
+	// from+n, has a bit.
+	spread(valid []uint64, from, n, present int)
+	// into lets v see the first n values.
+	into(v *vector.Vector, n int)
+}
+
+func newColumn(s shape, c *codecs) (*column, error) {
+	v, err := newValues(s)
+	if err != nil {
+		return nil, err
+	}
+	col := &column{shape: s, values: v}
+	col.pages.codecs = c
+	if err := col.block.init(s); err != nil {
+		return nil, err
+	}
+	col.out.Type.Kind, col.out.Type.List = s.kind, s.maxRep == 1
+	return col, nil
+}
+
+// newValues returns the decoder of a shape's values.
+func newValues(s shape) (values, error) {
+	switch {
+	case s.physical == footer.Boolean && s.kind == pb.Kind_BOOL:
+		return &booleans{}, nil
+	case s.kind == pb.Kind_BINARY && s.physical == footer.ByteArray:
+		return &binaries{}, nil
+	case s.kind == pb.Kind_BINARY && s.physical == footer.FixedLenByteArray:
+		return &binaries{width: s.typeLength}, nil
+	case s.kind == pb.Kind_FLOAT64 && s.physical == footer.ByteArray && s.logical.Decimal:
+		return &decimals{scale: s.logical.Scale}, nil
+	}
+	return newFixed(s)
+}
+
+// reset begins a chunk.
+func (c *column) reset(file string, group int, rows int64, chunk *footer.Chunk, data []byte) error {
+	c.file, c.group, c.rowsLeft = file, group, rows
+	c.pages.reset(chunk, data)
+	c.block.n, c.block.pos, c.dropped = 0, 0, false
+	if int64(len(data)) != chunk.Length {
+		return c.fail(fmt.Errorf("the chunk has %d bytes, %d were read", chunk.Length, len(data)))
+	}
+	if c.maxRep == 0 && chunk.Values != rows {
+		return c.fail(fmt.Errorf("the footer claims %d values for %d rows", chunk.Values, rows))
+	}
+	return nil
+}
+
+// fail says where an error was found.
+func (c *column) fail(err error) error {
+	return fmt.Errorf("%s row group %d column %s: page at byte %d: %w", c.file, c.group, c.name, c.chunkAt+int64(c.pageAt), err)
+}
+
+// next decodes the next n rows.
+func (c *column) next(n int) error {
+	c.rowsLeft -= int64(n)
+	c.valid.reset()
+	c.elems.reset()
+	var err error
+	if c.maxRep == 0 {
+		err = c.nextFlat(n)
+	} else {
+		err = c.nextLists(n)
+	}
+	if err == nil && c.rowsLeft == 0 {
+		err = c.finish()
+	}
+	if err != nil {
+		return c.fail(err)
+	}
+	return nil
+}
+
+// read shows what next decoded.
+func (c *column) read(rows int) (*vector.Vector, error) {
+	v, n := &c.out, rows
+	v.Rows, v.Valid = rows, c.valid.bitmap()
+	if c.maxRep == 1 {
+		v.Offsets, v.ElemValid = c.offsets, c.elems.bitmap()
+		n = int(c.offsets[rows])
+	}
+	c.values.into(v, n)
+	return v, nil
+}
+
+// nextFlat decodes rows of a scalar column.
+func (c *column) nextFlat(n int) error {
+	if err := c.values.reserve(n); err != nil {
+		return err
+	}
+	for got := 0; got < n; {
+		if c.pageLeft == 0 {
+			if err := c.load(); err != nil {
+				return err
+			}
+			continue
+		}
+		m := min(n-got, c.pageLeft, blockSize)
+		c.pageLeft -= m
+		present := m
+		if c.maxDef > 0 {
+			if err := c.block.decode(m); err != nil {
+				return err
+			}
+			present = c.valid.addBlock(c.block.present[:], m)
+		} else {
+			c.valid.addOnes(m)
+		}
+		if err := c.values.read(got, present); err != nil {
+			return err
+		}
+		if present < m {
+			c.values.spread(c.valid.bits, got, m, present)
+		}
+		got += m
+	}
+	return nil
+}
+
+// load moves to the next data page and hands its values on.
+func (c *column) load() error {
+	for c.valuesLeft > 0 {
+		ok, err := c.peekHeader()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if c.header.kind == dictionaryPage {
+			err = c.loadDictionary()
+		} else {
+			err = c.loadData()
+		}
+		if err != nil || c.pageLeft > 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("the chunk ends with %d of its values missing", c.valuesLeft)
+}
+
+// loadDictionary reads the dictionary page whose header was read.
+func (c *column) loadDictionary() error {
+	data, err := c.body()
+	if err != nil {
+		return err
+	}
+	if err := c.values.dictionary(data, c.header.encoding, c.header.values); err != nil {
+		return fmt.Errorf("dictionary: %w", err)
+	}
+	return nil
+}
+
+// loadData begins the data page whose header was read.
+func (c *column) loadData() error {
+	data, err := c.body()
+	if err != nil {
+		return err
+	}
+	if data, err = c.levels(data); err != nil {
+		return err
+	}
+	h := &c.header
+	if err := c.values.page(data, h.encoding, h.values); err != nil {
+		return err
+	}
+	c.pageLeft = h.values
+	c.valuesLeft -= int64(h.values)
+	return nil
+}
+
+// levels gives the page's levels to the block and returns the bytes behind them.
+func (c *column) levels(data []byte) ([]byte, error) {
+	h := &c.header
+	if h.kind == dataPageV2 {
+		c.block.rep.runs.begin(data[:h.repLength], c.block.rep.width)
+		c.block.def.runs.begin(data[h.repLength:h.repLength+h.defLength], c.block.def.width)
+		return data[h.repLength+h.defLength:], nil
+	}
+	var err error
+	if c.maxRep > 0 {
+		if data, err = c.block.rep.v1(data, h.repEnc); err != nil {
+			return nil, fmt.Errorf("repetition levels: %w", err)
+		}
+	}
+	if c.maxDef > 0 {
+		if data, err = c.block.def.v1(data, h.defEnc); err != nil {
+			return nil, fmt.Errorf("definition levels: %w", err)
+		}
+	}
+	return data, nil
+}
+
+// finish checks that the chunk holds nothing more than its rows.
+func (c *column) finish() error {
+	more := c.pageLeft > 0 || c.valuesLeft > 0 || c.block.pos < c.block.n
+	if c.nextAt < len(c.data) {
+		var h header
+		more = more || h.read(c.data[c.nextAt:]) == nil && (h.kind == dataPage || h.kind == dataPageV2) && h.values > 0
+	}
+	if more {
+		return errors.New("it holds more values than the footer claims")
+	}
+	return nil
+}
+
+// skip passes over n rows: pages whose number of rows is known whole, others by decoding them.
+func (c *column) skip(n int) error {
+	for n > 0 {
+		if c.pageLeft == 0 && c.block.pos == c.block.n {
+			skipped, err := c.skipPage(n)
+			if err != nil {
+				return c.fail(err)
+			}
+			if skipped > 0 {
+				n -= skipped
+				c.rowsLeft -= int64(skipped)
+				continue
+			}
+		}
+		m := min(n, blockSize)
+		if c.maxRep == 0 && c.pageLeft > 0 {
+			m = min(m, c.pageLeft)
+		}
+		if err := c.next(m); err != nil {
+			return err
+		}
+		n -= m
+	}
+	return nil
+}
+
+// skipPage drops the next page if it is a data page of fewer than n rows, and says how many they were. Lists' rows
+// are known of v2 pages only. These should begin with a row, but arrow for Go writes some that do not: so the
+// row behind dropped pages is decoded, after what may be left of the one before.
+func (c *column) skipPage(n int) (int, error) {
+	for c.valuesLeft > 0 {
+		ok, err := c.peekHeader()
+		if err != nil || !ok {
+			return 0, err
+		}
+		h := &c.header
+		rows := h.values
+		switch {
+		case h.kind == dictionaryPage:
+			if err := c.loadDictionary(); err != nil {
+				return 0, err
+			}
+			continue
+		case c.maxRep > 0 && h.kind == dataPageV2:
+			rows = h.rows
+		case c.maxRep > 0:
+			return 0, nil
+		}
+		if rows == 0 || rows >= n || rows > h.values {
+			return 0, nil // it is read as any other
+		}
+		c.dropped = c.maxRep > 0
+		c.drop()
+		c.valuesLeft -= int64(h.values)
+		return rows, nil
+	}
+	return 0, nil
+}

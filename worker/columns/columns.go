@@ -1,0 +1,224 @@
+// Package columns decodes Parquet column chunks into vectors, window by window. It stands between storage, whose
+// bytes pipeline hands to it, and transform, which works on the vectors; footer tells it where chunks lie and how
+// their values are to be read.
+//
+// Everything is decoded here, from page headers up; arrow's reader is not used: it panics on damaged pages and
+// knows fewer codecs and encodings. Chunks are decoded a page at a time and pages a window at a time, so a
+// column takes the memory of its chunk, of a decompressed page and of a window. The input is not trusted:
+// whatever it holds, decoding ends with the rows that the footer claims or with an error that names file, row
+// group, column and page. The machine is taken to be little endian.
+//
+// A Decoder belongs to one goroutine, except that its Chunks and Leaves may be called by others meanwhile.
+package columns
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Decoder decodes the sources of a program from one row group after another, of one file or of several. It
+// owns all memory that it decodes into and uses it again.
+type Decoder struct {
+	sources []*pb.Source
+	codecs  codecs
+
+	file      string
+	rowGroup  int
+	footer    *footer.Footer // that layout is of
+	layout    *layout
+	columns   []*column // one for each of layout.leaves
+	selectors []*selector
+	readers   []reader // one for each source
+	rowsLeft  int64
+	err       error // that ended the row group
+	out       []*vector.Vector
+}
+
+// reader makes the vector of one source, after the columns have decoded a window of rows.
+type reader interface {
+	read(rows int) (*vector.Vector, error)
+}
+
+// NewDecoder returns a decoder of sources. It can do nothing but Chunks and Leaves before Reset.
+func NewDecoder(sources []*pb.Source) *Decoder {
+	return &Decoder{
+		sources: sources, err: errors.New("columns: decoder without a row group"),
+		readers: make([]reader, len(sources)), out: make([]*vector.Vector, len(sources)),
+	}
+}
+
+// Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, without doubles.
+func (d *Decoder) Leaves(f *footer.Footer) ([]int, error) {
+	l, err := resolve(f, d.sources)
+	if err != nil {
+		return nil, err
+	}
+	leaves := make([]int, len(l.leaves))
+	for i, use := range l.leaves {
+		leaves[i] = use.leaf
+	}
+	return leaves, nil
+}
+
+// Chunks returns where the column chunks of a row group lie that Reset needs: one for each of Leaves, in that order.
+func (d *Decoder) Chunks(f *footer.Footer, rg int) ([]storage.Range, error) {
+	leaves, err := d.Leaves(f)
+	if err != nil {
+		return nil, err
+	}
+	if rg < 0 || rg >= len(f.RowGroups) {
+		return nil, fmt.Errorf("row group %d of %d", rg, len(f.RowGroups))
+	}
+	ranges := make([]storage.Range, len(leaves))
+	for i, leaf := range leaves {
+		c := &f.RowGroups[rg].Chunks[leaf]
+		ranges[i] = storage.Range{Offset: c.Offset, Length: c.Length}
+	}
+	return ranges, nil
+}
+
+// Reset begins a row group of a file, whose URI is for messages. The chunks are the bytes of Chunks; they are
+// read, never changed, until the next Reset.
+func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) (err error) {
+	defer func() { d.err = err }()
+	defer d.rescue(&err)
+	d.file, d.rowGroup = file, rg
+	if rg < 0 || rg >= len(f.RowGroups) {
+		return fmt.Errorf("%s has %d row groups, not number %d", file, len(f.RowGroups), rg)
+	}
+	if err := d.bind(f); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if len(chunks) != len(d.columns) {
+		return fmt.Errorf("%s row group %d: %d column chunks were read where %d are needed", file, rg, len(chunks), len(d.columns))
+	}
+	group := &f.RowGroups[rg]
+	d.rowsLeft = group.Rows
+	for i, c := range d.columns {
+		if err := c.reset(file, rg, group.Rows, &group.Chunks[d.layout.leaves[i].leaf], chunks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind prepares columns and readers for a file. Those of the file before serve again where they fit.
+func (d *Decoder) bind(f *footer.Footer) error {
+	if d.footer == f {
+		return nil
+	}
+	l, err := resolve(f, d.sources)
+	if err != nil {
+		return err
+	}
+	d.footer = nil
+	old := d.columns
+	d.columns = make([]*column, len(l.leaves))
+	for i, use := range l.leaves {
+		leaf := &f.Leaves[use.leaf]
+		s := shapeOf(leaf, use.kind)
+		if i < len(old) && old[i].shape == s {
+			d.columns[i] = old[i]
+		} else if d.columns[i], err = newColumn(s, &d.codecs); err != nil {
+			return fmt.Errorf("column %s: %w", nameOf(leaf), err)
+		}
+		d.columns[i].name = nameOf(leaf)
+	}
+	if err := d.bindReaders(l); err != nil {
+		return err
+	}
+	d.footer, d.layout = f, l
+	return nil
+}
+
+func (d *Decoder) bindReaders(l *layout) error {
+	selectors := map[[2]int]*selector{}
+	d.selectors = d.selectors[:0]
+	for i, b := range l.bindings {
+		var err error
+		switch b.access {
+		case absent:
+			d.readers[i], err = newConstant(d.sources[i])
+		case plain:
+			d.readers[i] = d.columns[b.value]
+		case mapKey:
+			at := [2]int{b.key, b.value}
+			if selectors[at] == nil {
+				selectors[at] = newSelector(d.columns[b.key], d.columns[b.value])
+				d.selectors = append(d.selectors, selectors[at])
+			}
+			d.readers[i], err = selectors[at].pick(d.sources[i].GetKey())
+		}
+		if err != nil {
+			return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+		}
+	}
+	return nil
+}
+
+// Skip passes over rows, whole pages at a time where it can.
+func (d *Decoder) Skip(rows int) error {
+	return d.advance(rows, func() error {
+		for _, c := range d.columns {
+			if err := c.skip(rows); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Next returns vectors of the next rows, one for each source. They are valid until the next call.
+func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
+	err := d.advance(rows, func() error {
+		for _, c := range d.columns {
+			if err := c.next(rows); err != nil {
+				return err
+			}
+		}
+		for _, s := range d.selectors {
+			if err := s.find(rows); err != nil {
+				return err
+			}
+		}
+		for i, r := range d.readers {
+			var err error
+			if d.out[i], err = r.read(rows); err != nil {
+				return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.out, nil
+}
+
+// advance runs f, which takes rows, and keeps its error: a row group that failed stays failed.
+func (d *Decoder) advance(rows int, f func() error) (err error) {
+	if d.err != nil {
+		return d.err
+	}
+	if rows < 0 || int64(rows) > d.rowsLeft {
+		return fmt.Errorf("%d rows wanted of a row group with %d left", rows, d.rowsLeft)
+	}
+	defer func() { d.err = err }()
+	defer d.rescue(&err)
+	d.rowsLeft -= int64(rows)
+	return f()
+}
+
+// rescue turns a panic into an error. None is known that input could cause; it is the last resort that keeps
+// one stream's bad file from ending the worker.
+func (d *Decoder) rescue(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%s row group %d: decoder panicked, please report it: %v\n%s", d.file, d.rowGroup, r, debug.Stack())
+	}
+}

@@ -1,0 +1,166 @@
+package columns
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// constant is the reader of a source that the file lacks: its default in all rows, or null.
+type constant struct {
+	value []*pb.Value // one row: its elements
+	null  bool
+	out   vector.Vector
+	full  vector.Vector // as many rows as were asked for so far
+}
+
+func newConstant(s *pb.Source) (*constant, error) {
+	t := spec.TypeFromProto(s.GetType())
+	c := &constant{null: s.GetDefault() == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
+	switch {
+	case c.null && !t.List:
+		c.value = []*pb.Value{{}}
+	case c.null:
+	case t.List != (s.GetDefault().GetList() != nil):
+		return nil, fmt.Errorf("its default is not of its type %s", t)
+	case t.List:
+		c.value = s.GetDefault().GetList().GetValues()
+	default:
+		c.value = []*pb.Value{s.GetDefault()}
+	}
+	return c, c.extend(1)
+}
+
+func (c *constant) read(rows int) (*vector.Vector, error) {
+	if rows > c.full.Rows {
+		if err := c.extend(rows); err != nil {
+			return nil, err
+		}
+	}
+	n := rows
+	v, full := &c.out, &c.full
+	v.Rows = rows
+	if v.Type.List {
+		v.Offsets = full.Offsets[:rows+1]
+		n = int(v.Offsets[rows])
+	}
+	if c.null {
+		v.Valid = full.Valid[:vector.Words(rows)]
+	}
+	switch v.Type.Kind {
+	case pb.Kind_BOOL:
+		v.Bool = full.Bool[:n]
+	case pb.Kind_INT32:
+		v.I32 = full.I32[:n]
+	case pb.Kind_INT64:
+		v.I64 = full.I64[:n]
+	case pb.Kind_FLOAT32:
+		v.F32 = full.F32[:n]
+	case pb.Kind_FLOAT64:
+		v.F64 = full.F64[:n]
+	default:
+		v.Ends = full.Ends[:n+1]
+		v.Data = full.Data[:v.Ends[n]]
+	}
+	return v, nil
+}
+
+// extend makes full hold rows.
+func (c *constant) extend(rows int) error {
+	v := &c.full
+	n := rows * len(c.value)
+	if len(c.value) > 0 && n > maxWindow/8 {
+		return errWindow
+	}
+	v.Rows = rows
+	v.Valid = make([]uint64, vector.Words(rows))
+	if v.Type.List {
+		v.Offsets = make([]int32, rows+1)
+		for i := range v.Offsets {
+			v.Offsets[i] = int32(i * len(c.value))
+		}
+	}
+	var err error
+	switch v.Type.Kind {
+	case pb.Kind_BOOL:
+		v.Bool, err = repeated(c.value, n, boolOf)
+	case pb.Kind_INT32:
+		v.I32, err = repeated(c.value, n, int32Of)
+	case pb.Kind_INT64:
+		v.I64, err = repeated(c.value, n, intOf)
+	case pb.Kind_FLOAT32:
+		v.F32, err = repeated(c.value, n, func(p *pb.Value) (float32, bool) { f, ok := floatOf(p); return float32(f), ok })
+	case pb.Kind_FLOAT64:
+		v.F64, err = repeated(c.value, n, floatOf)
+	case pb.Kind_BINARY:
+		err = c.extendBinary(n)
+	default:
+		err = fmt.Errorf("its type has the unknown kind %d", v.Type.Kind)
+	}
+	return err
+}
+
+func (c *constant) extendBinary(n int) error {
+	texts, err := repeated(c.value, n, textOf)
+	if err != nil {
+		return err
+	}
+	v := &c.full
+	v.Data, v.Ends = nil, make([]int32, n+1)
+	for i, t := range texts {
+		if len(v.Data)+len(t) > maxWindow {
+			return errWindow
+		}
+		v.Data = append(v.Data, t...)
+		v.Ends[i+1] = int32(len(v.Data))
+	}
+	return nil
+}
+
+// repeated makes n values of those of a row.
+func repeated[T any](row []*pb.Value, n int, of func(*pb.Value) (T, bool)) ([]T, error) {
+	out := make([]T, n)
+	for i, p := range row {
+		v, ok := of(p)
+		if !ok {
+			return nil, fmt.Errorf("its default %v is not of its type", p)
+		}
+		for ; i < n; i += len(row) {
+			out[i] = v
+		}
+	}
+	return out, nil
+}
+
+// An unset value stands for null; these make it zero.
+
+func boolOf(p *pb.Value) (bool, bool) {
+	_, ok := p.GetKind().(*pb.Value_Bool)
+	return p.GetBool(), ok || p.GetKind() == nil
+}
+
+func intOf(p *pb.Value) (int64, bool) {
+	_, ok := p.GetKind().(*pb.Value_Int)
+	return p.GetInt(), ok || p.GetKind() == nil
+}
+
+func int32Of(p *pb.Value) (int32, bool) {
+	v, ok := intOf(p)
+	return int32(v), ok && v >= math.MinInt32 && v <= math.MaxInt32
+}
+
+func floatOf(p *pb.Value) (float64, bool) {
+	if i, ok := p.GetKind().(*pb.Value_Int); ok {
+		return float64(i.Int), true
+	}
+	_, ok := p.GetKind().(*pb.Value_Float)
+	return p.GetFloat(), ok || p.GetKind() == nil
+}
+
+func textOf(p *pb.Value) (string, bool) {
+	_, ok := p.GetKind().(*pb.Value_Text)
+	return p.GetText(), ok || p.GetKind() == nil
+}

@@ -1,0 +1,233 @@
+package columns
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// word holds the bits of a value as it is in a vector.
+type word interface{ uint32 | uint64 }
+
+// fixed decodes numbers into words.
+type fixed[T word] struct {
+	kind    pb.Kind
+	convert func(dst []T, src []byte) // from as many values in PLAIN layout
+	width   int                       // of one of these
+	stream  stream
+	indexed bool // the page holds indices
+	index   runs
+	dict    []T
+	out     []T
+}
+
+// newFixed returns the decoder of a shape of fixed width.
+func newFixed(s shape) (values, error) {
+	width := plainWidth(s)
+	in := stream{width: width, integers: s.physical == footer.Int32 || s.physical == footer.Int64}
+	switch s.kind {
+	case pb.Kind_INT32, pb.Kind_FLOAT32:
+		if convert := conversion32(s); convert != nil && width > 0 {
+			return &fixed[uint32]{kind: s.kind, convert: convert, width: width, stream: in}, nil
+		}
+	case pb.Kind_INT64, pb.Kind_FLOAT64:
+		if convert := conversion64(s); convert != nil && width > 0 {
+			return &fixed[uint64]{kind: s.kind, convert: convert, width: width, stream: in}, nil
+		}
+	}
+	return nil, fmt.Errorf("physical type %d cannot be read as %s", s.physical, s.kind)
+}
+
+// plainWidth is the width of a value in PLAIN layout.
+func plainWidth(s shape) int {
+	switch s.physical {
+	case footer.Int32, footer.Float:
+		return 4
+	case footer.Int64, footer.Double:
+		return 8
+	case footer.Int96:
+		return 12
+	case footer.FixedLenByteArray:
+		return s.typeLength
+	}
+	return 0
+}
+
+func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
+	if !e.dictionary() {
+		return fmt.Errorf("encoded as %s", e)
+	}
+	if n > len(data)/f.width {
+		return fmt.Errorf("%d values in %d bytes: %w", n, len(data), errShort)
+	}
+	f.dict = vector.Grow(f.dict, n)
+	f.convert(f.dict, data[:n*f.width])
+	return nil
+}
+
+func (f *fixed[T]) page(data []byte, e encoding, n int) error {
+	f.indexed = e.indexed()
+	if f.indexed {
+		return f.index.beginIndices(data)
+	}
+	return f.stream.begin(data, e, n)
+}
+
+func (f *fixed[T]) reserve(n int) (err error) {
+	f.out, err = extend(f.out, n)
+	return err
+}
+
+func (f *fixed[T]) read(at, n int) error {
+	dst := f.out[at : at+n]
+	if f.indexed {
+		return gather(&f.index, f.dict, dst)
+	}
+	for len(dst) > 0 {
+		m := min(len(dst), blockSize)
+		src, err := f.stream.next(m)
+		if err != nil {
+			return err
+		}
+		f.convert(dst[:m], src)
+		dst = dst[m:]
+	}
+	return nil
+}
+
+func (f *fixed[T]) spread(valid []uint64, from, n, present int) {
+	spread(f.out, valid, from, n, present)
+}
+
+func (f *fixed[T]) into(v *vector.Vector, n int) {
+	switch f.kind {
+	case pb.Kind_INT32:
+		v.I32 = recast[int32](f.out[:n])
+	case pb.Kind_INT64:
+		v.I64 = recast[int64](f.out[:n])
+	case pb.Kind_FLOAT32:
+		v.F32 = recast[float32](f.out[:n])
+	default:
+		v.F64 = recast[float64](f.out[:n])
+	}
+}
+
+// recast shows words as values. To must be as wide as T and hold no pointers.
+func recast[To int32 | int64 | float32 | float64, T word](s []T) []To {
+	return unsafe.Slice((*To)(unsafe.Pointer(unsafe.SliceData(s))), len(s))
+}
+
+// bytesOf shows words as bytes.
+func bytesOf[T word](s []T) []byte {
+	var t T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
+}
+
+// extend returns s with length n or more, its values kept.
+func extend[T any](s []T, n int) ([]T, error) {
+	if n <= cap(s) {
+		return s[:max(n, len(s))], nil
+	}
+	var t T
+	if size := int(unsafe.Sizeof(t)); n > maxWindow/size {
+		return s, errWindow
+	}
+	grown := make([]T, n+n/4+64)
+	copy(grown, s)
+	return grown, nil
+}
+
+// spread moves values v[from:from+present] apart, so that value i stands at the i-th of positions from to from+n
+// that have a bit in valid. There are present such positions. What is written elsewhere among them is unspecified.
+func spread[T any](v []T, valid []uint64, from, n, present int) {
+	src := from + present // behind the last value that is not moved yet
+	for i := from + n; i > src; {
+		word := valid[(i-1)>>6]
+		for low := max(src, (i-1)&^63); i > low && src > from; {
+			i--
+			v[i] = v[src-1]
+			src -= int(word >> (i & 63) & 1)
+		}
+		if src == from {
+			return
+		}
+	}
+}
+
+// stream gives values in PLAIN layout, whatever their encoding.
+type stream struct {
+	width    int
+	integers bool // DELTA_BINARY_PACKED is for integers only
+	encoding encoding
+	data     []byte
+	n, pos   int // BYTE_STREAM_SPLIT: values in all, and given
+	delta    delta
+	scratch  []byte
+	ints     []int64
+}
+
+func (s *stream) begin(data []byte, e encoding, n int) error {
+	s.encoding, s.data = e, data
+	switch e {
+	case encodingPlain:
+		return nil
+	case encodingStreamSplit:
+		if len(data)%s.width != 0 || len(data)/s.width > n {
+			return fmt.Errorf("%s of %d bytes where there are %d values", e, len(data), n)
+		}
+		s.n, s.pos = len(data)/s.width, 0
+		return nil
+	case encodingDeltaPacked:
+		if s.integers {
+			if len(data) == 0 { // as for pages of nulls only
+				s.delta = delta{}
+				return nil
+			}
+			_, err := s.delta.begin(data, n)
+			return err
+		}
+	}
+	return fmt.Errorf("encoding %s does not fit the column's type", e)
+}
+
+// next returns the next n values.
+func (s *stream) next(n int) ([]byte, error) {
+	size := n * s.width
+	switch s.encoding {
+	case encodingPlain:
+		if size > len(s.data) {
+			return nil, errValues
+		}
+		out := s.data[:size]
+		s.data = s.data[size:]
+		return out, nil
+	case encodingStreamSplit:
+		if n > s.n-s.pos {
+			return nil, errValues
+		}
+		s.scratch = vector.Grow(s.scratch, size)
+		for k := range s.width {
+			plane := s.data[k*s.n+s.pos:][:n]
+			for i, b := range plane {
+				s.scratch[i*s.width+k] = b
+			}
+		}
+		s.pos += n
+		return s.scratch, nil
+	}
+	s.scratch, s.ints = vector.Grow(s.scratch, size), vector.Grow(s.ints, n)
+	if err := s.delta.next(s.ints); err != nil {
+		return nil, err
+	}
+	putInts(s.scratch, s.ints, s.width)
+	return s.scratch, nil
+}
+
+var (
+	errValues = errors.New("it ends before its values do")
+	errWindow = errors.New("more than 1 GiB of values in one window: read it with smaller windows")
+)

@@ -1,0 +1,134 @@
+package columns
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
+// one more level is looked at than is taken.
+func (c *column) nextLists(n int) error {
+	c.offsets = vector.Grow(c.offsets, n+1)
+	if err := c.values.reserve(0); err != nil {
+		return err
+	}
+	rows, elems := 0, 0
+	for b := &c.block; ; {
+		if b.pos == b.n {
+			more, err := c.nextBlock()
+			if err != nil {
+				return err
+			}
+			if !more {
+				break
+			}
+		}
+		end := b.rows(n - rows)
+		if end == b.pos {
+			break
+		}
+		if rows == 0 && !c.dropped && b.start[b.pos>>6]>>(b.pos&63)&1 == 0 {
+			return errors.New("levels: a list goes on before a row has begun")
+		}
+		first := elems
+		present, err := c.count(end, first)
+		if err != nil {
+			return err
+		}
+		rows, elems = c.takeLevels(end, rows, first)
+		if err := c.values.read(first, present); err != nil {
+			return err
+		}
+		if present < elems-first {
+			c.values.spread(c.elems.bits, first, elems-first, present)
+		}
+	}
+	if rows < n {
+		return fmt.Errorf("the chunk ends %d rows too early", int64(n-rows)+c.rowsLeft)
+	}
+	c.offsets[n], c.dropped = int32(elems), false
+	return nil
+}
+
+// nextBlock decodes the next levels, unless there are none.
+func (c *column) nextBlock() (more bool, err error) {
+	if c.pageLeft == 0 {
+		if c.valuesLeft == 0 {
+			return false, nil
+		}
+		if err := c.load(); err != nil {
+			return false, err
+		}
+	}
+	m := min(c.pageLeft, blockSize)
+	c.pageLeft -= m
+	return true, c.block.decode(m)
+}
+
+// count reserves room for the elements of the block's levels up to end, behind those of the window so far, and
+// counts which of them are not null.
+func (c *column) count(end, elems int) (present int, err error) {
+	b := &c.block
+	for i := b.pos >> 6; i<<6 < end; i++ {
+		mask := b.mask(i, end)
+		elems += bits.OnesCount64(b.elem[i] & mask)
+		present += bits.OnesCount64(b.present[i] & mask)
+	}
+	return present, c.values.reserve(elems)
+}
+
+// takeLevels takes the block's levels up to end into offsets and bitmaps, where the window has some rows and
+// elements already, and returns how many it has then. There are offsets for all rows that start before end.
+func (c *column) takeLevels(end, rows, elems int) (int, int) {
+	b := &c.block
+	for i := b.pos >> 6; i<<6 < end; i++ {
+		mask := b.mask(i, end)
+		start, elem, present := b.start[i]&mask, b.elem[i]&mask, b.present[i]&mask
+		if n := bits.OnesCount64(start); start&^b.row[i] == 0 {
+			c.valid.addOnes(n)
+		} else {
+			c.valid.add(gatherBits(b.row[i], start), n)
+		}
+		if elem == ^uint64(0) {
+			for ; start != 0; start &= start - 1 {
+				c.offsets[rows] = int32(elems + bits.TrailingZeros64(start))
+				rows++
+			}
+		} else {
+			for ; start != 0; start &= start - 1 {
+				c.offsets[rows] = int32(elems + bits.OnesCount64(elem&(start&-start-1)))
+				rows++
+			}
+		}
+		n := bits.OnesCount64(elem)
+		if present == elem {
+			c.elems.addOnes(n)
+		} else {
+			c.elems.add(gatherBits(present, elem), n)
+		}
+		elems += n
+	}
+	b.pos = end
+	return rows, elems
+}
+
+// mask has the bits of word i that lie from pos to end.
+func (b *block) mask(i, end int) uint64 {
+	mask := lowBits(min(end-i<<6, 64))
+	if i == b.pos>>6 {
+		mask &= ^uint64(0) << (b.pos & 63)
+	}
+	return mask
+}
+
+// gatherBits packs the bits of w together that mask has.
+func gatherBits(w, mask uint64) (out uint64) {
+	for k := 0; mask != 0; k++ {
+		out |= w >> bits.TrailingZeros64(mask) & 1 << k
+		mask &= mask - 1
+	}
+	return out
+}

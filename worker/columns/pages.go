@@ -1,0 +1,94 @@
+package columns
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// pages walks over a chunk's pages.
+type pages struct {
+	codecs  *codecs
+	chunk   *footer.Chunk
+	data    []byte // the chunk
+	chunkAt int64  // where it lies in the file
+	pageAt  int    // where in the chunk the page lies that is being read
+	nextAt  int    // and the one after it
+	peeked  bool   // header is that of the page at nextAt
+	header  header
+
+	valuesLeft int64 // in the pages to come
+	pageLeft   int   // values of the page whose levels are not decoded
+	buffer     []byte
+}
+
+func (p *pages) reset(chunk *footer.Chunk, data []byte) {
+	p.chunk, p.data, p.chunkAt = chunk, data, chunk.Offset
+	p.pageAt, p.nextAt, p.peeked = 0, 0, false
+	p.valuesLeft, p.pageLeft = chunk.Values, 0
+}
+
+// peekHeader reads the header of the next page that holds data or a dictionary; others are dropped. It returns
+// false at the end of the chunk.
+func (p *pages) peekHeader() (bool, error) {
+	for !p.peeked {
+		p.pageAt = p.nextAt
+		if p.nextAt == len(p.data) {
+			return false, nil
+		}
+		h := &p.header
+		if err := h.read(p.data[p.nextAt:]); err != nil {
+			return false, err
+		}
+		p.peeked = true
+		switch h.kind {
+		case dataPage, dataPageV2:
+			if int64(h.values) > p.valuesLeft {
+				return false, fmt.Errorf("it has %d values where the footer leaves %d", h.values, p.valuesLeft)
+			}
+		case dictionaryPage:
+		default:
+			p.drop()
+		}
+	}
+	return true, nil
+}
+
+// drop moves behind the page whose header was read.
+func (p *pages) drop() {
+	p.nextAt += p.header.size + p.header.stored
+	p.peeked = false
+}
+
+// body checks and decompresses the page whose header was read, and moves behind it. The result is valid until the
+// next call, or lies in the chunk.
+func (p *pages) body() ([]byte, error) {
+	h := &p.header
+	p.drop()
+	stored := p.data[p.nextAt-h.stored : p.nextAt : p.nextAt]
+	if h.hasCRC && crc32.ChecksumIEEE(stored) != h.crc {
+		return nil, errors.New("its checksum does not fit: the file is damaged")
+	}
+	if int64(h.uncompressed) > p.chunk.Uncompressed {
+		return nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, p.chunk.Uncompressed)
+	}
+	codec, raw := p.chunk.Codec, 0
+	if h.kind == dataPageV2 {
+		raw = h.repLength + h.defLength // these are not compressed
+		if !h.packed {
+			codec = codecNone
+		}
+	}
+	if err := checkSize(codec, h.stored-raw, h.uncompressed-raw); err != nil {
+		return nil, err
+	}
+	if codec == codecNone {
+		return stored, nil
+	}
+	p.buffer = vector.Grow(p.buffer, h.uncompressed)
+	copy(p.buffer, stored[:raw])
+	return p.buffer, p.codecs.decompress(codec, p.buffer[raw:], stored[raw:])
+}
