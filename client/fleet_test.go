@@ -21,6 +21,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
+const streamWindow = 1 << 16
+
 // fleet is a network in memory on which fake masters and workers listen.
 type fleet struct {
 	t         *testing.T
@@ -65,6 +67,7 @@ func (f *fleet) serve(address string, register func(*grpc.Server)) (stop func())
 func (f *fleet) dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithInitialWindowSize(streamWindow), // or gRPC widens it by itself
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			f.mu.Lock()
 			l := f.listeners[address]

@@ -34,6 +34,7 @@ type master struct {
 	version  uint64
 	ranks    map[uint32]*member
 	release  position.Set // asked of rank 0
+	frozen   bool         // grants nothing
 	problems []string
 	syncs    int
 }
@@ -153,6 +154,9 @@ func (m *master) close() {
 
 // grant gives returned positions first, then a run of shards not further than one epoch ahead.
 func (m *master) grant(r *member) bool {
+	if m.frozen {
+		return false
+	}
 	if len(m.returned) > 0 {
 		if got := m.returned.Intersect(position.Set{{To: position.Position{Epoch: m.closed + 2}}}); len(got) > 0 {
 			r.held, m.returned = r.held.Union(got), m.returned.Subtract(got)

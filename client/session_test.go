@@ -136,7 +136,7 @@ func testReadsEpochs(t *testing.T, fl *fleet, last pb.LastBatch, streams uint32)
 }
 
 func TestExactlyOnceThroughFailures(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, func(t *testing.T, fl *fleet) { testFailures(t, fl, seed) })
 		})

@@ -1,0 +1,189 @@
+package client
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+func grantOf(t interface{ Fatal(...any) }, iv position.Interval, workers ...string) *pb.Grant {
+	ticket, err := proto.Marshal(&pb.Ticket{Workers: workersAt(workers...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := proto.Marshal(&pb.SignedTicket{Ticket: ticket})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pb.Grant{Interval: iv.Proto(), Ticket: signed}
+}
+
+// TestLedgerKeepsThePartition grants, receives, takes, hands over and takes back at random, and checks after each
+// step that what is held is exactly what is pending and what the pieces have, without overlap.
+func TestLedgerKeepsThePartition(t *testing.T) {
+	const shards, windows, rows = 4, 3, 6
+	rapid.Check(t, func(t *rapid.T) {
+		shard := func(i int) position.Position { return position.Position{Block: uint32(i)} }
+		l := &ledger{streams: 2}
+		held := position.Set{}
+		sync := func() {
+			held = held.Subtract(l.consumed)
+			reply := &pb.SyncReply{Streams: 2}
+			for i := range shards {
+				for _, iv := range held.Intersect(position.Set{{From: shard(i), To: shard(i + 1)}}) {
+					reply.Grants = append(reply.Grants, grantOf(t, iv, "w1"))
+				}
+			}
+			if err := l.apply(reply); err != nil {
+				t.Fatal(err)
+			}
+		}
+		somewhere := rapid.Custom(func(t *rapid.T) position.Position {
+			p := shard(rapid.IntRange(0, shards-1).Draw(t, "shard"))
+			p.Window, p.K = rapid.Uint32Range(0, windows-1).Draw(t, "window"), rapid.Uint64Range(0, rows).Draw(t, "k")
+			return p
+		})
+		t.Repeat(map[string]func(*rapid.T){
+			"grant": func(t *rapid.T) {
+				i := rapid.IntRange(0, shards-1).Draw(t, "shard")
+				held = held.Union(position.Set{{From: shard(i), To: shard(i + 1)}}.Subtract(l.consumed))
+				sync()
+			},
+			"revoke": func(t *rapid.T) {
+				held = held.Subtract(position.NewSet(position.Interval{From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to")}))
+				if !held.Covers(position.NewSet(l.pending...)) {
+					sync()
+					if !l.discard || len(l.pending) > 0 {
+						t.Fatalf("rows of %v are not ours, and stay in the batch", l.pending)
+					}
+					l.discard = false
+				}
+				sync()
+			},
+			"receive": func(t *rapid.T) { receiveSome(t, l, windows, rows) },
+			"take": func(t *rapid.T) {
+				n := rapid.IntRange(1, 5).Draw(t, "n")
+				if c, p := l.take(n); p != nil && (c.hi-c.lo > n || c.hi == c.lo) {
+					t.Fatalf("took %d rows of at most %d", c.hi-c.lo, n)
+				}
+			},
+			"handOver": func(*rapid.T) { l.handOver() },
+			"release": func(t *rapid.T) {
+				l.release(position.NewSet(position.Interval{From: somewhere.Draw(t, "from"), To: somewhere.Draw(t, "to")}))
+				l.reconcile()
+				held = held.Subtract(l.released)
+			},
+			"": func(t *rapid.T) { checkLedger(t, l, held) },
+		})
+	})
+}
+
+// receiveSome plays a worker that sends one batch, or its end, to one of the pieces.
+func receiveSome(t *rapid.T, l *ledger, windows uint32, rows uint64) {
+	if len(l.pieces) == 0 {
+		return
+	}
+	p := l.pieces[rapid.IntRange(0, len(l.pieces)-1).Draw(t, "piece")]
+	p.open = true
+	at := p.received
+	if at.Window >= windows {
+		l.end(p)
+		return
+	}
+	n := min(rapid.Uint64Range(0, rows).Draw(t, "rows"), rows-at.K)
+	m := &pb.BatchMeta{Window: at.Window, K: at.K, Rows: uint32(n), Last: at.K+n == rows}
+	if _, err := l.push(p, &wireRecord{bytes: 100, rows: int(n)}, m, false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkLedger(t *rapid.T, l *ledger, held position.Set) {
+	have := position.NewSet(l.pending...)
+	queued := int64(0)
+	for i, p := range l.pieces {
+		iv := position.Interval{From: p.taken, To: p.to}
+		if iv.Empty() || len(have.Intersect(position.Set{iv})) > 0 || p.shard != p.taken.ShardStart() {
+			t.Fatalf("piece %v of shard %v is empty, or overlaps %v", iv, p.shard, have)
+		}
+		if i > 0 && !l.pieces[i-1].taken.Less(p.taken) {
+			t.Fatalf("piece %v stands out of order", iv)
+		}
+		have = have.Union(position.Set{iv})
+		queued += p.bytes
+		cur := p.taken
+		for _, c := range p.queue {
+			if c.at.Less(cur) || !c.at.Less(c.to) || c.hi <= c.lo {
+				t.Fatalf("chunk %v to %v, rows %d to %d, follows %v", c.at, c.to, c.lo, c.hi, cur)
+			}
+			cur = c.to
+		}
+		if cur != p.received || p.to.Less(cur) || p.bytes != int64(100*len(p.queue)) {
+			t.Fatalf("the queue ends at %v; received is %v, to %v, %d bytes", cur, p.received, p.to, p.bytes)
+		}
+	}
+	if want := held.Subtract(l.consumed); !have.Equal(want) {
+		t.Fatalf("pending and pieces are %v; held is %v", have, want)
+	}
+	if queued != l.queued {
+		t.Fatalf("%d bytes are queued; the ledger says %d", queued, l.queued)
+	}
+}
+
+// TestLatePieceGoesFirst: rows of the open epoch that come back late are not kept waiting by those of the next.
+func TestLatePieceGoesFirst(t *testing.T) {
+	at := func(epoch, shard uint32) position.Position { return position.Position{Epoch: epoch, Shard: shard} }
+	next := position.Interval{From: at(1, 0), To: at(1, 1)}
+	l := &ledger{}
+	apply := func(ivs ...position.Interval) {
+		reply := &pb.SyncReply{Streams: 1}
+		for _, iv := range ivs {
+			reply.Grants = append(reply.Grants, grantOf(t, iv))
+		}
+		if err := l.apply(reply); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(next)
+	p := l.startable()
+	p.open = true
+	if _, err := l.push(p, &wireRecord{rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5}, true); err != nil {
+		t.Fatal(err)
+	}
+	if l.startable() != nil || l.queued != 100 {
+		t.Fatal("more streams than one, or nothing received")
+	}
+	apply(position.Interval{From: at(0, 3), To: at(0, 4)}, next)
+	late := l.startable()
+	if late == nil || late.taken != at(0, 3) || !p.gone || l.queued != 0 || len(l.pieces) != 2 || l.pieces[1].received != next.From {
+		t.Fatalf("opened %+v; expected the late piece, and the other to begin anew", late)
+	}
+}
+
+func TestUnchangedReplyKeepsPieces(t *testing.T) {
+	iv := position.Interval{To: position.Position{Shard: 1}}
+	l := &ledger{}
+	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1")}}); err != nil {
+		t.Fatal(err)
+	}
+	p := l.pieces[0]
+	if err := l.apply(&pb.SyncReply{Unchanged: true, Streams: 5}); err != nil || len(l.pieces) != 1 || l.pieces[0] != p {
+		t.Fatalf("pieces %v, error %v", l.pieces, err)
+	}
+	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{grantOf(t, iv, "w1", "w2")}}); err != nil || l.pieces[0] != p || len(p.workers) != 2 {
+		t.Fatalf("the piece has %d candidates, error %v", len(p.workers), err)
+	}
+	if len(p.fresh) != 1 {
+		t.Error("the stream is not told of new candidates")
+	}
+	// Closed epochs never come back, whatever grants are still known.
+	if err := l.apply(&pb.SyncReply{Unchanged: true, ClosedEpochs: 1}); err != nil || len(l.pieces) != 0 {
+		t.Errorf("pieces of a closed epoch: %v, error %v", l.pieces, err)
+	}
+	if err := l.apply(&pb.SyncReply{Grants: []*pb.Grant{{Interval: iv.Proto(), Ticket: []byte{1}}}}); err == nil {
+		t.Error("a broken ticket is accepted")
+	}
+}

@@ -1,0 +1,212 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestRestore stops after each number of batches in turn, having read one batch ahead, and goes on from there.
+func TestRestore(t *testing.T) {
+	d := newDataset(7, 2, 8)
+	for stop := 1; ; stop++ {
+		ended := false
+		inBubble(t, func(t *testing.T, fl *fleet) { ended = testRestore(t, fl, d, stop) })
+		if ended || t.Failed() {
+			return
+		}
+	}
+}
+
+func testRestore(t *testing.T, fl *fleet, d *dataset, stop int) (ended bool) {
+	fl.worker("w1", &worker{data: d, cut: 7})
+	start := func(address string) *master {
+		m := &master{data: d, spec: &pb.Spec{BatchSize: 24, Epochs: 2}, workers: workersAt("w1"), streams: 3, run: 2}
+		fl.master(address, m)
+		return m
+	}
+	start("m1")
+	s := open(t, fl.config("m1"))
+	var ids []int64
+	var last *Batch
+	n := 0
+	for b, err := range s.Batches(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n > stop {
+			break // read ahead, not used
+		}
+		ids = append(ids, slices.Clone(b.Labels[0].I64)...)
+		last = b
+		if want := s.State(); !proto.Equal(s.StateAfter(b), want) {
+			t.Errorf("StateAfter the newest batch is %v; State is %v", s.StateAfter(b), want)
+		}
+		b.Release()
+	}
+	st := s.StateAfter(last)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m := start("m2")
+	cfg := fl.config("m2")
+	cfg.Restore = []*pb.State{st}
+	rest, _, err := drain(open(t, cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	exactlyOnce(t, d, append(ids, rest...))
+	checkMaster(t, m)
+	return n <= stop
+}
+
+func TestBudget(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fleet) {
+		d := &dataset{epochs: 1, blockShards: 2, shards: [][]int{{4000, 4000}, {4000}, {4000, 4000, 4000}, {4000}}}
+		var mu sync.Mutex
+		var largest, sent int64
+		fl.worker("w1", &worker{data: d, cut: 50, after: func(rec arrow.Record) {
+			n := int64(0)
+			for _, c := range rec.Columns() {
+				n += memoryOf(c.Data())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			largest, sent = max(largest, n), sent+n
+		}})
+		m := &master{data: d, spec: &pb.Spec{BatchSize: 500}, workers: workersAt("w1"), streams: 3, run: 4}
+		fl.master("m", m)
+		cfg := fl.config("m")
+		cfg.Budget = 150_000
+		s := open(t, cfg)
+		synctest.Wait() // all stands still: the queues are full
+		st := s.Stats()
+		if st.Buffered > cfg.Budget || st.Buffered < cfg.Budget/2 {
+			t.Errorf("%d bytes are buffered; the budget is %d", st.Buffered, cfg.Budget)
+		}
+		if transport := int64(3 * 3 * streamWindow); sent > cfg.Budget+transport {
+			t.Errorf("the worker could send %d bytes with a budget of %d", sent, cfg.Budget)
+		}
+		ids, _, err := drain(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactlyOnce(t, d, ids)
+		// The size of the next record is a guess; it may be larger by what two records differ.
+		if st = s.Stats(); st.PeakBuffered > cfg.Budget+largest || st.Buffered != 0 {
+			t.Errorf("at most %d bytes were buffered, and %d at the end; the budget is %d", st.PeakBuffered, st.Buffered, cfg.Budget)
+		}
+	})
+}
+
+// TestGrantsInsideShards gives a rank pieces that begin and end inside windows, between them, and in empty ones.
+func TestGrantsInsideShards(t *testing.T) {
+	d := &dataset{epochs: 1, blockShards: 2, shards: [][]int{{30, 0, 20}, {0, 0}, {10}}}
+	at := func(shard, window uint32, k uint64) position.Position {
+		return position.Position{Block: shard / 2, Shard: shard % 2, Window: window, K: k}
+	}
+	for _, cuts := range [][]position.Position{
+		{at(0, 0, 7), at(0, 0, 9), at(0, 2, 3)},
+		{at(0, 0, 30), at(0, 2, 20)},
+		{at(0, 1, 0), at(0, 2, 0), at(1, 1, 0)},
+		{at(0, 3, 0), at(1, 0, 0), at(2, 0, 9)},
+	} {
+		inBubble(t, func(t *testing.T, fl *fleet) {
+			fl.worker("w1", &worker{data: d, cut: 4})
+			m := &master{data: d, spec: &pb.Spec{BatchSize: 8}, workers: workersAt("w1"), streams: 2, run: 1, next: 3}
+			fl.master("m", m)
+			// Two ranks take turns in holding what lies between two cuts.
+			from, halves := position.Position{}, make([]position.Set, 2)
+			for i, to := range append(slices.Clone(cuts), position.Position{Epoch: 1}) {
+				halves[i%2] = append(halves[i%2], position.Interval{From: from, To: to})
+				from = to
+			}
+			// A rank that joins is given what its start before held.
+			m.ranks[0], m.ranks[1] = &member{held: halves[0]}, &member{held: halves[1]}
+			var ids []int64
+			for rank := range uint32(2) {
+				cfg := fl.config("m")
+				cfg.Rank, cfg.WorldSize = rank, 2
+				s := open(t, cfg)
+				ids = append(ids, readHeld(t, s, m, rank)...)
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			exactlyOnce(t, d, ids)
+			checkMaster(t, m)
+		})
+	}
+}
+
+// readHeld reads until the rank holds nothing.
+func readHeld(t *testing.T, s *Session, m *master, rank uint32) (ids []int64) {
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 3*s.cfg.SyncEvery)
+		b, err := s.Next(ctx)
+		cancel()
+		if err != nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if held := m.ranks[rank].held; len(held) > 0 {
+				t.Errorf("rank %d holds %v still: %v", rank, held, err)
+			}
+			return ids
+		}
+		got, err := checkBatch(b)
+		if err != nil {
+			t.Error(err)
+		}
+		ids = append(ids, slices.Clone(got)...)
+		b.Release()
+	}
+}
+
+func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fleet) {
+		d := newDataset(9, 2, 4)
+		fl.worker("w1", &worker{data: d, cut: 7})
+		m := &master{data: d, spec: &pb.Spec{BatchSize: int64(d.rows()), Epochs: 2}, workers: workersAt("w1"), streams: 2, run: 2}
+		fl.master("m", m)
+		s := open(t, fl.config("m"))
+		for epoch := range uint32(2) {
+			b, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Release()
+			for closed := false; !closed; { // by the master
+				m.mu.Lock()
+				closed = m.closed > epoch
+				m.mu.Unlock()
+				if !closed {
+					synctest.Wait()
+					_ = sleep(t.Context(), s.cfg.SyncEvery)
+				}
+			}
+			want := position.Set{{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}}
+			st := s.State()
+			if got := position.SetFromProto(st.GetConsumed()); st.GetClosedEpochs() != epoch || !got.Equal(want) {
+				t.Errorf("State in epoch %d: %d epochs ended, consumed %v; expected %v", epoch, st.GetClosedEpochs(), got, want)
+			}
+		}
+		if _, _, err := drain(s); err != nil {
+			t.Fatal(err)
+		}
+		if st := s.State(); st.GetClosedEpochs() != 2 || len(st.GetConsumed()) != 0 {
+			t.Errorf("State at the end: %v", fmt.Sprint(st))
+		}
+	})
+}

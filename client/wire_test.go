@@ -1,0 +1,320 @@
+package client
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+func someRows(n int) []row {
+	rows := make([]row, n)
+	for i := range rows {
+		rows[i] = row{shard: i % 5, window: i % 3, k: i}
+	}
+	return rows
+}
+
+func testLayout(t testing.TB) *layout {
+	l, err := parseLayout(wireSchema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestRecordIsTheWiresLayout cuts records up, puts the parts together, and expects the same record in one piece.
+func TestRecordIsTheWiresLayout(t *testing.T) {
+	l := testLayout(t)
+	rows := someRows(50)
+	buf := newBuffers(l, 20)
+	for range 2 { // the second time on used memory
+		buf.reset()
+		for lo := 0; lo < 50; lo += 10 {
+			w, err := l.bind(wireRows(rows[lo : lo+10]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cut := range [][2]int{{0, 3}, {3, 3}, {3, 10}} {
+				if err := buf.append(w, cut[0], cut[1]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		b := &Batch{Rows: 50, buffers: buf, session: &Session{}}
+		b.expose()
+		if _, err := checkBatch(b); err != nil {
+			t.Error(err)
+		}
+		if got, want := b.Record(), wireRows(rows); !array.RecordEqual(got, want) {
+			t.Errorf("record %v; expected %v", got, want)
+		}
+		b.Release()
+		b.Release()
+		if b.Record() != nil || b.Dense != nil || b.Sparse != nil || len(b.session.free) != 1 {
+			t.Error("a released batch still shows its memory, or gave it back twice")
+		}
+	}
+}
+
+func TestLayoutRefuses(t *testing.T) {
+	f32, i64 := arrow.PrimitiveTypes.Float32, arrow.PrimitiveTypes.Int64
+	for _, c := range []struct {
+		name, tag string
+		typ       arrow.DataType
+		kv        []string
+		want      string
+	}{
+		{"x", "", i64, nil, "penstock.layout"},
+		{"x", "ragged", i64, nil, "penstock.layout"},
+		{"x", "dense", f32, nil, "expected fixed_size_list<float32>"},
+		{"x", "dense", arrow.FixedSizeListOf(2, f32), nil, "penstock.names"},
+		{"x", "dense", arrow.FixedSizeListOf(2, f32), []string{"penstock.names", `["a"]`}, "1 names for 2 columns"},
+		{"x", "sparse", i64, nil, "expected list<int64>"},
+		{"x", "sparse", arrow.ListOf(arrow.BinaryTypes.Binary), nil, "expected list<int64>"},
+		{"x", "sparse", arrow.ListOf(arrow.StructOf(arrow.Field{Name: "value", Type: i64})), nil, "expected list<int64>"},
+		{"x", "label", arrow.BinaryTypes.Binary, nil, "expected bool"},
+		{"x", "bytes", arrow.BinaryTypes.String, nil, "expected binary"},
+		{"x", "image", i64, nil, "expected fixed_size_list<uint8>"},
+		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2"}, "expected H,W,C"},
+		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2,2"}, "a row has 4 bytes"},
+		{"_row", "", f32, nil, "expected int64"},
+		{"_file", "", i64, nil, "expected int32"},
+	} {
+		kv := c.kv
+		if c.tag != "" {
+			kv = append([]string{"penstock.layout", c.tag}, kv...)
+		}
+		_, err := parseLayout(arrow.NewSchema([]arrow.Field{{Name: c.name, Type: c.typ, Metadata: metadata(kv...)}}, nil))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.name) {
+			t.Errorf("%s %q %v: %v; expected a word of %q", c.name, c.tag, c.typ, err, c.want)
+		}
+	}
+	two := wireSchema().Field(0)
+	if _, err := parseLayout(arrow.NewSchema([]arrow.Field{two, two}, nil)); err == nil {
+		t.Error("two dense fields are accepted")
+	}
+}
+
+// TestBindRefuses hands over lists whose buffers do not hold what their lengths say.
+func TestBindRefuses(t *testing.T) {
+	l, err := parseLayout(arrow.NewSchema([]arrow.Field{wireSchema().Field(1)}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]struct {
+		offsets []int32
+		values  int
+		nulls   int
+	}{
+		"offset 2 is 1, after 3":            {[]int32{0, 3, 1}, 4, 0},
+		"offsets begin at -1":               {[]int32{-1, 0, 1}, 4, 0},
+		"4 values; expected 9":              {[]int32{0, 3, 9}, 4, 0},
+		"buffer holds 2 values; expected 3": {[]int32{0, 3}, 4, 0},
+		"1 nulls; tensors have none":        {[]int32{0, 1, 2}, 4, 1},
+		"offset 1 is -2147483648, after 0":  {[]int32{0, -1 << 31, 1}, 4, 0},
+		"4 values; expected 2147483647":     {[]int32{0, 1, 1<<31 - 1}, 4, 0},
+	} {
+		values := flat(arrow.PrimitiveTypes.Int64, c.values, make([]byte, 8*c.values))
+		data := array.NewData(l.schema.Field(0).Type, 2,
+			[]*memory.Buffer{bufferOf([]byte{1}), bufferOf(arrow.Int32Traits.CastToBytes(c.offsets))}, []arrow.ArrayData{values}, c.nulls, 0)
+		rec := array.NewRecord(l.schema, []arrow.Array{array.MakeFromData(data)}, 2)
+		if _, err := l.bind(rec); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"ids"`) {
+			t.Errorf("bind: %v; expected %q", err, want)
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	at := func(window uint32, k uint64) position.Position { return position.Position{Window: window, K: k} }
+	end := position.Position{Shard: 1}
+	for _, c := range []struct {
+		name   string
+		cur    position.Position
+		to     position.Position
+		window uint32
+		k      uint64
+		rows   uint32
+		last   bool
+		first  bool
+		lo, hi int
+		after  position.Position
+		bad    bool
+	}{
+		{name: "follows", cur: at(1, 4), to: end, window: 1, k: 4, rows: 3, hi: 3, after: at(1, 7)},
+		{name: "ends its window", cur: at(1, 4), to: end, window: 1, k: 4, rows: 3, last: true, hi: 3, after: at(2, 0)},
+		{name: "next window", cur: at(2, 0), to: end, window: 2, rows: 3, hi: 3, after: at(2, 3)},
+		{name: "empty windows between", cur: at(2, 0), to: end, window: 5, rows: 3, hi: 3, after: at(5, 3)},
+		{name: "empty window", cur: at(2, 0), to: end, window: 2, last: true, after: at(3, 0)},
+		{name: "overlaps", cur: at(1, 4), to: end, window: 1, k: 1, rows: 5, lo: 3, hi: 5, after: at(1, 6)},
+		{name: "all came before", cur: at(1, 4), to: end, window: 1, k: 1, rows: 2, after: at(1, 4)},
+		{name: "ends where rows ended", cur: at(1, 4), to: end, window: 1, k: 1, rows: 3, last: true, lo: 3, hi: 3, after: at(2, 0)},
+		{name: "earlier window", cur: at(1, 4), to: end, window: 0, k: 1, rows: 2, last: true, after: at(1, 4)},
+		{name: "beyond the piece", cur: at(1, 4), to: at(1, 6), window: 1, k: 4, rows: 5, last: true, hi: 2, after: at(1, 6)},
+		{name: "behind the piece", cur: at(1, 4), to: at(1, 6), window: 2, rows: 5, first: true, after: at(1, 6)},
+		{name: "gap", cur: at(1, 4), to: end, window: 1, k: 5, rows: 1, bad: true},
+		{name: "gap to a window", cur: at(2, 0), to: end, window: 3, k: 5, rows: 1, bad: true},
+		{name: "window not ended", cur: at(1, 4), to: end, window: 2, rows: 1, bad: true},
+		{name: "window ended before the stream", cur: at(1, 4), to: end, window: 2, rows: 1, first: true, hi: 1, after: at(2, 1)},
+		{name: "window got shorter", cur: at(1, 4), to: end, window: 1, k: 1, rows: 2, last: true, bad: true},
+		{name: "last of all windows", cur: at(1, 0), to: end, window: 1<<32 - 1, rows: 2, last: true, bad: true},
+	} {
+		p := &piece{taken: c.cur, received: c.cur, to: c.to}
+		lo, hi, after, err := p.place(&pb.BatchMeta{Window: c.window, K: c.k, Rows: c.rows, Last: c.last}, c.first)
+		if (err != nil) != c.bad {
+			t.Errorf("%s: error %v", c.name, err)
+		} else if !c.bad && (hi-lo != c.hi-c.lo || hi > lo && lo != c.lo || after != c.after) {
+			t.Errorf("%s: rows %d to %d, then %v; expected %d to %d, then %v", c.name, lo, hi, after, c.lo, c.hi, c.after)
+		}
+	}
+}
+
+// messages is a Flight stream in memory, both ways.
+type messages []*flight.FlightData
+
+func (m *messages) Send(d *flight.FlightData) error {
+	*m = append(*m, proto.Clone(d).(*flight.FlightData))
+	return nil
+}
+
+func (m *messages) Recv() (*flight.FlightData, error) {
+	if len(*m) == 0 {
+		return nil, io.EOF
+	}
+	d := (*m)[0]
+	*m = (*m)[1:]
+	return d, nil
+}
+
+func wireMessages(t testing.TB, rows []row, meta *pb.BatchMeta) messages {
+	var m messages
+	w := flight.NewRecordWriter(&m, ipc.WithSchema(wireSchema()))
+	b, err := proto.Marshal(meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteWithAppMetadata(wireRows(rows), b); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// FuzzReceive changes the body and app_metadata of a record: whatever comes, it is refused or copied, and never
+// read beyond its buffers.
+func FuzzReceive(f *testing.F) {
+	sent := wireMessages(f, someRows(6), &pb.BatchMeta{Rows: 6, Last: true})
+	schema, record := sent[0], sent[len(sent)-1]
+	f.Add(record.DataBody, record.AppMetadata)
+	f.Add(make([]byte, len(record.DataBody)), record.AppMetadata)
+	f.Add(record.DataBody[:len(record.DataBody)/2], []byte{8, 1})
+	for i := 0; i < len(record.DataBody); i += 97 {
+		b := append([]byte(nil), record.DataBody...)
+		b[i] ^= 0xff
+		f.Add(b, record.AppMetadata)
+	}
+	f.Fuzz(func(t *testing.T, body, meta []byte) {
+		in := messages{schema, {DataHeader: record.DataHeader, DataBody: body, AppMetadata: meta}}
+		fr, err := flight.NewRecordReader(&in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer fr.Release()
+		p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
+		s := &Session{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
+		s.ledger = ledger{streams: 1, pieces: []*piece{p}}
+		if _, err := s.receive(p, &reader{Reader: fr, layout: testLayout(t)}, true); err != nil {
+			return
+		}
+		c, from := s.ledger.take(1 << 20)
+		if from == nil {
+			return
+		}
+		buf := newBuffers(c.rec.layout, 6)
+		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
+			t.Fatal(err)
+		}
+		if buf.rows != c.hi-c.lo || buf.rows > 6 {
+			t.Errorf("%d rows of a record of 6", buf.rows)
+		}
+	})
+}
+
+func TestRecordsAreCheckedAgainstTheirMetadata(t *testing.T) {
+	sent := wireMessages(t, someRows(6), &pb.BatchMeta{Rows: 5})
+	fr, err := flight.NewRecordReader(&sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fr.Release()
+	s := &Session{}
+	if _, err := s.receive(&piece{}, &reader{Reader: fr, layout: testLayout(t)}, true); err == nil || !strings.Contains(err.Error(), "6 rows") {
+		t.Errorf("receive: %v", err)
+	}
+}
+
+// BenchmarkRebatch makes a batch of 16 records; BenchmarkMemcpy copies as many bytes.
+func BenchmarkRebatch(b *testing.B) {
+	records, buf := benchRecords(b)
+	b.SetBytes(buf.size())
+	b.ReportAllocs()
+	for b.Loop() {
+		buf.reset()
+		for _, w := range records {
+			if err := buf.append(w, 0, w.rows); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkMemcpy(b *testing.B) {
+	_, buf := benchRecords(b)
+	from, to := make([]byte, buf.size()), make([]byte, buf.size())
+	for i := range from {
+		from[i] = byte(i)
+	}
+	b.SetBytes(buf.size())
+	for b.Loop() {
+		copy(to, from)
+	}
+}
+
+// benchRecords are 16 records of 4,096 rows of 13 dense and 26 sparse features, of 10 ids a row.
+func benchRecords(b *testing.B) ([]*wireRecord, *buffers) {
+	const rows, ids, features = 4096, 10, 26
+	l := &layout{columns: []column{{name: "dense", role: roleDense, elem: arrow.FLOAT32, width: 13}}}
+	for range features {
+		l.columns = append(l.columns, column{name: "ids", role: roleSparse, elem: arrow.INT64})
+	}
+	var records []*wireRecord
+	for range 16 {
+		w := &wireRecord{layout: l, rows: rows, columns: []wireColumn{{f32: make([]float32, 13*rows)}}}
+		for range features {
+			c := wireColumn{i64: make([]int64, ids*rows), offsets: make([]int32, rows+1)}
+			for i := range c.offsets {
+				c.offsets[i] = int32(i * ids)
+			}
+			for i := range c.i64 {
+				c.i64[i] = int64(i)
+			}
+			w.columns = append(w.columns, c)
+		}
+		records = append(records, w)
+	}
+	buf := newBuffers(l, 16*rows)
+	for _, w := range records {
+		if err := buf.append(w, 0, rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return records, buf
+}
