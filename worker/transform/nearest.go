@@ -1,10 +1,17 @@
 package transform
 
-// nearest returns the name with the least edit distance to what was written, the first of equals.
+import "strings"
+
+// nearest returns the name with the least edit distance to what was written, the first of equals; one that starts
+// with what was written counts as close.
 func nearest(written string, names []string) string {
 	best, least := "", 0
 	for _, name := range names {
-		if d := editDistance(written, name); best == "" || d < least {
+		d := editDistance(written, name)
+		if strings.HasPrefix(name, written) {
+			d = 1
+		}
+		if best == "" || d < least {
 			best, least = name, d
 		}
 	}

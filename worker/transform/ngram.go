@@ -41,16 +41,26 @@ func ngram() Op {
 			return spec.Type{Kind: pb.Kind_INT64, List: true}, nil
 		},
 		New: func(p Params, _ []spec.Type) (Kernel, error) {
-			k := &grams{n: int(min(p.Int("n"), math.MaxInt32)), salt: uint64(p.Int("salt")), last: 1}
+			n := int(min(p.Int("n"), math.MaxInt32))
+			k := &grams{n: n, salt: uint64(p.Int("salt")), last: power(golden, n)}
 			if p.Has("max") {
 				k.limited, k.max = true, newModulus(p.Int("max"))
-			}
-			for range k.n {
-				k.last *= golden
 			}
 			return k, nil
 		},
 	}
+}
+
+// power is base^n modulo 2^64.
+func power(base uint64, n int) uint64 {
+	result := uint64(1)
+	for ; n > 0; n >>= 1 {
+		if n&1 == 1 {
+			result *= base
+		}
+		base *= base
+	}
+	return result
 }
 
 type grams struct {

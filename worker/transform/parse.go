@@ -108,7 +108,8 @@ func parseFloat(b []byte, bits int) (float64, bool) {
 	if !isFloatText(b) {
 		return 0, false
 	}
-	// The string lives no longer than the call; the only error left is one of range, with an infinite result.
+	// The string lives no longer than the call. The only error left is one of range, with an infinite result; only
+	// such numbers allocate.
 	x, _ := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), bits)
 	return x, true
 }

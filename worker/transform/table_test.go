@@ -354,3 +354,13 @@ func apply(f func(any) any, x any) any {
 	}
 	return f(x)
 }
+
+// in2out runs a kernel by itself.
+func in2out(t failer, k Kernel, in *vector.Vector, to spec.Type) *vector.Vector {
+	t.Helper()
+	out := &vector.Vector{Type: to, Rows: in.Rows}
+	if err := k.Run(out, []*vector.Vector{in}); err != nil {
+		t.Fatalf("%v", err)
+	}
+	return out
+}
