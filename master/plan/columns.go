@@ -49,11 +49,18 @@ func checkType(file *pb.File, c *spec.Column, s *pb.Source) error {
 		found = "a map"
 	case s.Key != nil && !isMap:
 		want = "a map of " + want
-	case found == want:
+	case !slices.Equal(c.Path, s.GetPath()):
+		found, want = fmt.Sprintf("at path %q", c.Path), fmt.Sprintf("at path %q", s.GetPath())
+	case c.Type.List == s.GetType().GetList() && widens(c.Type.Kind, s.GetType().GetKind()):
 		return nil
 	}
 	return fmt.Errorf("plan: %s: column %q is %s, but %s in the files with which the session was opened; "+
-		"the files of a dataset must agree on a column's type", file.GetUri(), c.Name, found, want)
+		"leave the file out, convert it, or open a new session", file.GetUri(), c.Name, found, want)
+}
+
+// widens reports whether values of kind from are read as kind to without loss, as spec.Merge has it.
+func widens(from, to pb.Kind) bool {
+	return from == to || from == pb.Kind_INT32 && to == pb.Kind_INT64 || from == pb.Kind_FLOAT32 && to == pb.Kind_FLOAT64
 }
 
 // decodedBytes estimates what leaves of a row group take in memory. The uncompressed pages say little where a

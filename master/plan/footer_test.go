@@ -23,8 +23,7 @@ type tb interface {
 // chunk is what a test wants a footer to say of a column chunk.
 type chunk struct {
 	values, stored, decoded int64
-	// bounds of the int64 column "id"; none if both are 0
-	min, max int64
+	min, max                []byte // bounds, little endian; nil if there are none
 }
 
 // rowGroup has a chunk for each leaf of the schema.
@@ -57,7 +56,8 @@ func uniform(rows, decoded int64) rowGroup {
 
 // within sets the bounds of id.
 func (g rowGroup) within(low, high int64) rowGroup {
-	g.chunks[0].min, g.chunks[0].max = low, high
+	g.chunks[0].min = binary.LittleEndian.AppendUint64(nil, uint64(low))
+	g.chunks[0].max = binary.LittleEndian.AppendUint64(nil, uint64(high))
 	return g
 }
 
@@ -73,12 +73,8 @@ func makeFile(t tb, uri string, size int64, s *arrow.Schema, groups ...rowGroup)
 		rg.SetNumRows(int(g.rows))
 		for _, c := range g.chunks {
 			col := rg.NextColumnChunk()
-			if c.min != 0 || c.max != 0 {
-				col.SetStats(metadata.EncodedStatistics{
-					HasMin: true, Min: binary.LittleEndian.AppendUint64(nil, uint64(c.min)),
-					HasMax: true, Max: binary.LittleEndian.AppendUint64(nil, uint64(c.max)),
-					HasNullCount: true,
-				})
+			if c.min != nil {
+				col.SetStats(metadata.EncodedStatistics{HasMin: true, Min: c.min, HasMax: true, Max: c.max, HasNullCount: true})
 			}
 			check(t, col.Finish(metadata.ChunkMetaInfo{
 				NumValues: c.values, DataPageOffset: 4, CompressedSize: c.stored, UncompressedSize: c.decoded,

@@ -49,19 +49,23 @@ func (f *rowGroupFilter) excludes(foot *footer.Footer, loc located, rg *footer.R
 			// Statistics of a map are of all keys together, those of lists count elements.
 			return filter.Stats{}, false
 		default:
-			return chunkStats(&foot.Leaves[leaves[0]], &rg.Chunks[leaves[0]], rg.Rows)
+			return chunkStats(s.GetType().GetKind(), &foot.Leaves[leaves[0]], &rg.Chunks[leaves[0]], rg.Rows)
 		}
 	})
 }
 
-// chunkStats reads the statistics of a scalar column.
-func chunkStats(l *footer.Leaf, c *footer.Chunk, rows int64) (filter.Stats, bool) {
+// chunkStats reads the statistics of a scalar column that the program reads as kind.
+func chunkStats(kind pb.Kind, l *footer.Leaf, c *footer.Chunk, rows int64) (filter.Stats, bool) {
 	s := filter.Stats{Nulls: c.Stats.Nulls, Rows: rows}
 	if c.Stats.Min == nil || c.Stats.Max == nil {
 		return s, true
 	}
 	low, errLow := filter.FromBytes(l.Kind, c.Stats.Min)
 	high, errHigh := filter.FromBytes(l.Kind, c.Stats.Max)
+	if l.Kind == pb.Kind_FLOAT32 && kind == pb.Kind_FLOAT64 {
+		// Widened values are not compared as float32, to which literals would be rounded.
+		low, high = filter.Float64(low.Float), filter.Float64(high.Float)
+	}
 	if errLow == nil && errHigh == nil {
 		s.Min, s.Max, s.HasMinMax = low, high, true
 	}

@@ -1,7 +1,11 @@
 package plan_test
 
 import (
+	"encoding/binary"
+	"math"
 	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/master/plan"
@@ -55,6 +59,39 @@ func TestPruning(t *testing.T) {
 				t.Errorf("%+v, want %d pruned", counts, test.pruned)
 			}
 		})
+	}
+}
+
+// A file whose column is narrower than the session's is pruned by the values that the worker compares: widened.
+func TestPruningOfWidenedColumns(t *testing.T) {
+	narrow := arrow.NewSchema([]arrow.Field{
+		{Name: "f", Type: arrow.PrimitiveTypes.Float32}, {Name: "i", Type: arrow.PrimitiveTypes.Int32},
+	}, nil)
+	tenth := binary.LittleEndian.AppendUint32(nil, math.Float32bits(0.1)) // above 0.1
+	seven := binary.LittleEndian.AppendUint32(nil, 7)
+	f := makeFile(t, "file:///a", 1, narrow, rowGroup{rows: 1, chunks: []chunk{
+		{values: 1, stored: 1, min: tenth, max: tenth}, {values: 1, stored: 1, min: seven, max: seven},
+	}})
+	tests := []struct {
+		filter string
+		kind   pb.Kind
+		kept   int64
+	}{
+		{"f > 0.1", pb.Kind_FLOAT64, 1},
+		{"f == 0.1", pb.Kind_FLOAT64, 0},
+		{"f > 0.1", pb.Kind_FLOAT32, 0},
+		{"f == 0.1", pb.Kind_FLOAT32, 1},
+		{"i == 7", pb.Kind_INT64, 1},
+		{"i > 7", pb.Kind_INT64, 0},
+	}
+	for _, test := range tests {
+		prog := program(source(test.filter[:1], test.kind, false))
+		prog.Filter = test.filter
+		_, counts, err := plan.Shards(plan.Config{}, prog, []plan.File{f}, 0)
+		check(t, err)
+		if counts.RowGroups != test.kept {
+			t.Errorf("%s as %v keeps %d row groups, want %d", test.filter, test.kind, counts.RowGroups, test.kept)
+		}
 	}
 }
 

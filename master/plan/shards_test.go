@@ -205,6 +205,8 @@ func TestDictionariesDoNotMakeWindowsHuge(t *testing.T) {
 
 func TestTypeConflicts(t *testing.T) {
 	f := makeFile(t, "file:///a.parquet", 1, schema(), uniform(1, 1))
+	dotted := source("user.age", pb.Kind_INT32, false)
+	dotted.Path = []string{"user.age"}
 	odd := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))}}, nil)
 	g := makeFile(t, "file:///odd.parquet", 1, odd, rowGroup{rows: 1, chunks: []chunk{{values: 1, stored: 1}}})
 	tests := []struct {
@@ -217,6 +219,7 @@ func TestTypeConflicts(t *testing.T) {
 		{f, source("scores", pb.Kind_FLOAT32, false), `column "scores" is a map, but float32 in`},
 		{f, mapKey("id", "4", pb.Kind_INT64), `column "id" is int64, but a map of int64 in`},
 		{f, mapKey("scores", "4", pb.Kind_INT64), `column "scores" is float32, but int64 in`},
+		{f, dotted, `column "user.age" is at path ["user" "age"], but at path ["user.age"] in`},
 		{g, source("id", pb.Kind_INT64, false), `odd.parquet: column "id" is unsupported (a list of lists), but int64 in`},
 	}
 	for _, test := range tests {
