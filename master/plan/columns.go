@@ -23,6 +23,9 @@ func locate(f File, sources []*pb.Source) (located, error) {
 	for i, s := range sources {
 		c, ok := f.Footer.Column(strings.Join(s.GetPath(), "."))
 		if !ok {
+			if err := checkAbsent(f, s); err != nil {
+				return located{}, err
+			}
 			continue
 		}
 		if err := checkType(f.File, &f.Footer.Schema.Columns[c], s); err != nil {
@@ -56,6 +59,20 @@ func checkType(file *pb.File, c *spec.Column, s *pb.Source) error {
 	}
 	return fmt.Errorf("plan: %s: column %q is %s, but %s in the files with which the session was opened; "+
 		"leave the file out, convert it, or open a new session", file.GetUri(), c.Name, found, want)
+}
+
+// checkAbsent refuses a file that lacks a source because it has a struct in its place, or the other way round:
+// were its rows taken for nulls, a filter would drop them in silence.
+func checkAbsent(f File, s *pb.Source) error {
+	for i := range f.Footer.Schema.Columns {
+		c := &f.Footer.Schema.Columns[i]
+		n := min(len(c.Path), len(s.GetPath()))
+		if n > 0 && slices.Equal(c.Path[:n], s.GetPath()[:n]) && (n < len(c.Path) || c.Key == pb.Kind_KIND_UNSPECIFIED) {
+			return fmt.Errorf("plan: %s: it has a column %q in the place of %q with which the session was opened; "+
+				"leave the file out, convert it, or open a new session", f.GetUri(), c.Name, strings.Join(s.GetPath(), "."))
+		}
+	}
+	return nil
 }
 
 // widens reports whether values of kind from are read as kind to without loss, as spec.Merge has it.

@@ -220,6 +220,8 @@ func TestTypeConflicts(t *testing.T) {
 		{f, mapKey("id", "4", pb.Kind_INT64), `column "id" is int64, but a map of int64 in`},
 		{f, mapKey("scores", "4", pb.Kind_INT64), `column "scores" is float32, but int64 in`},
 		{f, dotted, `column "user.age" is at path ["user" "age"], but at path ["user.age"] in`},
+		{f, source("user", pb.Kind_INT32, false), `column "user.age" in the place of "user"`},
+		{f, source("id.x", pb.Kind_INT32, false), `column "id" in the place of "id.x"`},
 		{g, source("id", pb.Kind_INT64, false), `odd.parquet: column "id" is unsupported (a list of lists), but int64 in`},
 	}
 	for _, test := range tests {
