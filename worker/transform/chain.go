@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -173,7 +174,7 @@ func wellFormed(v *vector.Vector, t spec.Type, rows int) error {
 	}
 	n := v.Len()
 	if v.Valid != nil && len(v.Valid) < vector.Words(rows) || t.List && v.ElemValid != nil && len(v.ElemValid) < vector.Words(n) {
-		return fmt.Errorf("the op made a validity bitmap that is too short")
+		return errors.New("the op made a validity bitmap that is too short")
 	}
 	if have := valuesOf(v); have < n {
 		return fmt.Errorf("the op made %d values where there should be %d", have, n)
@@ -195,7 +196,7 @@ func valuesOf(v *vector.Vector) int {
 	case pb.Kind_FLOAT64:
 		return len(v.F64)
 	case pb.Kind_BINARY:
-		return len(v.Ends) - 1
+		return max(0, len(v.Ends)-1)
 	}
 	return -1
 }

@@ -10,7 +10,7 @@ type logCell struct {
 
 // logCells divide [0.6875, 1.375) by the leading bits of its numbers: 80 intervals of 2^-8 up to 1, 48 of 2^-7 above.
 // TestLogCells computes them anew.
-var logCells = [128]logCell{
+var logCells = [128]logCell{ //nolint:gochecknoglobals // constants: nothing writes to them
 	{0x1.61p-1, 0x1.734f0c541fe8dp+0, -0x1.7cc7f7db46a0ep-2, -0x1.7cc7f7db47p-2, 0x1.7c98438023cdcp-44},
 	{0x1.63p-1, 0x1.713786d9c7c09p+0, -0x1.76feecb947175p-2, -0x1.76feecb947p-2, -0x1.74bb9c9852c57p-46},
 	{0x1.65p-1, 0x1.6f26016f26017p+0, -0x1.713e33a46a17cp-2, -0x1.713e33a46ap-2, -0x1.7b9b2617e9472p-46},

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -31,7 +32,7 @@ func ngram() Op {
 		Example: "{op: ngram, in: [cat_1, cat_2], out: cat_1_2, n: 2, max: 100000}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			if len(in) == 0 {
-				return spec.Type{}, fmt.Errorf("in: missing; want features of ints")
+				return spec.Type{}, errors.New("in: missing; want features of ints")
 			}
 			for _, t := range in {
 				if !isInteger(t.Kind) {

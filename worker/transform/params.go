@@ -72,7 +72,6 @@ func (p Param) want() string {
 
 // Params are an op's parameters, checked against their declarations, defaults filled in.
 type Params struct {
-	op     string
 	values map[string]*pb.Value
 }
 
@@ -109,7 +108,7 @@ func (p Params) Value(name string) *pb.Value { return p.values[name] }
 
 // newParams checks values against their declarations; the error names every mistake.
 func newParams(op *Op, given map[string]*pb.Value) (Params, error) {
-	p := Params{op: op.Name, values: make(map[string]*pb.Value, len(op.Params))}
+	p := Params{values: make(map[string]*pb.Value, len(op.Params))}
 	var mistakes []string
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(op.Params, func(d Param) bool { return d.Name == name }) {

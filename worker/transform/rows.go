@@ -5,7 +5,7 @@ import "github.com/cespare/xxhash/v2"
 // Rows says which rows a window holds, and with what randomness goes by.
 type Rows struct {
 	Seed  int64  // of the program
-	Epoch uint32 //
+	Epoch uint32 // as in positions
 	File  uint64 // Hash of the file's URI
 	First int64  // row of the file at which the window starts
 	N     int    // rows of the window
