@@ -15,7 +15,6 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -249,14 +248,32 @@ func compare(t testing.TB, what string, got, want []any,
 	}
 }
 
-func typeOf(s *pb.Source) spec.Type { return spec.TypeFromProto(s.GetType()) }
-
 // withoutFirst leaves out the first n rows of each row group.
 func withoutFirst(rows []any, f *footer.Footer, n int) []any {
 	var out []any
 	for _, g := range f.RowGroups {
 		group := rows[g.FirstRow:][:g.Rows]
 		out = append(out, group[min(n, len(group)):]...)
+	}
+	return out
+}
+
+// lookUp finds the last value of a key in each row of a map, widened to kind.
+func lookUp(keys, values []any, key any, kind pb.Kind) []any {
+	out := make([]any, len(keys))
+	for i := range keys {
+		if keys[i] == nil {
+			continue
+		}
+		for j, k := range keys[i].([]any) {
+			if k != key {
+				continue
+			}
+			out[i] = values[i].([]any)[j]
+			if bits, ok := out[i].(uint32); ok && kind == pb.Kind_FLOAT64 {
+				out[i] = math.Float64bits(float64(math.Float32frombits(bits)))
+			}
+		}
 	}
 	return out
 }

@@ -29,6 +29,9 @@ type fixed[T word] struct {
 func newFixed(s shape) (values, error) {
 	width := plainWidth(s)
 	in := stream{width: width, integers: s.physical == footer.Int32 || s.physical == footer.Int64}
+	if s.physical == footer.FixedLenByteArray {
+		in.bytes = &binaries{width: width}
+	}
 	switch s.kind {
 	case pb.Kind_INT32, pb.Kind_FLOAT32:
 		if convert := conversion32(s); convert != nil && width > 0 {
@@ -166,6 +169,7 @@ type stream struct {
 	data     []byte
 	n, pos   int // BYTE_STREAM_SPLIT: values in all, and given
 	delta    delta
+	bytes    *binaries // DELTA_BYTE_ARRAY of fixed width; nil unless values are byte arrays
 	scratch  []byte
 	ints     []int64
 }
@@ -189,6 +193,10 @@ func (s *stream) begin(data []byte, e encoding, n int) error {
 			}
 			_, err := s.delta.begin(data, n)
 			return err
+		}
+	case encodingDeltaByteArray:
+		if s.bytes != nil {
+			return s.bytes.page(data, e, n)
 		}
 	}
 	return fmt.Errorf("encoding %s does not fit the column's type", e)
@@ -218,6 +226,12 @@ func (s *stream) next(n int) ([]byte, error) {
 		}
 		s.pos += n
 		return s.scratch, nil
+	case encodingDeltaByteArray:
+		if err := s.bytes.reserve(n); err != nil {
+			return nil, err
+		}
+		err := s.bytes.read(0, n)
+		return s.bytes.data, err
 	}
 	s.scratch, s.ints = vector.Grow(s.scratch, size), vector.Grow(s.ints, n)
 	if err := s.delta.next(s.ints); err != nil {
