@@ -139,7 +139,7 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 		s.failLocked(fmt.Errorf("client: session %q: sync: %w", s.cfg.Session, err))
 	}
 	s.finished = reply.GetFinished() || s.ledger.epoch >= s.epochs
-	s.startStreams()
+	signal(s.slot)
 	if len(s.ledger.released) > 0 {
 		signal(s.wake)
 	}
@@ -147,28 +147,11 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 	return s.ledger.addresses()
 }
 
-// startStreams opens streams as long as slots are free. s.mu must be held.
-func (s *Session) startStreams() {
-	for s.streamCtx != nil {
-		p := s.ledger.startable()
-		if p == nil {
-			return
-		}
-		p.open = true
-		var ctx context.Context
-		ctx, p.cancel = context.WithCancel(s.streamCtx)
-		s.streams.Go(func() {
-			defer p.cancel()
-			s.stream(ctx, p)
-		})
-	}
-}
-
 // moved is called after rows of a piece were received or taken: if that ended it, its slot goes to the next, and
 // the master hears of it. s.mu must be held.
 func (s *Session) moved(p *piece) {
 	if p.finished() {
-		s.startStreams()
+		signal(s.slot)
 		signal(s.wake)
 	}
 }

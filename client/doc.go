@@ -5,7 +5,7 @@
 // the Arrow Flight streams of worker. Positions and sets come from api/position.
 //
 // A session owns three kinds of goroutines, all waited for by Close (or by the end of Open's context): one that
-// Syncs, one that waits for the end, and one for each open stream. Rows travel
+// Syncs and waits for the others, one that opens streams, and one for each open stream. Rows travel
 //
 //	stream goroutine ─ piece.queue (bounded in bytes) ─▶ Next: copied once into a pooled batch ─▶ training loop
 //

@@ -329,3 +329,15 @@ func TestConfigIsValidated(t *testing.T) {
 		}
 	}
 }
+
+func TestCloseWithoutWorkers(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fleet) {
+		m := simple(fl, 16, &worker{})
+		m.workers = nil
+		s := open(t, fl.config("m"))
+		synctest.Wait()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

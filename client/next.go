@@ -69,15 +69,10 @@ func (s *Session) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 // fill copies a run of received rows into the batch in the making. It reports false if there is none, or no room.
 func (s *Session) fill() (bool, error) {
 	s.mu.Lock()
-	have := s.made()
-	if s.err != nil || have == s.batch {
-		s.mu.Unlock()
-		return false, nil
-	}
-	c, p := s.ledger.take(s.batch - have)
+	c, p, err := s.takeLocked()
 	if p == nil {
 		s.mu.Unlock()
-		return false, nil
+		return false, err
 	}
 	s.moved(p)
 	s.building[c.rec.worker] += int64(c.hi - c.lo)
@@ -86,6 +81,16 @@ func (s *Session) fill() (bool, error) {
 	}
 	s.mu.Unlock()
 	return true, s.build.append(c.rec, c.lo, c.hi)
+}
+
+// takeLocked takes received rows for the batch in the making, if it has room. s.mu must be held.
+func (s *Session) takeLocked() (chunk, *piece, error) {
+	have := s.made()
+	if s.err != nil || have == s.batch {
+		return chunk{}, nil, s.err
+	}
+	c, p := s.ledger.take(s.batch - have)
+	return c, p, nil
 }
 
 // made is the number of rows in the batch in the making, which is emptied first if they are not ours any more.

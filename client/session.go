@@ -45,6 +45,7 @@ type Session struct {
 
 	ready chan struct{} // wakes Next
 	wake  chan struct{} // wakes the control goroutine
+	slot  chan struct{} // wakes the goroutine that opens streams
 	build *buffers      // the batch in the making; Next's
 
 	building map[string]int64 // its rows by worker; under mu
@@ -60,8 +61,6 @@ type Session struct {
 	leaseEnds  time.Time
 	lastReturn time.Time // of Next with a batch
 	stats      Stats
-	streams    sync.WaitGroup
-	streamCtx  context.Context // ends all streams; nil once none may start
 }
 
 // Open opens the session on the master (or attaches to it), joins it as a rank and begins to stream. It waits for a
@@ -80,6 +79,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		done:    make(chan struct{}),
 		ready:   make(chan struct{}, 1),
 		wake:    make(chan struct{}, 1),
+		slot:    make(chan struct{}, 1),
 
 		building: make(map[string]int64),
 		stats:    Stats{RowsByWorker: make(map[string]int64)},
@@ -89,9 +89,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, fmt.Errorf("client: session %q: %w", cfg.Session, err)
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
-	var stream context.CancelFunc
-	s.streamCtx, stream = context.WithCancel(ctx)
-	go s.run(ctx, stream)
+	go s.run(ctx)
 	return s, nil
 }
 
@@ -166,17 +164,15 @@ func (s *Session) join(ctx context.Context, warn func(error)) (sent time.Time, e
 	}
 }
 
-// run owns the session's goroutines: it Syncs until the session ends, then stops the streams, leaves and closes the
-// connections.
-func (s *Session) run(ctx context.Context, stopStreams context.CancelFunc) {
+// run owns the session's goroutines: it Syncs until the session ends, waits for the streams, then leaves and closes
+// the connections.
+func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
+	var streams sync.WaitGroup
+	streams.Go(func() { s.openStreams(ctx) })
 	s.control(ctx)
 	s.fail(fmt.Errorf("client: session %q: %w", s.cfg.Session, context.Cause(ctx)))
-	s.mu.Lock()
-	s.streamCtx = nil
-	s.mu.Unlock()
-	stopStreams()
-	s.streams.Wait()
+	streams.Wait()
 	s.leaveErr = s.leave(context.WithoutCancel(ctx))
 	s.pool.close()
 	s.masters.pool.close()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -41,21 +42,61 @@ type attempts struct {
 	at     time.Time
 }
 
+// openStreams opens a stream whenever a slot is free, and waits for all of them in the end.
+func (s *Session) openStreams(ctx context.Context) {
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	for {
+		select {
+		case <-s.slot:
+		case <-ctx.Done():
+			return
+		}
+		for {
+			p, streamCtx := s.startable(ctx)
+			if p == nil {
+				break
+			}
+			streams.Go(func() {
+				defer p.cancel()
+				s.stream(streamCtx, p)
+			})
+		}
+	}
+}
+
+// startable marks the next piece to stream as open and returns it, if a slot is free.
+func (s *Session) startable(ctx context.Context) (*piece, context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.ledger.startable()
+	if p == nil {
+		return nil, nil
+	}
+	p.open = true
+	ctx, p.cancel = context.WithCancel(ctx)
+	if s.ledger.wantsMore() {
+		signal(s.wake)
+	}
+	return p, ctx
+}
+
 // stream reads a piece to its end, moving from worker to worker.
 func (s *Session) stream(ctx context.Context, p *piece) {
 	var a attempts
 	refused := 0
-	for round := 0; ; round++ {
+	for round := 0; ctx.Err() == nil; round++ {
 		workers := s.candidates(p)
 		var last error
 		permanent := 0
 		for _, w := range workers {
-			progress, err := s.read(ctx, p, w, round, &a)
+			before := s.cursor(p)
+			err := s.read(ctx, p, w, round, &a)
 			if err == nil || ctx.Err() != nil {
 				return
 			}
 			last = err
-			if progress {
+			if s.cursor(p) != before {
 				round, refused, permanent = 0, 0, 0
 			}
 			if refusal(err) {
@@ -74,6 +115,12 @@ func (s *Session) stream(ctx context.Context, p *piece) {
 		}
 		s.awaitCandidates(ctx, p, backoff(round, 2*time.Second))
 	}
+}
+
+func (s *Session) cursor(p *piece) position.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return p.received
 }
 
 func (s *Session) candidates(p *piece) []*pb.Worker {
@@ -100,7 +147,7 @@ func (s *Session) awaitCandidates(ctx context.Context, p *piece, d time.Duration
 // refusal reports whether a worker's error will not go away by asking it again.
 func refusal(err error) bool {
 	switch status.Code(err) {
-	case codes.DataLoss, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied:
+	case codes.DataLoss, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
 		return true
 	}
 	return false
@@ -123,24 +170,22 @@ func (e *workerError) Error() string {
 func (e *workerError) Unwrap() error { return e.err }
 
 // read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
-// why the stream ended, and whether it brought rows.
-func (s *Session) read(ctx context.Context, p *piece, w *pb.Worker, round int, a *attempts) (progress bool, err error) {
+// why the stream ended.
+func (s *Session) read(ctx context.Context, p *piece, w *pb.Worker, round int, a *attempts) (err error) {
 	began := false
 	defer func() {
 		if err == nil || ctx.Err() != nil {
 			return
 		}
 		err = &workerError{name: w.GetName(), address: w.GetAddress(), err: err}
-		if began {
-			s.mu.Lock()
-			a.broken = &Resume{Shard: p.shard, Cursor: p.received, File: p.file, From: w.GetName(), Cause: err}
-			s.mu.Unlock()
+		if began && a.broken == nil {
+			a.broken = &Resume{Shard: p.shard, Cursor: s.cursor(p), File: p.file, From: w.GetName(), Cause: err}
 			a.at = time.Now()
 		}
 	}()
 	conn, done, err := s.pool.get(w.GetAddress())
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer done()
 	attempt, cancel := context.WithCancelCause(ctx)
@@ -150,7 +195,7 @@ func (s *Session) read(ctx context.Context, p *piece, w *pb.Worker, round int, a
 	defer silence.Stop()
 	rd, err := s.doGet(attempt, p, conn)
 	if err != nil {
-		return false, causeOf(attempt, err)
+		return causeOf(attempt, err)
 	}
 	defer rd.Release()
 	rd.worker = w.GetName()
@@ -158,18 +203,18 @@ func (s *Session) read(ctx context.Context, p *piece, w *pb.Worker, round int, a
 	for first := true; ; first = false {
 		silence.Stop()
 		if err := s.awaitRoom(attempt, p, rd.size); err != nil {
-			return !first, err
+			return causeOf(attempt, err)
 		}
 		silence.Reset(patience)
 		complete, err := s.receive(p, rd, first)
 		if err != nil {
-			return !first, causeOf(attempt, err)
+			return causeOf(attempt, err)
 		}
 		if a.broken != nil {
 			s.resumed(a, w)
 		}
 		if complete {
-			return true, nil
+			return nil
 		}
 	}
 }
