@@ -1,0 +1,101 @@
+package cluster_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/internal/storage/storagetest"
+)
+
+func TestDemo(t *testing.T) {
+	cache := t.TempDir()
+	for _, name := range []string{"made", "cached"} {
+		r := demo(t, nil, "--rows=100000", "--cache="+cache)
+		if r.RowsExpected != 100_000 || r.Kills != 1 || len(r.StallShare) != 2 || r.RowsPerSecond <= 0 || r.BytesPerSecond <= 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func TestDemoKillsSeveralWorkers(t *testing.T) {
+	r := demo(t, nil, "--rows=100000", "--workers=2", "--trainers=3", "--kill=3", "--cache="+t.TempDir())
+	if r.Kills != 3 || len(r.StallShare) != 3 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDemoForPeople(t *testing.T) {
+	out, progress := run(t, 0, nil, "demo", "--rows=3000", "--kill=0", "--workers=1", "--trainers=1", "--cache="+t.TempDir())
+	for _, want := range []string{"3,000 expected, 3,000 delivered", "Every row arrived exactly once"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the report lacks %q:\n%s", want, out)
+		}
+	}
+	for _, want := range []string{"training", "verifying", "rows/s", "stalled", "workers"} {
+		if !strings.Contains(progress, want) {
+			t.Errorf("the progress lacks %q:\n%s", want, progress)
+		}
+	}
+}
+
+func TestDemoOnS3(t *testing.T) {
+	minio := storagetest.StartMinIO(t)
+	minio.MakeBucket(t, "criteo")
+	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 60_000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		minio.PutFile(t, "criteo", "table/day=1/"+filepath.Base(p), p)
+	}
+	r := demo(t, minio.Environ(), "--data=s3://criteo/table/")
+	if r.RowsExpected != 60_000 || r.Kills != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDemoOnRealData(t *testing.T) {
+	tsv := realData(t, "criteo/day_11_first_3k_rows.tsv")
+	dir := filepath.Join(t.TempDir(), "criteo")
+	run(t, 0, nil, "convert", tsv, "--out="+dir, "--preset=criteo")
+	r := demo(t, nil, "--data="+dir+"/")
+	if r.RowsExpected != 3000 || r.Kills != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestDemoOnForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	python(t, "foreign.py", dir)
+	folders, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) < 30 {
+		t.Fatalf("foreign.py wrote %d datasets", len(folders))
+	}
+	for _, f := range folders {
+		t.Run(f.Name(), func(t *testing.T) {
+			t.Parallel()
+			demo(t, nil, "--data="+filepath.Join(dir, f.Name())+"/", "--workers=1", "--trainers=1", "--kill=0")
+		})
+	}
+}
+
+func TestDemoExplainsItsMistakes(t *testing.T) {
+	for _, c := range []struct{ name, args, want string }{
+		{"no data", "--data=/nowhere/at/all/", "/nowhere/at/all"},
+		{"flags", "--rows=0 --workers=0", "--rows: want 1 or more, found 0"},
+		{"output", "--output=xml", "want one of text, json"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, errs := run(t, 1, nil, append([]string{"demo"}, strings.Fields(c.args)...)...)
+			if !strings.Contains(errs, c.want) {
+				t.Errorf("the error lacks %q:\n%s", c.want, errs)
+			}
+		})
+	}
+}
