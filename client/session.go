@@ -82,7 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		slot:    make(chan struct{}, 1),
 
 		building: make(map[string]int64),
-		stats:    Stats{RowsByWorker: make(map[string]int64)},
+		stats:    Stats{RowsByWorker: make(map[string]int64), StreamsByWorker: make(map[string]int)},
 	}
 	if err := s.open(ctx); err != nil {
 		s.masters.pool.close()

@@ -17,6 +17,8 @@ type Stats struct {
 	Rows, Batches, Bytes int64
 	// RowsByWorker says who sent the rows that were handed over.
 	RowsByWorker map[string]int64
+	// StreamsByWorker says from whom streams are being received.
+	StreamsByWorker map[string]int
 	// Dropped counts rows of short last batches that the spec drops.
 	Dropped int64
 	// Stall is the time that Next waited for rows, LongestStall the most that one Next did.
@@ -37,6 +39,7 @@ func (s *Session) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.RowsByWorker = maps.Clone(s.stats.RowsByWorker)
+	st.StreamsByWorker = maps.Clone(s.stats.StreamsByWorker)
 	st.Buffered, st.PeakBuffered = s.ledger.queued, s.ledger.peak
 	return st
 }

@@ -200,6 +200,8 @@ func (s *Session) read(ctx context.Context, p *piece, w *pb.Worker, round int, a
 	defer rd.Release()
 	rd.worker = w.GetName()
 	began = true
+	s.countStream(w, 1)
+	defer s.countStream(w, -1)
 	for first := true; ; first = false {
 		silence.Stop()
 		if err := s.awaitRoom(attempt, p, rd.size); err != nil {
@@ -216,6 +218,16 @@ func (s *Session) read(ctx context.Context, p *piece, w *pb.Worker, round int, a
 		if complete {
 			return nil
 		}
+	}
+}
+
+// countStream keeps Stats.StreamsByWorker.
+func (s *Session) countStream(w *pb.Worker, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	by := s.stats.StreamsByWorker
+	if by[w.GetName()] += n; by[w.GetName()] == 0 {
+		delete(by, w.GetName())
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -168,7 +169,7 @@ func (f *fleet) maybeKill(ctx context.Context) error {
 	if !holding || len(f.killed) == f.kill {
 		return nil
 	}
-	victim := f.workers[len(f.killed)]
+	victim := f.victim()
 	if err := victim.Kill(); err != nil {
 		return err
 	}
@@ -188,6 +189,22 @@ func (f *fleet) maybeKill(ctx context.Context) error {
 	f.workers = append(f.workers, w)
 	f.replacements[w.Name] = true
 	return nil
+}
+
+// victim is the living worker with the most open streams.
+func (f *fleet) victim() *cluster.Process {
+	var victim *cluster.Process
+	most := -1
+	for _, w := range f.workers {
+		streams := 0
+		for _, t := range f.last {
+			streams += t.Streams[w.Name]
+		}
+		if streams > most && !slices.Contains(f.killed, w) {
+			victim, most = w, streams
+		}
+	}
+	return victim
 }
 
 func (f *fleet) showRun(elapsed time.Duration) {

@@ -39,6 +39,7 @@ type trainerReport struct {
 	Done         bool             `json:"done,omitempty"`
 	Resumes      []resume         `json:"resumes,omitempty"`
 	RowsByWorker map[string]int64 `json:"rows_by_worker,omitempty"`
+	Streams      map[string]int   `json:"streams,omitempty"` // open, by worker
 }
 
 // resume is a stream that went on at its cursor on another worker.
@@ -196,7 +197,7 @@ func (t *trainer) finish() error {
 func (t *trainer) say() error {
 	stats := t.session.Stats()
 	t.report.Bytes, t.report.StallNs, t.report.ComputeNs = stats.Bytes, int64(stats.Stall), int64(stats.Compute)
-	t.report.RowsByWorker = stats.RowsByWorker
+	t.report.RowsByWorker, t.report.Streams = stats.RowsByWorker, stats.StreamsByWorker
 	t.mu.Lock()
 	t.report.Resumes = slices.Clone(t.resumes)
 	t.mu.Unlock()
