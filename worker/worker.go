@@ -50,7 +50,7 @@ type Config struct {
 	RPC   rpc.Config
 	// Slots is the number of streams served at once; 0 means two for each CPU.
 	Slots int
-	// Memory bounds the bytes of all streams; 0 means 256 MiB.
+	// Memory bounds the bytes of all streams; 0 means 192 MiB.
 	Memory  int64
 	Storage storage.Storage
 	Ops     *transform.Registry
@@ -79,7 +79,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg.Slots = 2 * runtime.GOMAXPROCS(0)
 	}
 	if cfg.Memory == 0 {
-		cfg.Memory = 256 << 20
+		cfg.Memory = 192 << 20
 	}
 	if cfg.Advertise == "" {
 		cfg.Advertise = cfg.Listener.Addr().String()

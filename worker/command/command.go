@@ -23,7 +23,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	var (
 		listen, advertise string
 		slots             int
-		memory            = cli.Bytes(256 << 20)
+		memory            = cli.Bytes(192 << 20)
 		ports             cli.RPCFlags
 		stores            cli.StorageFlags
 		gossip            cli.FleetFlags
