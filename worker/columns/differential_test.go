@@ -134,9 +134,9 @@ var testCodecs = []compress.Compression{
 
 // TestAgainstArrow decodes what arrow wrote with random settings, and compares with what was written.
 func TestAgainstArrow(t *testing.T) {
-	rounds := uint64(60)
+	rounds := uint64(30)
 	if testing.Short() {
-		rounds = 15
+		rounds = 8
 	}
 	for seed := range rounds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { checkAgainstArrow(t, seed) })

@@ -42,13 +42,11 @@ func gatherPacked[T word](r *runs, dict, dst []T) error {
 			return err
 		}
 	}
-	if len(dict) > 0 {
-		// Eight indices take w bytes; the last of them is loaded from byte (7*w)>>3 of these on, so that loads
-		// end at most 8 bytes behind them.
+	if len(dict) > 0 && w <= maxFastWidth {
 		first := (at + i) / 8 * w
 		groups := min((len(dst)-i)/8, max(len(r.bits)-first-8, 0)/w)
 		if groups > 0 {
-			if largest := gatherGroups(unsafe.Pointer(&r.bits[first]), uint(w), dict, dst[i:i+groups*8]); largest >= uint64(len(dict)) {
+			if largest := gatherPairs(unsafe.Pointer(&r.bits[first]), uint(w), dict, dst[i:i+groups*8]); largest >= uint64(len(dict)) {
 				return errIndex(largest, len(dict))
 			}
 			i += groups * 8
@@ -70,36 +68,34 @@ func gatherSlow[T word](r *runs, dict, dst []T, at int) error {
 	return nil
 }
 
-// gatherGroups decodes indices of w bits, 1 to 32, eight at a time. len(dst) is a multiple of eight, there are
-// len(dst)/8*w+8 bytes to read at q, and dict is not empty. If an index lies outside of dict it stops and returns
-// that index, else it returns a smaller number.
-func gatherGroups[T word](q unsafe.Pointer, w uint, dict, dst []T) uint64 {
-	mask := uint64(1)<<w - 1
-	n := uint64(len(dict))
+// maxFastWidth is the widest index of which two, from any bit of a byte on, fit 64 bits.
+const maxFastWidth = 28
+
+// gatherPairs decodes indices of w bits, 1 to maxFastWidth, eight at a time. len(dst) is a multiple of eight, there
+// are len(dst)/8*w+8 bytes to read at q (eight indices take w bytes; loads begin in these and end at most 8 bytes
+// behind them), and dict is not empty. If an index lies outside of dict it stops and returns that index, else it
+// returns a smaller number.
+func gatherPairs[T word](q unsafe.Pointer, w uint, dict, dst []T) uint64 {
+	mask, n := uint64(1)<<w-1, uint64(len(dict))
 	d := unsafe.Pointer(unsafe.SliceData(dict))
+	at2, shift2 := 2*w>>3, 2*w&7
+	at4, shift4 := 4*w>>3, 4*w&7
+	at6, shift6 := 6*w>>3, 6*w&7
 	for len(dst) >= 8 {
 		out := (*[8]T)(dst)
-		i0 := *(*uint64)(q) & mask
-		i1 := *(*uint64)(unsafe.Add(q, w>>3)) >> (w & 7) & mask
-		i2 := *(*uint64)(unsafe.Add(q, 2*w>>3)) >> (2 * w & 7) & mask
-		i3 := *(*uint64)(unsafe.Add(q, 3*w>>3)) >> (3 * w & 7) & mask
-		i4 := *(*uint64)(unsafe.Add(q, 4*w>>3)) >> (4 * w & 7) & mask
-		i5 := *(*uint64)(unsafe.Add(q, 5*w>>3)) >> (5 * w & 7) & mask
-		i6 := *(*uint64)(unsafe.Add(q, 6*w>>3)) >> (6 * w & 7) & mask
-		i7 := *(*uint64)(unsafe.Add(q, 7*w>>3)) >> (7 * w & 7) & mask
+		i0 := *(*uint64)(q)
+		i2 := *(*uint64)(unsafe.Add(q, at2)) >> (shift2 & 7)
+		i4 := *(*uint64)(unsafe.Add(q, at4)) >> (shift4 & 7)
+		i6 := *(*uint64)(unsafe.Add(q, at6)) >> (shift6 & 7)
+		i1, i3, i5, i7 := i0>>(w&63)&mask, i2>>(w&63)&mask, i4>>(w&63)&mask, i6>>(w&63)&mask
+		i0, i2, i4, i6 = i0&mask, i2&mask, i4&mask, i6&mask
 		if i0|i1|i2|i3|i4|i5|i6|i7 >= n {
 			if largest := max(i0, i1, i2, i3, i4, i5, i6, i7); largest >= n {
 				return largest
 			}
 		}
-		out[0] = at[T](d, i0)
-		out[1] = at[T](d, i1)
-		out[2] = at[T](d, i2)
-		out[3] = at[T](d, i3)
-		out[4] = at[T](d, i4)
-		out[5] = at[T](d, i5)
-		out[6] = at[T](d, i6)
-		out[7] = at[T](d, i7)
+		out[0], out[1], out[2], out[3] = at[T](d, i0), at[T](d, i1), at[T](d, i2), at[T](d, i3)
+		out[4], out[5], out[6], out[7] = at[T](d, i4), at[T](d, i5), at[T](d, i6), at[T](d, i7)
 		q = unsafe.Add(q, w)
 		dst = dst[8:]
 	}

@@ -1,0 +1,193 @@
+package columns
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/float16"
+	"github.com/pierrec/lz4/v4"
+	"pgregory.net/rapid"
+)
+
+func TestHalf(t *testing.T) {
+	for h := range 1 << 16 {
+		got, want := half(uint16(h)), float16.FromLEBytes([]byte{byte(h), byte(h >> 8)}).Float32()
+		if h&0x7c00 == 0 { // arrow reads subnormal numbers as normal ones
+			want = float32(math.Ldexp(float64(h&0x3ff), -24))
+			if h&0x8000 != 0 {
+				want = float32(math.Copysign(float64(want), -1))
+			}
+		}
+		if math.Float32bits(got) != math.Float32bits(want) && got == got {
+			t.Fatalf("half %04x is %v, want %v", h, got, want)
+		}
+	}
+}
+
+func TestInt96(t *testing.T) {
+	for _, text := range []string{"1970-01-01T00:00:00Z", "1969-12-31T23:59:59.999999999Z", "2026-02-03T04:05:06.789Z", "1700-01-01T12:00:00Z"} {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		day := at.Truncate(24 * time.Hour)
+		var src [12]byte
+		binary.LittleEndian.PutUint64(src[:], uint64(at.Sub(day)))
+		binary.LittleEndian.PutUint32(src[8:], uint32(day.Unix()/86400+2440588))
+		if got := int96(src[:]); got != at.UnixNano() {
+			t.Errorf("%s is %d, want %d", text, got, at.UnixNano())
+		}
+	}
+}
+
+// TestBigEndian compares with math/big, which rounds to the nearest as well.
+func TestBigEndian(t *testing.T) {
+	check := func(src []byte) (got, want float64) {
+		v := new(big.Int).SetBytes(src)
+		if len(src) > 0 && src[0] >= 0x80 {
+			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(src))))
+		}
+		want, _ = new(big.Float).SetInt(v).Float64()
+		return bigEndian(src), want
+	}
+	rapid.Check(t, func(r *rapid.T) {
+		one := rapid.OneOf(rapid.SampledFrom([]byte{0, 0xff, 0x80, 1}), rapid.Byte())
+		src := rapid.SliceOfN(one, 0, 20).Draw(r, "bytes")
+		if got, want := check(src); got != want {
+			r.Fatalf("%x is %v, want %v", src, got, want)
+		}
+	})
+}
+
+func TestCodecsRefuse(t *testing.T) {
+	var c codecs
+	for codec := range int32(len(codecTable)) {
+		if err := c.decompress(codec, make([]byte, 10), []byte("not compressed at all")); err == nil && codec != codecNone {
+			t.Errorf("%s: no error for nonsense", codecName(codec))
+		}
+	}
+	for _, test := range []struct {
+		codec        int32
+		stored, size int
+		ok           bool
+	}{
+		{codecNone, 5, 5, true},
+		{codecNone, 5, 6, false},
+		{codecSnappy, 100, 2200, true},
+		{codecSnappy, 100, 1 << 20, false},
+		{codecZstd, 20, 1 << 17, true},
+		{codecZstd, 1 << 20, maxPage + 1, false},
+		{3, 1, 1, false},
+		{-1, 1, 1, false},
+		{100, 1, 1, false},
+	} {
+		if err := checkSize(test.codec, test.stored, test.size); (err == nil) != test.ok {
+			t.Errorf("%d bytes of %s as %d: %v", test.stored, codecName(test.codec), test.size, err)
+		}
+	}
+}
+
+// TestHadoopLZ4 reads blocks as Hadoop frames them, and raw ones as old writers leave them.
+func TestHadoopLZ4(t *testing.T) {
+	want := bytes.Repeat([]byte("penstock "), 100)
+	var framed []byte
+	for _, part := range [][]byte{want[:500], want[500:]} {
+		block := make([]byte, lz4.CompressBlockBound(len(part)))
+		n, err := lz4.CompressBlock(part, block, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		framed = binary.BigEndian.AppendUint32(framed, uint32(len(part)))
+		framed = binary.BigEndian.AppendUint32(framed, uint32(n))
+		framed = append(framed, block[:n]...)
+	}
+	raw := make([]byte, lz4.CompressBlockBound(len(want)))
+	n, err := lz4.CompressBlock(want, raw, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c codecs
+	for name, src := range map[string][]byte{"framed": framed, "raw": raw[:n]} {
+		got := make([]byte, len(want))
+		if err := c.decompress(codecLZ4, got, src); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestDelta compares with values packed by hand: two blocks, the last part short, with deltas of up to 64 bits.
+func TestDelta(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		want := rapid.SliceOfN(rapid.OneOf(rapid.Int64(), rapid.Int64Range(-3, 9)), 1, 300).Draw(r, "values")
+		src := append(packDeltas(want), "rest"...)
+		var d delta
+		if n, err := d.begin(src, len(want)); err != nil || n != len(want) {
+			r.Fatalf("%d values: %v", n, err)
+		}
+		if rest, err := d.rest(); err != nil || string(rest) != "rest" {
+			r.Fatalf("rest is %q: %v", rest, err)
+		}
+		for at := 0; at < len(want); {
+			got := make([]int64, min(rapid.IntRange(1, 50).Draw(r, "piece"), len(want)-at))
+			if err := d.next(got); err != nil {
+				r.Fatal(err)
+			}
+			for i, v := range got {
+				if v != want[at+i] {
+					r.Fatalf("value %d is %d, want %d", at+i, v, want[at+i])
+				}
+			}
+			at += len(got)
+		}
+	})
+}
+
+// packDeltas encodes in blocks of 128 values in 4 parts, the simple way: bit by bit.
+func packDeltas(values []int64) []byte {
+	out := binary.AppendUvarint(nil, 128)
+	out = binary.AppendUvarint(out, 4)
+	out = binary.AppendUvarint(out, uint64(len(values)))
+	out = binary.AppendVarint(out, values[0])
+	deltas := make([]int64, len(values)-1)
+	for i := range deltas {
+		deltas[i] = values[i+1] - values[i]
+	}
+	for len(deltas) > 0 {
+		block := deltas[:min(128, len(deltas))]
+		deltas = deltas[len(block):]
+		least := block[0]
+		for _, v := range block {
+			least = min(least, v)
+		}
+		out = binary.AppendVarint(out, least)
+		widths, packed := make([]byte, 4), []byte(nil)
+		for i := 0; i*32 < len(block); i++ {
+			part := block[i*32 : min(i*32+32, len(block))]
+			var all uint64
+			for _, v := range part {
+				all |= uint64(v - least)
+			}
+			for all>>widths[i] != 0 {
+				widths[i]++
+			}
+			packed = append(packed, packBits(part, least, int(widths[i]))...)
+		}
+		out = append(append(out, widths...), packed...)
+	}
+	return out
+}
+
+func packBits(part []int64, least int64, width int) []byte {
+	packed := make([]byte, 32*width/8)
+	for i, v := range part {
+		for b := range width {
+			p := i*width + b
+			packed[p/8] |= byte(uint64(v-least)>>b&1) << (p % 8)
+		}
+	}
+	return packed
+}
