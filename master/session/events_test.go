@@ -34,7 +34,8 @@ func (m *model) start(r uint32) {
 			m.fail("repeated join of rank %d: %+v, then %+v", r, reply, again)
 		}
 	}
-	if rejoin := reply.Kind == pb.JoinKind_REJOIN; rejoin != (old != nil && !old.left) {
+	leaving := old != nil && old.leaving && !old.left // it died before it heard that it left
+	if rejoin := reply.Kind == pb.JoinKind_REJOIN; !leaving && rejoin != (old != nil && !old.left) {
 		m.fail("rank %d joined as %v", r, reply.Kind)
 	}
 	t.joined(reply)

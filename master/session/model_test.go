@@ -99,7 +99,7 @@ func (m *model) ops(c chaos) []func() {
 		ops = append(ops, m.die, m.cutOff, m.expire)
 	}
 	if c.restores {
-		ops = append(ops, m.checkpoint, m.restoreJob)
+		ops = append(ops, m.checkpoint, m.restoreJob, m.abandon)
 	}
 	return ops
 }

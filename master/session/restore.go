@@ -26,7 +26,8 @@ type part struct {
 	states []Checkpoint
 }
 
-// Checkpoint is a State that a trainer took. See pb.State.
+// Checkpoint is a State that a trainer took. See pb.State. Its base is as old as the trainer's last Sync: if a rank
+// left since, its state is missing and the restore is refused, for what it consumed is not known.
 type Checkpoint struct {
 	Version                      uint32
 	Session                      string

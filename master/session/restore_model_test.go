@@ -35,10 +35,9 @@ func (m *model) checkpoint() {
 			return
 		}
 	}
-	for r, k := range m.s.ranks {
-		if k != nil && k.departed && !slices.Contains(newest.Departed, uint32(r)) {
-			return
-		}
+	left := slices.ContainsFunc(m.s.ranks, func(k *rank) bool { return k != nil && k.departed })
+	if left && newest.BaseVersion != m.s.baseVersion { // nobody of those who stay has heard of it
+		return
 	}
 	c.handed, c.excused = m.handed.clone(), m.excused.clone()
 	m.saved = &c
@@ -68,6 +67,19 @@ func (m *model) restoreJob() {
 		m.trainers = append(m.trainers, r.t)
 	}
 	m.handed, m.excused = m.saved.handed.clone(), m.saved.excused.clone()
+}
+
+// abandon lets some ranks of a new job begin a restore and die, while the old job goes on.
+func (m *model) abandon() {
+	if m.saved == nil {
+		return
+	}
+	ranks := m.attempt()
+	for _, r := range ranks[1:] {
+		if m.draw(2) == 0 {
+			m.must(r.join)
+		}
+	}
 }
 
 // restorer is a rank that takes part in a restore.

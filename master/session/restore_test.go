@@ -1,0 +1,196 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// twoRanks is a job whose ranks 0 and 1 consumed a part each, and their states. Rank 2 left.
+func twoRanks(t *testing.T) (*job, []Checkpoint) {
+	t.Helper()
+	j := newJob(t, 3, 2)
+	j.plan(0, 0, 2, 8)
+	j.plan(0, 1, 2, 8)
+	var states []Checkpoint
+	for r := range uint32(3) {
+		j.join(r, fmt.Sprint(r))
+	}
+	for _, r := range []uint32{2, 0, 1} {
+		taken := j.more(r)[0]
+		s := j.sync(r, taken)
+		s.Leave = r == 2
+		reply := j.do(s)
+		if !s.Leave {
+			tr := trainer{rank: r, generation: 1}
+			tr.consumed = s.Consumed
+			tr.learn(reply)
+			states = append(states, tr.state(3))
+		}
+	}
+	return j, states
+}
+
+func restoring(r, world uint32, nonce string, states ...Checkpoint) Join {
+	return Join{Rank: r, World: world, Nonce: nonce, Restoring: true, Restore: states}
+}
+
+func TestRestoreByALoneRank(t *testing.T) {
+	j, states := twoRanks(t)
+	consumed := states[0].Base.Union(states[0].Consumed).Union(states[1].Consumed)
+	r := j.do(restoring(0, 1, "x", states...))
+	if r.Kind != pb.JoinKind_RESTORED || r.Generation != 2 || r.Incarnation != 2 || !r.Base.Equal(consumed) ||
+		!slices.Equal(r.Members, []uint32{0}) || len(r.Departed) > 0 || j.s.World() != 1 {
+		t.Fatalf("restored: %+v", r)
+	}
+	if again := j.do(restoring(0, 1, "x", states...)); again.Generation != 2 || again.Incarnation != 2 {
+		t.Errorf("a repeated call: %+v", again)
+	}
+	j.refuses(Sync{Rank: 1, Generation: 1, Incarnation: 1}, ErrFenced, "generation 2")
+	if r = j.do(restoring(0, 1, "y", states...)); r.Generation != 3 || r.Incarnation != 3 {
+		t.Errorf("the same checkpoint once more: %+v", r)
+	}
+}
+
+func TestRestoreWaitsForEveryRank(t *testing.T) {
+	j, states := twoRanks(t)
+	waits := func(c Join, want ...uint32) {
+		t.Helper()
+		r := j.do(c)
+		if r.Kind != pb.JoinKind_JOIN_KIND_UNSPECIFIED || !slices.Equal(r.WaitingFor, want) {
+			t.Fatalf("kind %v, waiting for %d, want %d", r.Kind, r.WaitingFor, want)
+		}
+		j.s = j.reload()
+	}
+	a, b, c := restoring(0, 3, "a", states[0]), restoring(1, 3, "b"), restoring(2, 3, "c", states[1])
+	waits(a, 1, 2)
+	waits(a, 1, 2)
+	waits(b, 2)
+	waits(c, 0, 1) // all are there; 0 and 1 may be dead meanwhile
+	waits(a, 1)
+	b.Nonce = "b again" // it was
+	waits(b, 0, 2)
+	waits(c, 0)
+	j.do(j.sync(0, states[0].Consumed...)) // the old job may go on until now
+	if r := j.do(a); r.Kind != pb.JoinKind_RESTORED {
+		t.Fatalf("%+v", r)
+	}
+	j.s = j.reload()
+	for _, c := range []Join{a, b, c} {
+		if r := j.do(c); r.Kind != pb.JoinKind_RESTORED || r.Generation != 2 {
+			t.Errorf("rank %d: %+v", c.Rank, r)
+		}
+	}
+}
+
+func TestRestoreInAnotherWorldBeginsAnew(t *testing.T) {
+	j, states := twoRanks(t)
+	j.do(restoring(0, 3, "a", states[0]))
+	j.do(restoring(1, 3, "b", states[1]))
+	j.do(restoring(0, 2, "c", states[0]))
+	j.do(restoring(1, 2, "d", states[1]))
+	if r := j.do(restoring(0, 2, "c")); r.Kind != pb.JoinKind_RESTORED || j.s.World() != 2 {
+		t.Errorf("world %d: %+v", j.s.World(), r)
+	}
+	if r := j.join(1, "e"); r.Kind != pb.JoinKind_REJOIN {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestRestoreReopensEpochsAndFailedSessions(t *testing.T) {
+	j := newJob(t, 1, 2)
+	j.plan(0, 0, 1, 4)
+	j.join(0, "a")
+	taken := j.more(0)[0]
+	tr := trainer{generation: 1, consumed: position.Set{taken}}
+	tr.learn(j.do(j.sync(0, taken)))
+	state := tr.state(1)
+	for j.s.Closed() == 0 {
+		j.more(0)
+		j.do(j.sync(0, position.Interval{To: j.s.frontier}))
+	}
+	j.plan(1, 0, 1, 4)
+	j.more(0)
+	j.do(Fail{Reason: "x"})
+	if r := j.do(restoring(0, 1, "b", state)); r.Closed != 0 || r.Failure != "" {
+		t.Fatalf("%+v", r)
+	}
+	j.needs(0, 0) // it was forgotten
+	if got := j.more(0); len(got) > 0 {
+		t.Fatalf("granted %v ahead of the open epoch", got)
+	}
+	j.plan(0, 0, 1, 4)
+	if got := j.more(0)[0]; got != shard(0, 0, 1) {
+		t.Errorf("granted %v", got)
+	}
+}
+
+func TestRestoreRefusals(t *testing.T) {
+	for says, change := range map[string]func(a, b *Checkpoint){
+		"version 2":                      func(a, _ *Checkpoint) { a.Version = 2 },
+		`session "other"`:                func(a, _ *Checkpoint) { a.Session = "other" },
+		"another spec":                   func(a, _ *Checkpoint) { a.ProgramDigest = "x" },
+		"another version of the dataset": func(a, _ *Checkpoint) { a.DatasetDigest = "x" },
+		"generation 9":                   func(a, _ *Checkpoint) { a.Generation = 9 },
+		"rank 5 of 3":                    func(a, _ *Checkpoint) { a.Rank = 5 },
+		"1 closed epochs":                func(a, _ *Checkpoint) { a.Closed = 1 },
+		"never granted":                  func(a, _ *Checkpoint) { a.Consumed = position.Set{{To: pos(1, 0, 0)}} },
+		"brought twice":                  func(a, b *Checkpoint) { *b = *a },
+		"world size":                     func(a, _ *Checkpoint) { a.World = 4 },
+		"rank 0 and rank 1 both have":    func(a, b *Checkpoint) { a.Consumed = b.Consumed },
+		"the base and rank 0 both have":  func(a, b *Checkpoint) { a.Consumed = b.Base },
+		"base of rank 0's state":         func(a, b *Checkpoint) { b.BaseVersion++; a.Base = a.Consumed },
+		"states of ranks [2]":            func(a, b *Checkpoint) { a.Departed, b.Departed = nil, nil },
+		"nobody brought the states":      func(a, b *Checkpoint) { a.World, b.World, a.Members, b.Members = 5, 5, nil, nil },
+	} {
+		t.Run(says, func(t *testing.T) {
+			j, states := twoRanks(t)
+			change(&states[0], &states[1])
+			j.refuses(restoring(0, 1, "x", states...), ErrRestore, says)
+		})
+	}
+	j, states := twoRanks(t)
+	j.refuses(restoring(0, 1, "x", states[0]), ErrRestore, "states of ranks [1]")
+	j.refuses(restoring(0, 1, "x"), ErrRestore, "none brought a state")
+}
+
+// All states must be of one generation and of the same number of closed epochs.
+func TestRestoreOfMixedStates(t *testing.T) {
+	j, states := twoRanks(t)
+	j.do(restoring(0, 1, "x", states...))
+	mixed := slices.Clone(states)
+	mixed[0].Generation = 2
+	j.refuses(restoring(0, 1, "y", mixed...), ErrRestore, "of generation 2")
+	for j.s.Closed() == 0 {
+		s := j.sync(0, j.s.ranks[0].consumed.Union(j.s.ranks[0].held)...)
+		s.WantsMore = true
+		j.do(s)
+	}
+	mixed = slices.Clone(states)
+	mixed[0].Closed, mixed[0].Consumed = 1, nil
+	j.refuses(restoring(0, 1, "y", mixed...), ErrRestore, "not of the same step")
+}
+
+// A rank that joins plainly takes no part in a restore that it began before.
+func TestPlainJoinLeavesTheRestore(t *testing.T) {
+	j, states := twoRanks(t)
+	j.do(restoring(0, 3, "a", states[0]))
+	if r := j.join(0, "b"); r.Kind != pb.JoinKind_REJOIN || r.Generation != 1 {
+		t.Fatalf("%+v", r)
+	}
+	j.s = j.reload()
+	if r := j.do(restoring(1, 3, "c", states[1])); !slices.Equal(r.WaitingFor, []uint32{0, 2}) {
+		t.Errorf("waiting for %d", r.WaitingFor)
+	}
+}
+
+func TestChangesMerge(t *testing.T) {
+	var none Changes
+	got := Changes{Ranks: []uint32{1, 5}}.Merge(Changes{Head: true, Ranks: []uint32{3, 5}})
+	if !none.Empty() || got.Empty() || !got.Head || !slices.Equal(got.Ranks, []uint32{1, 3, 5}) {
+		t.Errorf("got %+v", got)
+	}
+}
