@@ -49,7 +49,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		mastercommand.Validate(ops),
 		mastercommand.Plan(ops, workercommand.Decoders),
 		clientcommand.Read(),
-		//CONVERT
+		clientcommand.Convert(),
 		workercommand.Ops(ops),
 	)
 	return root

@@ -60,7 +60,7 @@ func TestDemoOnS3(t *testing.T) {
 func TestDemoOnRealData(t *testing.T) {
 	tsv := realData(t, "criteo/day_11_first_3k_rows.tsv")
 	dir := filepath.Join(t.TempDir(), "criteo")
-	run(t, 0, nil, "convert", tsv, "--out="+dir, "--preset=criteo")
+	run(t, 0, nil, "convert", tsv, "--out="+dir, "--columns=criteo")
 	r := demo(t, nil, "--data="+dir+"/")
 	if r.RowsExpected != 3000 || r.Kills != 1 {
 		t.Errorf("%+v", r)

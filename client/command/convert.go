@@ -1,0 +1,64 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/convert"
+)
+
+// Convert returns `penstock convert`.
+func Convert() *cobra.Command {
+	var o convert.Options
+	rowGroup := cli.Bytes(64 << 20)
+	cmd := &cobra.Command{
+		Use:   "convert INPUT...",
+		Short: "Make Parquet that is good to train from, of CSV, TSV or Parquet",
+		Long: "Convert CSV or TSV files (plain, .gz or .zst) or Parquet files to Parquet with typed columns, row groups of\n" +
+			"a good size, zstd, v2 pages and statistics. The output appears only when it is whole.",
+		Example: "  penstock convert clicks.tsv --out data --hex 'cat_*'\n" +
+			"  penstock convert day_*.tsv.gz --out criteo --columns criteo --file-rows 5000000\n" +
+			"  penstock convert log.csv --out log.parquet --columns user:int64,clicked:bool,score:float32\n" +
+			"  penstock convert old/*.parquet --out new --row-group-rows 100000",
+		Args: cobra.MinimumNArgs(1),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.Output, "out", "", "directory to make, or one .parquet file (required)")
+	flags.StringVar(&o.Delimiter, "delimiter", "", "delimiter of text files (default: a tab for .tsv, a comma for .csv)")
+	flags.BoolVar(&o.NoHeader, "no-header", false, "text files begin with data, not with the columns' names")
+	flags.StringSliceVar(&o.Columns, "columns", nil, "columns as name:type (bool, int32, int64, float32, float64, string, binary, hex), or a preset: criteo")
+	flags.StringSliceVar(&o.Hex, "hex", nil, "columns, or globs of them, with hexadecimal hashes that become int64")
+	flags.IntVar(&o.InferRows, "infer-rows", 0, "rows to infer types from (default: 10000)")
+	flags.Int64Var(&o.RowGroupRows, "row-group-rows", 0, "most rows of a row group (default: 65536)")
+	flags.Var(&rowGroup, "row-group-bytes", "most bytes of a row group in memory")
+	flags.Int64Var(&o.FileRows, "file-rows", 0, "rows of each file (default: all in one)")
+	flags.BoolVar(&o.Overwrite, "overwrite", false, "replace an output that exists")
+	_ = cmd.MarkFlagRequired("out") // the flag exists
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		o.Inputs, o.RowGroupBytes = args, int64(rowGroup)
+		o.Progress = func(p convert.Progress) {
+			cli.Status(os.Stderr, "%s rows, %s of %s read", humanize.Comma(p.Rows), humanize.IBytes(uint64(p.Read)), humanize.IBytes(uint64(p.BytesToRead)))
+		}
+		result, err := convert.Run(cmd.Context(), o)
+		cli.Status(os.Stderr, "")
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			return cli.PrintJSON(cmd.OutOrStdout(), result)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s rows, %s in %d files:\n  %s\n%d columns:\n  %s\n", humanize.Comma(result.Rows),
+			humanize.IBytes(uint64(result.Bytes)), len(result.Files), strings.Join(result.Files, "\n  "), len(result.Columns), strings.Join(result.Columns, "\n  "))
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,45 @@
+package client_test
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/client"
+)
+
+// The training loop of one rank. The README shows it.
+func Example() {
+	loop := func(ctx context.Context, spec *pb.Spec, rank, world uint32) error {
+		session, err := client.Open(ctx, client.Config{
+			Masters: []string{"127.0.0.1:7070"},
+			Session: "run-7", // the job's run id
+			Spec:    spec,
+			Rank:    rank, WorldSize: world,
+			Dial: func(address string) (*grpc.ClientConn, error) {
+				return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			},
+		})
+		if err != nil {
+			return err
+		}
+		defer session.Close()
+		for batch, err := range session.Batches(ctx) {
+			if err != nil {
+				return err
+			}
+			train(batch.Dense, batch.Sparse, batch.Labels)
+			state := session.State() // a checkpoint, to go on behind this batch with Config.Restore
+			save(state)
+			batch.Release()
+		}
+		return nil
+	}
+	_ = loop
+}
+
+func train([]float32, []client.Sparse, []client.Label) {}
+
+func save(*pb.State) {}
