@@ -112,7 +112,7 @@ func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string
 	if fd == nil {
 		names := fieldNames(fields)
 		d.problems.add(at, "unknown field%s%s; known here: %s",
-			atLine(n), hint(nearest(key, slices.Values(names))), strings.Join(names, ", "))
+			atLine(n), hint(Nearest(key, slices.Values(names))), strings.Join(names, ", "))
 		return
 	}
 	d.field(m, fd, n, at)
@@ -228,7 +228,7 @@ func (d *decoder) enum(ed protoreflect.EnumDescriptor, n *node, path string) (pr
 	}
 	want := "one of " + strings.Join(names, ", ")
 	if n.kind == textNode {
-		want += hint(nearest(strings.ToLower(n.text), slices.Values(names)))
+		want += hint(Nearest(strings.ToLower(n.text), slices.Values(names)))
 	}
 	d.wrong(path, n, want)
 	return protoreflect.Value{}, false

@@ -2,9 +2,9 @@ package spec
 
 import "iter"
 
-// nearest returns the candidate that name is most likely a misspelling of, or "". Among equally near ones it takes
+// Nearest returns the candidate that name is most likely a misspelling of, or "". Among equally near ones it takes
 // one of the same length, then the first in natural order.
-func nearest(name string, candidates iter.Seq[string]) string {
+func Nearest(name string, candidates iter.Seq[string]) string {
 	if name == "" || len(name) > 200 {
 		return ""
 	}

@@ -17,7 +17,7 @@ func TestNearest(t *testing.T) {
 		"cat_27": "cat_17", "Label": "label", "lable": "label", "contry": "country", "user_age": "user.age", "zzzzzz": "",
 		"scores/7": "scores.7", "": "", strings.Repeat("x", 300): "",
 	} {
-		if got := nearest(name, slices.Values(names)); got != want {
+		if got := Nearest(name, slices.Values(names)); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -28,10 +28,10 @@ func TestNearestDoesNotDependOnTheOrder(t *testing.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[ab_]{0,3}[0-3]{0,2}`), 1, 8, rapid.ID).Draw(t, "names")
 		name := rapid.StringMatching(`[ab_]{0,3}[0-3]{0,2}`).Draw(t, "name")
 		shuffled := rapid.Permutation(names).Draw(t, "shuffled")
-		if a, b := nearest(name, slices.Values(names)), nearest(name, slices.Values(shuffled)); a != b {
+		if a, b := Nearest(name, slices.Values(names)), Nearest(name, slices.Values(shuffled)); a != b {
 			t.Fatalf("got %q and %q", a, b)
 		}
-		if name != "" && slices.Contains(names, name) && nearest(name, slices.Values(names)) != name {
+		if name != "" && slices.Contains(names, name) && Nearest(name, slices.Values(names)) != name {
 			t.Fatal("a name is nearest to itself")
 		}
 	})

@@ -172,7 +172,7 @@ func (r *resolver) suggest(name string, candidates iter.Seq[string]) string {
 	if r.suggestions > maxSuggestions {
 		return ""
 	}
-	return hint(nearest(name, candidates))
+	return hint(Nearest(name, candidates))
 }
 
 // expand returns the features that names and globs stand for, each once, and reports those that stand for none.

@@ -3,11 +3,13 @@ package plan
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"net/url"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // nullPartition is how Hive writes that a partition key is null.
@@ -63,7 +65,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 	}
 	expr, err := filter.Parse(predicate)
 	if err != nil {
-		return nil, fmt.Errorf("dataset.partitions: %w", err)
+		return nil, err
 	}
 	seen := make(map[string]bool)
 	var kept []*pb.File
@@ -74,7 +76,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 			return filter.Text(v), ok
 		})
 		if err != nil {
-			return nil, fmt.Errorf("dataset.partitions: %s: %w", f.GetUri(), err)
+			return nil, fmt.Errorf("%s: %w", f.GetUri(), err)
 		}
 		if truth == filter.True {
 			kept = append(kept, &pb.File{Uri: f.GetUri(), Size: f.GetSize(), Etag: f.GetEtag(), Index: uint32(len(kept))})
@@ -84,9 +86,14 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 		}
 	}
 	for _, key := range expr.Columns() {
-		if !seen[key] {
-			return nil, fmt.Errorf("dataset.partitions: no file has a partition key %q in its path; the first is %s", key, files[0].GetUri())
+		if seen[key] {
+			continue
 		}
+		near := spec.Nearest(key, maps.Keys(seen))
+		if near == "" {
+			return nil, fmt.Errorf("no file has a partition key %q in its path; the first is %s", key, files[0].GetUri())
+		}
+		return nil, fmt.Errorf("no file has a partition key %q in its path; nearest: %s", key, near)
 	}
 	return kept, nil
 }

@@ -48,9 +48,10 @@ func TestFilterFiles(t *testing.T) {
 		{"day == '01' or lang == 'fr'", []string{"01", "02"}, ""},
 		{"lang is null", []string{"03", "04"}, ""},
 		{"lang != 'de'", []string{"02"}, ""},
-		{"hour == 1", nil, `partition key "hour"`},
+		{"hour == 1", nil, `partition key "hour" in its path; the first is s3://b/day=01/`},
+		{"dya == 1 or day == 1", nil, `partition key "dya" in its path; nearest: day`},
 		{"lang > 3", nil, "s3://b/day=01/lang=de/p"},
-		{"day ==", nil, "dataset.partitions: column"},
+		{"day ==", nil, "column"},
 	}
 	for _, test := range tests {
 		got, err := plan.FilterFiles(files, test.predicate)

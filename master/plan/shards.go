@@ -8,10 +8,12 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 )
 
-// Bounds of a window's rows, whatever a row's size: fewer shuffle badly, more make streams resume far back.
+// Bounds of a window's rows: fewer shuffle badly, more make streams resume far back. For the sake of the lower one a
+// window may grow to maxWindowGrowth times the configured bytes, but no further.
 const (
-	minWindowRows = 256
-	maxWindowRows = 65536
+	minWindowRows   = 256
+	maxWindowRows   = 65536
+	maxWindowGrowth = 8
 )
 
 // File is a file of a block and its footer.
@@ -122,7 +124,10 @@ func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts) {
 // windowRows is how many rows of a row group decode to about window bytes.
 func windowRows(bytes, rows, window int64) int64 {
 	perRow := max(1, (bytes+rows-1)/rows)
-	return min(rows, max(minWindowRows, min(maxWindowRows, window/perRow)))
+	fit := min(maxWindowRows, window/perRow)
+	// Divided, not multiplied, since a window may be configured to any size.
+	least := min(minWindowRows, window/((perRow+maxWindowGrowth-1)/maxWindowGrowth))
+	return min(rows, max(1, least, fit))
 }
 
 // shuffle orders shards by a hash of what they hold, so that each one's place depends on nothing else.

@@ -115,7 +115,9 @@ func TestShardsKeepTheirBounds(t *testing.T) {
 					t.Fatalf("row groups of %v are out of order", s)
 				}
 				w := g.GetWindowRows()
-				if w < min(256, rg.Rows) || w > min(65536, rg.Rows) || w > 256 && w*(size/rg.Rows) > cfg.WindowBytes {
+				width := size / rg.Rows
+				if w < 1 || w > min(65536, rg.Rows) || w > 256 && w*width > cfg.WindowBytes || w > 1 && w*width > 8*cfg.WindowBytes ||
+					w < min(256, rg.Rows) && (w+1)*(width+8) <= 8*cfg.WindowBytes {
 					t.Fatalf("windows of %d rows of %d bytes each; window bytes %d", w, size/rg.Rows, cfg.WindowBytes)
 				}
 			}
@@ -246,4 +248,24 @@ func TestShardsAreAFunction(t *testing.T) {
 			t.Fatal("the shuffled shards of a block depend on the order of its files")
 		}
 	})
+}
+
+func TestWindowsOfWideRows(t *testing.T) {
+	tests := []struct{ rowBytes, want int64 }{
+		{1000, 4194}, // 4 MiB
+		{16 << 10, 256},
+		{128 << 10, 256},
+		{1 << 20, 32}, // 32 MiB, eight times as much as asked for
+		{24 << 20, 1},
+		{100 << 20, 1},
+	}
+	for _, test := range tests {
+		g := uniform(8192, 8192*test.rowBytes)
+		shards, _, err := plan.Shards(plan.Config{}, program(source("id", pb.Kind_INT64, false)),
+			[]plan.File{makeFile(t, "file:///a", 1, schema(), g)}, 0)
+		check(t, err)
+		if w := shards[0].GetRowGroups()[0].GetWindowRows(); w != test.want {
+			t.Errorf("windows of %d rows of %d bytes, want %d", w, test.rowBytes, test.want)
+		}
+	}
 }
