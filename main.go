@@ -18,7 +18,6 @@ import (
 
 	"github.com/penstock-ml/penstock/bench/demo"
 	clientcommand "github.com/penstock-ml/penstock/client/command"
-	"github.com/penstock-ml/penstock/internal/cli"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -39,8 +38,9 @@ func command(ops *transform.Registry) *cobra.Command {
 		Short:   "Preprocess training data on a fleet of workers, and stream tensors to trainers",
 		Example: "  penstock demo",
 		Version: version(),
+		// main prints errors.
+		SilenceErrors: true,
 	}
-	cli.Setup(root)
 	root.AddCommand(
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),

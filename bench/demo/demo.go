@@ -74,7 +74,7 @@ func Command() *cobra.Command {
 		return err
 	}
 	cmd.AddCommand(trainerCommand())
-	return cmd
+	return cli.Setup(cmd)
 }
 
 func (o options) check() error {

@@ -60,5 +60,5 @@ func Convert() *cobra.Command {
 			humanize.IBytes(uint64(result.Bytes)), len(result.Files), strings.Join(result.Files, "\n  "), len(result.Columns), strings.Join(result.Columns, "\n  "))
 		return err
 	}
-	return cmd
+	return cli.Setup(cmd)
 }

@@ -73,7 +73,7 @@ func Read() *cobra.Command {
 	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
 	flags.Int64Var(&r.head, "head", 0, "print so many rows, and stop")
 	r.ports.Register(flags)
-	return cmd
+	return cli.Setup(cmd)
 }
 
 func (r *reader) run(cmd *cobra.Command, args []string) (err error) {

@@ -25,17 +25,18 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// Setup gives root the flags that all commands have, and lets environment and file set whatever flag the command
-// line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config.
-func Setup(root *cobra.Command) {
-	flags := root.PersistentFlags()
+// Setup gives a command and those below it the flags that all have, and lets environment and file set whatever flag
+// the command line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config. It returns
+// the command.
+func Setup(cmd *cobra.Command) *cobra.Command {
+	flags := cmd.PersistentFlags()
 	flags.String("config", "", "YAML file with settings, named like the flags (PENSTOCK_CONFIG)")
 	flags.String("log-level", "info", "debug, info, warn or error")
 	flags.String("log-format", "text", "text or json")
 	flags.StringP("output", "o", "text", "text for people, json for programs")
-	root.SilenceUsage, root.SilenceErrors = true, true
+	cmd.SilenceUsage = true
 	flags.Bool("end-with-stdin", false, "end when standard input closes, so that a child never outlives its parent")
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings(cmd.Flags()); err != nil {
 			return err
 		}
@@ -49,6 +50,7 @@ func Setup(root *cobra.Command) {
 		}
 		return nil
 	}
+	return cmd
 }
 
 // settings fills in the flags that the command line left, from environment and file.

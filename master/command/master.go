@@ -58,7 +58,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	f.ports.Register(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:7946")
-	return cmd
+	return cli.Setup(cmd)
 }
 
 func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) (err error) {

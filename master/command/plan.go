@@ -49,7 +49,7 @@ func Validate(ops spec.Catalog) *cobra.Command {
 			args[0], len(d.Files), humanize.IBytes(uint64(d.Bytes)), len(d.Program.GetSources()), len(d.Program.GetSteps()), len(d.Program.GetOutputs()))
 		return err
 	}
-	return cmd
+	return cli.Setup(cmd)
 }
 
 // Plan returns `penstock plan`.
@@ -77,7 +77,7 @@ func Plan(ops spec.Catalog, decoders Decoders) *cobra.Command {
 		}
 		return d.WriteText(cmd.OutOrStdout())
 	}
-	return cmd
+	return cli.Setup(cmd)
 }
 
 func describe(ctx context.Context, ops spec.Catalog, decoders Decoders, stores *cli.StorageFlags, path string) (*plan.Description, error) {

@@ -31,7 +31,7 @@ func Session() *cobra.Command {
 	cmd.PersistentFlags().StringVar(&c.master, "master", "127.0.0.1:7070", "a master's address")
 	c.ports.Register(cmd.PersistentFlags())
 	cmd.AddCommand(c.create(), c.list(), c.show(), c.delete())
-	return cmd
+	return cli.Setup(cmd)
 }
 
 type sessionCommand struct {

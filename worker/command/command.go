@@ -84,5 +84,5 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		}
 		return w.Run(cmd.Context())
 	}
-	return cmd
+	return cli.Setup(cmd)
 }

@@ -14,7 +14,7 @@ import (
 
 // Ops returns `penstock ops`, which prints the catalogue of transforms.
 func Ops(ops *transform.Registry) *cobra.Command {
-	return &cobra.Command{
+	return cli.Setup(&cobra.Command{
 		Use:     "ops",
 		Short:   "List the transforms: inputs, outputs, parameters, examples",
 		Example: "  penstock ops\n  penstock ops --output json",
@@ -32,7 +32,7 @@ func Ops(ops *transform.Registry) *cobra.Command {
 			}
 			return nil
 		},
-	}
+	})
 }
 
 // Decoders says how each source of a program is decoded from a file, by the source's name, for `penstock plan`.
