@@ -1,0 +1,183 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// textColumn is a column of text files.
+type textColumn struct {
+	name string
+	kind kind
+	// origin says where the kind comes from, for messages.
+	origin string
+}
+
+// preset returns the columns that a preset's name stands for.
+func preset(name string) ([]string, bool) {
+	if name != "criteo" {
+		return nil, false
+	}
+	columns := []string{"label:int32"}
+	for i := range 13 {
+		columns = append(columns, fmt.Sprintf("int_%d:int32", i))
+	}
+	for i := range 26 {
+		columns = append(columns, fmt.Sprintf("cat_%d:hex", i))
+	}
+	return columns, true
+}
+
+// usePreset replaces a preset's name by its columns.
+func (o *Options) usePreset() {
+	if len(o.Columns) != 1 {
+		return
+	}
+	if columns, ok := preset(o.Columns[0]); ok {
+		o.Columns, o.NoHeader = columns, true
+	}
+}
+
+// declare makes the columns of text files from their header, or, without one, from the number of fields.
+func declare(o Options, header []string, fields int) ([]textColumn, error) {
+	var columns []textColumn
+	var err error
+	if header != nil {
+		columns, err = fromHeader(o.Columns, header)
+	} else {
+		columns, err = fromDeclarations(o.Columns, fields)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, c := range columns {
+		if slices.ContainsFunc(columns[:i], func(d textColumn) bool { return d.name == c.name }) {
+			return nil, fmt.Errorf("two columns are named %s; rename one in the header, or use other names without a header", c.name)
+		}
+	}
+	return columns, useHex(o.Hex, columns)
+}
+
+func fromHeader(declared, header []string) ([]textColumn, error) {
+	columns := make([]textColumn, len(header))
+	for i, name := range header {
+		if columns[i].name = name; name == "" {
+			columns[i].name = fmt.Sprintf("col_%d", i)
+		}
+	}
+	for _, d := range declared {
+		c, err := parseDeclaration(d)
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(columns, func(h textColumn) bool { return h.name == c.name })
+		if i < 0 {
+			return nil, fmt.Errorf("column %s is declared, but the header has %s", c.name, some(header))
+		}
+		columns[i] = c
+	}
+	return columns, nil
+}
+
+func fromDeclarations(declared []string, fields int) ([]textColumn, error) {
+	if len(declared) > 0 && len(declared) != fields {
+		return nil, fmt.Errorf("%d columns are declared, but the first line has %d fields; declare each, or none, or choose another delimiter",
+			len(declared), fields)
+	}
+	columns := make([]textColumn, fields)
+	for i := range columns {
+		columns[i].name = fmt.Sprintf("col_%d", i)
+		if len(declared) > 0 {
+			var err error
+			if columns[i], err = parseDeclaration(declared[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return columns, nil
+}
+
+// parseDeclaration reads "name" or "name:type".
+func parseDeclaration(text string) (textColumn, error) {
+	name, typ, typed := text, "", false
+	if i := strings.LastIndexByte(text, ':'); i >= 0 {
+		name, typ, typed = text[:i], text[i+1:], true
+	}
+	c := textColumn{name: name}
+	if name == "" {
+		return c, fmt.Errorf("column %q has no name; write name or name:type", text)
+	}
+	if !typed {
+		return c, nil
+	}
+	var ok bool
+	if c.kind, ok = kindNames()[typ]; !ok {
+		return c, fmt.Errorf("column %s: no type %q; there are bool, int32, int64, float32, float64, string, binary and hex", name, typ)
+	}
+	c.origin = "as declared"
+	return c, nil
+}
+
+// useHex makes the columns that match hexadecimal.
+func useHex(patterns []string, columns []textColumn) error {
+	for _, pattern := range patterns {
+		matched := false
+		for i := range columns {
+			c := &columns[i]
+			ok, err := path.Match(pattern, c.name)
+			if err != nil {
+				return fmt.Errorf("hex columns %s: %w", pattern, err)
+			}
+			if !ok {
+				continue
+			}
+			if c.kind != unknown && c.kind != hexKind {
+				return fmt.Errorf("column %s is declared %v, but hex, too (%s)", c.name, c.kind, pattern)
+			}
+			matched, c.kind, c.origin = true, hexKind, "as declared"
+		}
+		if !matched {
+			return fmt.Errorf("no column matches %s of the hex columns; there are %s", pattern, some(names(columns)))
+		}
+	}
+	return nil
+}
+
+func names(columns []textColumn) []string {
+	var all []string
+	for _, c := range columns {
+		all = append(all, c.name)
+	}
+	return all
+}
+
+// some lists the first of many names.
+func some(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// delimiter returns that of a text file: the option, or what its suffix says.
+func delimiter(option, file string) (byte, error) {
+	switch {
+	case option == `\t` || option == "tab":
+		return '\t', nil
+	case len(option) == 1 && option[0] < 0x80 && !strings.Contains("\"\r\n", option):
+		return option[0], nil
+	case option != "":
+		return 0, fmt.Errorf("the delimiter %q is not one ASCII character other than a quote and a line end", option)
+	}
+	switch path.Ext(uncompressedName(file)) {
+	case ".csv":
+		return ',', nil
+	case ".tsv", ".tab":
+		return '\t', nil
+	}
+	return 0, errors.New("the file's name does not tell its delimiter; give one")
+}

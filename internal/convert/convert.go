@@ -1,0 +1,262 @@
+// Package convert turns CSV, TSV and Parquet files into Parquet that is good to train from: typed columns, row groups
+// of a chosen size, zstd, v2 pages, dictionaries where they pay, statistics. `penstock convert` is its command.
+//
+// A source (text.go, parquet.go) makes records of the inputs, a cutter says where row groups and files end, and a
+// writer (write.go) encodes them into a directory that gets its name only when it is complete (output.go). Memory is
+// bounded by about two row groups. Run reads in one goroutine and writes in another and waits for both; calls of
+// Run with different outputs do not touch each other.
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"golang.org/x/sync/errgroup"
+)
+
+// Options says what Run does. Zero values stand for the defaults given.
+type Options struct {
+	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst behind it), or
+	// .parquet, .parq or .pq. They have the same columns and are read one after another.
+	Inputs []string
+	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet.
+	Output string
+	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
+	Delimiter string
+	// NoHeader says that text files begin with data. Else their first line names the columns.
+	NoHeader bool
+	// Columns declares columns of text files: "name:type", or "name" alone, whose type is inferred. Without a header
+	// these are all columns in their order (default: col_0, col_1, ...); with one, any of them. Types are bool, int32,
+	// int64, float32, float64, string, binary and hex (hexadecimal digits to int64). A preset's name alone (criteo)
+	// stands for its columns, and for NoHeader.
+	Columns []string
+	// Hex are names or globs of columns that hold hexadecimal hashes, which become int64.
+	Hex []string
+	// InferRows is how many rows of the first file are looked at to infer types; default 10,000.
+	InferRows int
+	// RowGroupRows and RowGroupBytes (in memory) bound a row group; default 65,536 and 64 MiB.
+	RowGroupRows  int64
+	RowGroupBytes int64
+	// FileRows is the number of rows after which another file begins; default: all in one.
+	FileRows int64
+	// Overwrite replaces an output that is there already.
+	Overwrite bool
+	// Progress, if not nil, is called after every few thousand rows, by one goroutine at a time.
+	Progress func(Progress)
+}
+
+// Progress is how far Run is.
+type Progress struct {
+	Rows              int64
+	Read, BytesToRead int64 // bytes of the input files, compressed as they are
+}
+
+// Result is what Run made.
+type Result struct {
+	Files   []string
+	Rows    int64
+	Bytes   int64
+	Columns []string // "name: type"
+}
+
+// Defaults of Options.
+const (
+	defaultInferRows     = 10_000
+	defaultRowGroupRows  = 1 << 16
+	defaultRowGroupBytes = 64 << 20
+)
+
+// check fills in defaults and reports what cannot be.
+func (o *Options) check() error {
+	switch {
+	case len(o.Inputs) == 0:
+		return errors.New("no input files")
+	case o.Output == "":
+		return errors.New("no output")
+	case o.InferRows < 0 || o.RowGroupRows < 0 || o.RowGroupBytes < 0 || o.FileRows < 0:
+		return errors.New("counts of rows and bytes cannot be negative")
+	}
+	if o.InferRows == 0 {
+		o.InferRows = defaultInferRows
+	}
+	if o.RowGroupRows == 0 {
+		o.RowGroupRows = defaultRowGroupRows
+	}
+	if o.RowGroupBytes == 0 {
+		o.RowGroupBytes = defaultRowGroupBytes
+	}
+	if o.FileRows > 0 && isParquet(o.Output) {
+		return fmt.Errorf("output %s is one file, but a new one is to begin after %d rows: name a directory", o.Output, o.FileRows)
+	}
+	return nil
+}
+
+// source makes records of input files.
+type source interface {
+	// schema of all records.
+	schema() *arrow.Schema
+	// next returns the next rows, at most limit, and io.EOF behind the last.
+	next(ctx context.Context, limit int64) (arrow.Record, error)
+	// read is the number of input bytes used so far, of how many.
+	read() (used, total int64)
+	close()
+}
+
+// Run converts the inputs. On any error no output appears, and one that was there before stays as it is.
+func Run(ctx context.Context, o Options) (Result, error) {
+	if err := o.check(); err != nil {
+		return Result{}, fmt.Errorf("convert: %w", err)
+	}
+	src, err := openSource(ctx, o)
+	if err != nil {
+		return Result{}, fmt.Errorf("convert: %w", err)
+	}
+	defer src.close()
+	out, err := newOutput(o)
+	if err != nil {
+		return Result{}, fmt.Errorf("convert: %w", err)
+	}
+	defer out.abandon()
+	w := &writer{schema: src.schema(), out: out}
+	if err := pump(ctx, o, src, w); err != nil {
+		return Result{}, fmt.Errorf("convert: %w", err)
+	}
+	result, err := out.publish(o.Overwrite)
+	if err != nil {
+		return Result{}, fmt.Errorf("convert: %w", err)
+	}
+	result.Rows = w.rows
+	for _, f := range src.schema().Fields() {
+		result.Columns = append(result.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
+	}
+	return result, nil
+}
+
+func openSource(ctx context.Context, o Options) (source, error) {
+	parquet := 0
+	for _, in := range o.Inputs {
+		if isParquet(in) {
+			parquet++
+		}
+	}
+	switch parquet {
+	case 0:
+		return openText(o)
+	case len(o.Inputs):
+		return openParquet(ctx, o)
+	}
+	return nil, errors.New("the inputs are Parquet and text files: convert them one format at a time")
+}
+
+// piece is a record on its way to the writer, and what ends behind it.
+type piece struct {
+	record              arrow.Record
+	endsGroup, endsFile bool
+}
+
+// pump reads and writes at the same time.
+func pump(ctx context.Context, o Options, src source, w *writer) error {
+	pieces := make(chan piece, 1)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		defer close(pieces)
+		return readPieces(ctx, o, src, pieces)
+	})
+	group.Go(func() error {
+		for p := range pieces {
+			if err := w.write(p); err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return w.finish()
+	})
+	err := group.Wait()
+	w.abandon()
+	return err
+}
+
+// batchRows is how many rows are read at a time.
+const batchRows = 4096
+
+// readPieces cuts what the source gives into row groups and files.
+func readPieces(ctx context.Context, o Options, src source, pieces chan<- piece) error {
+	c := cutter{groupRows: o.RowGroupRows, groupBytes: o.RowGroupBytes, fileRows: o.FileRows}
+	for {
+		rec, err := src.next(ctx, min(batchRows, c.room()))
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		endsGroup, endsFile := c.add(rec.NumRows(), sizeOf(rec))
+		select {
+		case pieces <- piece{rec, endsGroup, endsFile}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if o.Progress != nil {
+			used, total := src.read()
+			o.Progress(Progress{Rows: c.rows, Read: used, BytesToRead: total})
+		}
+	}
+}
+
+// cutter decides where row groups and files end.
+type cutter struct {
+	groupRows, groupBytes, fileRows int64 // bounds; fileRows 0 is none
+	rows                            int64 // all so far
+	inGroup, bytesInGroup, inFile   int64
+}
+
+// room is the most rows that the next record may have.
+func (c *cutter) room() int64 {
+	n := c.groupRows - c.inGroup
+	if c.fileRows > 0 {
+		n = min(n, c.fileRows-c.inFile)
+	}
+	return n
+}
+
+// add counts a record and reports what ends behind it.
+func (c *cutter) add(rows, bytes int64) (endsGroup, endsFile bool) {
+	c.rows += rows
+	c.inGroup += rows
+	c.inFile += rows
+	c.bytesInGroup += bytes
+	endsFile = c.fileRows > 0 && c.inFile >= c.fileRows
+	endsGroup = endsFile || c.inGroup >= c.groupRows || c.bytesInGroup >= c.groupBytes
+	if endsGroup {
+		c.inGroup, c.bytesInGroup = 0, 0
+	}
+	if endsFile {
+		c.inFile = 0
+	}
+	return endsGroup, endsFile
+}
+
+// sizeOf is the memory that a record takes.
+func sizeOf(rec arrow.Record) (n int64) {
+	for _, col := range rec.Columns() {
+		n += sizeOfData(col.Data())
+	}
+	return n
+}
+
+func sizeOfData(d arrow.ArrayData) (n int64) {
+	for _, b := range d.Buffers() {
+		if b != nil {
+			n += int64(b.Len())
+		}
+	}
+	for _, c := range d.Children() {
+		n += sizeOfData(c)
+	}
+	return n
+}

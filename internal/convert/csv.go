@@ -1,0 +1,210 @@
+package convert
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// field is one value of a line. Its bytes are valid until the next line is read.
+type field struct {
+	text   []byte
+	quoted bool
+}
+
+// null reports whether the field stands for no value: empty, unless it is an empty text in quotes.
+func (f field) null() bool { return len(f.text) == 0 && !f.quoted }
+
+// lines reads delimited text: fields with or without quotes, which protect delimiters and line ends and are doubled to
+// stand for themselves; lines that end with \n or \r\n. A quote inside a field that does not begin with one is an
+// ordinary character.
+type lines struct {
+	in        io.Reader
+	delimiter byte
+	buf       []byte // read but not used: buf[from:to]
+	from, to  int
+	ended     bool // in has no more
+	line      int  // number, from 1, of the line that next returned last, where it begins
+	following int  // number of the next one
+	scan      scan
+	fields    []field
+	again     bool // next returns the same line once more
+}
+
+// scan is how far the end of a line has been looked for.
+type scan struct {
+	at    int // byte of the line
+	state scanState
+	plain int // bytes known to hold neither quote nor line end
+}
+
+type scanState int
+
+const (
+	fieldStart scanState = iota
+	unquoted
+	inQuotes
+	closingQuote  // behind a quote that closes the field, unless another one follows
+	closingReturn // behind such a quote and \r
+	badQuote
+)
+
+// Bounds of what lines holds in memory.
+const (
+	firstBuffer = 1 << 18
+	longestLine = 64 << 20
+)
+
+var (
+	errBehindQuote = errors.New(`a quoted field goes on behind its closing quote; inside of quotes, write a quote as ""`)
+	errOpenQuote   = errors.New("a quoted field does not end; if quotes mean nothing in this file, remove them first")
+)
+
+func newLines(in io.Reader, delimiter byte) *lines {
+	return &lines{in: in, delimiter: delimiter, buf: make([]byte, firstBuffer), following: 1}
+}
+
+// next returns the fields of the next line, or io.EOF. Its errors are about the line of number l.line. An empty line is
+// one null field.
+func (l *lines) next() ([]field, error) {
+	if l.again {
+		l.again = false
+		return l.fields, nil
+	}
+	l.line = l.following
+	l.scan = scan{}
+	for {
+		end, err := l.findEnd(l.buf[l.from:l.to])
+		if err != nil {
+			return nil, err
+		}
+		if end >= 0 {
+			line := l.buf[l.from : l.from+end]
+			l.from = min(l.from+end+1, l.to)
+			l.following += 1 + bytes.Count(line, []byte{'\n'})
+			l.split(bytes.TrimSuffix(line, []byte{'\r'}))
+			return l.fields, nil
+		}
+		if l.ended {
+			return nil, io.EOF
+		}
+		if err := l.fill(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// fill reads more.
+func (l *lines) fill() error {
+	l.to = copy(l.buf, l.buf[l.from:l.to])
+	l.from = 0
+	if l.to == len(l.buf) {
+		if len(l.buf) >= longestLine {
+			return fmt.Errorf("the line is longer than %d MiB; does a quoted field not end?", longestLine>>20)
+		}
+		l.buf = append(l.buf, make([]byte, len(l.buf))...)
+	}
+	n, err := l.in.Read(l.buf[l.to:])
+	l.to += n
+	if errors.Is(err, io.EOF) {
+		l.ended = true
+		return nil
+	}
+	return err
+}
+
+// findEnd returns where the line at the beginning of b ends: the place of its \n, or len(b) for the last one. It is
+// negative if b does not hold the line's end, or if there is no more line.
+func (l *lines) findEnd(b []byte) (int, error) {
+	s := &l.scan
+	if s.at == 0 { // most lines have no quotes
+		end := bytes.IndexByte(b[s.plain:], '\n')
+		if end < 0 {
+			end = len(b) - s.plain
+		}
+		if bytes.IndexByte(b[s.plain:s.plain+end], '"') < 0 {
+			if s.plain += end; s.plain < len(b) || l.ended && len(b) > 0 {
+				return s.plain, nil
+			}
+			return -1, nil
+		}
+	}
+	for ; s.at < len(b); s.at++ {
+		c := b[s.at]
+		if c == '\n' && s.state != inQuotes {
+			return s.at, nil
+		}
+		if s.state = l.step(s.state, c); s.state == badQuote {
+			return -1, errBehindQuote
+		}
+	}
+	switch {
+	case !l.ended:
+		return -1, nil
+	case s.state == inQuotes:
+		return -1, errOpenQuote
+	}
+	return len(b), nil
+}
+
+// step is the state behind a character that does not end the line.
+func (l *lines) step(state scanState, c byte) scanState {
+	switch {
+	case state == inQuotes && c == '"':
+		return closingQuote
+	case state == inQuotes, (state == fieldStart || state == closingQuote) && c == '"':
+		return inQuotes
+	case c == l.delimiter && state != closingReturn:
+		return fieldStart
+	case state == closingQuote && c == '\r':
+		return closingReturn
+	case state == closingQuote || state == closingReturn:
+		return badQuote
+	}
+	return unquoted
+}
+
+// split cuts a whole line into fields.
+func (l *lines) split(line []byte) {
+	l.fields = l.fields[:0]
+	quotes := bytes.IndexByte(line, '"') >= 0
+	for {
+		var f field
+		rest := line
+		if quotes && len(line) > 0 && line[0] == '"' {
+			f.quoted = true
+			f.text, rest = unquote(line[1:])
+		}
+		i := bytes.IndexByte(rest, l.delimiter)
+		last := i < 0
+		if last {
+			i = len(rest)
+		}
+		if !f.quoted {
+			f.text = rest[:i]
+		}
+		l.fields = append(l.fields, f)
+		if last {
+			return
+		}
+		line = rest[i+1:]
+	}
+}
+
+// unquote takes what stands behind an opening quote and returns the field's text and what follows the closing quote,
+// which findEnd has seen. Doubled quotes are made single in place.
+func unquote(b []byte) (text, rest []byte) {
+	from, to := 0, 0
+	for {
+		i := bytes.IndexByte(b[from:], '"')
+		to += copy(b[to:], b[from:from+i])
+		from += i + 1
+		if from >= len(b) || b[from] != '"' {
+			return b[:to], b[from:]
+		}
+		b[to] = '"'
+		to++
+		from++
+	}
+}

@@ -1,0 +1,104 @@
+package convert
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// isParquet tells Parquet files by their name.
+func isParquet(name string) bool {
+	name = strings.ToLower(name)
+	return strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".parq") || strings.HasSuffix(name, ".pq")
+}
+
+// uncompressedName is a file's name in lower case without the suffix of its compression.
+func uncompressedName(name string) string {
+	name = strings.ToLower(name)
+	for _, suffix := range []string{".gz", ".zst", ".zstd"} {
+		name = strings.TrimSuffix(name, suffix)
+	}
+	return name
+}
+
+// textFile is an open text file, decompressed.
+type textFile struct {
+	*lines
+	file   *os.File
+	inflow *counted
+	inner  io.Closer // the decompressor's, or nil
+}
+
+// counted counts the bytes that are read.
+type counted struct {
+	io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func openTextFile(name string, delimiter byte) (*textFile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	t := &textFile{file: f, inflow: &counted{Reader: f}}
+	if err := t.decompress(name, delimiter); err != nil {
+		t.close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return t, nil
+}
+
+func (t *textFile) decompress(name string, delimiter byte) error {
+	var in io.Reader = t.inflow
+	switch lower := strings.ToLower(name); {
+	case strings.HasSuffix(lower, ".gz"):
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return fmt.Errorf("gzip: %w", err)
+		}
+		in, t.inner = z, z
+	case strings.HasSuffix(lower, ".zst"), strings.HasSuffix(lower, ".zstd"):
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return fmt.Errorf("zstd: %w", err)
+		}
+		closer := z.IOReadCloser()
+		in, t.inner = closer, closer
+	}
+	// Windows programs mark text by these bytes.
+	peeked := bufio.NewReaderSize(in, 1<<16)
+	mark, err := peeked.Peek(3)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch {
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")):
+		return errors.New("the text is UTF-16; make it UTF-8 first")
+	case string(mark) == "\xef\xbb\xbf":
+		if _, err := peeked.Discard(3); err != nil {
+			return err
+		}
+	}
+	t.lines = newLines(peeked, delimiter)
+	return nil
+}
+
+func (t *textFile) close() {
+	if t.inner != nil {
+		_ = t.inner.Close() // only read from
+	}
+	_ = t.file.Close()
+}

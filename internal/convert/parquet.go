@@ -1,0 +1,275 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+)
+
+// parquet makes records of Parquet files: columns of scalars and of lists of scalars.
+type parquet struct {
+	options Options
+	arrow   *arrow.Schema
+	hex     []bool // columns of text that become int64
+	file    *os.File
+	columns []*pqarrow.ColumnReader // of the file
+	rows    int64                   // of the file
+	left    int64                   // of them
+	name    string
+	size    int64    // of the file
+	rest    []string // files not opened yet
+	used    int64    // bytes of the files before
+	total   int64
+}
+
+func openParquet(ctx context.Context, o Options) (*parquet, error) {
+	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader {
+		return nil, errors.New("columns, a delimiter and headers are for text inputs; Parquet files say themselves what they hold")
+	}
+	p := &parquet{options: o, rest: o.Inputs}
+	for _, in := range o.Inputs {
+		info, err := os.Stat(in)
+		if err != nil {
+			return nil, err
+		}
+		p.total += info.Size()
+	}
+	if err := p.nextFile(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// nextFile opens the next file, or returns io.EOF.
+func (p *parquet) nextFile(ctx context.Context) (err error) {
+	p.close()
+	p.used += p.size
+	if p.size = 0; len(p.rest) == 0 {
+		return io.EOF
+	}
+	p.name, p.rest = p.rest[0], p.rest[1:]
+	defer p.explain(&err)
+	if p.file, err = os.Open(p.name); err != nil {
+		return err
+	}
+	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered.
+	pf, err := parquetfile.NewParquetReader(p.file)
+	if err != nil {
+		return err
+	}
+	reader, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{BatchSize: batchRows}, memory.NewGoAllocator())
+	if err != nil {
+		return err
+	}
+	// Types go by the Parquet schema alone: what Arrow wrote beside it would bring dictionaries, for example.
+	reader.Manifest, err = pqarrow.NewSchemaManifest(pf.MetaData().Schema, nil, &reader.Props)
+	if err != nil {
+		return err
+	}
+	if err := p.useSchema(reader); err != nil {
+		return err
+	}
+	info, err := p.file.Stat()
+	if err != nil {
+		return err
+	}
+	p.rows, p.left, p.size = pf.NumRows(), pf.NumRows(), info.Size()
+	return p.openColumns(ctx, reader)
+}
+
+// explain makes an error of a panic, which some corrupt files cause in arrow's reader, and names the file.
+func (p *parquet) explain(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("arrow's reader panicked: %v", r)
+	}
+	if *err != nil && !errors.Is(*err, io.EOF) {
+		*err = fmt.Errorf("%s: %w", p.name, *err)
+	}
+}
+
+// useSchema takes the first file's columns, and checks that the others' are the same.
+func (p *parquet) useSchema(reader *pqarrow.FileReader) error {
+	var fields []arrow.Field
+	for _, f := range reader.Manifest.Fields {
+		if err := passes(f.Field.Type); err != nil {
+			return fmt.Errorf("column %s: %w", f.Field.Name, err)
+		}
+		fields = append(fields, arrow.Field{Name: f.Field.Name, Type: f.Field.Type, Nullable: true})
+	}
+	if p.arrow != nil {
+		return p.sameSchema(fields)
+	}
+	p.hex = make([]bool, len(fields))
+	for _, pattern := range p.options.Hex {
+		matched := false
+		for i, f := range fields {
+			ok, err := path.Match(pattern, f.Name)
+			if err != nil {
+				return fmt.Errorf("hex columns %s: %w", pattern, err)
+			}
+			if !ok {
+				continue
+			}
+			matched, p.hex[i] = true, true
+			if f.Type.ID() != arrow.STRING && f.Type.ID() != arrow.BINARY {
+				return fmt.Errorf("column %s is %v; only text can hold hexadecimal digits (%s)", f.Name, f.Type, pattern)
+			}
+		}
+		if !matched {
+			return fmt.Errorf("no column matches %s of the hex columns", pattern)
+		}
+	}
+	for i := range fields {
+		if p.hex[i] {
+			fields[i].Type = arrow.PrimitiveTypes.Int64
+		}
+	}
+	p.arrow = arrow.NewSchema(fields, nil)
+	return nil
+}
+
+func (p *parquet) sameSchema(fields []arrow.Field) error {
+	if len(fields) != len(p.arrow.Fields()) {
+		return fmt.Errorf("%d columns, but %s has %d", len(fields), p.options.Inputs[0], len(p.arrow.Fields()))
+	}
+	for i, f := range fields {
+		want := p.arrow.Field(i)
+		isText := f.Type.ID() == arrow.STRING || f.Type.ID() == arrow.BINARY
+		if f.Name != want.Name || !sameType(f.Type, want.Type) && !(p.hex[i] && isText) {
+			return fmt.Errorf("column %d is %s, %v, but in %s it is %s, %v", i+1, f.Name, f.Type, p.options.Inputs[0], want.Name, want.Type)
+		}
+	}
+	return nil
+}
+
+// passes reports what keeps a column from being converted.
+func passes(t arrow.DataType) error {
+	if l, ok := t.(*arrow.ListType); ok {
+		t = l.Elem()
+	}
+	if nested, ok := t.(arrow.NestedType); ok {
+		return fmt.Errorf("is %v; columns may be scalars or lists of scalars", nested)
+	}
+	return nil
+}
+
+func (p *parquet) openColumns(ctx context.Context, reader *pqarrow.FileReader) error {
+	for i, f := range reader.Manifest.Fields {
+		c, err := reader.GetColumn(ctx, i)
+		if err != nil {
+			return fmt.Errorf("column %s: %w", f.Field.Name, err)
+		}
+		p.columns = append(p.columns, c)
+	}
+	return nil
+}
+
+func (p *parquet) schema() *arrow.Schema { return p.arrow }
+
+func (p *parquet) next(ctx context.Context, limit int64) (arrow.Record, error) {
+	for p.left == 0 {
+		if err := p.nextFile(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return p.batch(min(limit, p.left))
+}
+
+func (p *parquet) batch(rows int64) (rec arrow.Record, err error) {
+	defer p.explain(&err)
+	arrays := make([]arrow.Array, len(p.columns))
+	for i, c := range p.columns {
+		if arrays[i], err = p.array(i, c, rows); err != nil {
+			return nil, fmt.Errorf("column %s: %w", p.arrow.Field(i).Name, err)
+		}
+	}
+	p.left -= rows
+	return array.NewRecord(p.arrow, arrays, rows), nil
+}
+
+// array reads the next rows of a column.
+func (p *parquet) array(i int, c *pqarrow.ColumnReader, rows int64) (arrow.Array, error) {
+	chunked, err := c.NextBatch(rows)
+	if err != nil {
+		return nil, err
+	}
+	if int64(chunked.Len()) != rows {
+		return nil, fmt.Errorf("arrow's reader gave %d of %d rows", chunked.Len(), rows)
+	}
+	values := chunked.Chunk(0)
+	if len(chunked.Chunks()) > 1 {
+		if values, err = array.Concatenate(chunked.Chunks(), memory.NewGoAllocator()); err != nil {
+			return nil, err
+		}
+	}
+	if p.hex[i] {
+		return p.fromHex(values)
+	}
+	return array.MakeFromData(withType(values.Data(), p.arrow.Field(i).Type)), nil
+}
+
+// withType gives an array the type of its column: names of list elements may differ from file to file.
+func withType(d arrow.ArrayData, t arrow.DataType) arrow.ArrayData {
+	return array.NewData(t, d.Len(), d.Buffers(), d.Children(), d.NullN(), d.Offset())
+}
+
+// sameType compares types without the names of list elements.
+func sameType(a, b arrow.DataType) bool {
+	la, ok1 := a.(*arrow.ListType)
+	lb, ok2 := b.(*arrow.ListType)
+	if ok1 && ok2 {
+		return arrow.TypeEqual(la.Elem(), lb.Elem())
+	}
+	return arrow.TypeEqual(a, b)
+}
+
+// fromHex makes int64 of text.
+func (p *parquet) fromHex(values arrow.Array) (arrow.Array, error) {
+	b := array.NewInt64Builder(memory.NewGoAllocator())
+	for j := range values.Len() {
+		if values.IsNull(j) {
+			b.AppendNull()
+			continue
+		}
+		var text []byte
+		switch a := values.(type) {
+		case *array.String:
+			text = []byte(a.Value(j))
+		case *array.Binary:
+			text = a.Value(j)
+		}
+		if hexKind.appendTo(b, field{text: text}) != nil {
+			return nil, fmt.Errorf("row %d: %.40q is no hexadecimal number of at most 16 digits", p.rows-p.left+int64(j), text)
+		}
+	}
+	return b.NewInt64Array(), nil
+}
+
+func (p *parquet) read() (used, total int64) {
+	if p.rows == 0 {
+		return p.used, p.total
+	}
+	return p.used + int64(float64(p.size)*float64(p.rows-p.left)/float64(p.rows)), p.total
+}
+
+// close closes the open file; its columns are not read any more.
+func (p *parquet) close() {
+	for _, c := range p.columns {
+		c.Release()
+	}
+	p.columns = nil
+	if p.file != nil {
+		_ = p.file.Close() // it was only read from
+		p.file = nil
+	}
+}

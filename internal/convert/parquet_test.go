@@ -1,0 +1,188 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	pq "github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/compress"
+	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+)
+
+// parquetFile writes a table, given as JSON, with old pages and row groups of 2 rows.
+func parquetFile(t testing.TB, json string, fields ...arrow.Field) string {
+	t.Helper()
+	schema := arrow.NewSchema(fields, nil)
+	rec, _, err := array.RecordFromJSON(memory.DefaultAllocator, schema, strings.NewReader(json))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	props := pq.NewWriterProperties(pq.WithMaxRowGroupLength(2), pq.WithCompression(compress.Codecs.Snappy))
+	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return write(t, "a.parquet", out.String())
+}
+
+func nullable(name string, t arrow.DataType) arrow.Field {
+	return arrow.Field{Name: name, Type: t, Nullable: true}
+}
+
+// Every type that arrow's writer can write passes through, as a column and as elements of a list.
+func TestParquetTypes(t *testing.T) {
+	for _, tt := range []struct {
+		typ  arrow.DataType
+		a, b string // values in JSON
+	}{
+		{arrow.FixedWidthTypes.Boolean, "true", "false"},
+		{arrow.PrimitiveTypes.Int8, "-1", "7"},
+		{arrow.PrimitiveTypes.Int16, "-1", "7"},
+		{arrow.PrimitiveTypes.Int32, "-1", "7"},
+		{arrow.PrimitiveTypes.Int64, "-1", "7"},
+		{arrow.PrimitiveTypes.Uint8, "255", "7"},
+		{arrow.PrimitiveTypes.Uint16, "65535", "7"},
+		{arrow.PrimitiveTypes.Uint64, "9223372036854775808", "7"},
+		{arrow.FixedWidthTypes.Float16, "0.5", "-2"},
+		{arrow.PrimitiveTypes.Float32, "0.5", "-2"},
+		{arrow.PrimitiveTypes.Float64, "0.5", "-2"},
+		{arrow.BinaryTypes.String, `"ü"`, `""`},
+		{arrow.BinaryTypes.Binary, `"AAE="`, `""`},
+		{&arrow.FixedSizeBinaryType{ByteWidth: 3}, `"AAEC"`, `"////"`},
+		{arrow.FixedWidthTypes.Date32, `"2026-01-02"`, `"1969-12-31"`},
+		{arrow.FixedWidthTypes.Time32ms, `"01:02:03.004"`, `"00:00:00"`},
+		{arrow.FixedWidthTypes.Time64us, `"01:02:03.004005"`, `"00:00:00"`},
+		{&arrow.TimestampType{Unit: arrow.Millisecond, TimeZone: "UTC"}, `"2026-01-02 03:04:05.006"`, `"1970-01-01 00:00:00"`},
+		{&arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}, `"2026-01-02 03:04:05.006007"`, `"1970-01-01 00:00:00"`},
+		{&arrow.Decimal128Type{Precision: 12, Scale: 3}, `"-12.345"`, `"0"`},
+	} {
+		json := strings.NewReplacer("A", tt.a, "B", tt.b).Replace(`[{"x": A, "l": [A, null, B]}, {"x": null, "l": null}, {"x": B, "l": []}]`)
+		in := parquetFile(t, json, nullable("x", tt.typ), nullable("l", arrow.ListOf(tt.typ)))
+		r, err := Run(t.Context(), Options{Inputs: []string{in, in}, Output: filepath.Join(t.TempDir(), "out")})
+		if err != nil {
+			t.Errorf("%v: %v", tt.typ, err)
+			continue
+		}
+		before := table(t, in)
+		after := table(t, r.Files...)
+		expect(t, after[1:], append(before[1:], before[1:]...)...)
+		if r.Rows != 6 {
+			t.Errorf("%v: %d rows", tt.typ, r.Rows)
+		}
+	}
+}
+
+func TestDictionaryTypes(t *testing.T) {
+	typ := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
+	in := parquetFile(t, `[{"x": "b"}, {"x": "a"}]`, nullable("x", typ))
+	r := run(t, Options{Inputs: []string{in}})
+	expect(t, table(t, r.Files...), "x utf8", "b", "a")
+}
+
+func TestHexOfParquet(t *testing.T) {
+	in := parquetFile(t, `[{"c": "ff", "n": 1}, {"c": null, "n": 2}, {"c": "0000000a", "n": 3}]`,
+		nullable("c", arrow.BinaryTypes.String), nullable("n", arrow.PrimitiveTypes.Int32))
+	r := run(t, Options{Inputs: []string{in}, Hex: []string{"c*"}})
+	expect(t, table(t, r.Files...), "c int64, n int32", "255|1", "(null)|2", "10|3")
+	if _, err := Run(t.Context(), Options{Inputs: []string{in}, Hex: []string{"n"}, Output: filepath.Join(t.TempDir(), "o")}); err == nil {
+		t.Error("hexadecimal numbers: no error")
+	}
+	bad := parquetFile(t, `[{"c": "ff"}, {"c": "xyz"}]`, nullable("c", arrow.BinaryTypes.String))
+	_, err := Run(t.Context(), Options{Inputs: []string{bad}, Hex: []string{"c"}, Output: filepath.Join(t.TempDir(), "o")})
+	if err == nil || !strings.Contains(err.Error(), "row 1") || !strings.Contains(err.Error(), "column c") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestParquetErrors(t *testing.T) {
+	x := nullable("x", arrow.PrimitiveTypes.Int64)
+	good := parquetFile(t, `[{"x": 1}]`, x)
+	whole, err := os.ReadFile(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.Clone(whole)
+	copy(damaged[20:], "garbage garbage")
+	for name, inputs := range map[string][]string{
+		"other types":     {good, parquetFile(t, `[{"x": "1"}]`, nullable("x", arrow.BinaryTypes.String))},
+		"other columns":   {good, parquetFile(t, `[{"y": 1}]`, nullable("y", arrow.PrimitiveTypes.Int64))},
+		"more columns":    {good, parquetFile(t, `[{"x": 1, "y": 1}]`, x, nullable("y", arrow.PrimitiveTypes.Int64))},
+		"a struct":        {parquetFile(t, `[{"s": {"x": 1}}]`, nullable("s", arrow.StructOf(x)))},
+		"a list of lists": {parquetFile(t, `[{"l": [[1]]}]`, nullable("l", arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))))},
+		"a map":           {parquetFile(t, `[{"m": [{"key": 1, "value": 2}]}]`, nullable("m", arrow.MapOf(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Int64)))},
+		"a damaged page":  {write(t, "a.parquet", string(damaged))},
+		"cut off":         {write(t, "a.parquet", string(whole[:len(whole)-10]))},
+	} {
+		_, err := Run(t.Context(), Options{Inputs: inputs, Output: filepath.Join(t.TempDir(), "out")})
+		if err == nil || !strings.Contains(err.Error(), inputs[len(inputs)-1]) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestEmptyParquet(t *testing.T) {
+	x := nullable("x", arrow.PrimitiveTypes.Int64)
+	r := run(t, Options{Inputs: []string{parquetFile(t, `[]`, x), parquetFile(t, `[]`, x)}})
+	expect(t, table(t, r.Files...), "x int64")
+	r = run(t, Options{Inputs: []string{parquetFile(t, `[]`, x), parquetFile(t, `[{"x": 3}]`, x)}})
+	expect(t, table(t, r.Files...), "x int64", "3")
+}
+
+// The files are what training wants: zstd, pages of version 2, dictionaries only where they pay, statistics.
+func TestEncoding(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("few,word,id\n")
+	for i := range 5000 {
+		fmt.Fprintf(&text, "%v,%s,%d\n", []float64{1.25, 7.5, -1}[i%3], []string{"red", "green"}[i%2], i*i*7919)
+	}
+	in := write(t, "a.csv", text.String())
+	for _, tt := range []struct {
+		column     int
+		dictionary bool
+	}{
+		{0, true},
+		{1, true},
+		{2, false},
+	} {
+		r := run(t, Options{Inputs: []string{in}})
+		f, err := parquetfile.OpenParquetFile(r.Files[0], false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		chunk, err := f.MetaData().RowGroup(0).ColumnChunk(tt.column)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if chunk.Compression() != compress.Codecs.Zstd || chunk.HasDictionaryPage() != tt.dictionary {
+			t.Errorf("column %d: %v, dictionary %v", tt.column, chunk.Compression(), chunk.HasDictionaryPage())
+		}
+		if set, err := chunk.StatsSet(); err != nil || !set {
+			t.Errorf("column %d: statistics %v, %v", tt.column, set, err)
+		}
+		pages, err := f.RowGroup(0).GetColumnPageReader(tt.column)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pages.Next() {
+			if _, old := pages.Page().(*parquetfile.DataPageV1); old {
+				t.Errorf("column %d has a page of version 1", tt.column)
+			}
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// text makes records of CSV and TSV files.
+type text struct {
+	options  Options
+	columns  []textColumn
+	header   []string // nil without one
+	builder  *array.RecordBuilder
+	file     *textFile // being read
+	rest     []string  // files not opened yet
+	used     int64     // bytes of the files before
+	total    int64
+	fileName string
+}
+
+func openText(o Options) (*text, error) {
+	o.usePreset()
+	t := &text{options: o, rest: o.Inputs}
+	for _, in := range o.Inputs {
+		info, err := os.Stat(in)
+		if err != nil {
+			return nil, err
+		}
+		t.total += info.Size()
+	}
+	if err := t.infer(); err != nil {
+		return nil, err
+	}
+	fields := make([]arrow.Field, len(t.columns))
+	for i, c := range t.columns {
+		fields[i] = arrow.Field{Name: c.name, Type: c.kind.arrow(), Nullable: true}
+	}
+	t.builder = array.NewRecordBuilder(memory.NewGoAllocator(), arrow.NewSchema(fields, nil))
+	return t, nil
+}
+
+// infer reads the first rows to find the columns and the kinds that are not declared.
+func (t *text) infer() error {
+	if err := t.nextFile(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errors.New("the input files are empty")
+		}
+		return err
+	}
+	defer t.rewind()
+	if !slices.ContainsFunc(t.columns, func(c textColumn) bool { return c.kind == unknown }) {
+		return nil
+	}
+	guesses := make([]kind, len(t.columns))
+	for row := 0; row < t.options.InferRows; row++ {
+		fields, err := t.line()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i, f := range fields {
+			guesses[i] = wide(guesses[i], guess(f))
+		}
+	}
+	for i := range t.columns {
+		if c := &t.columns[i]; c.kind == unknown {
+			c.origin = fmt.Sprintf("inferred from the first %d rows", t.options.InferRows)
+			if c.kind = guesses[i]; c.kind == unknown {
+				c.kind = stringKind
+			}
+		}
+	}
+	return nil
+}
+
+// rewind goes back to the beginning of the first file.
+func (t *text) rewind() {
+	t.close()
+	t.file, t.rest, t.used = nil, t.options.Inputs, 0
+}
+
+// nextFile opens the next file that is not empty, or returns io.EOF.
+func (t *text) nextFile() error {
+	for {
+		if t.file != nil {
+			t.used += t.file.inflow.n
+			t.file.close()
+			t.file = nil
+		}
+		if len(t.rest) == 0 {
+			return io.EOF
+		}
+		t.fileName, t.rest = t.rest[0], t.rest[1:]
+		d, err := delimiter(t.options.Delimiter, t.fileName)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.fileName, err)
+		}
+		if t.file, err = openTextFile(t.fileName, d); err != nil {
+			return err
+		}
+		if err := t.begin(); !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+}
+
+// begin reads the header of a file. Without one, it looks at the first line of all for the number of fields.
+func (t *text) begin() error {
+	if t.options.NoHeader && t.columns != nil {
+		return nil
+	}
+	fields, err := t.file.next()
+	if err != nil {
+		return t.at(err)
+	}
+	if t.options.NoHeader {
+		t.file.again = true
+		t.columns, err = declare(t.options, nil, len(fields))
+		return t.at(err)
+	}
+	header := make([]string, len(fields))
+	for i, f := range fields {
+		header[i] = strings.TrimSpace(string(f.text))
+	}
+	if t.columns == nil {
+		t.header = header
+		t.columns, err = declare(t.options, header, len(fields))
+		return t.at(err)
+	}
+	if !slices.Equal(header, t.header) {
+		return t.at(fmt.Errorf("the header has %s, but that of %s %s; convert files of other columns by themselves",
+			some(header), t.options.Inputs[0], some(t.header)))
+	}
+	return nil
+}
+
+// at says where an error is.
+func (t *text) at(err error) error {
+	if err == nil || errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return fmt.Errorf("%s line %d: %w", t.fileName, t.file.line, err)
+}
+
+// line returns the fields of the next line of data, or io.EOF. Empty lines count only in files of one column.
+func (t *text) line() ([]field, error) {
+	for {
+		if t.file == nil {
+			if err := t.nextFile(); err != nil {
+				return nil, err
+			}
+		}
+		fields, err := t.file.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			if err := t.nextFile(); err != nil {
+				return nil, err
+			}
+			continue
+		case err != nil:
+			return nil, t.at(err)
+		case len(fields) == len(t.columns):
+			return fields, nil
+		case len(fields) == 1 && fields[0].null():
+			continue
+		}
+		return nil, t.at(fmt.Errorf("found %d fields, want %d; mend the line, or choose another delimiter", len(fields), len(t.columns)))
+	}
+}
+
+// recordBytes bounds the text that goes into a record.
+const recordBytes = 8 << 20
+
+func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
+	rows, size := int64(0), 0
+	for rows < limit && size < recordBytes {
+		fields, err := t.line()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i, f := range fields {
+			if t.columns[i].kind.appendTo(t.builder.Field(i), f) != nil {
+				return nil, t.valueError(t.columns[i], f)
+			}
+			size += len(f.text)
+		}
+		rows++
+	}
+	if rows == 0 {
+		return nil, io.EOF
+	}
+	return t.builder.NewRecord(), nil
+}
+
+// valueError says what to do about a value that its column's kind does not take.
+func (t *text) valueError(c textColumn, f field) error {
+	const most = 40
+	shown := string(f.text[:min(len(f.text), most)])
+	if len(f.text) > most {
+		shown += "..."
+	}
+	advice := fmt.Sprintf("declare the column as %s:%v, or mend the file", c.name, wouldTake(c.kind, f))
+	return t.at(fmt.Errorf("column %s: %q is no %v (%s); %s", c.name, shown, c.kind, c.origin, advice))
+}
+
+func (t *text) schema() *arrow.Schema { return t.builder.Schema() }
+
+func (t *text) read() (used, total int64) {
+	if t.file == nil {
+		return t.used, t.total
+	}
+	return t.used + t.file.inflow.n, t.total
+}
+
+func (t *text) close() {
+	if t.file != nil {
+		t.file.close()
+	}
+}

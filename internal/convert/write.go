@@ -1,0 +1,144 @@
+package convert
+
+import (
+	"bufio"
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	parquetprops "github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/compress"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+)
+
+// writer collects records to row groups and encodes them.
+type writer struct {
+	schema *arrow.Schema
+	out    *output
+	props  *parquetprops.WriterProperties // set by the first row group
+	file   *pqarrow.FileWriter            // nil between files
+	group  []arrow.Record
+	rows   int64
+}
+
+// write adds a record.
+func (w *writer) write(p piece) error {
+	w.group = append(w.group, p.record)
+	w.rows += p.record.NumRows()
+	if !p.endsGroup {
+		return nil
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if p.endsFile {
+		return w.endFile()
+	}
+	return nil
+}
+
+// finish writes what is left. There is at least one file, though it may have no rows.
+func (w *writer) finish() error {
+	if len(w.group) > 0 || w.props == nil {
+		if err := w.flush(); err != nil {
+			return err
+		}
+	}
+	if w.file == nil {
+		return nil
+	}
+	return w.endFile()
+}
+
+// flush writes the row group.
+func (w *writer) flush() (err error) {
+	defer explainWrite(&err)
+	if w.props == nil {
+		if w.props, err = properties(w.schema, w.group); err != nil {
+			return err
+		}
+	}
+	if w.file == nil {
+		buf, err := w.out.begin()
+		if err != nil {
+			return err
+		}
+		if w.file, err = pqarrow.NewFileWriter(w.schema, unclosed{buf}, w.props, pqarrow.DefaultWriterProps()); err != nil {
+			return err
+		}
+	}
+	if len(w.group) == 0 {
+		return nil
+	}
+	w.file.NewRowGroup()
+	for i, f := range w.schema.Fields() {
+		chunks := make([]arrow.Array, len(w.group))
+		rows := int64(0)
+		for j, rec := range w.group {
+			chunks[j] = rec.Column(i)
+			rows += rec.NumRows()
+		}
+		if err := w.file.WriteColumnChunked(arrow.NewChunked(f.Type, chunks), 0, rows); err != nil {
+			return fmt.Errorf("column %s: %w", f.Name, err)
+		}
+	}
+	clear(w.group)
+	w.group = w.group[:0]
+	return nil
+}
+
+func (w *writer) endFile() (err error) {
+	defer explainWrite(&err)
+	f := w.file
+	w.file = nil
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return w.out.end()
+}
+
+// abandon frees a file that was not ended.
+func (w *writer) abandon() {
+	if w.file != nil {
+		var err error
+		defer explainWrite(&err)
+		err = w.file.Close()
+	}
+}
+
+// explainWrite makes an error of a panic of arrow's writer.
+func explainWrite(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("arrow's writer panicked: %v", r)
+	}
+	if *err != nil {
+		*err = fmt.Errorf("write Parquet: %w", *err)
+	}
+}
+
+// unclosed keeps the Parquet writer from closing what it writes to.
+type unclosed struct{ *bufio.Writer }
+
+// properties chooses how columns are encoded, by the first row group.
+func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.WriterProperties, error) {
+	options := []parquetprops.WriterProperty{
+		parquetprops.WithVersion(parquetprops.V2_LATEST),
+		parquetprops.WithDataPageVersion(parquetprops.DataPageV2),
+		parquetprops.WithCompression(compress.Codecs.Zstd),
+		parquetprops.WithDictionaryPageSizeLimit(2 << 20),
+		parquetprops.WithMaxRowGroupLength(1 << 40),
+		parquetprops.WithCreatedBy("penstock convert"),
+	}
+	described, err := pqarrow.ToParquet(schema, nil, pqarrow.DefaultWriterProps())
+	if err != nil {
+		return nil, err
+	}
+	for leaf := range described.NumColumns() {
+		column := described.Root().FieldIndexByField(described.ColumnRoot(leaf))
+		var chunks []arrow.Array
+		for _, rec := range group {
+			chunks = append(chunks, rec.Column(column))
+		}
+		options = append(options, parquetprops.WithDictionaryFor(described.Column(leaf).Path(), dictionaryPays(chunks)))
+	}
+	return parquetprops.NewWriterProperties(options...), nil
+}
