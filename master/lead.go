@@ -19,18 +19,13 @@ const retryEvery = time.Second
 // lead campaigns for the leadership and leads, again and again, until ctx ends.
 func (m *Master) lead(ctx context.Context) error {
 	m.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
-	for up := false; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		leadership, err := m.cfg.Store.Campaign(ctx, m.cfg.Advertise)
 		if err != nil {
 			m.pause(ctx, "cannot campaign for the leadership; trying on", err)
 			continue
 		}
-		err = m.serveTerm(ctx, leadership, func() {
-			if !up && m.cfg.Up != nil {
-				m.cfg.Up(m.cfg.Advertise, m.fleet.Address())
-			}
-			up = true
-		})
+		err = m.serveTerm(ctx, leadership)
 		resignCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEvery)
 		err = errors.Join(err, leadership.Resign(resignCtx))
 		cancel()
@@ -39,6 +34,25 @@ func (m *Master) lead(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// follow tells that this master is up once another leads; until then its answers would help nobody.
+func (m *Master) follow(ctx context.Context) error {
+	_ = m.cfg.Store.Observe(ctx, func(leader string) { // it returns when ctx ends
+		if leader != "" && leader != m.cfg.Advertise {
+			m.up()
+		}
+	})
+	return nil
+}
+
+// up calls Config.Up, once.
+func (m *Master) up() {
+	m.announce.Do(func() {
+		if m.cfg.Up != nil {
+			m.cfg.Up(m.cfg.Advertise, m.fleet.Address())
+		}
+	})
 }
 
 func (m *Master) pause(ctx context.Context, what string, err error) {
@@ -53,7 +67,7 @@ func (m *Master) pause(ctx context.Context, what string, err error) {
 }
 
 // serveTerm leads until the leadership or ctx ends.
-func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership, begun func()) error {
+func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -72,7 +86,7 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership, be
 	})
 	m.setTerm(t)
 	m.cfg.Logger.Info("this master leads", "sessions", len(t.sessions))
-	begun()
+	m.up()
 	<-ctx.Done()
 	m.setTerm(nil)
 	t.close()

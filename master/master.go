@@ -57,7 +57,7 @@ type Config struct {
 	// Lease is how long a trainer may hand over rows without an acknowledged Sync; 0 means 90 s.
 	Lease  time.Duration
 	Logger *slog.Logger
-	// Up, if set, is called once with the control and gossip addresses when this master can answer.
+	// Up, if set, is called once with the control and gossip addresses when this master leads or knows who does.
 	Up func(address, gossip string)
 }
 
@@ -70,6 +70,8 @@ type Master struct {
 	fleet   *fleet.Fleet
 	places  *placement
 	footers *footer.Cache
+
+	announce sync.Once
 
 	mu   sync.Mutex
 	term *term // nil while another master leads
@@ -111,6 +113,7 @@ func (m *Master) Run(ctx context.Context) error {
 	group.Go(func() error { return m.fleet.Run(ctx) })
 	group.Go(func() error { return m.followFleet(ctx) })
 	group.Go(func() error { return m.lead(ctx) })
+	group.Go(func() error { return m.follow(ctx) })
 	group.Go(func() error {
 		if err := m.grpc.Serve(m.cfg.Listener); err != nil {
 			return fmt.Errorf("master: serve: %w", err)
