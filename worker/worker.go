@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -32,6 +33,10 @@ import (
 const (
 	batchBytes = 1 << 20
 	overRead   = 256 << 10
+	// maxBatch leaves room, below what a message may have (internal/rpc), for what stands around a batch.
+	maxBatch = 240 << 20
+	// patience is how long a trainer waits for memory before it is sent to the next worker.
+	patience = 5 * time.Second
 	// syncEvery is how often a worker tells a master of itself, and syncTimeout how long it waits for the answer.
 	syncEvery   = 2 * time.Second
 	syncTimeout = 2 * time.Second
@@ -68,12 +73,16 @@ type Worker struct {
 	grpc     *grpc.Server
 	health   *health.Server
 	fleet    *fleet.Fleet
+	drained  sync.Once
 }
 
-// New prepares a worker; Run runs it.
+// New prepares a worker; Run runs it and closes its listener.
 func New(cfg Config) (*Worker, error) {
 	if cfg.Listener == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Logger == nil {
 		return nil, errors.New("worker: Listener, Storage, Ops and Logger are needed")
+	}
+	if cfg.Slots < 0 || cfg.Memory < 0 {
+		return nil, fmt.Errorf("worker: %d slots and %d bytes of memory; neither may be negative", cfg.Slots, cfg.Memory)
 	}
 	if cfg.Slots == 0 {
 		cfg.Slots = 2 * runtime.GOMAXPROCS(0)
@@ -91,9 +100,12 @@ func New(cfg Config) (*Worker, error) {
 	self.Role, self.Address, self.Slots, self.Version = fleet.Worker, cfg.Advertise, cfg.Slots, cfg.Version
 	cfg.Fleet.Logger = cfg.Logger
 	w := &Worker{
-		cfg:      cfg,
-		pipeline: pipeline.New(pipeline.Config{Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, BatchBytes: batchBytes, OverRead: overRead}),
-		health:   health.NewServer(),
+		cfg: cfg,
+		pipeline: pipeline.New(pipeline.Config{
+			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory,
+			BatchBytes: batchBytes, MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
+		}),
+		health: health.NewServer(),
 	}
 	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
 	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
@@ -111,33 +123,42 @@ func New(cfg Config) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	var err error
 	if w.fleet, err = fleet.New(w.cfg.Fleet); err != nil {
-		return err
+		return errors.Join(err, w.cfg.Listener.Close())
 	}
 	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.fleet.Run(ctx) })
 	group.Go(func() error { return w.sync(ctx) })
 	group.Go(func() error {
-		if err := w.grpc.Serve(w.cfg.Listener); err != nil {
+		// It has been stopped before it began if ctx ended at once.
+		if err := w.grpc.Serve(w.cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("worker: serve: %w", err)
 		}
 		return nil
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		w.drain()
+		w.stop()
 		return nil
 	})
 	err = group.Wait()
 	return errors.Join(err, w.fleet.Close())
 }
 
+// drain makes trainers go elsewhere. It may be called by several goroutines, and again.
 func (w *Worker) drain() {
-	w.health.Shutdown()
-	if err := w.fleet.Update(func(m *fleet.Member) { m.Draining = true }); err != nil {
-		w.cfg.Logger.Warn("could not tell the fleet of the drain", "error", err)
-	}
-	w.server.Drain()
+	w.drained.Do(func() {
+		w.health.Shutdown()
+		if err := w.fleet.Update(func(m *fleet.Member) { m.Draining = true }); err != nil {
+			w.cfg.Logger.Warn("could not tell the fleet of the drain", "error", err)
+		}
+		w.server.Drain()
+	})
+}
+
+// stop drains and waits for the streams to end.
+func (w *Worker) stop() {
+	w.drain()
 	hard := time.AfterFunc(drainTimeout, w.grpc.Stop)
 	defer hard.Stop()
 	w.grpc.GracefulStop()
@@ -160,7 +181,7 @@ func (w *Worker) sync(ctx context.Context) error {
 			}
 			known = true
 			if orders.GetDrain() {
-				w.server.Drain()
+				w.drain()
 			}
 		case ctx.Err() != nil:
 			return nil

@@ -8,7 +8,9 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -26,8 +28,12 @@ type Config struct {
 	Memory int64
 	// BatchBytes is about the size of a batch on the wire.
 	BatchBytes int64
+	// MaxBatch bounds a batch in bytes, even if it has only one row; a larger one is an error.
+	MaxBatch int64
 	// OverRead is the gap in bytes between two column chunks up to which they are read as one.
 	OverRead int64
+	// Patience is how long Open waits for memory.
+	Patience time.Duration
 }
 
 // Pipeline makes streams.
@@ -37,6 +43,12 @@ type Pipeline struct {
 	footers *footer.Cache
 	stats   stats
 }
+
+// ErrBusy says that other streams have the memory.
+var ErrBusy = errors.New("busy: the memory is taken by other streams; ask the next worker")
+
+// ErrProgram says that a program needs what this worker does not know. Another one, of another version, may.
+var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
@@ -59,7 +71,7 @@ func (p *Pipeline) Counters() *pb.WorkerCounters {
 }
 
 // MemoryInUse is the part of the budget that open streams hold, in bytes.
-func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse.Load() }
+func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }
 
 // timed adds the time that f takes to a counter.
 func timed(counter *atomic.Int64, f func() error) error {
@@ -76,9 +88,14 @@ func (s *Stream) checkTicket() error {
 			return fmt.Errorf("%s has %d row groups, the ticket names row group %d: %w",
 				s.ticket.GetFile().GetUri(), len(s.footer.RowGroups), g.GetIndex(), storage.ErrChanged)
 		}
-		if have := s.footer.RowGroups[g.GetIndex()].Rows; have != g.GetRows() || g.GetWindowRows() <= 0 {
-			return fmt.Errorf("%s row group %d has %d rows, the ticket says %d in windows of %d: %w",
-				s.ticket.GetFile().GetUri(), g.GetIndex(), have, g.GetRows(), g.GetWindowRows(), storage.ErrChanged)
+		have := &s.footer.RowGroups[g.GetIndex()]
+		if have.Rows != g.GetRows() || have.FirstRow != g.GetFirstRow() {
+			return fmt.Errorf("%s row group %d has %d rows from %d on, the ticket says %d from %d on: %w",
+				s.ticket.GetFile().GetUri(), g.GetIndex(), have.Rows, have.FirstRow, g.GetRows(), g.GetFirstRow(), storage.ErrChanged)
+		}
+		if g.GetWindowRows() <= 0 || min(g.GetWindowRows(), g.GetRows()) > math.MaxInt32 {
+			return fmt.Errorf("%s row group %d: the ticket has windows of %d rows; want 1 to %d: %w",
+				s.ticket.GetFile().GetUri(), g.GetIndex(), g.GetWindowRows(), math.MaxInt32, ErrProgram)
 		}
 	}
 	return nil

@@ -16,7 +16,6 @@ import (
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
-	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // rowGroupsOut is how many row groups' chunks a stream holds: those being decoded and those read ahead.
@@ -36,7 +35,8 @@ type Stream struct {
 	chain    *transform.Chain
 	builder  *tensor.Builder
 	start    start
-	reserved int64
+	holds    holding
+	reserved int64 // of the budget
 	windows  windowScratch
 	buffers  chan []byte // memory of row groups that is free to be used again
 }
@@ -49,7 +49,8 @@ type start struct {
 	k        uint64 // output rows of it to leave out
 }
 
-// Open prepares a stream: it reads the footer, compiles the program and waits for memory. Close it.
+// Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
+// it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
 	f, err := p.footers.Load(ctx, p.cfg.Storage, program.GetStorage(), t.GetFile())
 	if err != nil {
@@ -60,15 +61,16 @@ func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 		return nil, err
 	}
 	if err := s.compile(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 	}
 	s.start = locate(t.GetRowGroups(), at)
-	need, err := s.memoryNeeded()
-	if err != nil {
-		return nil, err
+	if s.holds, err = s.estimate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
 	}
-	if s.reserved, err = p.memory.take(ctx, need); err != nil {
-		return nil, fmt.Errorf("wait for %d bytes of memory: %w", need, err)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.Patience, ErrBusy)
+	defer cancel()
+	if s.reserved, err = p.memory.take(ctx, s.holds.total()); err != nil {
+		return nil, fmt.Errorf("wait for %d bytes of memory: %w", s.holds.total(), err)
 	}
 	return s, nil
 }
@@ -108,37 +110,18 @@ func (s *Stream) compile() error {
 
 // locate finds the row group and window of a cursor. Behind the last window, it returns len(groups).
 func locate(groups []*pb.RowGroup, at Cursor) start {
-	left := at.Window
+	left := int64(at.Window)
 	for i, g := range groups {
-		windows := uint32((g.GetRows() + g.GetWindowRows() - 1) / g.GetWindowRows())
+		windows := g.GetRows() / g.GetWindowRows()
+		if g.GetRows()%g.GetWindowRows() > 0 {
+			windows++
+		}
 		if left < windows {
-			return start{rowGroup: i, skip: int64(left) * g.GetWindowRows(), window: at.Window, k: at.K}
+			return start{rowGroup: i, skip: left * g.GetWindowRows(), window: at.Window, k: at.K}
 		}
 		left -= windows
 	}
 	return start{rowGroup: len(groups)}
-}
-
-// memoryNeeded is what the stream holds at most: the chunks of the row group being decoded and of the one read
-// ahead, decoded windows with what transforms make of them, and the batches under way.
-func (s *Stream) memoryNeeded() (int64, error) {
-	var chunks, window int64
-	for _, g := range s.ticket.GetRowGroups() {
-		ranges, err := s.decoder.Chunks(s.footer, int(g.GetIndex()))
-		if err != nil {
-			return 0, err
-		}
-		var length, decoded int64
-		for _, r := range ranges {
-			length += r.Length
-		}
-		for _, leaf := range s.footer.RowGroups[g.GetIndex()].Chunks {
-			decoded += leaf.Uncompressed
-		}
-		chunks = max(chunks, length)
-		window = max(window, decoded*min(g.GetWindowRows(), g.GetRows())/max(g.GetRows(), 1))
-	}
-	return rowGroupsOut*chunks + 3*window + batchesOut*s.pipeline.cfg.BatchBytes, nil
 }
 
 // Batch is a batch and its place.
@@ -159,24 +142,29 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	ready := make(chan Batch, 1)
 	group.Go(func() error {
 		defer close(fetched)
-		return s.fetch(ctx, fetched)
+		return Rescue(func() error { return s.fetch(ctx, fetched) })
 	})
 	group.Go(func() error {
 		defer close(ready)
-		return s.compute(ctx, fetched, ready)
+		return Rescue(func() error { return s.compute(ctx, fetched, ready) })
 	})
 	group.Go(func() error {
-		for b := range ready {
-			s.pipeline.stats.rows.Add(int64(b.Meta.GetRows()))
-			s.pipeline.stats.bytesSent.Add(b.Bytes)
-			err := timed(&s.pipeline.stats.sendTime, func() error { return emit(ctx, b) })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return Rescue(func() error { return s.send(ctx, ready, emit) })
 	})
 	return group.Wait()
+}
+
+// send hands the batches to emit; those that were ready when something failed, too.
+func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error {
+	for b := range ready {
+		rows, bytes := int64(b.Meta.GetRows()), b.Bytes
+		if err := timed(&s.pipeline.stats.sendTime, func() error { return emit(ctx, b) }); err != nil {
+			return err
+		}
+		s.pipeline.stats.rows.Add(rows)
+		s.pipeline.stats.bytesSent.Add(bytes)
+	}
+	return nil
 }
 
 // rowGroup is a row group's column chunks in memory.
@@ -185,9 +173,10 @@ type rowGroup struct {
 	chunks [][]byte
 	buffer []byte // that the chunks lie in
 	skip   int64
+	err    error // why there are no chunks
 }
 
-// fetch reads the row groups one ahead of compute.
+// fetch reads the row groups one ahead of compute. An error takes its turn, so that the rows before it are sent.
 func (s *Stream) fetch(ctx context.Context, out chan<- *rowGroup) error {
 	groups := s.ticket.GetRowGroups()
 	for i := s.start.rowGroup; i < len(groups); i++ {
@@ -195,13 +184,14 @@ func (s *Stream) fetch(ctx context.Context, out chan<- *rowGroup) error {
 		if i == s.start.rowGroup {
 			g.skip = s.start.skip
 		}
-		if err := timed(&s.pipeline.stats.storage, func() error { return s.read(ctx, g) }); err != nil {
-			return err
-		}
+		g.err = timed(&s.pipeline.stats.storage, func() error { return s.read(ctx, g) })
 		select {
 		case out <- g:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
+		}
+		if g.err != nil {
+			return nil
 		}
 	}
 	return nil
@@ -215,17 +205,20 @@ func (s *Stream) read(ctx context.Context, g *rowGroup) error {
 	select {
 	case g.buffer = <-s.buffers:
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
 	g.chunks, err = storage.ReadRanges(ctx, s.pipeline.cfg.Storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how,
 		func(size int64) ([]byte, error) {
-			s.pipeline.stats.bytesRead.Add(size)
-			g.buffer = vector.Grow(g.buffer, int(size))
+			if int64(cap(g.buffer)) < size {
+				g.buffer = make([]byte, size)
+			}
+			g.buffer = g.buffer[:size]
 			return g.buffer, nil
 		})
 	if err != nil {
 		return fmt.Errorf("row group %d: %w", g.GetIndex(), err)
 	}
+	s.pipeline.stats.bytesRead.Add(int64(len(g.buffer)))
 	return nil
 }

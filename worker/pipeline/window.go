@@ -21,6 +21,9 @@ type windowScratch struct {
 func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Batch) error {
 	number, k := s.start.window, s.start.k
 	for g := range in {
+		if g.err != nil {
+			return g.err
+		}
 		if err := s.decoder.Reset(s.ticket.GetFile().GetUri(), s.footer, int(g.GetIndex()), g.chunks); err != nil {
 			return err
 		}
@@ -28,18 +31,24 @@ func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Ba
 			return err
 		}
 		for row := g.skip; row < g.GetRows(); row += g.GetWindowRows() {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			w, err := s.window(g, row)
 			if err != nil {
 				return err
 			}
 			if err := s.cut(ctx, w, number, k, out); err != nil {
-				return err
+				return fmt.Errorf("%s row group %d: %w", s.ticket.GetFile().GetUri(), g.GetIndex(), err)
 			}
 			number, k = number+1, 0
 		}
 		s.buffers <- g.buffer
 	}
-	return ctx.Err()
+	if ctx.Err() != nil { // fetch may have ended before the shard did
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // window decodes one window and transforms it.
@@ -54,15 +63,18 @@ func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.correct(w.Slots, 0)
 	err = timed(&stats.transform, func() (err error) {
 		if w.Order, err = s.choose(w); err != nil {
 			return err
 		}
-		w.Slots, err = s.chain.Run(w.Slots)
+		if w.Len() > 0 {
+			w.Slots, err = s.chain.Run(w.Slots)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%s rows %d to %d: %w", w.File.GetUri(), w.FirstRow, w.FirstRow+int64(n), err)
+		return nil, fmt.Errorf("%s row group %d, rows %d to %d: %w", w.File.GetUri(), g.GetIndex(), w.FirstRow, w.FirstRow+int64(n)-1, err)
 	}
 	return w, nil
 }
@@ -115,9 +127,9 @@ func rowsOf(set []uint64, n int, into []int32) []int32 {
 // shuffle permutes rows by Fisher and Yates, seeded by the window's place, so that any worker and any restart
 // gives the same order.
 func shuffle(order []int32, rows transform.Rows) {
+	draws := rows.Draws(shuffleSeed)
 	for i := len(order) - 1; i > 0; i-- {
-		r := transform.Random(rows, i, shuffleSeed)
-		j, _ := bits.Mul64(r, uint64(i+1))
+		j, _ := bits.Mul64(draws.At(i), uint64(i+1))
 		order[i], order[j] = order[j], order[i]
 	}
 }
@@ -128,12 +140,21 @@ const shuffleSeed = 0x73687566666c65 // "shuffle"
 // cut sends output rows [k, end) of a window as batches of about the configured size.
 func (s *Stream) cut(ctx context.Context, w *tensor.Window, number uint32, k uint64, out chan<- Batch) error {
 	total := w.Len()
-	step := s.builder.RowsFor(w, s.pipeline.cfg.BatchBytes)
-	for from := int(min(k, uint64(total))); from < total; from += step {
-		to := min(from+step, total)
+	if k >= uint64(total) {
+		return nil
+	}
+	cfg := &s.pipeline.cfg
+	step := s.builder.RowsFor(w, cfg.BatchBytes)
+	for from, to := int(k), 0; from < total; from = to {
+		var size int64
+		if to, size = s.builder.Cut(w, from, step, 2*cfg.BatchBytes); size > cfg.MaxBatch {
+			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
+				w.FirstRow+int64(w.Source(from)), size, cfg.MaxBatch)
+		}
+		s.correct(nil, size)
 		var b *tensor.Batch
 		err := timed(&s.pipeline.stats.tensor, func() (err error) {
-			b, err = s.builder.Build(ctx.Done(), w, from, to)
+			b, err = s.builder.Build(ctx, w, from, to)
 			return err
 		})
 		if err != nil {
@@ -143,7 +164,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, number uint32, k uin
 		select {
 		case out <- Batch{Batch: b, Meta: meta}:
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 	return nil

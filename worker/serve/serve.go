@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,13 +34,14 @@ type Server struct {
 	logger   *slog.Logger
 	keys     atomic.Pointer[map[string][]byte]
 
-	draining  chan struct{}
-	drainOnce sync.Once
+	draining context.Context // ends with errDraining
+	drain    context.CancelCauseFunc
 }
 
 // New returns a server that runs up to slots streams at a time.
 func New(p *pipeline.Pipeline, slots int, logger *slog.Logger) *Server {
-	s := &Server{pipeline: p, slots: make(chan struct{}, slots), logger: logger, draining: make(chan struct{})}
+	s := &Server{pipeline: p, slots: make(chan struct{}, slots), logger: logger}
+	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.keys.Store(&map[string][]byte{})
 	return s
 }
@@ -51,8 +53,9 @@ func (s *Server) SetKeys(keys map[string][]byte) { s.keys.Store(&keys) }
 func (s *Server) Streams() int { return len(s.slots) }
 
 // Drain refuses new streams and ends the running ones between two batches, so that trainers go on elsewhere
-// at their cursors.
-func (s *Server) Drain() { s.drainOnce.Do(func() { close(s.draining) }) }
+// at their cursors. It does not wait for them. A batch that a trainer has no room for cannot be cut short: such a
+// stream ends with its connection.
+func (s *Server) Drain() { s.drain(errDraining) }
 
 // DoGet streams one shard from a cursor. Its status says what a trainer should do: RESOURCE_EXHAUSTED and
 // UNAVAILABLE, ask the next worker; DATA_LOSS, the data cannot be read as they are; FAILED_PRECONDITION, the
@@ -66,10 +69,8 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 	if err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
-	select {
-	case <-s.draining:
-		return status.Error(codes.Unavailable, "this worker drains; ask the next one")
-	default:
+	if s.draining.Err() != nil {
+		return grpcError(errDraining)
 	}
 	select {
 	case s.slots <- struct{}{}:
@@ -77,28 +78,47 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 		return status.Errorf(codes.ResourceExhausted, "busy: all %d streams are taken; ask the next worker", cap(s.slots))
 	}
 	defer func() { <-s.slots }()
-	err = s.stream(out, granted, program, pipeline.Cursor{Window: req.GetWindow(), K: req.GetK()})
+	err = pipeline.Rescue(func() error {
+		return s.stream(out, granted, program, pipeline.Cursor{Window: req.GetWindow(), K: req.GetK()})
+	})
 	if err != nil && out.Context().Err() == nil {
-		s.logger.Warn("stream failed", "session", granted.GetSession(), "epoch", granted.GetEpoch(), "block", granted.GetBlock(),
-			"shard", granted.GetShard(), "error", err)
+		s.log(granted, err)
 	}
 	return grpcError(err)
 }
 
+func (s *Server) log(t *pb.Ticket, err error) {
+	logger := s.logger.With("session", t.GetSession(), "epoch", t.GetEpoch(), "block", t.GetBlock(), "shard", t.GetShard(),
+		"file", t.GetFile().GetUri())
+	var ours *pipeline.PanicError
+	var ops *transform.PanicError
+	switch {
+	case errors.As(err, &ours):
+		logger.Error("stream panicked", "error", err, "stack", string(ours.Stack))
+	case errors.As(err, &ops):
+		logger.Error("op panicked", "error", err, "stack", string(ops.Stack))
+	case errors.Is(err, errDraining):
+		logger.Debug("stream ended, to go on elsewhere")
+	default:
+		logger.Warn("stream failed", "error", err)
+	}
+}
+
 func (s *Server) stream(out flight.FlightService_DoGetServer, t *pb.Ticket, p *pb.Program, at pipeline.Cursor) error {
-	ctx := out.Context()
+	ctx, cancel := context.WithCancelCause(out.Context())
+	defer cancel(nil)
+	// A drain also ends what does not send: a wait for memory, for storage, or for a row that passes the filter.
+	defer context.AfterFunc(s.draining, func() { cancel(errDraining) })()
 	stream, err := s.pipeline.Open(ctx, t, p, at)
 	if err != nil {
-		return err
+		return reason(ctx, err)
 	}
 	defer stream.Close()
 	w := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema()))
 	err = stream.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
 		defer b.Release()
-		select {
-		case <-s.draining:
+		if s.draining.Err() != nil {
 			return errDraining
-		default:
 		}
 		meta, err := proto.Marshal(b.Meta)
 		if err != nil {
@@ -107,9 +127,17 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, t *pb.Ticket, p *p
 		return w.WriteWithAppMetadata(b.Record, meta)
 	})
 	if err != nil {
-		return err
+		return reason(ctx, err)
 	}
 	return w.Close()
+}
+
+// reason prefers why ctx was cancelled to the word that it was.
+func reason(ctx context.Context, err error) error {
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 var errDraining = errors.New("this worker drains; go on with the next one")
@@ -126,12 +154,24 @@ func grpcError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
+	case errors.Is(err, pipeline.ErrBusy):
+		code = codes.ResourceExhausted
 	case errors.Is(err, errDraining), errors.Is(err, context.DeadlineExceeded), storage.IsTransient(err):
 		code = codes.Unavailable
-	case errors.Is(err, storage.ErrChanged):
+	case errors.Is(err, storage.ErrChanged), errors.Is(err, fs.ErrNotExist):
 		code = codes.FailedPrecondition
-	case errors.Is(err, transform.ErrUnknownOp):
+	case errors.Is(err, pipeline.ErrProgram):
 		code = codes.Unimplemented
 	}
-	return status.Error(code, err.Error())
+	return status.Error(code, short(err.Error()))
+}
+
+// maxMessage bounds a status's text: it travels in a header, of which some clients take 8 KB in all.
+const maxMessage = 2 << 10
+
+func short(message string) string {
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + " ..."
+	}
+	return strings.ToValidUTF8(message, "\uFFFD")
 }

@@ -19,29 +19,36 @@ func (b *byteStrings) field() arrow.Field {
 	return arrow.Field{Name: b.out.GetName(), Type: arrow.BinaryTypes.Binary, Metadata: metadata(pb.Layout_BYTES)}
 }
 
-func (b *byteStrings) bytes(w *Window) int64 {
+func (b *byteStrings) size(w *Window, from, to int) int64 {
 	v := w.Slots[b.out.GetSlots()[0]]
-	return 4*int64(w.Rows) + int64(v.Ends[v.Len()]-v.Ends[0])
+	n := 4 * int64(to-from)
+	if !isScalar(v, pb.Kind_BINARY) {
+		return n // build says what is wrong
+	}
+	if w.Order == nil {
+		return n + int64(v.Ends[to]-v.Ends[from])
+	}
+	for _, row := range w.Order[from:to] {
+		n += int64(v.Ends[row+1] - v.Ends[row])
+	}
+	return n
 }
 
 func (b *byteStrings) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
 	v := w.Slots[b.out.GetSlots()[0]]
-	if !scalar(v.Type) || v.Type.Kind != pb.Kind_BINARY {
+	if !isScalar(v, pb.Kind_BINARY) {
 		return nil, typeError(v, "binary")
 	}
-	var total int64
+	total := 0
 	for i := from; i < to; i++ {
-		total += int64(len(value(v, w.source(i))))
+		total += len(value(v, w.Source(i)))
 	}
-	if total > math.MaxInt32 {
-		return nil, fmt.Errorf("%d rows of %s hold %d bytes; a batch takes 2 GiB", to-from, w.File.GetUri(), total)
-	}
-	mem.values = vector.Grow(mem.values, int(total))
+	mem.values = vector.Grow(mem.values, total)
 	mem.offsets = vector.Grow(mem.offsets, to-from+1)
 	n := 0
 	for i := from; i < to; i++ {
 		mem.offsets[i-from] = int32(n)
-		n += copy(mem.values[n:], value(v, w.source(i)))
+		n += copy(mem.values[n:], value(v, w.Source(i)))
 	}
 	mem.offsets[to-from] = int32(n)
 	buffers := []*memory.Buffer{nil, buffer(mem.offsets), memory.NewBufferBytes(mem.values)}
@@ -57,8 +64,9 @@ func value(v *vector.Vector, row int) []byte {
 
 // image is raw uint8 pixels [rows, H, W, C]; each value has exactly H*W*C bytes, and null is all zeros.
 type image struct {
-	out  *pb.Output
-	size int
+	out   *pb.Output
+	typ   arrow.DataType
+	bytes int // of one
 }
 
 func newImage(o *pb.Output) (*image, error) {
@@ -72,39 +80,40 @@ func newImage(o *pb.Output) (*image, error) {
 	if len(o.GetShape()) != 3 {
 		return nil, fmt.Errorf("shape %v; want [H, W, C]", o.GetShape())
 	}
-	return &image{out: o, size: int(size)}, nil
+	typ := arrow.FixedSizeListOfNonNullable(int32(size), arrow.PrimitiveTypes.Uint8)
+	return &image{out: o, typ: typ, bytes: int(size)}, nil
 }
 
 func (im *image) field() arrow.Field {
 	return arrow.Field{
 		Name:     im.out.GetName(),
-		Type:     arrow.FixedSizeListOfNonNullable(int32(im.size), arrow.PrimitiveTypes.Uint8),
+		Type:     im.typ,
 		Metadata: metadata(pb.Layout_IMAGE, metaShape, joinInts(im.out.GetShape())),
 	}
 }
 
-func (im *image) bytes(w *Window) int64 { return int64(im.size) * int64(w.Rows) }
+func (im *image) size(_ *Window, from, to int) int64 { return int64(im.bytes) * int64(to-from) }
 
 func (im *image) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
 	v := w.Slots[im.out.GetSlots()[0]]
-	if !scalar(v.Type) || v.Type.Kind != pb.Kind_BINARY {
+	if !isScalar(v, pb.Kind_BINARY) {
 		return nil, typeError(v, "binary")
 	}
-	mem.values = vector.Grow(mem.values, (to-from)*im.size)
+	mem.values = vector.Grow(mem.values, (to-from)*im.bytes)
 	for i := from; i < to; i++ {
-		row := w.source(i)
-		dst := mem.values[(i-from)*im.size:][:im.size]
+		row := w.Source(i)
+		dst := mem.values[(i-from)*im.bytes:][:im.bytes]
 		if v.IsNull(row) {
 			clear(dst)
 			continue
 		}
 		src := value(v, row)
-		if len(src) != im.size {
+		if len(src) != im.bytes {
 			return nil, fmt.Errorf("%s row %d has %d bytes; shape %v takes %d",
-				w.File.GetUri(), w.FirstRow+int64(row), len(src), im.out.GetShape(), im.size)
+				w.File.GetUri(), w.FirstRow+int64(row), len(src), im.out.GetShape(), im.bytes)
 		}
 		copy(dst, src)
 	}
 	pixels := flat(arrow.PrimitiveTypes.Uint8, len(mem.values), memory.NewBufferBytes(mem.values))
-	return nested(im.field().Type, to-from, nil, pixels), nil
+	return nested(im.typ, to-from, nil, pixels), nil
 }

@@ -10,19 +10,26 @@ import (
 )
 
 // dense stacks D scalar features to float32 [rows, D], row-major. Null is NaN, and a bool is 0 or 1.
-type dense struct{ out *pb.Output }
+type dense struct {
+	out *pb.Output
+	typ arrow.DataType
+}
+
+func newDense(o *pb.Output) *dense {
+	return &dense{out: o, typ: arrow.FixedSizeListOfNonNullable(int32(len(o.GetSlots())), arrow.PrimitiveTypes.Float32)}
+}
 
 func (d *dense) width() int { return len(d.out.GetSlots()) }
 
 func (d *dense) field() arrow.Field {
 	return arrow.Field{
 		Name:     d.out.GetName(),
-		Type:     arrow.FixedSizeListOfNonNullable(int32(d.width()), arrow.PrimitiveTypes.Float32),
+		Type:     d.typ,
 		Metadata: metadata(pb.Layout_DENSE, metaNames, jsonNames(d.out.GetColumns())),
 	}
 }
 
-func (d *dense) bytes(w *Window) int64 { return 4 * int64(d.width()) * int64(w.Rows) }
+func (d *dense) size(_ *Window, from, to int) int64 { return 4 * int64(d.width()) * int64(to-from) }
 
 func (d *dense) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
 	rows, width := to-from, d.width()
@@ -32,12 +39,11 @@ func (d *dense) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, e
 			return nil, err
 		}
 	}
-	t := d.field().Type
-	return nested(t, rows, nil, flat(arrow.PrimitiveTypes.Float32, rows*width, buffer(matrix))), nil
+	return nested(d.typ, rows, nil, flat(arrow.PrimitiveTypes.Float32, rows*width, buffer(matrix))), nil
 }
 
 func denseColumn(dst []float32, stride int, w *Window, v *vector.Vector, from, rows int) error {
-	if !scalar(v.Type) {
+	if v.Type.List {
 		return typeError(v, "a scalar")
 	}
 	switch v.Type.Kind {
@@ -51,7 +57,7 @@ func denseColumn(dst []float32, stride int, w *Window, v *vector.Vector, from, r
 		stack(dst, stride, w, v.I64, v.Valid, from, rows)
 	case pb.Kind_BOOL:
 		for i := range rows {
-			dst[i*stride] = boolValue(v, w.source(from+i))
+			dst[i*stride] = boolValue(v, w.Source(from+i))
 		}
 	default:
 		return typeError(v, "a number or bool")
@@ -88,7 +94,7 @@ func stack[T number](dst []float32, stride int, w *Window, src []T, valid []uint
 	}
 	nan := float32(math.NaN())
 	for i := range rows {
-		if !bit(valid, w.source(from+i)) {
+		if !bit(valid, w.Source(from+i)) {
 			dst[i*stride] = nan
 		}
 	}

@@ -36,11 +36,11 @@ func (l *label) field() arrow.Field {
 	return arrow.Field{Name: l.out.GetName(), Type: l.typ, Metadata: metadata(pb.Layout_LABEL)}
 }
 
-func (l *label) bytes(w *Window) int64 { return 8 * int64(w.Rows) }
+func (l *label) size(_ *Window, from, to int) int64 { return 8 * int64(to-from) }
 
 func (l *label) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
 	v := w.Slots[l.out.GetSlots()[0]]
-	if !scalar(v.Type) || v.Type.Kind != l.out.GetType().GetKind() {
+	if !isScalar(v, l.out.GetType().GetKind()) {
 		return nil, typeError(v, l.typ.Name())
 	}
 	var values *memory.Buffer
@@ -69,7 +69,7 @@ func floatLabels[T float32 | float64](mem *scratch, w *Window, src []T, valid []
 	dst := gather(numbers[T](&mem.values, to-from), w, src, from)
 	if valid != nil {
 		for i := range dst {
-			if !bit(valid, w.source(from+i)) {
+			if !bit(valid, w.Source(from+i)) {
 				dst[i] = T(math.NaN())
 			}
 		}
@@ -94,7 +94,7 @@ func noNulls(w *Window, v *vector.Vector, from, to int) error {
 		return nil
 	}
 	for i := from; i < to; i++ {
-		if row := w.source(i); v.IsNull(row) {
+		if row := w.Source(i); v.IsNull(row) {
 			return fmt.Errorf("%s row %d is null, and a label of type %v has no value for that; "+
 				"filter it (`... is not null`), use fill_null, or declare a default", w.File.GetUri(), w.FirstRow+int64(row), v.Type)
 		}
@@ -106,7 +106,7 @@ func boolBits(mem *scratch, w *Window, v *vector.Vector, from, to int) []byte {
 	mem.values = vector.Grow(mem.values, (to-from+7)/8)
 	clear(mem.values)
 	for i := from; i < to; i++ {
-		if v.Bool[w.source(i)] {
+		if v.Bool[w.Source(i)] {
 			mem.values[(i-from)>>3] |= 1 << ((i - from) & 7)
 		}
 	}

@@ -15,7 +15,7 @@ func (provenanceFile) field() arrow.Field {
 	return provenanceField(FileColumn, arrow.PrimitiveTypes.Int32)
 }
 
-func (provenanceFile) bytes(w *Window) int64 { return 4 * int64(w.Rows) }
+func (provenanceFile) size(_ *Window, from, to int) int64 { return 4 * int64(to-from) }
 
 func (provenanceFile) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
 	dst := numbers[int32](&mem.values, to-from)
@@ -32,12 +32,12 @@ func (provenanceRow) field() arrow.Field {
 	return provenanceField(RowColumn, arrow.PrimitiveTypes.Int64)
 }
 
-func (provenanceRow) bytes(w *Window) int64 { return 8 * int64(w.Rows) }
+func (provenanceRow) size(_ *Window, from, to int) int64 { return 8 * int64(to-from) }
 
 func (provenanceRow) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
 	dst := numbers[int64](&mem.values, to-from)
 	for i := range dst {
-		dst[i] = w.FirstRow + int64(w.source(from+i))
+		dst[i] = w.FirstRow + int64(w.Source(from+i))
 	}
 	return flat(arrow.PrimitiveTypes.Int64, len(dst), buffer(dst)), nil
 }

@@ -18,6 +18,7 @@ type sparse struct {
 	out   *pb.Output
 	elem  arrow.DataType
 	child arrow.DataType // elem, or a struct of value and weight
+	typ   arrow.DataType
 }
 
 func newSparse(o *pb.Output) (*sparse, error) {
@@ -36,14 +37,15 @@ func newSparse(o *pb.Output) (*sparse, error) {
 			arrow.Field{Name: "value", Type: s.elem},
 			arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
 	}
+	s.typ = arrow.ListOfNonNullable(s.child)
 	return s, nil
 }
 
 func (s *sparse) field() arrow.Field {
-	return arrow.Field{Name: s.out.GetName(), Type: arrow.ListOfNonNullable(s.child), Metadata: metadata(pb.Layout_SPARSE)}
+	return arrow.Field{Name: s.out.GetName(), Type: s.typ, Metadata: metadata(pb.Layout_SPARSE)}
 }
 
-func (s *sparse) bytes(w *Window) int64 {
+func (s *sparse) size(w *Window, from, to int) int64 {
 	perElement := int64(4)
 	if s.elem == arrow.PrimitiveTypes.Int64 {
 		perElement = 8
@@ -51,7 +53,7 @@ func (s *sparse) bytes(w *Window) int64 {
 	if s.out.Weights != nil {
 		perElement += 4
 	}
-	return 4*int64(w.Rows) + perElement*int64(w.Slots[s.out.GetSlots()[0]].Len())
+	return 4*int64(to-from) + perElement*int64(upperBound(w, w.Slots[s.out.GetSlots()[0]], from, to))
 }
 
 func (s *sparse) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
@@ -84,7 +86,7 @@ func (s *sparse) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, 
 		pair := []arrow.ArrayData{child, flat(arrow.PrimitiveTypes.Float32, n, scores)}
 		child = array.NewData(s.child, n, []*memory.Buffer{nil}, pair, 0, 0)
 	}
-	return nested(s.field().Type, to-from, buffer(mem.offsets), child), nil
+	return nested(s.typ, to-from, buffer(mem.offsets), child), nil
 }
 
 func ints(mem *scratch, w *Window, v *vector.Vector, from, to int) (*memory.Buffer, int, error) {
@@ -133,7 +135,7 @@ func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids 
 	n := 0
 	for i := from; i < to; i++ {
 		offsets[i-from] = int32(n)
-		row := w.source(i)
+		row := w.Source(i)
 		idFirst, first, last := row, row, row+1
 		if v.Type.List {
 			idFirst, first, last = int(ids.Offsets[row]), int(v.Offsets[row]), int(v.Offsets[row+1])
@@ -187,7 +189,7 @@ func checkWeights(w *Window, v, weights *vector.Vector, from, to int) error {
 		return nil
 	}
 	for i := from; i < to; i++ {
-		row := w.source(i)
+		row := w.Source(i)
 		ids, scores := v.Offsets[row+1]-v.Offsets[row], weights.Offsets[row+1]-weights.Offsets[row]
 		if ids != scores {
 			return fmt.Errorf("%s row %d has %d ids and %d weights; they must be as many",
@@ -205,7 +207,7 @@ func nullWeights(dst []float32, w *Window, v, ids *vector.Vector, from, to int) 
 	nan := float32(math.NaN())
 	n := 0
 	for i := from; i < to; i++ {
-		row := w.source(i)
+		row := w.Source(i)
 		idFirst, first, last := row, row, row+1
 		if v.Type.List {
 			idFirst, first, last = int(ids.Offsets[row]), int(v.Offsets[row]), int(v.Offsets[row+1])

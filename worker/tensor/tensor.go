@@ -4,6 +4,7 @@
 package tensor
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -50,7 +51,8 @@ func (w *Window) Len() int {
 	return w.Rows
 }
 
-func (w *Window) source(i int) int {
+// Source is the row of the window that output row i comes from.
+func (w *Window) Source(i int) int {
 	if w.Order != nil {
 		return int(w.Order[i])
 	}
@@ -68,8 +70,8 @@ type Builder struct {
 type output interface {
 	field() arrow.Field
 	build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error)
-	// bytes estimates what all source rows of the window take.
-	bytes(w *Window) int64
+	// size is what they take, in bytes; it may be a little more.
+	size(w *Window, from, to int) int64
 }
 
 // NewBuilder prepares for a program. At most `batches` batches are out at a time: Build waits for a Release
@@ -103,13 +105,28 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 // Schema of the record batches.
 func (b *Builder) Schema() *arrow.Schema { return b.schema }
 
-// RowsFor is how many rows of the window make a batch of about `bytes` bytes; at least 1.
+// RowsFor is how many rows of the window's output make a batch of `bytes` bytes on average; at least 1.
 func (b *Builder) RowsFor(w *Window, bytes int64) int {
-	var total int64
-	for _, o := range b.outputs {
-		total += o.bytes(w)
+	rows := w.Len()
+	each := float64(b.size(w, 0, rows)) / float64(max(1, rows))
+	return max(1, int(min(float64(bytes)/max(1, each), float64(rows))))
+}
+
+// Cut is where a batch ends that begins at from: after `rows` rows, or fewer, so that it has at most `bytes` bytes,
+// but for a single row that has more.
+func (b *Builder) Cut(w *Window, from, rows int, bytes int64) (to int, size int64) {
+	for to = min(from+rows, w.Len()); ; to = from + (to-from)/2 {
+		if size = b.size(w, from, to); size <= bytes || to-from <= 1 {
+			return to, size
+		}
 	}
-	return int(max(1, bytes*int64(w.Rows)/max(1, total)))
+}
+
+func (b *Builder) size(w *Window, from, to int) (n int64) {
+	for _, o := range b.outputs {
+		n += o.size(w, from, to)
+	}
+	return n
 }
 
 // Batch is a record batch in memory that is used again after Release.
@@ -126,13 +143,13 @@ func (b *Batch) Release() {
 	b.owner.free <- b
 }
 
-// Build lays out rows [from, to) of the window's output. It waits for a free batch until done is closed.
-func (b *Builder) Build(done <-chan struct{}, w *Window, from, to int) (*Batch, error) {
+// Build lays out rows [from, to) of the window's output. It waits for a free batch until ctx ends.
+func (b *Builder) Build(ctx context.Context, w *Window, from, to int) (*Batch, error) {
 	var batch *Batch
 	select {
 	case batch = <-b.free:
-	case <-done:
-		return nil, errors.New("tensor: the stream ended")
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 	cols := make([]arrow.Array, len(b.outputs))
 	batch.Bytes = 0
@@ -179,7 +196,7 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	}
 	switch o.GetLayout() {
 	case pb.Layout_DENSE:
-		return &dense{o}, nil
+		return newDense(o), nil
 	case pb.Layout_SPARSE:
 		return newSparse(o)
 	case pb.Layout_LABEL:
@@ -189,7 +206,7 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	case pb.Layout_IMAGE:
 		return newImage(o)
 	}
-	return nil, fmt.Errorf("unknown layout %v; this worker is older than the master", o.GetLayout())
+	return nil, fmt.Errorf("unknown layout %v: this worker is older than the master", o.GetLayout())
 }
 
 func metadata(layout pb.Layout, more ...string) arrow.Metadata {
@@ -220,4 +237,4 @@ func typeError(v *vector.Vector, want string) error {
 	return fmt.Errorf("is %v; want %s", v.Type, want)
 }
 
-func scalar(t spec.Type) bool { return !t.List }
+func isScalar(v *vector.Vector, k pb.Kind) bool { return v.Type == spec.Type{Kind: k} }

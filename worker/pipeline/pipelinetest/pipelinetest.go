@@ -1,0 +1,212 @@
+// Package pipelinetest makes what tests of pipeline, serve and worker read: Parquet files written by arrow, a storage
+// in memory, programs over the files and tickets for them. A Store may be used by many goroutines at once.
+package pipelinetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/compress"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// Store is a Storage of files in memory.
+type Store struct {
+	mu    sync.Mutex
+	files map[string][]byte
+	// Hook, if set, is called before each read and may wait or fail it.
+	Hook func(ctx context.Context, f *pb.File, offset, length int64) error
+}
+
+var _ storage.Storage = (*Store)(nil)
+
+// Put stores a file and describes it as a listing would.
+func (s *Store) Put(uri string, data []byte) *pb.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.files == nil {
+		s.files = map[string][]byte{}
+	}
+	s.files[uri] = data
+	return &pb.File{Uri: uri, Size: int64(len(data)), Etag: etag(data)}
+}
+
+func etag(data []byte) string { return fmt.Sprintf("%d-%p", len(data), data) }
+
+// List is not used by workers.
+func (s *Store) List(context.Context, string, []string) ([]*pb.File, error) {
+	return nil, fmt.Errorf("pipelinetest: no listing")
+}
+
+// ReadAt reads a file as Storage does.
+func (s *Store) ReadAt(ctx context.Context, _ string, f *pb.File, buf []byte, offset int64) error {
+	if s.Hook != nil {
+		if err := s.Hook(ctx, f, offset, int64(len(buf))); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	data, ok := s.files[f.GetUri()]
+	s.mu.Unlock()
+	switch {
+	case !ok || etag(data) != f.GetEtag():
+		return fmt.Errorf("read %s: %w", f.GetUri(), storage.ErrChanged)
+	case offset < 0 || offset+int64(len(buf)) > int64(len(data)):
+		return fmt.Errorf("read %s: %d bytes at %d lie outside", f.GetUri(), len(buf), offset)
+	}
+	copy(buf, data[offset:])
+	return context.Cause(ctx)
+}
+
+// Parquet writes a file of the columns that Sources names, with random nulls and lengths, in row groups of these
+// numbers of rows.
+func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "label", Type: arrow.PrimitiveTypes.Int32},
+		{Name: "price", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
+		{Name: "score", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64), Nullable: true},
+		{Name: "tags", Type: arrow.ListOf(arrow.PrimitiveTypes.Int32), Nullable: true},
+		{Name: "weights", Type: arrow.ListOf(arrow.PrimitiveTypes.Float32), Nullable: true},
+		{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
+	}, nil)
+	var out bytes.Buffer
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDataPageVersion(parquet.DataPageV2),
+		parquet.WithDataPageSize(512), parquet.WithAllocator(memory.DefaultAllocator))
+	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.DefaultWriterProps())
+	if err != nil {
+		t.Fatalf("write Parquet: %v", err)
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	for _, rows := range groups {
+		rec := record(r, schema, rows)
+		err := w.Write(rec)
+		rec.Release()
+		if err != nil {
+			t.Fatalf("write Parquet: %v", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatalf("write Parquet: %v", err)
+	}
+	return out.Bytes()
+}
+
+func record(r *rand.Rand, schema *arrow.Schema, rows int) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	tags, weights := b.Field(4).(*array.ListBuilder), b.Field(5).(*array.ListBuilder)
+	for range rows {
+		b.Field(0).(*array.Int32Builder).Append(int32(r.IntN(3)))
+		if null(r) {
+			b.Field(1).AppendNull()
+		} else {
+			b.Field(1).(*array.Float32Builder).Append(r.Float32())
+		}
+		if null(r) {
+			b.Field(2).AppendNull()
+		} else {
+			b.Field(2).(*array.Float64Builder).Append(r.NormFloat64())
+		}
+		ids := b.Field(3).(*array.ListBuilder)
+		if null(r) {
+			ids.AppendNull()
+		} else {
+			ids.Append(true)
+			for range r.IntN(5) {
+				if null(r) {
+					ids.ValueBuilder().AppendNull()
+				} else {
+					ids.ValueBuilder().(*array.Int64Builder).Append(r.Int64())
+				}
+			}
+		}
+		tags.Append(true)
+		weights.Append(true)
+		for range r.IntN(3) {
+			if null(r) {
+				tags.ValueBuilder().AppendNull()
+			} else {
+				tags.ValueBuilder().(*array.Int32Builder).Append(r.Int32())
+			}
+			weights.ValueBuilder().(*array.Float32Builder).Append(r.Float32())
+		}
+		if null(r) {
+			b.Field(6).AppendNull()
+		} else {
+			b.Field(6).(*array.StringBuilder).Append([]string{"", "a", "bb", "ccc"}[r.IntN(4)])
+		}
+	}
+	return b.NewRecord()
+}
+
+func null(r *rand.Rand) bool { return r.IntN(6) == 0 }
+
+// Slots of the sources.
+const (
+	Label = uint32(iota)
+	Price
+	Score
+	IDs
+	Tags
+	Weights
+	Text
+)
+
+// Program selects all columns as tensors, with provenance, and does nothing else.
+func Program() *pb.Program {
+	p := &pb.Program{Provenance: true}
+	for _, s := range []struct {
+		name string
+		kind pb.Kind
+		list bool
+	}{
+		{"label", pb.Kind_INT32, false},
+		{"price", pb.Kind_FLOAT32, false},
+		{"score", pb.Kind_FLOAT64, false},
+		{"ids", pb.Kind_INT64, true},
+		{"tags", pb.Kind_INT32, true},
+		{"weights", pb.Kind_FLOAT32, true},
+		{"text", pb.Kind_BINARY, false},
+	} {
+		p.Sources = append(p.Sources, &pb.Source{Name: s.name, Path: []string{s.name}, Type: &pb.Type{Kind: s.kind, List: s.list}})
+	}
+	weights := Weights
+	p.Outputs = []*pb.Output{
+		{Name: "dense", Layout: pb.Layout_DENSE, Slots: []uint32{Price, Score}, Columns: []string{"price", "score"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}},
+		{Name: "ids", Layout: pb.Layout_SPARSE, Slots: []uint32{IDs}, Type: &pb.Type{Kind: pb.Kind_INT64}},
+		{Name: "tags", Layout: pb.Layout_SPARSE, Slots: []uint32{Tags}, Weights: &weights, Type: &pb.Type{Kind: pb.Kind_INT64}},
+		{Name: "label", Layout: pb.Layout_LABEL, Slots: []uint32{Label}, Type: &pb.Type{Kind: pb.Kind_INT32}},
+		{Name: "text", Layout: pb.Layout_BYTES, Slots: []uint32{Text}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
+	}
+	return p
+}
+
+// Ticket names all row groups of a file as one shard, with windows of so many rows.
+func Ticket(t testing.TB, s *Store, f *pb.File, windowRows int64) *pb.Ticket {
+	t.Helper()
+	foot, err := footer.Load(t.Context(), s, "", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket := &pb.Ticket{Session: "run-1/train", File: f}
+	for i, g := range foot.RowGroups {
+		ticket.RowGroups = append(ticket.RowGroups, &pb.RowGroup{
+			Index: uint32(i), FirstRow: g.FirstRow, Rows: g.Rows, WindowRows: windowRows,
+		})
+	}
+	return ticket
+}
