@@ -25,21 +25,31 @@ const (
 	codecLZ4Raw = 7
 )
 
-// codecTable says of each codec the most bytes that a byte can decompress to, rounded up: a page that claims more
-// is not believed, and no memory is set aside for it. 0 is a codec that is not known.
-var codecTable = [...]struct {
-	name  string
-	ratio int
-}{
-	codecNone: {"uncompressed", 1}, codecSnappy: {"snappy", 32}, codecGzip: {"gzip", 1100}, codecBrotli: {"brotli", 1 << 20},
-	codecLZ4: {"lz4", 256}, codecZstd: {"zstd", 1 << 16}, codecLZ4Raw: {"lz4_raw", 256},
+// codecLimits returns a codec's name and the most bytes that a byte can decompress to, rounded up: a page that
+// claims more is not believed, and no memory is set aside for it. That is 0 for a codec that is not known.
+func codecLimits(codec int32) (name string, ratio int) {
+	switch codec {
+	case codecNone:
+		return "uncompressed", 1
+	case codecSnappy:
+		return "snappy", 32
+	case codecGzip:
+		return "gzip", 1100
+	case codecBrotli:
+		return "brotli", 1 << 20
+	case codecLZ4:
+		return "lz4", 256
+	case codecZstd:
+		return "zstd", 1 << 16
+	case codecLZ4Raw:
+		return "lz4_raw", 256
+	}
+	return fmt.Sprintf("codec %d", codec), 0
 }
 
 func codecName(codec int32) string {
-	if codec < 0 || int(codec) >= len(codecTable) || codecTable[codec].ratio == 0 {
-		return fmt.Sprintf("codec %d", codec)
-	}
-	return codecTable[codec].name
+	name, _ := codecLimits(codec)
+	return name
 }
 
 // maxPage bounds a decompressed page.
@@ -55,19 +65,16 @@ type codecs struct {
 
 // checkSize refuses to decompress a page of stored bytes to one of a size that it cannot have.
 func checkSize(codec int32, stored, size int) error {
-	ratio := 0
-	if codec >= 0 && int(codec) < len(codecTable) {
-		ratio = codecTable[codec].ratio
-	}
+	name, ratio := codecLimits(codec)
 	switch {
 	case ratio == 0:
-		return fmt.Errorf("compression codec %d is not known", codec)
+		return fmt.Errorf("compression codec %d cannot be read", codec)
 	case codec == codecNone && stored != size:
 		return fmt.Errorf("it is not compressed, but has %d bytes where its header says %d", stored, size)
 	case size > maxPage:
 		return fmt.Errorf("%d bytes when decompressed; at most %d can be read", size, maxPage)
 	case size > stored*ratio:
-		return fmt.Errorf("%d bytes cannot come of %d by %s", size, stored, codecName(codec))
+		return fmt.Errorf("%d bytes cannot come of %d by %s", size, stored, name)
 	}
 	return nil
 }
@@ -103,7 +110,7 @@ func (c *codecs) decompress(codec int32, dst, src []byte) error {
 		}
 		n, err = readAll(c.brotli, dst)
 	default:
-		err = errors.New("codec is not known")
+		err = errors.New("no such codec")
 	}
 	if err != nil {
 		return fmt.Errorf("decompress %s: %w", codecName(codec), err)

@@ -70,8 +70,7 @@ func newColumn(s shape, c *codecs) (*column, error) {
 	if err != nil {
 		return nil, err
 	}
-	col := &column{shape: s, values: v}
-	col.pages.codecs = c
+	col := &column{shape: s, pages: pages{codecs: c}, values: v}
 	if err := col.block.init(s); err != nil {
 		return nil, err
 	}
@@ -94,9 +93,10 @@ func newValues(s shape) (values, error) {
 	return newFixed(s)
 }
 
-// reset begins a chunk.
-func (c *column) reset(file string, group int, rows int64, chunk *footer.Chunk, data []byte) error {
-	c.file, c.group, c.rowsLeft = file, group, rows
+// reset begins the chunk of a leaf, whose bytes are data.
+func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, data []byte) error {
+	chunk, rows := &group.Chunks[leaf], group.Rows
+	c.file, c.group, c.rowsLeft = file, number, rows
 	c.pages.reset(chunk, data)
 	c.block.n, c.block.pos, c.dropped = 0, 0, false
 	if int64(len(data)) != chunk.Length {

@@ -100,8 +100,8 @@ func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) 
 	}
 	group := &f.RowGroups[rg]
 	d.rowsLeft = group.Rows
-	for i, c := range d.columns {
-		if err := c.reset(file, rg, group.Rows, &group.Chunks[d.layout.leaves[i].leaf], chunks[i]); err != nil {
+	for i, data := range chunks {
+		if err := d.columns[i].reset(file, rg, group, d.layout.leaves[i].leaf, data); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ func TestBigEndian(t *testing.T) {
 
 func TestCodecsRefuse(t *testing.T) {
 	var c codecs
-	for codec := range int32(len(codecTable)) {
+	for codec := range int32(9) {
 		if err := c.decompress(codec, make([]byte, 10), []byte("not compressed at all")); err == nil && codec != codecNone {
 			t.Errorf("%s: no error for nonsense", codecName(codec))
 		}

@@ -134,7 +134,7 @@ var testCodecs = []compress.Compression{
 
 // TestAgainstArrow decodes what arrow wrote with random settings, and compares with what was written.
 func TestAgainstArrow(t *testing.T) {
-	rounds := uint64(30)
+	rounds := uint64(20)
 	if testing.Short() {
 		rounds = 8
 	}

@@ -29,14 +29,13 @@ const (
 	encodingStreamSplit     encoding = 9
 )
 
-var encodingNames = [...]string{
-	"PLAIN", "GROUP_VAR_INT", "PLAIN_DICTIONARY", "RLE", "BIT_PACKED", "DELTA_BINARY_PACKED",
-	"DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "RLE_DICTIONARY", "BYTE_STREAM_SPLIT",
-}
-
 func (e encoding) String() string {
-	if e >= 0 && int(e) < len(encodingNames) {
-		return encodingNames[e]
+	names := [...]string{
+		"PLAIN", "GROUP_VAR_INT", "PLAIN_DICTIONARY", "RLE", "BIT_PACKED", "DELTA_BINARY_PACKED",
+		"DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY", "RLE_DICTIONARY", "BYTE_STREAM_SPLIT",
+	}
+	if e >= 0 && int(e) < len(names) {
+		return names[e]
 	}
 	return fmt.Sprintf("encoding %d", int32(e))
 }
