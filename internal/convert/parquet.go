@@ -121,7 +121,7 @@ func (p *parquet) useSchema(reader *pqarrow.FileReader) error {
 				continue
 			}
 			matched, p.hex[i] = true, true
-			if f.Type.ID() != arrow.STRING && f.Type.ID() != arrow.BINARY {
+			if !isText(f.Type) {
 				return fmt.Errorf("column %s is %v; only text can hold hexadecimal digits (%s)", f.Name, f.Type, pattern)
 			}
 		}
@@ -144,13 +144,18 @@ func (p *parquet) sameSchema(fields []arrow.Field) error {
 	}
 	for i, f := range fields {
 		want := p.arrow.Field(i)
-		isText := f.Type.ID() == arrow.STRING || f.Type.ID() == arrow.BINARY
-		if f.Name != want.Name || !sameType(f.Type, want.Type) && !(p.hex[i] && isText) {
+		typ := f.Type
+		if p.hex[i] && isText(typ) {
+			typ = want.Type
+		}
+		if f.Name != want.Name || !sameType(typ, want.Type) {
 			return fmt.Errorf("column %d is %s, %v, but in %s it is %s, %v", i+1, f.Name, f.Type, p.options.Inputs[0], want.Name, want.Type)
 		}
 	}
 	return nil
 }
+
+func isText(t arrow.DataType) bool { return t.ID() == arrow.STRING || t.ID() == arrow.BINARY }
 
 // passes reports what keeps a column from being converted.
 func passes(t arrow.DataType) error {
