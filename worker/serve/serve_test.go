@@ -1,0 +1,415 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rig is a worker's port on loopback, and what is needed to call it.
+type rig struct {
+	store    *pipelinetest.Store
+	pipeline *pipeline.Pipeline
+	server   *Server
+	client   flight.Client
+	signer   *ticket.Signer
+	ticket   *pb.Ticket
+	program  *pb.Program
+}
+
+func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pipeline.Config)) *rig {
+	t.Helper()
+	cfg := pipeline.Config{
+		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20, Patience: time.Minute,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	r := &rig{store: store, pipeline: pipeline.New(cfg), program: pipelinetest.Program()}
+	r.signer = ticket.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)))
+	r.server = New(r.pipeline, slots, slog.New(slog.DiscardHandler))
+	r.server.SetKeys(r.signer.Keys())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := grpc.NewServer(grpc.WriteBufferSize(0))
+	flight.RegisterFlightServiceServer(srv, r.server)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		srv.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	r.client, err = flight.NewClientWithMiddleware(l.Addr().String(), nil, nil,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// shard puts a file of these row groups and makes the rig's ticket name it.
+func (r *rig) shard(t *testing.T, groups ...int) *rig {
+	t.Helper()
+	data := pipelinetest.Parquet(t, 1, groups...)
+	r.ticket = pipelinetest.Ticket(t, r.store, r.store.Put("mem://f.parquet", data), 1000)
+	r.ticket.ExpiresUnix = time.Now().Add(time.Hour).Unix()
+	return r
+}
+
+func (r *rig) request(t *testing.T, at pipeline.Cursor) *pb.StreamRequest {
+	t.Helper()
+	program, err := proto.Marshal(r.program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ticket.ProgramDigest = []byte(ticket.Digest(program))
+	signed, err := r.signer.Sign(r.ticket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &pb.StreamRequest{Ticket: &pb.SignedTicket{}, Program: program, Window: at.Window, K: at.K}
+	if err := proto.Unmarshal(signed, req.Ticket); err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+func (r *rig) get(ctx context.Context, t *testing.T, req *pb.StreamRequest) (*flight.Reader, error) {
+	t.Helper()
+	b, err := proto.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := r.client.DoGet(ctx, &flight.Ticket{Ticket: b})
+	if err != nil {
+		return nil, err
+	}
+	return flight.NewRecordReader(stream)
+}
+
+// delivered is what a client has of a stream.
+type delivered struct {
+	rows  []int64 // of the file
+	bytes int64
+	at    pipeline.Cursor // behind the last row
+}
+
+// read takes records until `enough` says so, or the stream's end.
+func (d *delivered) read(rd *flight.Reader, enough func() bool) error {
+	for !enough() && rd.Next() {
+		var m pb.BatchMeta
+		if err := proto.Unmarshal(rd.LatestAppMetadata(), &m); err != nil {
+			return err
+		}
+		rec := rd.Record()
+		d.rows = append(d.rows, rec.Column(int(rec.NumCols())-1).(*array.Int64).Int64Values()...)
+		for _, c := range rec.Columns() {
+			d.bytes += bytesOf(c.Data())
+		}
+		d.at = pipeline.Cursor{Window: m.Window, K: m.K + uint64(m.Rows)}
+	}
+	if err := rd.Err(); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func bytesOf(d arrow.ArrayData) (n int64) {
+	for _, b := range d.Buffers() {
+		if b != nil {
+			n += int64(b.Len())
+		}
+	}
+	for _, c := range d.Children() {
+		n += bytesOf(c)
+	}
+	return n
+}
+
+func never() bool { return false }
+
+func (d *delivered) check(t *testing.T, rows int) {
+	t.Helper()
+	if len(d.rows) != rows {
+		t.Fatalf("%d rows, want %d", len(d.rows), rows)
+	}
+	for i, r := range d.rows {
+		if r != int64(i) {
+			t.Fatalf("row %d is row %d of the file", i, r)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*testing.T, *rig, *pb.StreamRequest)
+		code   codes.Code
+		says   string
+	}{
+		{"no signature", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Ticket.Signature[3] ^= 1 }, codes.PermissionDenied, "signature"},
+		{"unknown key", func(_ *testing.T, r *rig, _ *pb.StreamRequest) { r.server.SetKeys(nil) }, codes.PermissionDenied, "key"},
+		{"wrong program", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Program = []byte{1} }, codes.PermissionDenied, "program"},
+		{"expired", func(t *testing.T, r *rig, q *pb.StreamRequest) {
+			r.ticket.ExpiresUnix = time.Now().Unix() - 1
+			proto.Reset(q)
+			proto.Merge(q, r.request(t, pipeline.Cursor{}))
+		}, codes.PermissionDenied, "expired"},
+		{"unknown op", func(t *testing.T, r *rig, q *pb.StreamRequest) {
+			r.program.Steps = []*pb.Step{{Op: "newer", Version: 1, Outs: 1, At: "transforms[0]"}}
+			proto.Reset(q)
+			proto.Merge(q, r.request(t, pipeline.Cursor{}))
+		}, codes.Unimplemented, "newer"},
+		{"changed file", func(t *testing.T, r *rig, _ *pb.StreamRequest) {
+			r.store.Put("mem://f.parquet", pipelinetest.Parquet(t, 2, 10))
+		}, codes.FailedPrecondition, "mem://f.parquet"},
+		{"label of another kind", func(t *testing.T, r *rig, q *pb.StreamRequest) {
+			r.program.Outputs[3].Slots[0] = pipelinetest.Text
+			proto.Reset(q)
+			proto.Merge(q, r.request(t, pipeline.Cursor{}))
+		}, codes.DataLoss, "mem://f.parquet row group 0: tensor label: is binary; want int32"},
+		{"draining", func(_ *testing.T, r *rig, _ *pb.StreamRequest) { r.server.Drain() }, codes.Unavailable, "drains"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20)
+			req := r.request(t, pipeline.Cursor{})
+			tc.change(t, r, req)
+			rd, err := r.get(t.Context(), t, req)
+			if err == nil {
+				err = new(delivered).read(rd, never)
+				rd.Release()
+			}
+			if status.Code(err) != tc.code || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v, want %v with %q", err, tc.code, tc.says)
+			}
+			if r.server.Streams() != 0 || r.pipeline.MemoryInUse() != 0 {
+				t.Errorf("%d streams, %d bytes are left", r.server.Streams(), r.pipeline.MemoryInUse())
+			}
+		})
+	}
+}
+
+func TestGarbageForATicket(t *testing.T) {
+	r := newRig(t, &pipelinetest.Store{}, 1, nil)
+	stream, err := r.client.DoGet(t.Context(), &flight.Ticket{Ticket: []byte("garbage")})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if status.Code(err) != codes.InvalidArgument {
+		t.Errorf("got %v, want InvalidArgument", err)
+	}
+}
+
+func TestSchemaWithoutRows(t *testing.T) {
+	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20)
+	for _, c := range []struct {
+		filter string
+		at     pipeline.Cursor
+	}{{"label > 5", pipeline.Cursor{}}, {"", pipeline.Cursor{Window: 9}}, {"", pipeline.Cursor{K: 20}}} {
+		r.program.Filter = c.filter
+		rd, err := r.get(t.Context(), t, r.request(t, c.at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d delivered
+		if err := d.read(rd, never); err != nil {
+			t.Fatal(err)
+		}
+		d.check(t, 0)
+		if f := rd.Schema().Field(0); f.Type.ID() != arrow.FIXED_SIZE_LIST || f.Metadata.ToMap()["penstock.names"] != `["price","score"]` {
+			t.Errorf("schema %v", rd.Schema())
+		}
+		rd.Release()
+	}
+}
+
+func TestCorruptChunk(t *testing.T) {
+	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20, 30)
+	foot, err := footer.Load(t.Context(), r.store, "", r.ticket.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := pipelinetest.Parquet(t, 1, 20, 30)
+	c := foot.RowGroups[1].Chunks[pipelinetest.Score]
+	clear(data[c.Offset : c.Offset+c.Length])
+	r.ticket.File = r.store.Put("mem://f.parquet", data)
+	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Release()
+	var d delivered
+	err = d.read(rd, never)
+	if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), "mem://f.parquet row group 1 column score") {
+		t.Errorf("got %v, want DataLoss naming file, row group and column", err)
+	}
+	d.check(t, 20) // what comes before the damage
+}
+
+func TestBusy(t *testing.T) {
+	entered := make(chan struct{})
+	store := &pipelinetest.Store{}
+	r := newRig(t, store, 1, nil).shard(t, 20)
+	store.Hook = func(ctx context.Context, _ *pb.File, _, _ int64) error {
+		close(entered)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	req := r.request(t, pipeline.Cursor{})
+	go func() {
+		_, err := r.get(ctx, t, req)
+		first <- err
+	}()
+	<-entered
+	if _, err := r.get(t.Context(), t, req); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "busy") {
+		t.Errorf("got %v, want ResourceExhausted", err)
+	}
+	cancel()
+	if err := <-first; status.Code(err) != codes.Canceled {
+		t.Errorf("got %v, want Canceled", err)
+	}
+}
+
+func TestBusyForMemory(t *testing.T) {
+	r := newRig(t, &pipelinetest.Store{}, 2, func(c *pipeline.Config) { c.Memory, c.Patience = 1, time.Nanosecond }).shard(t, 5000)
+	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})) // more than the memory: served alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Release()
+	if _, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("got %v, want ResourceExhausted", err)
+	}
+	var d delivered
+	if err := d.read(rd, never); err != nil {
+		t.Fatal(err)
+	}
+	d.check(t, 5000)
+}
+
+func TestDrainMovesAStream(t *testing.T) {
+	var store pipelinetest.Store
+	r := newRig(t, &store, 1, nil).shard(t, 4000, 4000)
+	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Release()
+	var d delivered
+	if err := d.read(rd, func() bool { return len(d.rows) > 500 }); err != nil {
+		t.Fatal(err)
+	}
+	r.server.Drain()
+	if err := d.read(rd, never); status.Code(err) != codes.Unavailable {
+		t.Fatalf("got %v after %d rows, want Unavailable", err, len(d.rows))
+	}
+	if len(d.rows) == 8000 {
+		t.Fatal("the stream was not cut")
+	}
+	other := newRig(t, &store, 1, func(c *pipeline.Config) { c.BatchBytes = 3000 })
+	other.ticket = r.ticket
+	rest, err := other.get(t.Context(), t, other.request(t, d.at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rest.Release()
+	if err := d.read(rest, never); err != nil {
+		t.Fatal(err)
+	}
+	d.check(t, 8000)
+}
+
+// A drain ends a stream that waits for storage, too.
+func TestDrainDuringARead(t *testing.T) {
+	store := &pipelinetest.Store{}
+	r := newRig(t, store, 1, nil).shard(t, 20)
+	store.Hook = func(ctx context.Context, _ *pb.File, _, _ int64) error {
+		r.server.Drain()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if _, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v, want Unavailable", err)
+	}
+}
+
+// What the worker has sent and read is never far ahead of a reader that takes one record at a time.
+func TestBackpressure(t *testing.T) {
+	store := &pipelinetest.Store{}
+	groups := make([]int, 12)
+	for i := range groups {
+		groups[i] = 1500
+	}
+	r := newRig(t, store, 1, nil).shard(t, groups...)
+	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Release()
+	var d delivered
+	var ahead, memory int64
+	for before := -1; before < len(d.rows); {
+		before = len(d.rows)
+		if err := d.read(rd, func() bool { return len(d.rows) > before }); err != nil {
+			t.Fatal(err)
+		}
+		ahead = max(ahead, r.pipeline.Counters().GetBytesSent()-d.bytes)
+		memory = max(memory, r.pipeline.MemoryInUse())
+	}
+	d.check(t, 18000)
+	// The client's window, gRPC's quota of a stream's writes, and a batch.
+	if most := int64(64<<10 + 64<<10 + 16<<10); ahead > most || d.bytes < 4*most {
+		t.Errorf("sent up to %d bytes ahead of the reader, at most %d are allowed (%d in all)", ahead, most, d.bytes)
+	}
+	if memory == 0 || memory > 1<<20 {
+		t.Errorf("held up to %d bytes", memory)
+	}
+}
+
+func TestStatusTextIsBounded(t *testing.T) {
+	err := grpcError(fmt.Errorf("%s\xff", strings.Repeat("x", 1<<20)))
+	if n := len(err.Error()); n > 3<<10 {
+		t.Errorf("%d bytes", n)
+	}
+	if msg := status.Convert(grpcError(errors.New("a\xffb"))).Message(); msg != "a\uFFFDb" {
+		t.Errorf("%q", msg)
+	}
+}
