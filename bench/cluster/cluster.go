@@ -38,39 +38,45 @@ type Cluster struct {
 	mu        sync.Mutex
 	master    *Process
 	processes []*Process
+	masters   int
 	workers   int
 }
 
 // Start runs a master and a number of workers, and returns when all of them are up.
 func Start(ctx context.Context, cfg Config, workers int) (*Cluster, error) {
-	c := &Cluster{cfg: cfg, token: rpc.Secret(rand.Text())}
-	if err := os.WriteFile(c.tokenFile(), []byte(c.token), 0o600); err != nil {
+	c := &Cluster{cfg: cfg, token: rpc.NewSecret(rand.Text())}
+	if err := os.WriteFile(c.TokenFile(), []byte(c.token.Reveal()), 0o600); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	flags := append([]string{
-		"master", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=",
-		"--data-dir=" + filepath.Join(cfg.Dir, "master"),
-	}, cfg.MasterFlags...)
-	master, err := c.Run(ctx, "master", flags...)
+	master, err := c.launchMaster(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	c.master = master
-	if _, err := master.Announced(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
+	if err := c.bringUp(ctx, workers); err != nil {
+		_ = c.Close() // what it could add is in err, or follows from it
+		return nil, err
 	}
-	c.first = make([]*Process, workers)
-	for i := range c.first {
-		if c.first[i], err = c.launchWorker(ctx); err != nil {
-			return nil, errors.Join(err, c.Close())
+	return c, nil
+}
+
+func (c *Cluster) bringUp(ctx context.Context, workers int) error {
+	if _, err := c.master.Announced(ctx); err != nil {
+		return err
+	}
+	for range workers {
+		w, err := c.launchWorker(ctx)
+		if err != nil {
+			return err
 		}
+		c.first = append(c.first, w)
 	}
 	for _, w := range c.first {
 		if _, err := w.Announced(ctx); err != nil {
-			return nil, errors.Join(err, c.Close())
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // StartWorker runs one more worker and returns when it is up.
@@ -105,7 +111,7 @@ func (c *Cluster) Workers() []*Process { return c.first }
 
 // Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token.
 func (c *Cluster) Run(_ context.Context, name string, args ...string) (*Process, error) {
-	args = append(slices.Clone(args), "--token-file="+c.tokenFile(), "--output=json", "--end-with-stdin")
+	args = append(slices.Clone(args), "--token-file="+c.TokenFile(), "--output=json", "--end-with-stdin")
 	p, err := start(name, filepath.Join(c.cfg.Dir, name+".log"), c.cfg.Binary, args, c.cfg.Env)
 	if err != nil {
 		return nil, err
@@ -116,6 +122,12 @@ func (c *Cluster) Run(_ context.Context, name string, args ...string) (*Process,
 	return p, nil
 }
 
+// MasterProcess is the master.
+func (c *Cluster) MasterProcess() *Process { return c.master }
+
+// TokenFile holds the token of the cluster's ports.
+func (c *Cluster) TokenFile() string { return filepath.Join(c.cfg.Dir, "token") }
+
 // Master is the master's gRPC address.
 func (c *Cluster) Master(ctx context.Context) (string, error) {
 	a, err := c.master.Announced(ctx)
@@ -125,7 +137,8 @@ func (c *Cluster) Master(ctx context.Context) (string, error) {
 // RPC is how to reach the cluster's ports.
 func (c *Cluster) RPC() rpc.Config { return rpc.Config{Token: c.token} }
 
-func (c *Cluster) tokenFile() string { return filepath.Join(c.cfg.Dir, "token") }
+// TokenFile holds the token that all ports ask for.
+func (c *Cluster) TokenFile() string { return filepath.Join(c.cfg.Dir, "token") }
 
 // Close stops all processes, workers and trainers before the master, and waits for them.
 func (c *Cluster) Close() error {

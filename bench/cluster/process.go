@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -39,26 +41,32 @@ type Announcement struct {
 	Gossip  string `json:"gossip"`
 }
 
-func start(name, logPath, binary string, args, env []string) (*Process, error) {
-	p := &Process{Name: name, cmd: exec.Command(binary, args...), lines: make(chan []byte, 64), up: make(chan struct{}), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), env...)
-	var err error
+func start(name, logPath, binary string, args, env []string) (p *Process, err error) {
+	p = &Process{Name: name, cmd: exec.Command(binary, args...), lines: make(chan []byte, 64), up: make(chan struct{}), done: make(chan struct{})}
+	p.cmd.Env = append(environment(), env...)
 	if p.log, err = os.Create(logPath); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
 	p.cmd.Stderr = p.log
 	stdout, err := p.cmd.StdoutPipe()
+	if err == nil {
+		p.stdin, err = p.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = p.cmd.Start()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("cluster: start %s: %w", name, err)
+		return nil, errors.Join(fmt.Errorf("cluster: start %s: %w", name, err), p.log.Close())
 	}
 	go p.follow(stdout)
 	return p, nil
+}
+
+// environment is this process's, without the settings of the user's own fleet.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_")
+	})
 }
 
 // follow owns the process: it reads its output and waits for its end.
@@ -77,6 +85,7 @@ func (p *Process) follow(stdout io.Reader) {
 		p.lines <- line
 	}
 	close(p.lines)
+	_, _ = io.Copy(io.Discard, stdout) // after a line that is too long; else there is nothing
 	err := errors.Join(scanner.Err(), p.cmd.Wait(), p.log.Close())
 	if err != nil && !p.killed.Load() {
 		p.err = fmt.Errorf("%s: %w; its log ends with:\n%s", p.Name, err, tail(p.log.Name()))
@@ -136,8 +145,13 @@ func (p *Process) Stop() error {
 	return p.err
 }
 
-// PeakMemory is the largest resident set of the process in bytes, known after its end.
+// PeakMemory is the largest resident set of the process in bytes, known after its end, and 0 before.
 func (p *Process) PeakMemory() int64 {
+	select {
+	case <-p.done:
+	default:
+		return 0
+	}
 	usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
 		return 0

@@ -4,92 +4,22 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
-	"math"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"github.com/spf13/viper"
 	"golang.org/x/term"
 
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
-
-// Setup gives a command and those below it the flags that all have, and lets environment and file set whatever flag
-// the command line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config. It returns
-// the command.
-func Setup(cmd *cobra.Command) *cobra.Command {
-	flags := cmd.PersistentFlags()
-	flags.String("config", "", "YAML file with settings, named like the flags (PENSTOCK_CONFIG)")
-	flags.String("log-level", "info", "debug, info, warn or error")
-	flags.String("log-format", "text", "text or json")
-	flags.StringP("output", "o", "text", "text for people, json for programs")
-	cmd.SilenceUsage = true
-	flags.Bool("end-with-stdin", false, "end when standard input closes, so that a child never outlives its parent")
-	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if err := settings(cmd.Flags()); err != nil {
-			return err
-		}
-		if end, _ := cmd.Flags().GetBool("end-with-stdin"); end {
-			ctx, cancel := context.WithCancel(cmd.Context())
-			cmd.SetContext(ctx)
-			go func() { // lives as long as the process
-				defer cancel()
-				_, _ = io.Copy(io.Discard, os.Stdin)
-			}()
-		}
-		return nil
-	}
-	return cmd
-}
-
-// settings fills in the flags that the command line left, from environment and file.
-func settings(flags *pflag.FlagSet) error {
-	v := viper.New()
-	v.SetEnvPrefix("PENSTOCK")
-	v.SetEnvKeyReplacer(strings.NewReplacer("-", "_"))
-	v.AutomaticEnv()
-	file := flags.Lookup("config").Value.String()
-	if file == "" {
-		file = v.GetString("config")
-	}
-	if file != "" {
-		v.SetConfigFile(file)
-		v.SetConfigType("yaml")
-		if err := v.ReadInConfig(); err != nil {
-			return fmt.Errorf("--config: %w", err)
-		}
-		for _, key := range v.AllKeys() {
-			if flags.Lookup(key) == nil && !strings.Contains(key, ".") {
-				return fmt.Errorf("--config: %s: this command has no setting %q; see --help", file, key)
-			}
-		}
-	}
-	var err error
-	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || !v.IsSet(f.Name) || err != nil {
-			return
-		}
-		value := v.GetString(f.Name)
-		if list := v.GetStringSlice(f.Name); strings.HasSuffix(f.Value.Type(), "Slice") {
-			value = strings.Join(list, ",")
-		}
-		if e := flags.Set(f.Name, value); e != nil {
-			err = fmt.Errorf("setting %s: %w", f.Name, e)
-		}
-	})
-	return err
-}
 
 // Logger logs to w as the flags of Setup say.
 func Logger(cmd *cobra.Command, w io.Writer) (*slog.Logger, error) {
@@ -111,22 +41,23 @@ func Logger(cmd *cobra.Command, w io.Writer) (*slog.Logger, error) {
 
 // RPCFlags are the settings of a port or a connection.
 type RPCFlags struct {
-	cert, key, ca, token string
-	tls                  bool
+	cert, key, ca, clientCA, token string
+	tls                            bool
 }
 
 // Register adds the flags to a command.
 func (f *RPCFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cert, "tls-cert", "", "PEM certificate of this process")
 	flags.StringVar(&f.key, "tls-key", "", "PEM key of --tls-cert")
-	flags.StringVar(&f.ca, "tls-ca", "", "PEM authorities that the others' certificates must come from")
+	flags.StringVar(&f.ca, "tls-ca", "", "PEM authorities that the certificates of the ports called must come from")
+	flags.StringVar(&f.clientCA, "tls-client-ca", "", "PEM authorities; ports ask their callers for a certificate of theirs")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS with the system's authorities")
 	flags.StringVar(&f.token, "token-file", "", "file with the token that callers must show")
 }
 
 // Config reads what the flags name.
 func (f *RPCFlags) Config() (rpc.Config, error) {
-	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, TLS: f.tls}
+	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, ClientCA: f.clientCA, TLS: f.tls}
 	if (f.cert == "") != (f.key == "") {
 		return cfg, fmt.Errorf("--tls-cert and --tls-key go together")
 	}
@@ -174,25 +105,6 @@ func PrintJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// Bytes is a flag's number of bytes, written like 256MiB.
-type Bytes int64
-
-// String writes the number with a binary unit.
-func (b *Bytes) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(*b)), " ", "") }
-
-// Set reads "256MiB", "1GB" or a plain number.
-func (b *Bytes) Set(s string) error {
-	n, err := humanize.ParseBytes(s)
-	if err != nil || n > math.MaxInt64 {
-		return fmt.Errorf("want bytes such as 256MiB, found %q", s)
-	}
-	*b = Bytes(n)
-	return nil
-}
-
-// Type names the value in --help.
-func (*Bytes) Type() string { return "bytes" }
-
 // FleetFlags are the settings of gossip.
 type FleetFlags struct {
 	name, zone, bind, advertise string
@@ -212,7 +124,7 @@ func (f *FleetFlags) Register(flags *pflag.FlagSet, bind string, join ...string)
 func (f *FleetFlags) Config(token rpc.Secret) fleet.Config {
 	return fleet.Config{
 		Self: fleet.Member{Name: f.name, Zone: f.zone},
-		Bind: f.bind, Advertise: f.advertise, Join: f.join, Secret: string(token),
+		Bind: f.bind, Advertise: f.advertise, Join: f.join, Secret: token,
 	}
 }
 

@@ -7,9 +7,7 @@
 package fleet
 
 import (
-	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -22,6 +20,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // Role is what a member does.
@@ -56,8 +56,8 @@ type Config struct {
 	Advertise string
 	// Join names gossip addresses of members, any of which is enough. Names are resolved anew at each attempt.
 	Join []string
-	// Secret encrypts the gossip if it is not empty; all members need the same.
-	Secret string
+	// Secret encrypts the gossip if there is one; all members need the same.
+	Secret rpc.Secret
 	Logger *slog.Logger
 }
 
@@ -65,25 +65,65 @@ type Config struct {
 type Fleet struct {
 	cfg     Config
 	list    *memberlist.Memberlist
+	changed chan struct{}
+
 	mu      sync.Mutex
 	self    Member
-	changed chan struct{}
+	members map[string]seen // the living, by name
+
+	closing  sync.Once
+	closeErr error
 }
+
+const (
+	// farewell bounds how long this process waits until news of itself went out.
+	farewell    = time.Second
+	dialTimeout = 2 * time.Second
+)
 
 // New starts to listen and gossip. Run keeps it joined; Close leaves.
 func New(cfg Config) (*Fleet, error) {
-	host, port, err := splitAddress(cfg.Bind)
-	if err != nil {
-		return nil, fmt.Errorf("fleet: bind: %w", err)
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
-	f := &Fleet{cfg: cfg, self: cfg.Self, changed: make(chan struct{}, 1)}
-	mc := memberlist.DefaultLANConfig()
+	f := &Fleet{cfg: cfg, self: cfg.Self, members: map[string]seen{}, changed: make(chan struct{}, 1)}
+	mc, err := f.memberlistConfig()
+	if err != nil {
+		return nil, err
+	}
+	if f.list, err = memberlist.Create(mc); err != nil {
+		return nil, fmt.Errorf("fleet: listen on %s: %w", cfg.Bind, err)
+	}
+	return f, nil
+}
+
+func (c Config) check() error {
+	if c.Self.Name == "" || c.Logger == nil {
+		return errors.New("fleet: Self.Name and Logger are needed")
+	}
+	if host, _, err := net.SplitHostPort(c.Self.Address); err != nil {
+		return fmt.Errorf("fleet: address of %s: %w", c.Self.Name, err)
+	} else if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return fmt.Errorf("fleet: others cannot reach %s at %s; set --advertise", c.Self.Name, c.Self.Address)
+	}
+	_, err := c.Self.record()
+	return err
+}
+
+func (f *Fleet) memberlistConfig() (mc *memberlist.Config, err error) {
+	cfg := &f.cfg
+	mc = memberlist.DefaultLANConfig()
 	mc.Name = cfg.Self.Name
-	mc.BindAddr, mc.BindPort = host, port
-	mc.AdvertisePort = port
+	if mc.BindAddr, mc.BindPort, err = resolve(cfg.Bind); err != nil {
+		return nil, fmt.Errorf("fleet: gossip address: %w", err)
+	}
+	mc.AdvertisePort = mc.BindPort
 	if cfg.Advertise != "" {
-		if mc.AdvertiseAddr, mc.AdvertisePort, err = splitAddress(cfg.Advertise); err != nil {
-			return nil, fmt.Errorf("fleet: advertise: %w", err)
+		if mc.AdvertiseAddr, mc.AdvertisePort, err = resolve(cfg.Advertise); err != nil {
+			return nil, fmt.Errorf("fleet: advertised gossip address: %w", err)
+		}
+		if mc.AdvertisePort == 0 {
+			return nil, fmt.Errorf("fleet: advertised gossip address %s: port 0 cannot be reached; name the port of --gossip", cfg.Advertise)
 		}
 	}
 	// A killed worker should leave the candidates in about two seconds; the network is a data centre's.
@@ -92,17 +132,16 @@ func New(cfg Config) (*Fleet, error) {
 	mc.SuspicionMult = 2
 	mc.SuspicionMaxTimeoutMult = 2
 	mc.DeadNodeReclaimTime = time.Second
+	mc.TCPTimeout = dialTimeout
 	mc.Delegate = delegate{f}
 	mc.Events = delegate{f}
+	mc.Conflict = delegate{f}
 	mc.Logger = log.New(logWriter{cfg.Logger}, "", 0)
-	if cfg.Secret != "" {
-		key := sha256.Sum256([]byte("penstock gossip\x00" + cfg.Secret))
+	if !cfg.Secret.IsZero() {
+		key := sha256.Sum256([]byte("penstock gossip\x00" + cfg.Secret.Reveal()))
 		mc.SecretKey = key[:]
 	}
-	if f.list, err = memberlist.Create(mc); err != nil {
-		return nil, fmt.Errorf("fleet: listen on %s: %w", cfg.Bind, err)
-	}
-	return f, nil
+	return mc, nil
 }
 
 // Address is the gossip address that others can join.
@@ -111,41 +150,14 @@ func (f *Fleet) Address() string {
 	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
 }
 
-// Run joins the configured members and joins them again whenever this process stands alone, until ctx ends.
-func (f *Fleet) Run(ctx context.Context) error {
-	if len(f.cfg.Join) == 0 {
-		<-ctx.Done()
-		return nil
-	}
-	const retry, check = 250 * time.Millisecond, 10 * time.Second
-	for warned := false; ; {
-		wait := check
-		if f.list.NumMembers() < 2 {
-			if _, err := f.list.Join(f.cfg.Join); err != nil {
-				wait = retry
-				if !warned {
-					f.cfg.Logger.Warn("cannot join the fleet yet; trying on", "join", f.cfg.Join, "error", err)
-					warned = true
-				}
-			} else {
-				warned = false
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
-}
-
 // Members returns the living members of a role, sorted by name.
 func (f *Fleet) Members(role Role) []Member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	var out []Member
-	for _, n := range f.list.Members() {
-		m, err := decode(n)
-		if err == nil && m.Role == role {
-			out = append(out, m)
+	for _, m := range f.members {
+		if m.Role == role {
+			out = append(out, m.Member)
 		}
 	}
 	slices.SortFunc(out, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
@@ -155,80 +167,35 @@ func (f *Fleet) Members(role Role) []Member {
 // Changed is sent to after members came, went or changed; several changes may be one message.
 func (f *Fleet) Changed() <-chan struct{} { return f.changed }
 
-// Update changes what this process says of itself.
+// Update changes what this process says of itself, and returns when others were told or within a second or so.
 func (f *Fleet) Update(change func(*Member)) error {
 	f.mu.Lock()
-	change(&f.self)
+	next := f.self
+	change(&next)
+	_, err := next.record()
+	if err == nil {
+		f.self = next
+	}
 	f.mu.Unlock()
-	if err := f.list.UpdateNode(time.Second); err != nil {
+	if err != nil {
+		return err
+	}
+	if err := f.list.UpdateNode(farewell); err != nil {
 		return fmt.Errorf("fleet: update: %w", err)
 	}
 	return nil
 }
 
-// Close tells the others that this process leaves, and stops.
+// Close tells the others that this process leaves, and stops. A second call does nothing.
 func (f *Fleet) Close() error {
-	return errors.Join(f.list.Leave(time.Second), f.list.Shutdown())
-}
-
-func (f *Fleet) notify() {
-	select {
-	case f.changed <- struct{}{}:
-	default:
-	}
-}
-
-// delegate receives memberlist's calls.
-type delegate struct{ f *Fleet }
-
-func (d delegate) NodeMeta(limit int) []byte {
-	d.f.mu.Lock()
-	defer d.f.mu.Unlock()
-	b, err := json.Marshal(d.f.self)
-	if err != nil || len(b) > limit {
-		d.f.cfg.Logger.Error("this member's gossip record is too long", "bytes", len(b), "limit", limit)
-		return nil
-	}
-	return b
-}
-func (delegate) NotifyMsg([]byte)                {}
-func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
-func (delegate) LocalState(bool) []byte          { return nil }
-func (delegate) MergeRemoteState([]byte, bool)   {}
-func (d delegate) NotifyJoin(*memberlist.Node)   { d.f.notify() }
-func (d delegate) NotifyLeave(*memberlist.Node)  { d.f.notify() }
-func (d delegate) NotifyUpdate(*memberlist.Node) { d.f.notify() }
-
-func decode(n *memberlist.Node) (Member, error) {
-	m := Member{}
-	if err := json.Unmarshal(n.Meta, &m); err != nil {
-		return m, fmt.Errorf("fleet: member %s: %w", n.Name, err)
-	}
-	m.Name = n.Name
-	return m, nil
-}
-
-func splitAddress(address string) (host string, port int, err error) {
-	host, p, err := net.SplitHostPort(address)
-	if err != nil {
-		return "", 0, err
-	}
-	port, err = strconv.Atoi(p)
-	if err != nil {
-		return "", 0, fmt.Errorf("port of %q: %w", address, err)
-	}
-	return host, port, nil
-}
-
-// logWriter passes memberlist's lines to slog.
-type logWriter struct{ logger *slog.Logger }
-
-func (w logWriter) Write(p []byte) (int, error) {
-	line := strings.TrimSpace(string(p))
-	level := slog.LevelDebug
-	if strings.HasPrefix(line, "[ERR]") {
-		level = slog.LevelWarn
-	}
-	w.logger.Log(context.Background(), level, line)
-	return len(p), nil
+	f.closing.Do(func() {
+		if err := f.list.Leave(farewell); err != nil {
+			// They find out by themselves, in about two seconds.
+			f.cfg.Logger.Debug("the fleet may not know that this process left", "error", err)
+		}
+		if err := f.list.Shutdown(); err != nil {
+			f.closeErr = fmt.Errorf("fleet: close: %w", err)
+		}
+	})
+	return f.closeErr
 }

@@ -16,10 +16,14 @@ type Maglev struct {
 // tableSize is a prime well above the number of members, as the paper asks.
 const tableSize = 65_537
 
-// NewMaglev builds the table over members, in any order. It holds at most 65,535 members.
+// maxMembers each have a slot of the table, and a number that fits it.
+const maxMembers = 1<<16 - 1
+
+// NewMaglev builds the table over members, in any order. Of more than 65,535 it takes the first by name.
 func NewMaglev(members []Member) *Maglev {
 	m := &Maglev{members: slices.Clone(members)}
 	slices.SortFunc(m.members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
+	m.members = m.members[:min(len(m.members), maxMembers)]
 	n := len(m.members)
 	if n == 0 {
 		return m

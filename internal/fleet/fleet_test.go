@@ -1,0 +1,259 @@
+package fleet
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// logs are lines that several goroutines write.
+type logs struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	written chan struct{}
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.written <- struct{}{}:
+	default:
+	}
+	return l.text.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// await waits until one of two logs says something.
+func await(t *testing.T, text string, a, b *logs) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for !strings.Contains(a.String()+b.String(), text) {
+		select {
+		case <-a.written:
+		case <-b.written:
+		case <-timeout:
+			t.Fatalf("no log says %q:\n%v\n%v", text, a, b)
+		}
+	}
+}
+
+func config(name string, join ...string) (Config, *logs) {
+	l := &logs{written: make(chan struct{}, 1)}
+	return Config{
+		Self: Member{Name: name, Role: Worker, Address: "127.0.0.1:1", Slots: 4, Version: "v1"},
+		Bind: "127.0.0.1:0", Join: join, Logger: slog.New(slog.NewTextHandler(l, nil)),
+	}, l
+}
+
+// start runs a member until the test ends.
+func start(t *testing.T, cfg Config) *Fleet {
+	t.Helper()
+	f, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		for _, err := range []error{<-done, f.Close(), f.Close()} {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return f
+}
+
+// eventually waits until a member's view is as wanted.
+func eventually(t *testing.T, f *Fleet, want string, ok func([]Member) bool) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for !ok(f.Members(Worker)) {
+		select {
+		case <-f.Changed():
+		case <-timeout:
+			t.Fatalf("no %s: %+v", want, f.Members(Worker))
+		}
+	}
+}
+
+func count(n int) func([]Member) bool { return func(ms []Member) bool { return len(ms) == n } }
+
+func port(t *testing.T, f *Fleet) string {
+	t.Helper()
+	_, p, err := net.SplitHostPort(f.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestMembersComeChangeAndGo(t *testing.T) {
+	secret := rpc.NewSecret("s")
+	cfg, _ := config("a")
+	cfg.Secret = secret
+	cfg.Self.Role = Master
+	a := start(t, cfg)
+	cfg, _ = config("b", "localhost:"+port(t, a)) // by name
+	cfg.Secret = secret
+	b := start(t, cfg)
+	cfg, _ = config("c", "127.0.0.1:1", a.Address()) // one that does not answer
+	cfg.Secret = secret
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.join(t.Context()); err == nil {
+		t.Error("a join of an address where nobody listens must say so")
+	}
+	eventually(t, a, "two workers", count(2))
+	eventually(t, b, "two workers", count(2))
+	if m := a.Members(Worker)[0]; m.Name != "b" || m.Address != "127.0.0.1:1" || m.Slots != 4 || m.Version != "v1" || len(b.Members(Master)) != 1 {
+		t.Errorf("%+v", m)
+	}
+	if err := c.Update(func(m *Member) { m.Draining = true }); err != nil {
+		t.Error(err)
+	}
+	eventually(t, b, "drain", func(ms []Member) bool { return len(ms) == 2 && ms[1].Draining && !ms[0].Draining })
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, b, "leave", count(1))
+	eventually(t, a, "leave", count(1))
+}
+
+func TestKilledMembersVanish(t *testing.T) {
+	cfg, _ := config("a")
+	a := start(t, cfg)
+	cfg, _ = config("b", a.Address())
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, a, "b", count(2))
+	if err := b.list.Shutdown(); err != nil { // without a word
+		t.Fatal(err)
+	}
+	eventually(t, a, "end of b", count(1))
+}
+
+func TestWrongSecret(t *testing.T) {
+	for _, secrets := range [][2]string{{"one", "other"}, {"one", ""}, {"", "other"}} {
+		cfg, _ := config("a")
+		cfg.Secret = rpc.NewSecret(secrets[0])
+		a := start(t, cfg)
+		cfg, l := config("b", a.Address())
+		cfg.Secret = rpc.NewSecret(secrets[1])
+		b := start(t, cfg)
+		await(t, "do all members have the same token?", l, l)
+		if len(a.Members(Worker)) != 1 || len(b.Members(Worker)) != 1 {
+			t.Errorf("%q: members with different secrets met", secrets)
+		}
+	}
+}
+
+func TestNamesakes(t *testing.T) {
+	cfg, known := config("a")
+	a := start(t, cfg)
+	cfg, other := config("a", a.Address())
+	start(t, cfg)
+	await(t, "two members have the same name", known, other)
+	if len(a.Members(Worker)) != 1 {
+		t.Errorf("%+v", a.Members(Worker))
+	}
+}
+
+func TestMistakesInConfig(t *testing.T) {
+	for _, c := range []struct {
+		want   string
+		change func(*Config)
+	}{
+		{"set --advertise", func(c *Config) { c.Self.Address = "0.0.0.0:7071" }},
+		{"set --advertise", func(c *Config) { c.Self.Address = "[::]:7071" }},
+		{"set --advertise", func(c *Config) { c.Self.Address = ":7071" }},
+		{"missing port", func(c *Config) { c.Self.Address = "10.0.0.1" }},
+		{"shorten its address (400 bytes), zone (100) or version (2)", func(c *Config) {
+			c.Self.Address, c.Self.Zone = strings.Repeat("a", 398)+":1", strings.Repeat("z", 100)
+		}},
+		{"Name", func(c *Config) { c.Self.Name = "" }},
+		{"gossip address", func(c *Config) { c.Bind = "127.0.0.1" }},
+		{"port number", func(c *Config) { c.Bind = "127.0.0.1:70000" }},
+		{"port 0", func(c *Config) { c.Advertise = "127.0.0.1:0" }},
+		{"advertised gossip address", func(c *Config) { c.Advertise = "x" }},
+	} {
+		cfg, _ := config("a")
+		c.change(&cfg)
+		f, err := New(cfg)
+		if err == nil {
+			_ = f.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("want %q: %v", c.want, err)
+		}
+	}
+}
+
+// TestRecordLimit finds the longest zone that New takes, and drains that member.
+func TestRecordLimit(t *testing.T) {
+	cfg, _ := config("a")
+	for n := 512; ; n-- {
+		cfg.Self.Zone = strings.Repeat("z", n)
+		if _, err := cfg.Self.record(); err == nil {
+			break
+		}
+	}
+	f := start(t, cfg)
+	if err := f.Update(func(m *Member) { m.Draining = true }); err != nil {
+		t.Error(err)
+	}
+	if m := f.Members(Worker); len(m) != 1 || !m[0].Draining {
+		t.Errorf("%d members", len(m))
+	}
+	if err := f.Update(func(m *Member) { m.Zone += "z" }); err == nil {
+		t.Error("a longer record was taken")
+	}
+	if m := f.Members(Worker); len(m) != 1 || m[0].Zone != cfg.Self.Zone {
+		t.Error("a refused update changed the member")
+	}
+}
+
+func TestSecretDoesNotPrint(t *testing.T) {
+	cfg, _ := config("a")
+	cfg.Secret = rpc.NewSecret("hunter2")
+	if s := fmt.Sprintf("%v %+v %#v", cfg, cfg, cfg); strings.Contains(s, "hunter2") {
+		t.Error(s)
+	}
+}
+
+// TestBindByName holds that a name does not open the port on all interfaces.
+func TestBindByName(t *testing.T) {
+	cfg, _ := config("a")
+	cfg.Bind = "localhost:0"
+	host, _, err := net.SplitHostPort(start(t, cfg).Address())
+	if err != nil || !net.ParseIP(host).IsLoopback() {
+		t.Errorf("%s, %v", host, err)
+	}
+}

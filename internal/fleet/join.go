@@ -1,0 +1,104 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+)
+
+const (
+	firstRetry, lastRetry = 250 * time.Millisecond, 5 * time.Second
+	// checkEvery is how often a member of a fleet looks whether those it should know are in it.
+	checkEvery = 10 * time.Second
+)
+
+// Run joins the configured addresses until one answers, and then those that are missing every now and then: so the
+// parts of a divided fleet find each other again. It returns when ctx ends.
+func (f *Fleet) Run(ctx context.Context) error {
+	retry, warned := firstRetry, false
+	for {
+		wait := checkEvery
+		if err := f.join(ctx); err != nil && f.list.NumMembers() < 2 {
+			if !warned && ctx.Err() == nil {
+				f.cfg.Logger.Warn("cannot join the fleet yet; trying on (do all members have the same token?)", "join", f.cfg.Join, "error", err)
+			}
+			wait, retry, warned = retry, min(2*retry, lastRetry), true
+		} else {
+			retry, warned = firstRetry, false
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+}
+
+// join joins the configured addresses whose members this process does not see.
+func (f *Fleet) join(ctx context.Context) error {
+	known := []string{f.Address()}
+	f.mu.Lock()
+	for _, m := range f.members {
+		known = append(known, m.gossip)
+	}
+	f.mu.Unlock()
+	var errs []error
+	for _, name := range f.cfg.Join {
+		addresses, err := lookup(ctx, name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, a := range addresses {
+			if slices.Contains(known, a) || ctx.Err() != nil {
+				continue
+			}
+			if _, err := f.list.Join([]string{a}); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lookup returns all addresses "IP:port" behind "host:port".
+func lookup(ctx context.Context, address string) ([]string, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("join: %w", err)
+	}
+	ips, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("join %s: %w", address, err)
+	}
+	for i, ip := range ips {
+		ips[i] = net.JoinHostPort(ip, port)
+	}
+	return ips, nil
+}
+
+// resolve splits "host:port". memberlist takes IP addresses only, and any other host for all interfaces.
+func resolve(address string) (ip string, port int, err error) {
+	host, p, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", 0, err
+	}
+	number, err := strconv.ParseUint(p, 10, 16)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s: want a port number, found %q", address, p)
+	}
+	if host == "" || net.ParseIP(host) != nil {
+		return host, int(number), nil
+	}
+	resolved, err := net.ResolveIPAddr("ip", host)
+	if err != nil {
+		return "", 0, fmt.Errorf("%s: %w", address, err)
+	}
+	return resolved.IP.String(), int(number), nil
+}

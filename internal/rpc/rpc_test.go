@@ -1,0 +1,222 @@
+package rpc_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve serves health checks on network and returns the address to dial.
+func serve(t *testing.T, network, address string, cfg rpc.Config) string {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := rpc.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	healthpb.RegisterHealthServer(s, health.NewServer())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if network == "unix" {
+		return "unix:" + address
+	}
+	return l.Addr().String()
+}
+
+// call makes a call over a new connection, and a stream.
+func call(t *testing.T, address string, cfg rpc.Config) error {
+	t.Helper()
+	conn, err := rpc.Dial(address, cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return check(t, conn)
+}
+
+func check(t *testing.T, conn *grpc.ClientConn) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	client := healthpb.NewHealthClient(conn)
+	_, err := client.Check(ctx, &healthpb.HealthCheckRequest{})
+	watch, streamErr := client.Watch(ctx, &healthpb.HealthCheckRequest{})
+	if streamErr == nil {
+		_, streamErr = watch.Recv()
+	}
+	if status.Code(streamErr) != status.Code(err) {
+		t.Errorf("the call says %v, the stream %v", err, streamErr)
+	}
+	return err
+}
+
+func TestToken(t *testing.T) {
+	secret := rpc.NewSecret("open sesame")
+	for _, network := range []string{"tcp", "unix"} {
+		address := "127.0.0.1:0"
+		if network == "unix" {
+			dir, err := os.MkdirTemp("", "rpc") // t.TempDir may be too long for a socket
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(dir)
+			address = filepath.Join(dir, "s")
+		}
+		address = serve(t, network, address, rpc.Config{Token: secret})
+		if err := call(t, address, rpc.Config{Token: secret}); err != nil {
+			t.Errorf("%s: %v", network, err)
+		}
+		for want, token := range map[string]rpc.Secret{"bears no token": {}, "is not this port's": rpc.NewSecret("open sesam")} {
+			err := call(t, address, rpc.Config{Token: token})
+			if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--token-file") {
+				t.Errorf("%s, %s: %v", network, want, err)
+			}
+			if strings.Contains(err.Error(), "sesam") {
+				t.Errorf("the error shows a token: %v", err)
+			}
+		}
+	}
+}
+
+func TestTokenInClearStaysHere(t *testing.T) {
+	for address, ok := range map[string]bool{
+		"127.0.0.1:1": true, "127.3.2.1:1": true, "[::1]:1": true, "localhost:1": true, "unix:/run/x": true,
+		"10.0.0.1:1": false, "0.0.0.0:1": false, "[::]:1": false, "localhost.evil.com:1": false, "example.com:1": false, "127.0.0.1": false,
+		"127.0.0.1.evil.com:1": false, ":1": false, "": false,
+	} {
+		conn, err := rpc.Dial(address, rpc.Config{Token: rpc.NewSecret("x")})
+		if err == nil {
+			_ = conn.Close()
+		}
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	conn, err := rpc.Dial("10.0.0.1:1", rpc.Config{Token: rpc.NewSecret("x"), TLS: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+}
+
+func TestTLS(t *testing.T) {
+	ours, theirs := rpctest.NewAuthority(t), rpctest.NewAuthority(t)
+	cert, key := ours.Issue(t, t.TempDir())
+	strange, strangeKey := theirs.Issue(t, t.TempDir())
+	encrypted := serve(t, "tcp", "127.0.0.1:0", rpc.Config{Cert: cert, Key: key})
+	mutual := serve(t, "tcp", "127.0.0.1:0", rpc.Config{Cert: cert, Key: key, ClientCA: ours.CA})
+	plain := serve(t, "tcp", "127.0.0.1:0", rpc.Config{})
+	for _, c := range []struct {
+		name, address string
+		cfg           rpc.Config
+		want, check   string // parts of the errors of a call and of Check
+	}{
+		{"trusted", encrypted, rpc.Config{CA: ours.CA}, "", ""},
+		{"wrong authority", encrypted, rpc.Config{CA: theirs.CA}, "is not trusted; --tls-ca", "is not trusted; --tls-ca"},
+		{"system's authorities", encrypted, rpc.Config{TLS: true}, "is not trusted; --tls-ca", "is not trusted; --tls-ca"},
+		{"plain to TLS", encrypted, rpc.Config{}, "Unavailable", "speaks TLS; set --tls-ca"},
+		{"TLS to plain", plain, rpc.Config{CA: ours.CA}, "does not speak TLS", "does not speak TLS"},
+		{"client certificate", mutual, rpc.Config{CA: ours.CA, Cert: cert, Key: key}, "", ""},
+		{"no client certificate", mutual, rpc.Config{CA: ours.CA}, "Unavailable", ""},
+		{"strange client certificate", mutual, rpc.Config{CA: ours.CA, Cert: strange, Key: strangeKey}, "Unavailable", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			errs := [2]error{call(t, c.address, c.cfg), rpc.Check(t.Context(), c.address, c.cfg)}
+			for i, want := range []string{c.want, c.check} {
+				if (errs[i] == nil) != (want == "") || errs[i] != nil && !strings.Contains(errs[i].Error(), want) {
+					t.Errorf("%d: want %q in the error: %v", i, want, errs[i])
+				}
+			}
+		})
+	}
+	if err := rpc.Check(t.Context(), "127.0.0.1:1", rpc.Config{CA: ours.CA}); err != nil {
+		t.Errorf("a port that may answer later: %v", err)
+	}
+}
+
+// TestRenewedFiles lets both sides' files change while server and connection live on.
+func TestRenewedFiles(t *testing.T) {
+	before, after := rpctest.NewAuthority(t), rpctest.NewAuthority(t)
+	dir := t.TempDir()
+	cert, key := before.Issue(t, dir)
+	ca := filepath.Join(dir, "ca.pem")
+	place := func(a *rpctest.Authority) {
+		text, err := os.ReadFile(a.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(ca, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place(before)
+	cfg := rpc.Config{Cert: cert, Key: key, CA: ca, ClientCA: ca}
+	address := serve(t, "tcp", "127.0.0.1:0", cfg)
+	pool := rpc.NewPool(cfg)
+	defer pool.Close()
+	conn, err := pool.Get(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(t, conn); err != nil {
+		t.Fatal(err)
+	}
+	after.Issue(t, dir)
+	place(after)
+	if err := call(t, address, rpc.Config{Cert: cert, Key: key, CA: before.CA}); err == nil {
+		t.Error("the server still shows its old certificate")
+	}
+	if err := call(t, address, cfg); err != nil {
+		t.Errorf("after the renewal: %v", err)
+	}
+	if again, err := pool.Get(address); err != nil || again != conn {
+		t.Errorf("the pool made a second connection: %v", err)
+	}
+}
+
+func TestMistakesInConfig(t *testing.T) {
+	a := rpctest.NewAuthority(t)
+	cert, key := a.Issue(t, t.TempDir())
+	for name, cfg := range map[string]rpc.Config{
+		"go together":        {Cert: cert},
+		"no PEM":             {CA: key, Cert: key, Key: key},
+		"/nowhere":           {Cert: "/nowhere", Key: key},
+		"has no certificate": {CA: a.CA},
+	} {
+		if _, err := rpc.NewServer(cfg); err == nil || !strings.Contains(err.Error(), name) && !strings.HasPrefix(name, "no PEM") {
+			t.Errorf("server, %s: %v", name, err)
+		}
+		conn, err := rpc.Dial("127.0.0.1:1", cfg)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if name != "has no certificate" && (err == nil || !strings.Contains(err.Error(), name)) {
+			t.Errorf("client, %s: %v", name, err)
+		}
+	}
+}

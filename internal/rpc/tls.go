@@ -1,0 +1,189 @@
+package rpc
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// encrypted reports whether a client with this configuration uses TLS.
+func (c Config) encrypted() bool { return c.TLS || c.CA != "" || c.Cert != "" }
+
+func (c Config) check() error {
+	if (c.Cert == "") != (c.Key == "") {
+		return errors.New("rpc: a certificate and its key go together; set both --tls-cert and --tls-key, or neither")
+	}
+	return nil
+}
+
+func clientCredentials(cfg Config) (credentials.TransportCredentials, error) {
+	if !cfg.encrypted() {
+		return insecure.NewCredentials(), nil
+	}
+	t, err := clientTLS(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &renewing{TransportCredentials: credentials.NewTLS(t), cfg: cfg}, nil
+}
+
+// renewing reads a client's files anew for each handshake, so that renewed authorities and certificates need no restart.
+type renewing struct {
+	credentials.TransportCredentials
+	cfg Config
+}
+
+// ClientHandshake implements credentials.TransportCredentials.
+func (r *renewing) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	t, err := clientTLS(r.cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, info, err := credentials.NewTLS(t).ClientHandshake(ctx, authority, conn)
+	return c, info, explain(authority, err)
+}
+
+// Clone implements credentials.TransportCredentials.
+func (r *renewing) Clone() credentials.TransportCredentials {
+	return &renewing{TransportCredentials: r.TransportCredentials.Clone(), cfg: r.cfg}
+}
+
+// explain adds to a failed handshake what to do about it.
+func explain(address string, err error) error {
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.As(err, &untrusted):
+		return fmt.Errorf("the certificate of %s is not trusted; --tls-ca must name its authority: %w", address, err)
+	case errors.As(err, &plain):
+		return fmt.Errorf("%s does not speak TLS; leave out --tls, --tls-ca and --tls-cert, or give that port a certificate: %w", address, err)
+	}
+	return err
+}
+
+func clientTLS(cfg Config) (*tls.Config, error) {
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	var err error
+	if t.RootCAs, err = certPool(cfg.CA); err != nil {
+		return nil, err
+	}
+	if cfg.Cert != "" {
+		pair, err := loadPair(cfg)
+		if err != nil {
+			return nil, err
+		}
+		t.Certificates = []tls.Certificate{*pair}
+	}
+	return t, nil
+}
+
+// serverCredentials are nil for a port in plain text. The files are read anew for each handshake.
+func serverCredentials(cfg Config) (credentials.TransportCredentials, error) {
+	if cfg.Cert == "" {
+		if cfg.encrypted() || cfg.ClientCA != "" {
+			return nil, errors.New("rpc: TLS is asked for, but this port has no certificate; set --tls-cert and --tls-key")
+		}
+		return nil, nil
+	}
+	t, err := serverTLS(cfg)
+	if err != nil {
+		return nil, err
+	}
+	t.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return serverTLS(cfg) }
+	return credentials.NewTLS(t), nil
+}
+
+func serverTLS(cfg Config) (*tls.Config, error) {
+	pair, err := loadPair(cfg)
+	if err != nil {
+		return nil, err
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pair}, NextProtos: []string{"h2"}}
+	if cfg.ClientCA != "" {
+		t.ClientAuth = tls.RequireAndVerifyClientCert
+		if t.ClientCAs, err = certPool(cfg.ClientCA); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func loadPair(cfg Config) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("rpc: load certificate %s and key %s: %w", cfg.Cert, cfg.Key, err)
+	}
+	return &pair, nil
+}
+
+func certPool(path string) (*x509.CertPool, error) {
+	if path == "" {
+		return nil, nil // the system's
+	}
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("rpc: read CA: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("rpc: no PEM certificate in " + path)
+	}
+	return pool, nil
+}
+
+// Check finds out why the port at address could never be used with cfg, where that is plain from the first handshake:
+// its certificate is not trusted, or one side speaks TLS and the other does not. A port that does not answer is no
+// error, since it may later.
+func Check(ctx context.Context, address string, cfg Config) error {
+	conn, err := Dial(address, cfg) // all that can be said without the network
+	if err != nil {
+		return err
+	}
+	_ = conn.Close()                                                       // it was never opened
+	t := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} //nolint:gosec // nothing is sent, see below
+	if cfg.encrypted() {
+		if t, err = clientTLS(cfg); err != nil {
+			return err
+		}
+		t.NextProtos = []string{"h2"}
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil //nolint:nilerr // no TCP address
+	}
+	t.ServerName = host
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil //nolint:nilerr // it may answer later
+	}
+	defer raw.Close()
+	err = tls.Client(raw, t).HandshakeContext(ctx)
+	switch explained := explain(address, err); {
+	case cfg.encrypted() && explained != err: //nolint:errorlint // whether it was explained, not what it is
+		return fmt.Errorf("rpc: dial: %w", explained)
+	case !cfg.encrypted() && err == nil:
+		return fmt.Errorf("rpc: dial: %s speaks TLS; set --tls-ca, or --tls if a public authority signed its certificate", address)
+	}
+	return nil
+}
+
+// isLocal reports whether bytes sent to address stay on this machine.
+func isLocal(address string) bool {
+	if strings.HasPrefix(address, "unix:") || strings.HasPrefix(address, "unix-abstract:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
