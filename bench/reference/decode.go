@@ -1,219 +1,136 @@
 package reference
 
 import (
-	"fmt"
+	"encoding/binary"
 	"math"
 	"math/big"
-	"strconv"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// appender adds value j of an array to a cell; the value is not null.
-type appender func(c *cell, j int)
+// appender adds a value, which is not null, to a cell.
+type appender func(c *cell, e *entry)
 
-// filler sets a cell to row i of an array.
-type filler func(c *cell, i int)
-
-// bind returns how to read a column's rows from a batch. key selects a key of a map column.
-func bind(b batch, col column, key string) (filler, error) {
-	fill, err := bindPath(b.arrays[col.path[0]], col, col.path[1:], key)
-	if err != nil {
-		return nil, fmt.Errorf("column %s: %w", col.name, err)
+// valueOf returns the kind as which a leaf's values are read, and how. The kind is unspecified if no feature has it.
+func valueOf(e *format.SchemaElement) (pb.Kind, appender) {
+	_, untyped := e.LogicalType.Value.(*format.NullType)
+	fixed := e.Type.V == format.FixedLenByteArray
+	if untyped || fixed && (e.TypeLength.V <= 0 || e.TypeLength.V > maxFixed) {
+		return pb.Kind_KIND_UNSPECIFIED, nil
 	}
-	return fill, nil
-}
-
-func bindPath(arr arrow.Array, col column, path []string, key string) (filler, error) {
-	if len(path) == 0 {
-		return bindValue(arr, col, key)
-	}
-	s, ok := arr.(*array.Struct)
-	if !ok {
-		return nil, fmt.Errorf("is %v; want a struct", arr.DataType())
-	}
-	at, ok := s.DataType().(*arrow.StructType).FieldIdx(path[0])
-	if !ok {
-		return nil, fmt.Errorf("no field %s", path[0])
-	}
-	inner, err := bindPath(s.Field(at), col, path[1:], key)
-	return func(c *cell, i int) {
-		if s.IsNull(i) {
-			c.clear()
-			return
+	if precision, scale, ok := decimalOf(e); ok {
+		if precision <= 0 || precision > maxDigits || scale < 0 || scale > precision || fixed && e.TypeLength.V > 16 {
+			return pb.Kind_KIND_UNSPECIFIED, nil
 		}
-		inner(c, i)
-	}, err
-}
-
-func bindValue(arr arrow.Array, col column, key string) (filler, error) {
-	if m, ok := arr.(*array.Map); ok {
-		switch {
-		case col.part == mapKeys:
-			return bindList(m, m.Keys())
-		case col.part == mapValues:
-			return bindList(m, m.Items())
+		return pb.Kind_FLOAT64, decimals(e.Type.V, math.Pow10(int(scale)))
+	}
+	switch _, half := e.LogicalType.Value.(*format.Float16Type); {
+	case half && fixed && e.TypeLength.V == 2:
+		return pb.Kind_FLOAT32, func(c *cell, e *entry) {
+			c.floats = append(c.floats, float16(binary.LittleEndian.Uint16(e.in.text(e.at))))
 		}
-		return bindKey(m, key)
+	case e.Type.V == format.Int32 && isUint32(e):
+		return pb.Kind_INT64, func(c *cell, e *entry) { c.ints = append(c.ints, int64(uint32(e.in.ints32[e.at]))) }
 	}
-	if l, ok := arr.(array.ListLike); ok {
-		return bindList(l, l.ListValues())
-	}
-	add, err := valueOf(arr)
-	return func(c *cell, i int) {
-		c.clear()
-		if c.null = arr.IsNull(i); !c.null {
-			add(c, i)
-		}
-	}, err
+	return plainValueOf(e.Type.V)
 }
 
-// bindList reads rows of a list; null elements have a place, whose value does not matter.
-func bindList(l array.ListLike, elements arrow.Array) (filler, error) {
-	add, err := valueOf(elements)
-	kind := kindOf(elements.DataType())
-	return func(c *cell, i int) {
-		c.clear()
-		if c.null = l.IsNull(i); c.null {
-			return
-		}
-		from, to := l.ValueOffsets(i)
-		for j := from; j < to; j++ {
-			null := elements.IsNull(int(j))
-			if c.gone = append(c.gone, null); null {
-				c.appendZero(kind)
-			} else {
-				add(c, int(j))
-			}
-		}
-	}, err
+const (
+	maxFixed  = 1 << 26 // bytes of a fixed-length byte array
+	maxDigits = 38      // of a decimal
+)
+
+// plainValueOf is for values that are what their physical type is.
+func plainValueOf(t format.Type) (pb.Kind, appender) {
+	switch t {
+	case format.Boolean:
+		return pb.Kind_BOOL, func(c *cell, e *entry) { c.ints = append(c.ints, boolInt(e.in.bools[e.at])) }
+	case format.Int32:
+		return pb.Kind_INT32, func(c *cell, e *entry) { c.ints = append(c.ints, int64(e.in.ints32[e.at])) }
+	case format.Int64:
+		return pb.Kind_INT64, func(c *cell, e *entry) { c.ints = append(c.ints, e.in.ints64[e.at]) }
+	case format.Int96:
+		return pb.Kind_INT64, func(c *cell, e *entry) { c.ints = append(c.ints, timestamp(e.in.ints96[e.at])) }
+	case format.Float:
+		return pb.Kind_FLOAT32, func(c *cell, e *entry) { c.floats = append(c.floats, float64(e.in.floats[e.at])) }
+	case format.Double:
+		return pb.Kind_FLOAT64, func(c *cell, e *entry) { c.floats = append(c.floats, e.in.doubles[e.at]) }
+	case format.ByteArray, format.FixedLenByteArray:
+		return pb.Kind_BINARY, func(c *cell, e *entry) { c.texts = append(c.texts, e.in.text(e.at)) }
+	}
+	return pb.Kind_KIND_UNSPECIFIED, nil
 }
 
-// bindKey reads the value at one key of a map: of the last entry that bears it.
-func bindKey(m *array.Map, key string) (filler, error) {
-	same, err := keyEquals(m.Keys(), key)
-	if err != nil {
-		return nil, err
+// isUint32 reports whether an int32 is to be read as unsigned; shorter ones are not negative anyhow.
+func isUint32(e *format.SchemaElement) bool {
+	if e.LogicalType.Value == nil {
+		return e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Uint32
 	}
-	add, err := valueOf(m.Items())
-	return func(c *cell, i int) {
-		c.clear()
-		if m.IsNull(i) {
-			return
-		}
-		from, to := m.ValueOffsets(i)
-		for j := to - 1; j >= from; j-- {
-			if same(int(j)) {
-				if c.null = m.Items().IsNull(int(j)); !c.null {
-					add(c, int(j))
-				}
-				return
-			}
-		}
-	}, err
+	i, ok := e.LogicalType.Value.(*format.IntType)
+	return ok && !i.IsSigned && i.BitWidth == 32
 }
 
-func keyEquals(keys arrow.Array, key string) (func(j int) bool, error) {
-	add, err := valueOf(keys)
-	if err != nil {
-		return nil, err
+// decimalOf reports whether a leaf's values are decimals, with how many digits, and how many of them after the point.
+func decimalOf(e *format.SchemaElement) (precision, scale int32, ok bool) {
+	switch e.Type.V {
+	case format.Int32, format.Int64, format.ByteArray, format.FixedLenByteArray:
+	default:
+		return 0, 0, false
 	}
-	if kindOf(keys.DataType()) == pb.Kind_BINARY {
-		return func(j int) bool {
-			var c cell
-			add(&c, j)
-			return string(c.texts[0]) == key
-		}, nil
+	if d, ok := e.LogicalType.Value.(*format.DecimalType); ok {
+		return d.Precision, d.Scale, true
 	}
-	want, err := strconv.ParseInt(key, 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("key %q of a map with %v keys", key, keys.DataType())
-	}
-	var c cell
-	return func(j int) bool {
-		c.clear()
-		add(&c, j)
-		return len(c.ints) == 1 && c.ints[0] == want
-	}, nil
+	old := e.LogicalType.Value == nil && e.ConvertedType.Valid && e.ConvertedType.V == deprecated.Decimal
+	return e.Precision.V, e.Scale.V, old
 }
 
-// valueOf returns how to read the values of an array of scalars.
-func valueOf(arr arrow.Array) (appender, error) {
-	switch a := arr.(type) {
-	case *array.Boolean:
-		return func(c *cell, j int) { c.ints = append(c.ints, boolInt(a.Value(j))) }, nil
-	case *array.Int8:
-		return ints(a.Int8Values()), nil
-	case *array.Int16:
-		return ints(a.Int16Values()), nil
-	case *array.Int32:
-		return ints(a.Int32Values()), nil
-	case *array.Int64:
-		return ints(a.Int64Values()), nil
-	case *array.Uint8:
-		return ints(a.Uint8Values()), nil
-	case *array.Uint16:
-		return ints(a.Uint16Values()), nil
-	case *array.Uint32:
-		return ints(a.Uint32Values()), nil
-	case *array.Uint64:
-		return ints(a.Uint64Values()), nil
-	case *array.Date32:
-		return ints(a.Date32Values()), nil
-	case *array.Date64:
-		return ints(a.Date64Values()), nil
-	case *array.Time32:
-		return ints(a.Time32Values()), nil
-	case *array.Time64:
-		return ints(a.Time64Values()), nil
-	case *array.Timestamp:
-		return ints(a.TimestampValues()), nil
-	case *array.Duration:
-		return ints(a.DurationValues()), nil
+// decimals divides integers by 10^scale.
+func decimals(t format.Type, power float64) appender {
+	switch t {
+	case format.Int32:
+		return func(c *cell, e *entry) { c.floats = append(c.floats, float64(e.in.ints32[e.at])/power) }
+	case format.Int64:
+		return func(c *cell, e *entry) { c.floats = append(c.floats, float64(e.in.ints64[e.at])/power) }
 	}
-	return otherValueOf(arr)
+	return func(c *cell, e *entry) { c.floats = append(c.floats, bigEndian(e.in.text(e.at))/power) }
 }
 
-func otherValueOf(arr arrow.Array) (appender, error) {
-	switch a := arr.(type) {
-	case *array.Float16:
-		return func(c *cell, j int) { c.floats = append(c.floats, float64(a.Value(j).Float32())) }, nil
-	case *array.Float32:
-		return func(c *cell, j int) { c.floats = append(c.floats, float64(a.Value(j))) }, nil
-	case *array.Float64:
-		return func(c *cell, j int) { c.floats = append(c.floats, a.Value(j)) }, nil
-	case *array.Decimal128:
-		scale := a.DataType().(*arrow.Decimal128Type).Scale
-		return func(c *cell, j int) { c.floats = append(c.floats, decimal(a.Value(j).BigInt(), scale)) }, nil
-	case *array.Decimal256:
-		scale := a.DataType().(*arrow.Decimal256Type).Scale
-		return func(c *cell, j int) { c.floats = append(c.floats, decimal(a.Value(j).BigInt(), scale)) }, nil
-	case *array.Binary:
-		return func(c *cell, j int) { c.texts = append(c.texts, a.Value(j)) }, nil
-	case *array.LargeBinary:
-		return func(c *cell, j int) { c.texts = append(c.texts, a.Value(j)) }, nil
-	case *array.FixedSizeBinary:
-		return func(c *cell, j int) { c.texts = append(c.texts, a.Value(j)) }, nil
-	case *array.String:
-		return func(c *cell, j int) { c.texts = append(c.texts, []byte(a.Value(j))) }, nil
-	case *array.LargeString:
-		return func(c *cell, j int) { c.texts = append(c.texts, []byte(a.Value(j))) }, nil
-	case *array.Dictionary:
-		add, err := valueOf(a.Dictionary())
-		return func(c *cell, j int) { add(c, a.GetValueIndex(j)) }, err
+// bigEndian is the float64 nearest to an integer in two's complement.
+func bigEndian(b []byte) float64 {
+	n := new(big.Int).SetBytes(b)
+	if len(b) > 0 && b[0] >= 0x80 {
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
-	return nil, fmt.Errorf("values of type %v", arr.DataType())
-}
-
-func ints[T ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](values []T) appender {
-	return func(c *cell, j int) { c.ints = append(c.ints, int64(values[j])) }
-}
-
-// decimal is n / 10^scale.
-func decimal(n *big.Int, scale int32) float64 {
 	x, _ := new(big.Float).SetInt(n).Float64()
-	return x / math.Pow10(int(scale))
+	return x
+}
+
+// float16 is the value of a half-precision float: a sign, 5 bits of exponent, 10 of fraction.
+func float16(bits uint16) float64 {
+	exponent, fraction := int(bits>>10&0x1f), float64(bits&0x3ff)
+	var x float64
+	switch {
+	case exponent == 0x1f && fraction > 0:
+		return math.NaN()
+	case exponent == 0x1f:
+		x = math.Inf(1)
+	case exponent == 0:
+		x = math.Ldexp(fraction, -24)
+	default:
+		x = math.Ldexp(1024+fraction, exponent-25)
+	}
+	if bits&0x8000 != 0 {
+		return -x
+	}
+	return x
+}
+
+// timestamp is the time in nanoseconds since 1970 of a count of nanoseconds and a Julian day; far from 1970 it wraps.
+func timestamp(t deprecated.Int96) int64 {
+	const julianDayOf1970, nanosecondsPerDay = 2440588, 86_400_000_000_000
+	nanoseconds := int64(uint64(t[0]) | uint64(t[1])<<32)
+	return (int64(int32(t[2]))-julianDayOf1970)*nanosecondsPerDay + nanoseconds
 }

@@ -2,15 +2,10 @@ package reference
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
-	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -32,105 +27,110 @@ func (s stored) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// rowsPerBatch is how many rows are read at a time.
-const rowsPerBatch = 8192
+// readAhead is how many bytes of each column chunk are read at a time.
+const readAhead = 256 << 10
 
 // parquetFile is an open file.
 type parquetFile struct {
-	reader *pqarrow.FileReader
-	rows   int64
+	reader  *parquet.File
+	columns []column
+	rows    int64
 }
 
 func (in *Interpreter) openFile(ctx context.Context, file *pb.File) (f *parquetFile, err error) {
 	defer recovered(&err)
 	r := stored{ctx, in.store, in.spec.GetDataset().GetStorage(), file}
-	pf, err := parquetfile.NewParquetReader(io.NewSectionReader(r, 0, file.GetSize()))
+	f = &parquetFile{}
+	f.reader, err = parquet.OpenFile(io.NewSectionReader(r, 0, file.GetSize()), file.GetSize(),
+		parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
 		return nil, err
 	}
-	// Never Parallel: a panic of its goroutines would end the process.
-	props := pqarrow.ArrowReadProperties{BatchSize: rowsPerBatch}
-	reader, err := pqarrow.NewFileReader(pf, props, memory.NewGoAllocator())
-	if err != nil {
-		return nil, err
+	for _, g := range f.reader.RowGroups() {
+		f.rows += g.NumRows()
 	}
-	return &parquetFile{reader: reader, rows: pf.NumRows()}, nil
+	if n := f.reader.NumRows(); n != f.rows {
+		return nil, fmt.Errorf("the file counts %d rows, its row groups %d", n, f.rows)
+	}
+	f.columns, err = columnsOf(f.reader.Metadata().Schema)
+	return f, err
 }
 
-// recovered turns a panic of arrow's reader, which some corrupt files cause, into an error.
+// recovered turns a panic of parquet-go, which some corrupt files cause, into an error.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = fmt.Errorf("arrow's reader panicked: %v", p)
+		*err = fmt.Errorf("parquet-go panicked: %v", p)
 	}
 }
 
-// batch is a run of rows: an array for each top-level column read.
-type batch struct {
-	rows   int
-	arrays map[string]arrow.Array
+// scan reads a file row by row.
+type scan struct {
+	file   *parquetFile
+	leaves []*leafReader // that fillers need
 }
 
-// batches calls each with the batches of the given leaf columns, one after another.
-func (f *parquetFile) batches(ctx context.Context, leaves []int, each func(b batch) error) (err error) {
-	defer recovered(&err)
-	fields, err := f.reader.Manifest.GetFieldIndices(leaves)
-	if err != nil {
-		return err
-	}
-	wanted := map[int]bool{}
-	for _, leaf := range leaves {
-		wanted[leaf] = true
-	}
-	// A RecordReader would open the columns in goroutines of its own, whose panics nobody could catch.
-	readers := map[string]*pqarrow.ColumnReader{}
-	for _, i := range fields {
-		r, err := f.reader.GetFieldReader(ctx, i, wanted, f.rowGroups())
-		if err != nil {
-			return fmt.Errorf("column %s: %w", f.reader.Manifest.Fields[i].Field.Name, err)
+// reader returns the one reader of a leaf.
+func (s *scan) reader(l leaf) *leafReader {
+	for _, r := range s.leaves {
+		if r.leaf.index == l.index {
+			return r
 		}
-		defer r.Release()
-		readers[f.reader.Manifest.Fields[i].Field.Name] = r
 	}
-	if len(readers) != len(fields) {
-		return errors.New("two columns have the same name")
-	}
-	for left := f.rows; left > 0; {
-		if err := ctx.Err(); err != nil {
-			return err
+	r := &leafReader{leaf: l, entries: make([]entry, 0, entriesAhead)}
+	s.leaves = append(s.leaves, r)
+	return r
+}
+
+// rowsPerReport is how often a scan reports progress and looks whether it is cancelled.
+const rowsPerReport = 8192
+
+// rows calls row for each row, which fillers then read.
+func (s *scan) rows(ctx context.Context, progress func(rows int64), row func() error) error {
+	for i, g := range s.file.reader.RowGroups() {
+		if g.NumRows() == 0 { // it need not have pages
+			continue
 		}
-		b := batch{rows: int(min(left, rowsPerBatch)), arrays: map[string]arrow.Array{}}
-		for name, r := range readers {
-			if b.arrays[name], err = nextArray(r, b.rows); err != nil {
-				return fmt.Errorf("column %s, %d rows before the end: %w", name, left, err)
-			}
+		if err := s.rowGroup(ctx, i, progress, row); err != nil {
+			return fmt.Errorf("row group %d: %w", i, err)
 		}
-		if err := each(b); err != nil {
-			return err
-		}
-		left -= int64(b.rows)
 	}
 	return nil
 }
 
-func (f *parquetFile) rowGroups() []int {
-	all := make([]int, f.reader.ParquetReader().NumRowGroups())
-	for i := range all {
-		all[i] = i
+func (s *scan) rowGroup(ctx context.Context, index int, progress func(rows int64), row func() error) error {
+	for _, r := range s.leaves {
+		r.open(s.file.reader, index)
 	}
-	return all
+	left := s.file.reader.RowGroups()[index].NumRows()
+	for left > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(left, rowsPerReport)
+		for range n {
+			if err := s.advance(); err != nil {
+				return err
+			}
+			if err := row(); err != nil {
+				return err
+			}
+		}
+		left -= n
+		progress(n)
+	}
+	for _, r := range s.leaves {
+		if err := r.end(); err != nil {
+			return fmt.Errorf("column %s: %w", r.name(s.file.reader), err)
+		}
+	}
+	return nil
 }
 
-// nextArray reads the next rows of a column.
-func nextArray(r *pqarrow.ColumnReader, rows int) (arrow.Array, error) {
-	chunked, err := r.NextBatch(int64(rows))
-	if err != nil {
-		return nil, err
+func (s *scan) advance() error {
+	for _, r := range s.leaves {
+		if err := r.advance(); err != nil {
+			return fmt.Errorf("column %s: %w", r.name(s.file.reader), err)
+		}
 	}
-	if chunked.Len() != rows {
-		return nil, fmt.Errorf("arrow's reader gave %d of %d rows", chunked.Len(), rows)
-	}
-	if len(chunked.Chunks()) == 1 {
-		return chunked.Chunk(0), nil
-	}
-	return array.Concatenate(chunked.Chunks(), memory.NewGoAllocator())
+	return nil
 }

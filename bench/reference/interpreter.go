@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"runtime"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -53,7 +52,7 @@ func (in *Interpreter) columns(ctx context.Context) (map[string]column, error) {
 			return nil, fmt.Errorf("open %s: %w", file.GetUri(), err)
 		}
 		in.rows += f.rows
-		if err := all.add(file.GetUri(), columnsOf(f)); err != nil {
+		if err := all.add(file.GetUri(), f.columns); err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +116,7 @@ type reading struct {
 	hasher *Hasher
 	cells  []cell    // of each slot
 	inputs [][]*cell // of each step
-	fill   []filler  // of each source, for the present batch; nil if the file lacks it
+	fill   []filler  // of each source; nil if the file lacks it
 }
 
 func newReading(in *Interpreter, file *pb.File, epoch uint32, out *expectedFile) *reading {
@@ -145,56 +144,33 @@ func (r *reading) file(ctx context.Context, progress func(rows int64)) error {
 		return err
 	}
 	have := map[string]column{}
-	for _, c := range columnsOf(f) {
+	for _, c := range f.columns {
 		have[c.name] = c
 	}
-	var leaves []int
-	for _, s := range r.p.sources {
-		leaves = append(leaves, have[s.column.name].leaves...)
-	}
-	slices.Sort(leaves)
-	if leaves = slices.Compact(leaves); len(leaves) == 0 {
-		progress(f.rows)
-		return r.rows(f.rows)
-	}
-	return f.batches(ctx, leaves, func(b batch) error {
-		if err := r.bind(b, have); err != nil {
-			return err
-		}
-		progress(int64(b.rows))
-		return r.rows(int64(b.rows))
-	})
-}
-
-func (r *reading) bind(b batch, have map[string]column) error {
+	all := &scan{file: f}
 	for i, s := range r.p.sources {
-		c, ok := have[s.column.name]
-		if !ok {
-			continue
-		}
-		var err error
-		if r.fill[i], err = bind(b, c, s.key); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rows interprets the next n rows of the file, which are the rows from 0 of the batch that fill reads.
-func (r *reading) rows(n int64) error {
-	for i := range int(n) {
-		for k, s := range r.p.sources {
-			if r.fill[k] != nil {
-				r.fill[k](&r.cells[s.slot], i)
-			} else {
-				r.cells[s.slot].copyFrom(s.fallback)
+		if c, ok := have[s.column.name]; ok {
+			if r.fill[i], err = all.bind(c, s.key); err != nil {
+				return err
 			}
 		}
-		if err := r.row(); err != nil {
-			return fmt.Errorf("row %d: %w", r.at.row, err)
-		}
-		r.at.row++
 	}
+	return all.rows(ctx, progress, r.next)
+}
+
+// next interprets the row that the scan is at.
+func (r *reading) next() error {
+	for i, s := range r.p.sources {
+		if r.fill[i] == nil {
+			r.cells[s.slot].copyFrom(s.fallback)
+		} else if err := r.fill[i](&r.cells[s.slot]); err != nil {
+			return fmt.Errorf("row %d: column %s: %w", r.at.row, s.column.name, err)
+		}
+	}
+	if err := r.row(); err != nil {
+		return fmt.Errorf("row %d: %w", r.at.row, err)
+	}
+	r.at.row++
 	return nil
 }
 

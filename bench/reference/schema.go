@@ -1,119 +1,217 @@
 package reference
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
-	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 )
 
-// column is a selectable column of a file: a top-level one, a struct's field, or a map (whose keys are selectable).
+// column is a selectable column of a file: a top-level one, a struct's field, a map (whose keys are selectable), or all
+// keys or all values of a map.
 type column struct {
 	name   string
-	path   []string // of names in the Arrow schema, through structs
 	typ    spec.Type
-	isMap  bool  // typ is that of one key's value
-	leaves []int // of the Parquet schema
-	// part of a map column: all its keys, or all its values.
-	part mapPart
-	uri  string // of the first file that has it
+	isMap  bool   // typ is that of one key's value
+	leaves []leaf // of a map: keys and values; else one
+	uri    string // of the first file that has it
 }
 
 // supported reports whether the column can be a feature.
 func (c column) supported() bool { return c.typ.Kind != pb.Kind_KIND_UNSPECIFIED }
 
-type mapPart int
+// leaf is a leaf column of a file and what the definition levels of its values say.
+type leaf struct {
+	index    int // among all leaves
+	physical format.Type
+	fixed    int // bytes of each value, of fixed-length byte arrays
+	kind     pb.Kind
+	add      appender
+	// The levels at and above which the row is not null; of lists, there is an element; the value is not null.
+	rowDef, elementDef, valueDef int
+}
 
-const (
-	wholeColumn mapPart = iota
-	mapKeys
-	mapValues
-)
+// highestRep is the highest repetition level: only lists of scalars can be read.
+func (l leaf) highestRep() int {
+	if l.elementDef > 0 {
+		return 1
+	}
+	return 0
+}
 
-// columnsOf lists what can be selected from a file.
-func columnsOf(f *parquetFile) []column {
+// node is an element of the schema and its place: its name, through structs, and its definition level.
+type node struct {
+	*format.SchemaElement
+	name     string
+	def      int
+	index    int // of a leaf
+	children []*node
+}
+
+func (n *node) isLeaf() bool { return n.Type.Valid }
+
+func (n *node) repeats() bool {
+	return n.RepetitionType.Valid && n.RepetitionType.V == format.Repeated
+}
+
+// annotated reports whether a group bears a logical type or, without any, the older annotation of one.
+func (n *node) annotated(converted ...deprecated.ConvertedType) bool {
+	return !n.isLeaf() && n.LogicalType.Value == nil && n.ConvertedType.Valid &&
+		slices.Contains(converted, n.ConvertedType.V)
+}
+
+func (n *node) isList() bool {
+	_, logical := n.LogicalType.Value.(*format.ListType)
+	return !n.isLeaf() && logical || n.annotated(deprecated.List)
+}
+
+func (n *node) isMap() bool {
+	_, logical := n.LogicalType.Value.(*format.MapType)
+	return !n.isLeaf() && logical || n.annotated(deprecated.Map, deprecated.MapKeyValue)
+}
+
+func (n *node) isVariant() bool {
+	_, logical := n.LogicalType.Value.(*format.VariantType)
+	return logical
+}
+
+// treeBuilder makes a tree of a schema's flat list.
+type treeBuilder struct {
+	rest   []format.SchemaElement
+	leaves int
+}
+
+func (b *treeBuilder) next(parent *node) (*node, error) {
+	if len(b.rest) == 0 {
+		return nil, errors.New("the schema ends inside a group")
+	}
+	f := &node{SchemaElement: &b.rest[0]}
+	b.rest = b.rest[1:]
+	if parent != nil {
+		f.name, f.def = parent.name+"."+f.Name, parent.def
+		if f.RepetitionType.Valid && f.RepetitionType.V != format.Required {
+			f.def++
+		}
+	}
+	if f.isLeaf() {
+		f.index = b.leaves
+		b.leaves++
+		return f, nil
+	}
+	for range f.NumChildren.V {
+		child, err := b.next(f)
+		if err != nil {
+			return nil, err
+		}
+		f.children = append(f.children, child)
+	}
+	return f, nil
+}
+
+// columnsOf lists what can be selected from a file of this schema, and, without a type, what cannot.
+func columnsOf(schema []format.SchemaElement) ([]column, error) {
+	root, err := (&treeBuilder{rest: schema}).next(nil)
+	if err != nil {
+		return nil, err
+	}
 	var out []column
-	for i := range f.reader.Manifest.Fields {
-		out = appendColumns(out, &f.reader.Manifest.Fields[i], nil)
+	for _, f := range root.children {
+		out = appendColumns(out, f)
+	}
+	times := map[string]int{}
+	for i := range out {
+		out[i].name = strings.TrimPrefix(out[i].name, ".")
+		times[out[i].name]++
+	}
+	for i := range out {
+		if times[out[i].name] > 1 { // nobody could say which is meant
+			out[i] = column{name: out[i].name}
+		}
+	}
+	return out, nil
+}
+
+func appendColumns(out []column, f *node) []column {
+	switch {
+	case f.isLeaf() && f.repeats():
+		return append(out, listColumn(f.name, f.def-1, f.def, f))
+	case f.isLeaf():
+		l := leafOf(f, f.def, 0)
+		return append(out, column{name: f.name, typ: spec.Type{Kind: l.kind}, leaves: []leaf{l}})
+	case f.repeats() || f.isVariant() || len(f.children) == 0:
+		return append(out, column{name: f.name})
+	case f.isList():
+		return append(out, listGroup(f))
+	case f.isMap():
+		return appendMap(out, f)
+	}
+	for _, child := range f.children {
+		out = appendColumns(out, child)
 	}
 	return out
 }
 
-func appendColumns(out []column, field *pqarrow.SchemaField, parents []string) []column {
-	path := append(slices.Clone(parents), field.Field.Name)
-	if _, ok := field.Field.Type.(*arrow.StructType); ok {
-		for i := range field.Children {
-			out = appendColumns(out, &field.Children[i], path)
-		}
-		return out
+// listGroup is the column of a group that is a list, of scalars if it is to be of use. Old writers left out the level of
+// the elements, and a group named "array" or after the list is itself the element.
+func listGroup(f *node) column {
+	if len(f.children) != 1 || !f.children[0].repeats() {
+		return column{name: f.name}
 	}
-	c := column{path: path, leaves: appendLeaves(nil, field)}
-	for i, p := range path {
-		if i > 0 {
-			c.name += "."
-		}
-		c.name += p
+	entry := f.children[0]
+	if entry.isLeaf() {
+		return listColumn(f.name, f.def, entry.def, entry)
 	}
-	if m, ok := field.Field.Type.(*arrow.MapType); ok {
-		return appendMap(out, c, m)
+	if len(entry.children) != 1 || entry.Name == "array" || entry.Name == f.Name+"_tuple" {
+		return column{name: f.name}
 	}
-	c.typ = typeOf(field.Field.Type)
-	return append(out, c)
+	element := entry.children[0]
+	if !element.isLeaf() || element.repeats() {
+		return column{name: f.name}
+	}
+	return listColumn(f.name, f.def, entry.def, element)
 }
 
-// appendMap adds a map column and its keys and values as columns of their own.
-func appendMap(out []column, c column, m *arrow.MapType) []column {
-	key, value := kindOf(m.KeyType()), kindOf(m.ItemType())
-	if value == pb.Kind_KIND_UNSPECIFIED || key != pb.Kind_INT32 && key != pb.Kind_INT64 && key != pb.Kind_BINARY {
-		return append(out, c)
+func listColumn(name string, rowDef, elementDef int, element *node) column {
+	l := leafOf(element, rowDef, elementDef)
+	return column{name: name, typ: spec.Type{Kind: l.kind, List: true}, leaves: []leaf{l}}
+}
+
+// appendMap adds a map column, and its keys and values as columns of their own.
+func appendMap(out []column, f *node) []column {
+	if len(f.children) != 1 || !f.children[0].repeats() || len(f.children[0].children) != 2 {
+		return append(out, column{name: f.name})
 	}
-	whole, keys, values := c, c, c
-	whole.isMap, whole.typ = true, spec.Type{Kind: value}
-	keys.name, keys.part, keys.typ = c.name+".key", mapKeys, spec.Type{Kind: key, List: true}
-	values.name, values.part, values.typ = c.name+".value", mapValues, spec.Type{Kind: value, List: true}
+	entry := f.children[0]
+	var parts []column
+	for i, part := range []string{".key", ".value"} {
+		if !entry.children[i].isLeaf() || entry.children[i].repeats() {
+			return append(out, column{name: f.name})
+		}
+		parts = append(parts, listColumn(f.name+part, f.def, entry.def, entry.children[i]))
+	}
+	keys, values := parts[0], parts[1]
+	if !values.supported() || !slices.Contains([]pb.Kind{pb.Kind_INT32, pb.Kind_INT64, pb.Kind_BINARY}, keys.typ.Kind) {
+		return append(out, column{name: f.name})
+	}
+	whole := column{
+		name: f.name, typ: spec.Type{Kind: values.typ.Kind}, isMap: true,
+		leaves: []leaf{keys.leaves[0], values.leaves[0]},
+	}
 	return append(out, whole, keys, values)
 }
 
-func appendLeaves(out []int, field *pqarrow.SchemaField) []int {
-	if len(field.Children) == 0 { // IsLeaf is true of lists too
-		return append(out, field.ColIndex)
+func leafOf(f *node, rowDef, elementDef int) leaf {
+	kind, add := valueOf(f.SchemaElement)
+	return leaf{
+		index: f.index, physical: f.Type.V, fixed: int(f.TypeLength.V), kind: kind, add: add,
+		rowDef: rowDef, elementDef: elementDef, valueDef: f.def,
 	}
-	for i := range field.Children {
-		out = appendLeaves(out, &field.Children[i])
-	}
-	return out
-}
-
-func typeOf(t arrow.DataType) spec.Type {
-	if l, ok := t.(arrow.ListLikeType); ok {
-		return spec.Type{Kind: kindOf(l.Elem()), List: true}
-	}
-	return spec.Type{Kind: kindOf(t)}
-}
-
-// kindOf is unspecified for types that no feature has.
-func kindOf(t arrow.DataType) pb.Kind {
-	switch t.ID() {
-	case arrow.BOOL:
-		return pb.Kind_BOOL
-	case arrow.INT8, arrow.INT16, arrow.INT32, arrow.UINT8, arrow.UINT16, arrow.DATE32, arrow.TIME32:
-		return pb.Kind_INT32
-	case arrow.INT64, arrow.UINT32, arrow.UINT64, arrow.TIMESTAMP, arrow.TIME64, arrow.DATE64, arrow.DURATION:
-		return pb.Kind_INT64
-	case arrow.FLOAT16, arrow.FLOAT32:
-		return pb.Kind_FLOAT32
-	case arrow.FLOAT64, arrow.DECIMAL128, arrow.DECIMAL256:
-		return pb.Kind_FLOAT64
-	case arrow.BINARY, arrow.STRING, arrow.LARGE_BINARY, arrow.LARGE_STRING, arrow.FIXED_SIZE_BINARY:
-		return pb.Kind_BINARY
-	case arrow.DICTIONARY:
-		return kindOf(t.(*arrow.DictionaryType).ValueType)
-	}
-	return pb.Kind_KIND_UNSPECIFIED
 }
 
 // union gathers the columns of all files by name.

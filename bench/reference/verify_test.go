@@ -98,7 +98,7 @@ func TestProgressAndCancel(t *testing.T) {
 		last = done
 		calls++
 	})
-	if err != nil || last != 12 || calls != 4 {
+	if err != nil || last != 12 || calls != 8 { // one for each row group
 		t.Errorf("progress ended at %d after %d calls: %v", last, calls, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

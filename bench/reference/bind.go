@@ -1,0 +1,99 @@
+package reference
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// filler sets a cell to the present row of a scan.
+type filler func(c *cell) error
+
+// bind returns how to read a column. key selects a key of a map column.
+func (s *scan) bind(col column, key string) (filler, error) {
+	switch {
+	case col.isMap:
+		same, err := keyEquals(col.leaves[0], key)
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", col.name, err)
+		}
+		return atKey(s.reader(col.leaves[0]), s.reader(col.leaves[1]), same), nil
+	case col.typ.List:
+		return elements(s.reader(col.leaves[0])), nil
+	}
+	return scalar(s.reader(col.leaves[0])), nil
+}
+
+func scalar(r *leafReader) filler {
+	return func(c *cell) error {
+		r.set(c, &r.row()[0])
+		return nil
+	}
+}
+
+// set makes the cell an entry's value, which may be null.
+func (r *leafReader) set(c *cell, e *entry) {
+	c.clear()
+	if c.null = int(e.def) < r.leaf.valueDef; !c.null {
+		r.leaf.add(c, e)
+	}
+}
+
+// elements reads rows of a list; null elements have a place, whose value does not matter.
+func elements(r *leafReader) filler {
+	return func(c *cell) error {
+		c.clear()
+		row := r.row()
+		if c.null = int(row[0].def) < r.leaf.rowDef; c.null {
+			return nil
+		}
+		for i := range row {
+			def := int(row[i].def)
+			if def < r.leaf.elementDef {
+				return nil // the entry says that the list is empty
+			}
+			null := def < r.leaf.valueDef
+			if c.gone = append(c.gone, null); null {
+				c.appendZero(r.leaf.kind)
+			} else {
+				r.leaf.add(c, &row[i])
+			}
+		}
+		return nil
+	}
+}
+
+// atKey reads the value at one key of a map: of the last entry that bears it.
+func atKey(keys, values *leafReader, same func(e *entry) bool) filler {
+	return func(c *cell) error {
+		c.clear()
+		k, v := keys.row(), values.row()
+		if len(k) != len(v) {
+			return fmt.Errorf("a map of %d keys and %d values", len(k), len(v))
+		}
+		for i := len(k) - 1; i >= 0; i-- {
+			if int(k[i].def) >= keys.leaf.valueDef && same(&k[i]) {
+				values.set(c, &v[i])
+				return nil
+			}
+		}
+		return nil
+	}
+}
+
+func keyEquals(l leaf, key string) (func(e *entry) bool, error) {
+	if l.kind == pb.Kind_BINARY {
+		return func(e *entry) bool { return string(e.in.text(e.at)) == key }, nil
+	}
+	want, err := strconv.ParseInt(key, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("key %q of a map with %v keys", key, l.kind)
+	}
+	var c cell
+	return func(e *entry) bool {
+		c.clear()
+		l.add(&c, e)
+		return c.ints[0] == want
+	}, nil
+}
