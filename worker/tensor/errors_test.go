@@ -1,0 +1,101 @@
+package tensor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+func TestBuildErrors(t *testing.T) {
+	short := vec(pb.Kind_FLOAT32, true, false)
+	short.Offsets = []int32{0, 2, 2, 3, 5}
+	for _, tc := range []struct {
+		name string
+		out  *pb.Output
+		vs   []*vector.Vector
+		says string
+	}{
+		{"null label", tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0), []*vector.Vector{vec(pb.Kind_INT64, false, true)}, "mem://f row 101 is null"},
+		{"null bool label", tensorOf(pb.Layout_LABEL, pb.Kind_BOOL, 0), []*vector.Vector{vec(pb.Kind_BOOL, false, true)}, "mem://f row 101 is null"},
+		{"weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), []*vector.Vector{vec(pb.Kind_INT64, true, false), short}, "mem://f row 102 has 0 ids and 1 weights"},
+		{"scalar weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), []*vector.Vector{vec(pb.Kind_INT64, true, false), vec(pb.Kind_FLOAT32, false, false)}, "the ids are list<int64>, but their weights are float32"},
+		{"image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 3, 1, 1), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "mem://f row 100 has 2 bytes; shape [3 1 1] takes 3"},
+		{"dense list", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0), []*vector.Vector{vec(pb.Kind_INT64, true, false)}, "is list<int64>; want a scalar"},
+		{"dense text", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "want a number or bool"},
+		{"sparse text", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "want int32 or int64"},
+		{"unknown layout", tensorOf(99, pb.Kind_INT64, 0), []*vector.Vector{vec(pb.Kind_INT64, false, false)}, "older than the master"},
+		{"no such slot", tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 4), []*vector.Vector{vec(pb.Kind_INT64, false, false)}, "slot 4 of 1"},
+		{"huge image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 1<<30, 2, 1), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "shape"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := build(t, tc.out, nil, 0, 4, tc.vs...)
+			if err == nil || !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("got %v, want %q", err, tc.says)
+			}
+		})
+	}
+}
+
+// Rows that are not chosen may be null.
+func TestNullLabelsThatAreLeftOut(t *testing.T) {
+	if _, err := build(t, tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0), []int32{3, 0}, 0, 2, vec(pb.Kind_INT64, false, true)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBuildWaitsForARelease(t *testing.T) {
+	v := vec(pb.Kind_INT64, false, false)
+	b, err := NewBuilder(program(tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0), []*vector.Vector{v}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Window{Slots: []*vector.Vector{v}, Rows: 4, File: &pb.File{}}
+	if _, err := b.Build(t.Context(), w, 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("why")
+	cancel(why)
+	if _, err := b.Build(ctx, w, 0, 4); !errors.Is(err, why) {
+		t.Errorf("got %v, want the cause of the context's end", err)
+	}
+}
+
+func TestCutBoundsBytes(t *testing.T) {
+	v := vec(pb.Kind_BINARY, false, false)
+	v.Data, v.Ends = make([]byte, 1006), []int32{0, 2, 4, 1004, 1006}
+	b, err := NewBuilder(program(tensorOf(pb.Layout_BYTES, pb.Kind_BINARY, 0), []*vector.Vector{v}), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Window{Slots: []*vector.Vector{v}, Rows: 4}
+	var cuts []int
+	for from := 0; from < 4; {
+		to, size := b.Cut(w, from, 4, 100)
+		if size > 100 && to != from+1 {
+			t.Errorf("rows %d to %d take %d bytes", from, to, size)
+		}
+		cuts, from = append(cuts, to), to
+	}
+	if len(cuts) < 3 || cuts[len(cuts)-1] != 4 {
+		t.Errorf("cut at %v", cuts)
+	}
+	if n := b.RowsFor(w, 1<<62); n != 4 {
+		t.Errorf("%d rows, want all", n)
+	}
+	if n := b.RowsFor(w, 1); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+	// The rows that are chosen count, not the window's.
+	w.Order = []int32{0, 1, 3}
+	if n := b.RowsFor(w, 18); n != 3 {
+		t.Errorf("%d rows, want 3", n)
+	}
+	if n := b.RowsFor(&Window{Slots: w.Slots, Rows: 4, Order: []int32{}}, 10); n != 1 {
+		t.Errorf("%d rows of none, want 1", n)
+	}
+}
