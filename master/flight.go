@@ -2,7 +2,6 @@ package master
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -17,8 +16,8 @@ import (
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
-// maxEndpoints bounds the shards of one GetFlightInfo.
-const maxEndpoints = 100_000
+// maxEndpointBytes bounds the answer to one GetFlightInfo.
+const maxEndpointBytes = 64 << 20
 
 // flightInfo lets any Flight client read a dataset through the fleet, outside of sessions: nothing is recorded, and
 // every call may read all of it. See worker/serve/README.md.
@@ -37,48 +36,87 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	cfg := &f.master.cfg
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
 	dataset, err := Resolve(ctx, cfg.Storage, f.master.footers, cfg.Ops, cfg.Plan, s)
 	if err != nil {
 		return nil, openError(err)
 	}
-	loaded, err := dataset.Footers(ctx, func(int) {})
-	if err != nil {
-		return nil, openError(err)
-	}
-	shards, counts, err := plan.Shards(cfg.Plan, dataset.Program, loaded, 0)
-	if err != nil {
-		return nil, openError(err)
-	}
-	if len(shards) > maxEndpoints {
-		return nil, status.Errorf(codes.ResourceExhausted, "the dataset has %d shards; more than %d are for sessions", len(shards), maxEndpoints)
-	}
-	endpoints, err := f.endpoints(dataset.Program, shards)
-	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
-	}
-	return &flight.FlightInfo{FlightDescriptor: d, Endpoint: endpoints, TotalRecords: counts.Rows, TotalBytes: -1}, nil
-}
-
-func (f *flightInfo) endpoints(program *pb.Program, shards []*pb.Shard) ([]*flight.FlightEndpoint, error) {
-	serialised, err := spec.Marshal(program)
+	list, err := f.newEndpoints(dataset.Program)
 	if err != nil {
 		return nil, err
 	}
-	places := f.master.places.get()
-	if places.workers == 0 {
-		return nil, errors.New("the fleet has no worker; start one with `penstock worker`")
+	if err := dataset.eachBlock(ctx, cfg.Plan, list.add); err != nil {
+		return nil, openError(err)
 	}
-	out := make([]*flight.FlightEndpoint, len(shards))
-	for i, shard := range shards {
-		t := &pb.Ticket{
-			Shard: uint32(i), File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: []byte(ticket.Digest(serialised)),
-			Workers: places.workersFor(shard), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+	return &flight.FlightInfo{FlightDescriptor: d, Endpoint: list.all, TotalRecords: list.rows, TotalBytes: -1}, nil
+}
+
+// eachBlock plans the blocks of the first epoch, one after the other, so that few footers are in memory.
+func (d *Dataset) eachBlock(ctx context.Context, cfg plan.Config, f func(*pb.Block, plan.Counts) error) error {
+	cut := plan.Blocks(cfg, d.Files, plan.Order(d.Files, d.Program.GetSeed(), d.Program.GetShuffle(), 0))
+	for i, members := range cut {
+		files := make([]*pb.File, len(members))
+		for j, m := range members {
+			files[j] = d.Files[m]
 		}
-		if out[i], err = f.endpoint(t, serialised); err != nil {
-			return nil, err
+		loaded, err := d.footers.load(ctx, files, func(int) {})
+		if err != nil {
+			return err
+		}
+		shards, counts, err := plan.Shards(cfg, d.Program, loaded, 0)
+		if err != nil {
+			return fmt.Errorf("master: %w", err)
+		}
+		if err := f(&pb.Block{Index: uint32(i), Shards: shards}, counts); err != nil {
+			return err
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// endpoints is the list under construction.
+type endpoints struct {
+	info    *flightInfo
+	program []byte // serialised
+	digest  []byte
+	places  *places
+	all     []*flight.FlightEndpoint
+	rows    int64
+	bytes   int
+}
+
+func (f *flightInfo) newEndpoints(program *pb.Program) (*endpoints, error) {
+	serialised, err := spec.Marshal(program)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	e := &endpoints{info: f, program: serialised, digest: []byte(ticket.Digest(serialised)), places: f.master.places.get()}
+	if e.places.workers == 0 {
+		return nil, status.Error(codes.Unavailable, "the fleet has no worker; start one with `penstock worker`")
+	}
+	return e, nil
+}
+
+// add appends the shards of a block.
+func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
+	e.rows += counts.Rows
+	for i, shard := range block.GetShards() {
+		next, err := e.info.endpoint(&pb.Ticket{
+			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: e.digest,
+			Workers: e.places.workersFor(shard), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+		}, e.program)
+		if err != nil {
+			return err
+		}
+		e.all = append(e.all, next)
+		e.bytes += proto.Size(next)
+		if e.bytes > maxEndpointBytes {
+			return status.Errorf(codes.ResourceExhausted, "the answer would be larger than %d MiB: %d shards so far, in which the program repeats; large datasets are for sessions",
+				maxEndpointBytes>>20, len(e.all))
+		}
+	}
+	return nil
 }
 
 func (f *flightInfo) endpoint(t *pb.Ticket, program []byte) (*flight.FlightEndpoint, error) {

@@ -3,8 +3,6 @@ package master
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,8 +11,12 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// retryEvery is how long to wait after etcd failed before the next try.
-const retryEvery = time.Second
+const (
+	// retryEvery is how long to wait after etcd failed before the next try.
+	retryEvery = time.Second
+	// compactEvery is how often the leader has etcd forget the history of its keys.
+	compactEvery = 5 * time.Minute
+)
 
 // lead campaigns for the leadership and leads, again and again, until ctx ends.
 func (m *Master) lead(ctx context.Context) error {
@@ -71,11 +73,7 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
-	t := &term{master: m, leadership: leadership, ctx: ctx, group: group, sessions: map[string]*runner{}}
-	if err := t.load(); err != nil {
-		cancel()
-		return errors.Join(err, group.Wait())
-	}
+	t := newTerm(ctx, m, leadership, group)
 	group.Go(func() error {
 		select {
 		case <-leadership.Done():
@@ -84,8 +82,14 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) er
 			return nil
 		}
 	})
+	if err := t.load(); err != nil {
+		cancel()
+		t.close()
+		return errors.Join(err, group.Wait())
+	}
+	group.Go(t.compact)
 	m.setTerm(t)
-	m.cfg.Logger.Info("this master leads", "sessions", len(t.sessions))
+	m.cfg.Logger.Info("this master leads", "sessions", len(t.all()))
 	m.up()
 	<-ctx.Done()
 	m.setTerm(nil)
@@ -99,85 +103,8 @@ func (m *Master) setTerm(t *term) {
 	m.term = t
 }
 
-// term is a time of leadership and the sessions run in it.
-type term struct {
-	master     *Master
-	leadership *store.Leadership
-	ctx        context.Context // ends with the term
-	group      *errgroup.Group
-
-	mu       sync.Mutex
-	closed   bool
-	sessions map[string]*runner
-}
-
-// load takes up all sessions that etcd knows.
-func (t *term) load() error {
-	metas, err := t.master.cfg.Store.List(t.ctx)
-	if err != nil {
-		return fmt.Errorf("master: %w", err)
-	}
-	for _, m := range metas {
-		id := m.GetSession().GetId()
-		_, err := t.start(id)
-		if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) || errors.Is(err, store.ErrNotLeader) {
-			return err
-		}
-		if err != nil { // one session's damage must not stop the others
-			t.master.cfg.Logger.Error("a session cannot be taken up; delete it, or run the release that opened it", "session", id, "error", err)
-		}
-	}
-	return nil
-}
-
-// start runs a session that lies in etcd, unless it runs already.
-func (t *term) start(id string) (*runner, error) {
-	if r, ok := t.find(id); ok {
-		return r, nil
-	}
-	r, err := newRunner(t, id)
-	if err != nil {
-		return nil, err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if other, ok := t.sessions[id]; ok {
-		return other, nil
-	}
-	if t.closed {
-		return nil, store.ErrNotLeader
-	}
-	t.sessions[id] = r
-	t.group.Go(r.run)
-	return r, nil
-}
-
-// close keeps sessions from being started while the term's goroutines are waited for.
-func (t *term) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = true
-}
-
-func (t *term) find(id string) (*runner, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r, ok := t.sessions[id]
-	return r, ok
-}
-
-func (t *term) forget(id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.sessions, id)
-}
-
-func (t *term) all() []*runner {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make([]*runner, 0, len(t.sessions))
-	for _, r := range t.sessions {
-		out = append(out, r)
-	}
-	return out
+func (m *Master) leading() *term {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.term
 }

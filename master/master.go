@@ -132,20 +132,18 @@ func (m *Master) Run(ctx context.Context) error {
 	return errors.Join(err, m.fleet.Close())
 }
 
-// followFleet keeps the placement table up to date.
+// followFleet keeps the placement table up to date. Each update gives trainers new tickets, so it makes one before
+// theirs expire, too.
 func (m *Master) followFleet(ctx context.Context) error {
+	renew := time.NewTicker(ticketLife / 4)
+	defer renew.Stop()
 	for {
 		m.places.update(m.fleet.Members(fleet.Worker))
 		select {
 		case <-m.fleet.Changed():
+		case <-renew.C:
 		case <-ctx.Done():
 			return nil
 		}
 	}
-}
-
-func (m *Master) leading() *term {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.term
 }

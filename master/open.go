@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -17,7 +19,15 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/plan"
+	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
+)
+
+const (
+	// openTimeout bounds listing a dataset and reading the footers of its first block.
+	openTimeout = 15 * time.Minute
+	// maxID bounds a session's id, in bytes.
+	maxID = 200
 )
 
 // Dataset is a spec resolved against the files that it names.
@@ -40,66 +50,92 @@ func (d *Dataset) Footers(ctx context.Context, progress func(done int)) ([]plan.
 // errors are spec.Problems where the spec is at fault.
 func Resolve(ctx context.Context, st storage.Storage, cache *footer.Cache, ops spec.Catalog, cfg plan.Config, s *pb.Spec) (*Dataset, error) {
 	d := &Dataset{footers: &footerLoader{storage: st, cache: cache, profile: s.GetDataset().GetStorage()}}
+	if uris := s.GetDataset().GetUri(); len(uris) == 0 || slices.Contains(uris, "") {
+		return nil, spec.Problems{{Path: "dataset.uri", Message: "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet"}}
+	}
 	listed, err := st.List(ctx, s.GetDataset().GetStorage(), s.GetDataset().GetUri())
 	if err != nil {
 		return nil, err
 	}
-	if d.Files, err = plan.FilterFiles(listed, s.GetDataset().GetPartitions()); err != nil {
-		return nil, spec.Problems{{Path: "dataset.partitions", Message: err.Error()}}
+	var problems spec.Problems
+	d.Files, err = plan.FilterFiles(listed, s.GetDataset().GetPartitions())
+	if err == nil && len(d.Files) == 0 {
+		err = fmt.Errorf("none of %d files passes %q", len(listed), s.GetDataset().GetPartitions())
 	}
-	if len(d.Files) == 0 {
-		return nil, spec.Problems{{Path: "dataset.partitions", Message: fmt.Sprintf("none of %d files passes %q", len(listed), s.GetDataset().GetPartitions())}}
+	if err != nil {
+		problems = spec.Problems{{Path: "dataset.partitions", Message: err.Error()}}
+		d.Files = listed // whose schema may show further mistakes
+	}
+	if err := d.resolve(ctx, ops, cfg, s); len(problems) > 0 || err != nil {
+		return nil, merge(problems, err)
 	}
 	for _, f := range d.Files {
 		d.Bytes += f.GetSize()
 	}
+	return d, nil
+}
+
+// resolve fills in schema and program.
+func (d *Dataset) resolve(ctx context.Context, ops spec.Catalog, cfg plan.Config, s *pb.Spec) error {
 	var first []*pb.File
 	for _, i := range plan.Blocks(cfg, d.Files, plan.Order(d.Files, s.GetSeed(), s.GetShuffle(), 0))[0] {
 		first = append(first, d.Files[i])
 	}
 	loaded, err := d.footers.load(ctx, first, func(int) {})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if d.Schema, err = schemaOf(loaded); err != nil {
-		return nil, err
+		return err
 	}
-	if d.Program, err = spec.Resolve(s, d.Schema, ops); err != nil {
-		return nil, err
-	}
-	return d, nil
+	d.Program, err = spec.Resolve(s, d.Schema, ops)
+	return err
 }
 
-// open creates a session and starts it, or finds the one of that id.
-func (t *term) open(ctx context.Context, req *pb.OpenRequest) (*runner, error) {
-	if err := checkOpen(req); err != nil {
-		return nil, err
+// merge adds to problems those that err tells of; another error counts only if there are no problems.
+func merge(problems spec.Problems, err error) error {
+	var more spec.Problems
+	if len(problems) == 0 {
+		return err
 	}
-	if r, ok := t.find(req.GetSession()); ok {
-		return r, r.sameSpec(req)
+	if errors.As(err, &more) {
+		for _, p := range more {
+			if p.Path != problems[0].Path { // both say what is wrong with the partitions
+				problems = append(problems, p)
+			}
+		}
 	}
+	return problems
+}
+
+// create opens a session and starts it.
+func (t *term) create(req *pb.OpenRequest) error {
+	ctx, cancel := context.WithTimeout(t.ctx, openTimeout)
+	defer cancel()
 	cfg := &t.master.cfg
 	d, err := Resolve(ctx, cfg.Storage, t.master.footers, cfg.Ops, cfg.Plan, req.GetSpec())
 	if err != nil {
-		return nil, openError(err)
+		return openError(err)
 	}
 	meta, err := t.master.newMeta(req, d)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	_, err = cfg.Store.Create(ctx, t.leadership, meta, d.Files)
 	switch {
-	case errors.Is(err, store.ErrExists): // by a call at the same time
+	case errors.Is(err, store.ErrExists): // by an attempt that never learnt of its success
+	case errors.Is(err, store.ErrTooLarge):
+		return status.Errorf(codes.InvalidArgument, "the spec is too large, or what its globs expand to: %v", err)
 	case err != nil:
-		return nil, err
+		return err
 	default:
 		cfg.Logger.Info("session opened", "session", req.GetSession(), "files", len(d.Files), "bytes", d.Bytes, "world_size", meta.GetSession().GetWorldSize())
 	}
-	r, err := t.start(req.GetSession())
+	r, err := newRunner(t, req.GetSession())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return r, r.sameSpec(req)
+	return t.add(r)
 }
 
 func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, error) {
@@ -107,7 +143,7 @@ func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, erro
 	if err != nil {
 		return nil, err
 	}
-	return &pb.SessionMeta{
+	meta := &pb.SessionMeta{
 		Session: &pb.Session{
 			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: max(1, req.GetWorldSize()), Generation: 1,
 			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
@@ -115,36 +151,44 @@ func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, erro
 		},
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),
-	}, nil
+	}
+	if _, err := session.New(identity(meta)); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return meta, nil
 }
 
 func checkOpen(req *pb.OpenRequest) error {
+	// Ids are part of etcd's keys, and of log lines.
 	id := req.GetSession()
-	if id == "" || len(id) > 200 || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' }) {
-		return status.Errorf(codes.InvalidArgument, "session id %q: want 1 to 200 printable characters", id)
-	}
-	if req.GetSpec() == nil {
-		return status.Errorf(codes.NotFound, "session %s does not exist; open it with a spec", id)
+	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return status.Errorf(codes.InvalidArgument, "session id %q: want printable characters, 1 to %d bytes", id[:min(len(id), maxID)], maxID)
 	}
 	return nil
 }
 
 // sameSpec refuses to attach to a session of another spec.
 func (r *runner) sameSpec(req *pb.OpenRequest) error {
-	have := r.meta.GetSession()
-	if req.GetSpec() == nil || proto.Equal(have.GetSpec(), req.GetSpec()) {
+	have := r.meta.GetSession().GetSpec()
+	if req.GetSpec() == nil || same(have, req.GetSpec()) {
 		return nil
 	}
 	return status.Errorf(codes.AlreadyExists, "session %s exists with another spec: %s; use another session id, or delete that session",
-		r.id, strings.Join(spec.Diff(have.GetSpec(), req.GetSpec()), "; "))
+		r.id, strings.Join(spec.Diff(have, req.GetSpec()), "; "))
 }
+
+// same reports whether specs mean the same, however they are written.
+func same(a, b *pb.Spec) bool { return len(spec.Diff(a, b)) == 0 }
 
 func openError(err error) error {
 	var problems spec.Problems
-	switch {
-	case errors.As(err, &problems):
+	if errors.As(err, &problems) {
 		return status.Error(codes.InvalidArgument, err.Error())
-	case transient(err):
+	}
+	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // what storage wraps is not for callers
+		return own.GRPCStatus().Err()
+	}
+	if transient(err) {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())

@@ -25,6 +25,8 @@ const (
 	footersAtOnce = 16
 	// planTimeout bounds the planning of one block.
 	planTimeout = 5 * time.Minute
+	// mostPlanPause is the longest pause between two tries to plan a block.
+	mostPlanPause = 30 * time.Second
 )
 
 // footerLoader reads footers of one dataset. It may be used by many goroutines at once.
@@ -139,25 +141,34 @@ func (r *runner) plan() {
 		return
 	}
 	r.planning = true
+	fails := r.planFails
 	r.term.group.Go(func() error {
+		r.pauseAfter(fails)
 		block, rows, blocks, err := r.planner.plan(r.term.ctx, epoch, index)
 		p := plannedBlock{block: block, err: err, command: session.Planned{
 			Epoch: epoch, Block: index, Blocks: blocks, Shards: uint32(len(block.GetShards())), Rows: rows,
 		}}
-		if err != nil && transient(err) {
-			// The session's goroutine would only ask again at once.
-			select {
-			case <-time.After(retryEvery):
-			case <-r.term.ctx.Done():
-			}
-		}
 		select {
 		case r.planned <- p:
+		case <-r.stopped:
 		case <-r.term.ctx.Done():
-		case <-r.deleted:
 		}
 		return nil
 	})
+}
+
+// pauseAfter waits after failures in a row, longer after more.
+func (r *runner) pauseAfter(fails int) {
+	if fails == 0 {
+		return
+	}
+	timer := time.NewTimer(min(retryEvery<<min(fails-1, 10), mostPlanPause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.stopped:
+	case <-r.term.ctx.Done():
+	}
 }
 
 func transient(err error) bool {
@@ -167,22 +178,47 @@ func transient(err error) bool {
 // takePlan records a planned block, or why the session cannot go on.
 func (r *runner) takePlan(p plannedBlock) error {
 	r.planning = false
-	var command session.Command = p.command
-	w := store.Writes{}
-	if p.err == nil && r.tickets.blocks[store.BlockID{Epoch: p.command.Epoch, Index: p.command.Block}] == nil {
-		w.Blocks = []*pb.Block{p.block}
+	if p.err == nil {
+		err := r.record(p)
+		switch {
+		case err == nil:
+			r.planFails = 0
+			return nil
+		case errors.Is(err, store.ErrTooLarge): // not written, and it never will be
+			if err := r.reload(); err != nil {
+				return err
+			}
+		case !errors.Is(err, session.ErrInvalid):
+			r.planFails++
+			return err
+		}
+		p.err = err
 	}
-	switch {
-	case p.err != nil && transient(p.err):
+	if transient(p.err) {
+		r.planFails++
 		r.logger.Warn("cannot plan a block yet; trying on", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
 		return nil
-	case p.err != nil:
-		r.logger.Error("the session fails: a block cannot be planned", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
-		command = session.Fail{Reason: p.err.Error()}
 	}
-	_, changes, err := r.state.Apply(command)
+	r.logger.Error("the session fails: a block cannot be planned", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
+	_, changes, err := r.state.Apply(session.Fail{
+		Reason: fmt.Sprintf("block %d of epoch %d cannot be planned: %v", p.command.Block, p.command.Epoch, p.err),
+	})
 	if err != nil {
 		return err
+	}
+	return r.commit(store.Writes{}, changes)
+}
+
+// record writes a planned block, unless it lies in etcd or nobody needs it any more.
+func (r *runner) record(p plannedBlock) error {
+	_, changes, err := r.state.Apply(p.command)
+	if err != nil {
+		return err
+	}
+	w := store.Writes{}
+	id := store.BlockID{Epoch: p.command.Epoch, Index: p.command.Block}
+	if r.tickets.blocks[id] == nil && r.state.InFlight(id.Epoch, id.Index) {
+		w.Blocks = []*pb.Block{p.block}
 	}
 	return r.commit(w, changes)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +20,12 @@ import (
 const (
 	// groupCommit is how many calls share one etcd transaction at most; each writes up to two keys.
 	groupCommit = 60
-	// leaseCheck is how often leases are looked at.
+	// leaseCheck is how often leases are looked at, at least.
 	leaseCheck = time.Second
 	// commitTimeout bounds one transaction.
 	commitTimeout = 5 * time.Second
+	// callTimeout bounds how long a call waits for its session, if the caller is more patient.
+	callTimeout = 30 * time.Second
 )
 
 // runner is one session under this leader: the goroutine of run alone touches its state. Calls wait until what they
@@ -33,59 +34,70 @@ type runner struct {
 	term   *term
 	id     string
 	logger *slog.Logger
-	meta   *pb.SessionMeta
+	meta   *pb.SessionMeta // never changes
 
 	calls   chan call
 	planned chan plannedBlock
-	deleted chan struct{} // closed by delete
+	stopped chan struct{} // closed when run has returned
+	deleted bool          // to be read once stopped is closed
 	world   atomic.Uint32 // the state's world size
 
-	stored   *store.Session
-	state    *session.State
-	planner  *blockPlanner
-	tickets  *ticketOffice
-	lastSeen map[uint32]seen
-	planning bool
-	deleting sync.Once
+	stored    *store.Session
+	state     *session.State
+	planner   *blockPlanner
+	tickets   *ticketOffice
+	lastSeen  map[uint32]seen
+	together  int // calls to share the next transaction
+	planning  bool
+	planFails int // failures to plan in a row
 }
 
-// seen is when a rank's incarnation was last acknowledged, by this master's clock.
+// seen is when a start of a rank was last acknowledged, by this master's clock.
 type seen struct {
-	incarnation uint64
-	at          time.Time
+	generation, incarnation uint64
+	at                      time.Time
 }
 
-// call is one command, or a look at the state, and where its answer goes.
+// call is a command, a look at the session or its end, and where its answer goes.
 type call struct {
 	command session.Command
 	// refresh asks for tickets though the grants are the same, because the fleet is not.
 	refresh bool
-	inspect func(*session.State)
+	view    bool // asks for the session as it is after the command
+	remove  bool // deletes the session
 	reply   chan<- answer
 }
 
-// answer is what a call gets, built after its commit.
+// answer is what a call gets, after its commit.
 type answer struct {
 	session.Reply
 	grants []*pb.Grant
+	view   *pb.Session
 	err    error
 }
+
+var (
+	errDeleted = status.Error(codes.NotFound, "the session was deleted")
+	errCrowded = status.Error(codes.Unavailable, "too many changes for one transaction; try again")
+)
 
 func newRunner(t *term, id string) (*runner, error) {
 	r := &runner{
 		term: t, id: id, logger: t.master.cfg.Logger.With("session", id),
-		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), deleted: make(chan struct{}),
-		lastSeen: map[uint32]seen{},
+		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), stopped: make(chan struct{}),
+		together: groupCommit,
 	}
 	if err := r.load(); err != nil {
 		return nil, err
 	}
+	r.meta = r.stored.Meta
 	var err error
 	r.planner, err = newBlockPlanner(t.master, r.stored)
+	r.stored.Files = nil
 	return r, err
 }
 
-// load takes state and listing from etcd.
+// load takes the state from etcd. All leases start anew.
 func (r *runner) load() error {
 	stored, err := r.term.master.cfg.Store.Load(r.term.ctx, r.term.leadership, r.id)
 	if err != nil {
@@ -95,9 +107,11 @@ func (r *runner) load() error {
 	if err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
-	r.stored, r.state, r.meta = stored, state, stored.Meta
+	r.stored, r.state = stored, state
 	r.world.Store(state.World())
 	r.tickets = newTicketOffice(r.term.master, stored)
+	r.stored.Blocks = nil
+	r.lastSeen = map[uint32]seen{}
 	return nil
 }
 
@@ -117,109 +131,134 @@ func identity(m *pb.SessionMeta) session.Identity {
 	}
 }
 
-// do passes a command to the session's goroutine and waits for the answer.
+// do passes a call to the session's goroutine and waits for the answer.
 func (r *runner) do(ctx context.Context, c call) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
 	reply := make(chan answer, 1)
 	c.reply = reply
 	select {
 	case r.calls <- c:
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
-	case <-r.term.ctx.Done():
-		return answer{}, store.ErrNotLeader
-	case <-r.deleted:
-		return answer{}, errDeleted
+	case <-r.stopped:
+		return answer{}, r.end()
 	}
 	select {
 	case a := <-reply:
 		return a, a.err
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
-	case <-r.term.ctx.Done():
-		return answer{}, store.ErrNotLeader
+	case <-r.stopped:
+	}
+	select {
+	case a := <-reply: // its last
+		return a, a.err
+	default:
+		return answer{}, r.end()
 	}
 }
 
-var errDeleted = status.Error(codes.NotFound, "the session was deleted")
-
-// describe is what the session's state looks like from outside.
-func (r *runner) describe(ctx context.Context) (*pb.Session, error) {
-	out := proto.CloneOf(r.meta.GetSession())
-	_, err := r.do(ctx, call{inspect: func(s *session.State) {
-		out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
-		switch {
-		case s.Failure() != "":
-			out.State = pb.SessionState_FAILED
-		case s.Finished():
-			out.State = pb.SessionState_FINISHED
-		default:
-			out.State = pb.SessionState_RUNNING
-		}
-	}})
-	return out, err
-}
-
-// delete removes the session from etcd and ends its goroutine.
-func (r *runner) delete(ctx context.Context) error {
-	if err := r.term.master.cfg.Store.Delete(ctx, r.term.leadership, r.id); err != nil {
-		return err
+// end is what callers are told once run has returned.
+func (r *runner) end() error {
+	if r.deleted {
+		return errDeleted
 	}
-	r.term.forget(r.id)
-	r.deleting.Do(func() { close(r.deleted) })
-	return nil
+	return store.ErrNotLeader
 }
 
 // run is the session's goroutine.
 func (r *runner) run() error {
-	ticker := time.NewTicker(leaseCheck)
+	defer close(r.stopped)
+	err := r.serve()
+	if errors.Is(err, store.ErrNotFound) {
+		r.deleted = true
+		r.term.forget(r)
+		r.logger.Info("session deleted")
+		return nil
+	}
+	return err
+}
+
+// serve runs until the term ends, with store.ErrNotLeader if it should, or with store.ErrNotFound once the session
+// is deleted.
+func (r *runner) serve() error {
+	ticker := time.NewTicker(min(leaseCheck, r.term.master.cfg.Lease/4))
 	defer ticker.Stop()
 	for {
 		r.plan()
 		var err error
 		select {
 		case c := <-r.calls:
-			err = r.serve(r.gather(c))
+			err = r.answer(r.gather(c))
 		case p := <-r.planned:
 			err = r.takePlan(p)
-		case now := <-ticker.C:
-			err = r.expire(now)
-		case <-r.deleted:
-			return nil
+		case <-ticker.C:
+			err = r.expire(time.Now())
 		case <-r.term.ctx.Done():
 			return nil
 		}
-		if errors.Is(err, store.ErrNotLeader) {
-			return err
+		if err == nil {
+			continue
+		}
+		if !fatal(err) {
+			r.logger.Warn("a change of the session's state failed; its trainers try again", "error", err)
+			err = r.reload()
 		}
 		if err != nil {
-			r.logger.Warn("a change of the session's state failed; its trainers try again", "error", err)
-			if err := r.reload(); err != nil {
-				return err
-			}
+			return err
 		}
 	}
+}
+
+// fatal tells the errors after which the goroutine ends.
+func fatal(err error) bool {
+	return errors.Is(err, store.ErrNotLeader) || errors.Is(err, store.ErrNotFound)
 }
 
 // reload takes the state anew after a write whose outcome is not known, or known to be bad, until etcd answers.
 func (r *runner) reload() error {
 	for {
 		err := r.load()
-		if err == nil || errors.Is(err, store.ErrNotLeader) || errors.Is(err, store.ErrNotFound) {
+		if err == nil || fatal(err) {
 			return err
 		}
+		if r.term.ctx.Err() != nil {
+			return nil
+		}
 		r.logger.Warn("cannot load the session; trying on", "error", err)
+		if err := r.refuse(err, retryEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// refuse tells callers for a while why the session does not answer. It can be deleted still.
+func (r *runner) refuse(why error, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
 		select {
-		case <-time.After(retryEvery):
+		case c := <-r.calls:
+			if c.remove {
+				if err := r.remove(c); err != nil {
+					return err
+				}
+				continue
+			}
+			c.reply <- answer{err: status.Error(codes.Unavailable, why.Error())}
+		case <-timer.C:
+			return nil
 		case <-r.term.ctx.Done():
 			return nil
 		}
 	}
 }
 
-// gather takes the calls that wait, so that they share one transaction.
+// gather takes the calls that wait, so that they share one transaction. One that deletes the session is the last.
 func (r *runner) gather(first call) []call {
 	calls := []call{first}
-	for len(calls) < groupCommit {
+	for len(calls) < r.together && !calls[len(calls)-1].remove {
 		select {
 		case c := <-r.calls:
 			calls = append(calls, c)
@@ -230,39 +269,106 @@ func (r *runner) gather(first call) []call {
 	return calls
 }
 
-// serve applies calls, commits what they changed and only then answers.
-func (r *runner) serve(calls []call) error {
+// answer applies calls, commits what they changed and only then answers.
+func (r *runner) answer(calls []call) error {
+	last := calls[len(calls)-1]
+	if last.remove {
+		calls = calls[:len(calls)-1]
+	}
+	answers, err := r.execute(calls)
+	for i, c := range calls {
+		if err != nil {
+			answers[i] = answer{err: err}
+		} else if answers[i].err == nil {
+			r.acknowledge(c.command, answers[i])
+		}
+		c.reply <- answers[i]
+	}
+	if !last.remove {
+		return err
+	}
+	if err != nil {
+		last.reply <- answer{err: err}
+		return err
+	}
+	return r.remove(last)
+}
+
+// execute applies calls and commits.
+func (r *runner) execute(calls []call) ([]answer, error) {
 	answers := make([]answer, len(calls))
 	var changes session.Changes
+	var commands int
 	for i, c := range calls {
-		if c.inspect != nil {
-			c.inspect(r.state)
-			continue
+		if c.command != nil {
+			commands++
+			var changed session.Changes
+			answers[i], changed = r.apply(c)
+			changes = changes.Merge(changed)
 		}
-		reply, changed, err := r.state.Apply(c.command)
-		if sync, ok := c.command.(session.Sync); ok && c.refresh && reply.Unchanged {
-			reply.Unchanged, reply.Grants = false, r.state.Held(sync.Rank)
+		if c.view {
+			answers[i].view = r.view()
 		}
-		answers[i] = answer{Reply: reply, err: err}
-		changes = changes.Merge(changed)
+	}
+	if commands == 0 {
+		return answers, nil // what they looked at lies in etcd
 	}
 	r.world.Store(r.state.World())
 	err := r.commit(store.Writes{}, changes)
-	for i, c := range calls {
-		a := &answers[i]
-		switch {
-		case err != nil:
-			a.err = err
-		case a.err == nil:
-			r.acknowledge(c.command, a)
-			a.grants, a.err = r.tickets.grants(a.Generation, a.Reply.Grants)
-		}
-		c.reply <- *a
+	switch {
+	case err == nil:
+		r.together = min(r.together+1, groupCommit)
+	case errors.Is(err, store.ErrTooLarge) && len(calls) > 1:
+		r.together = len(calls) / 2
+		err = errCrowded
+	}
+	return answers, err
+}
+
+// apply applies one command and makes the tickets of its answer.
+func (r *runner) apply(c call) (answer, session.Changes) {
+	reply, changes, err := r.state.Apply(c.command)
+	if err != nil {
+		return answer{err: err}, changes
+	}
+	if sync, ok := c.command.(session.Sync); ok && c.refresh && reply.Unchanged {
+		reply.Unchanged, reply.Grants = false, r.state.Held(sync.Rank)
+	}
+	a := answer{Reply: reply}
+	a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants)
+	return a, changes
+}
+
+// view is what the session looks like from outside.
+func (r *runner) view() *pb.Session {
+	s, out := r.state, proto.CloneOf(r.meta.GetSession())
+	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
+	switch {
+	case s.Failure() != "":
+		out.State = pb.SessionState_FAILED
+	case s.Finished():
+		out.State = pb.SessionState_FINISHED
+	default:
+		out.State = pb.SessionState_RUNNING
+	}
+	return out
+}
+
+// remove deletes the session. Its last answer comes when nobody can find it any more.
+func (r *runner) remove(c call) error {
+	err := r.term.master.cfg.Store.Delete(r.term.ctx, r.term.leadership, r.id)
+	if err == nil || errors.Is(err, store.ErrNotFound) {
+		r.term.forget(r)
+	}
+	c.reply <- answer{err: err}
+	if err == nil {
+		return fmt.Errorf("%w: it was deleted", store.ErrNotFound)
 	}
 	return err
 }
 
-// commit writes the changed keys, and drops the blocks of which nothing is in flight any more. It asks etcd even when nothing changed: a deposed leader must not acknowledge.
+// commit writes the changed keys, and drops the blocks of which nothing is in flight any more. It asks etcd even
+// when nothing changed: a deposed leader must not acknowledge.
 func (r *runner) commit(w store.Writes, changes session.Changes) error {
 	if changes.Head {
 		w.Head = r.state.Head()
@@ -273,9 +379,7 @@ func (r *runner) commit(w store.Writes, changes session.Changes) error {
 		}
 		w.Ranks[rank] = r.state.Rank(rank)
 	}
-	if changes.Head {
-		w.Drop = r.tickets.idle(r.state)
-	}
+	w.Drop = r.tickets.idle(r.state)
 	ctx, cancel := context.WithTimeout(r.term.ctx, commitTimeout)
 	defer cancel()
 	if err := r.term.master.cfg.Store.Commit(ctx, r.term.leadership, r.stored, w); err != nil {
@@ -283,46 +387,4 @@ func (r *runner) commit(w store.Writes, changes session.Changes) error {
 	}
 	r.tickets.update(w)
 	return nil
-}
-
-// acknowledge starts the caller's lease anew.
-func (r *runner) acknowledge(c session.Command, a *answer) {
-	switch c := c.(type) {
-	case session.Sync:
-		if c.Leave {
-			delete(r.lastSeen, c.Rank)
-			return
-		}
-		r.lastSeen[c.Rank] = seen{c.Incarnation, time.Now()}
-	case session.Join:
-		if a.Kind != pb.JoinKind_JOIN_KIND_UNSPECIFIED {
-			r.lastSeen[c.Rank] = seen{a.Incarnation, time.Now()}
-		}
-	}
-}
-
-// expire takes back what ranks hold whose lease ended a good while ago by this clock. Ranks that this master has
-// never heard of start their lease now.
-func (r *runner) expire(now time.Time) error {
-	var changes session.Changes
-	for _, p := range r.state.Present() {
-		last, ok := r.lastSeen[p.Rank]
-		if !ok || last.incarnation != p.Incarnation {
-			r.lastSeen[p.Rank] = seen{p.Incarnation, now}
-			continue
-		}
-		if now.Sub(last.at) < r.term.master.cfg.Lease*5/4 {
-			continue
-		}
-		r.logger.Warn("a trainer's lease ended; others get its shards", "rank", p.Rank, "incarnation", p.Incarnation)
-		_, changed, err := r.state.Apply(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation})
-		if err != nil {
-			return err
-		}
-		changes = changes.Merge(changed)
-	}
-	if changes.Empty() {
-		return nil
-	}
-	return r.commit(store.Writes{}, changes)
 }

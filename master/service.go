@@ -1,10 +1,8 @@
 package master
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -14,6 +12,9 @@ import (
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
+
+// maxText bounds names that callers choose, in bytes.
+const maxText = 256
 
 // service answers the control plane's calls.
 type service struct {
@@ -43,11 +44,7 @@ func (s *service) running(ctx context.Context, id string) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, ok := t.find(id)
-	if !ok {
-		return nil, status.Errorf(codes.NotFound, "session %q does not exist; `penstock session list` shows those that do", id)
-	}
-	return r, nil
+	return t.find(id)
 }
 
 func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, error) {
@@ -59,7 +56,7 @@ func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, e
 	if err != nil {
 		return nil, callError(err)
 	}
-	return r.describe(ctx)
+	return look(ctx, r)
 }
 
 func (s *service) GetSession(ctx context.Context, req *pb.GetSessionRequest) (*pb.Session, error) {
@@ -67,36 +64,23 @@ func (s *service) GetSession(ctx context.Context, req *pb.GetSessionRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	return r.describe(ctx)
+	return look(ctx, r)
 }
 
-func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (*pb.ListSessionsReply, error) {
+func look(ctx context.Context, r *runner) (*pb.Session, error) {
+	a, err := r.do(ctx, call{view: true})
+	if err != nil {
+		return nil, callError(err)
+	}
+	return a.view, nil
+}
+
+func (s *service) DeleteSession(ctx context.Context, req *pb.DeleteSessionRequest) (*pb.DeleteSessionReply, error) {
 	t, err := s.leader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	reply := &pb.ListSessionsReply{}
-	for _, r := range t.all() {
-		d, err := r.describe(ctx)
-		if errors.Is(err, errDeleted) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		d.Program = nil
-		reply.Sessions = append(reply.Sessions, d)
-	}
-	slices.SortFunc(reply.Sessions, func(a, b *pb.Session) int { return cmp.Compare(a.GetId(), b.GetId()) })
-	return reply, nil
-}
-
-func (s *service) DeleteSession(ctx context.Context, req *pb.DeleteSessionRequest) (*pb.DeleteSessionReply, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
-	}
-	if err := r.delete(ctx); err != nil {
+	if err := t.delete(ctx, req.GetSession()); err != nil {
 		return nil, callError(err)
 	}
 	return &pb.DeleteSessionReply{}, nil
@@ -107,20 +91,19 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 	if err != nil {
 		return nil, err
 	}
+	if len(req.GetNonce()) > maxText {
+		return nil, status.Errorf(codes.InvalidArgument, "a nonce has at most %d bytes", maxText)
+	}
 	c := session.Join{Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(), Restoring: req.GetRestoring()}
 	for _, st := range req.GetRestore() {
 		c.Restore = append(c.Restore, session.CheckpointFromProto(st))
 	}
-	a, err := r.do(ctx, call{command: c})
+	a, err := r.do(ctx, call{command: c, view: true})
 	if err != nil {
 		return nil, callError(err)
 	}
-	info, err := r.describe(ctx)
-	if err != nil {
-		return nil, err
-	}
 	return &pb.JoinReply{
-		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: info,
+		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: a.view,
 		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 	}, nil
@@ -152,25 +135,26 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 
 // SyncWorker is answered by every master, whether it leads or not.
 func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.WorkerOrders, error) {
-	if req.GetName() == "" {
-		return nil, status.Error(codes.InvalidArgument, "a worker's report needs its name")
+	if req.GetName() == "" || len(req.GetName()) > maxText || len(req.GetAddress()) > maxText {
+		return nil, status.Errorf(codes.InvalidArgument, "a worker's report needs its name, and its name and address have at most %d bytes", maxText)
 	}
 	return &pb.WorkerOrders{Keys: s.master.signer.Keys()}, nil
 }
 
 // callError says in a status code what the caller should do.
 func callError(err error) error {
-	if _, ok := status.FromError(err); ok {
-		return err
-	}
 	code := codes.Internal
 	switch {
 	case errors.Is(err, session.ErrFenced):
 		code = codes.Aborted
 	case errors.Is(err, session.ErrInvalid):
 		code = codes.InvalidArgument
-	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrFailed):
+	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrFailed), errors.Is(err, store.ErrTooLarge):
 		code = codes.FailedPrecondition
+	case errors.Is(err, store.ErrNotFound):
+		code = codes.NotFound
+	case errors.Is(err, store.ErrCorrupt):
+		code = codes.DataLoss
 	case errors.Is(err, store.ErrNotLeader), errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnavailable),
 		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrStale):
 		code = codes.Unavailable
@@ -178,6 +162,11 @@ func callError(err error) error {
 		code = codes.DeadlineExceeded
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
+	default:
+		// What etcd's client says in a status is not for our callers: only an error that is one itself.
+		if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // see above
+			return own.GRPCStatus().Err()
+		}
 	}
 	return status.Error(code, err.Error())
 }

@@ -131,16 +131,19 @@ func encodePages(files []*pb.File) ([][]byte, error) {
 	return pages, nil
 }
 
-// List returns the meta of every session, by id.
+// List returns the meta of every session, by id. Of one that is unreadable, as Load will tell, there is only the id.
 func (s *Store) List(ctx context.Context) ([]*pb.SessionMeta, error) {
 	var metas []*pb.SessionMeta
-	err := s.eachSession(ctx, func(_ string, kv *mvccpb.KeyValue) error {
+	err := s.eachSession(ctx, func(id string, kv *mvccpb.KeyValue) error {
 		if kv == nil {
 			return nil // not yet created
 		}
 		m := &pb.SessionMeta{}
+		if unmarshal(kv, m) != nil || m.GetSession().GetId() != id {
+			m = &pb.SessionMeta{Session: &pb.Session{Id: id}}
+		}
 		metas = append(metas, m)
-		return unmarshal(kv, m)
+		return nil
 	})
 	return metas, err
 }

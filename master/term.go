@@ -1,0 +1,256 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+const (
+	// loadsAtOnce is how many sessions a new leader reads in parallel.
+	loadsAtOnce = 16
+	// openingsAtOnce bounds the sessions that are being opened.
+	openingsAtOnce = 64
+)
+
+// term is a time of leadership and the sessions run in it.
+type term struct {
+	master     *Master
+	leadership *store.Leadership
+	ctx        context.Context // ends with the term
+	group      *errgroup.Group
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[string]*runner
+	openings map[string]*opening
+	damaged  map[string]error // sessions that cannot be taken up, and why
+}
+
+// opening is a session on its way to be opened. It belongs to the term, not to the call that began it: a listing
+// that takes longer than a caller's patience is there when it asks again.
+type opening struct {
+	spec *pb.Spec
+	done chan struct{}
+	err  error // once done is closed
+}
+
+func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group *errgroup.Group) *term {
+	return &term{
+		master: m, leadership: leadership, ctx: ctx, group: group,
+		sessions: map[string]*runner{}, openings: map[string]*opening{}, damaged: map[string]error{},
+	}
+}
+
+// load takes up all sessions that etcd knows.
+func (t *term) load() error {
+	metas, err := t.master.cfg.Store.List(t.ctx)
+	if err != nil {
+		return fmt.Errorf("master: %w", err)
+	}
+	var group errgroup.Group
+	group.SetLimit(loadsAtOnce)
+	for _, m := range metas {
+		group.Go(func() error { return t.takeUp(m.GetSession().GetId()) })
+	}
+	return group.Wait()
+}
+
+// takeUp runs a session that lies in etcd. The damage of one session does not stop the others.
+func (t *term) takeUp(id string) error {
+	r, err := newRunner(t, id)
+	switch {
+	case err == nil:
+		return t.add(r)
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrNotLeader):
+		return err
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	}
+	t.master.cfg.Logger.Error("a session cannot be taken up; delete it, or run the release that opened it", "session", id, "error", err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.damaged[id] = err
+	return nil
+}
+
+// add starts a session's goroutine.
+func (t *term) add(r *runner) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return store.ErrNotLeader
+	}
+	t.sessions[r.id] = r
+	t.group.Go(r.run)
+	return nil
+}
+
+// close keeps goroutines from being started while the term's are waited for.
+func (t *term) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+}
+
+// find returns a session.
+func (t *term) find(id string) (*runner, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lookUp(id)
+}
+
+// lookUp is find for those who hold mu.
+func (t *term) lookUp(id string) (*runner, error) {
+	if err, ok := t.damaged[id]; ok {
+		return nil, status.Errorf(codes.FailedPrecondition, "session %q cannot be taken up; delete it, or run the release that opened it: %v", id, err)
+	}
+	if r, ok := t.sessions[id]; ok {
+		return r, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "session %q does not exist; `penstock session list` shows those that do", id)
+}
+
+func (t *term) forget(r *runner) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sessions[r.id] == r {
+		delete(t.sessions, r.id)
+	}
+}
+
+func (t *term) all() []*runner {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]*runner, 0, len(t.sessions))
+	for _, r := range t.sessions {
+		out = append(out, r)
+	}
+	return out
+}
+
+// open finds a session, or opens it. Calls for the same one share the work.
+func (t *term) open(ctx context.Context, req *pb.OpenRequest) (*runner, error) {
+	if err := checkOpen(req); err != nil {
+		return nil, err
+	}
+	for {
+		r, o, err := t.findOrOpen(req)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			return r, r.sameSpec(req)
+		}
+		if err := t.await(ctx, o); err != nil {
+			return nil, err
+		}
+		if o.err != nil && (req.GetSpec() == nil || same(o.spec, req.GetSpec())) {
+			return nil, o.err
+		}
+	}
+}
+
+// findOrOpen returns a session, or the opening that leads to it.
+func (t *term) findOrOpen(req *pb.OpenRequest) (*runner, *opening, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o, ok := t.openings[req.GetSession()]; ok {
+		return nil, o, nil
+	}
+	r, err := t.lookUp(req.GetSession())
+	if status.Code(err) != codes.NotFound || req.GetSpec() == nil {
+		return r, nil, err
+	}
+	if t.closed {
+		return nil, nil, store.ErrNotLeader
+	}
+	if len(t.openings) == openingsAtOnce {
+		return nil, nil, status.Errorf(codes.ResourceExhausted, "%d sessions are being opened; try again", openingsAtOnce)
+	}
+	o := &opening{spec: req.GetSpec(), done: make(chan struct{})}
+	t.openings[req.GetSession()] = o
+	t.group.Go(func() error {
+		defer close(o.done)
+		o.err = t.create(req)
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.openings, req.GetSession())
+		return nil
+	})
+	return nil, o, nil
+}
+
+func (t *term) await(ctx context.Context, o *opening) error {
+	select {
+	case <-o.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.ctx.Done():
+		return store.ErrNotLeader
+	}
+}
+
+// delete removes a session.
+func (t *term) delete(ctx context.Context, id string) error {
+	for {
+		t.mu.Lock()
+		o, opening := t.openings[id]
+		_, damaged := t.damaged[id]
+		r, err := t.lookUp(id)
+		t.mu.Unlock()
+		switch {
+		case opening:
+			if err := t.await(ctx, o); err != nil {
+				return err
+			}
+		case damaged:
+			return t.deleteDamaged(ctx, id)
+		case err != nil:
+			return err
+		default:
+			_, err := r.do(ctx, call{remove: true})
+			return err
+		}
+	}
+}
+
+func (t *term) deleteDamaged(ctx context.Context, id string) error {
+	err := t.master.cfg.Store.Delete(ctx, t.leadership, id)
+	if err == nil || errors.Is(err, store.ErrNotFound) {
+		t.mu.Lock()
+		delete(t.damaged, id)
+		t.mu.Unlock()
+	}
+	return err
+}
+
+// compact keeps etcd small.
+func (t *term) compact() error {
+	ticker := time.NewTicker(compactEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-t.ctx.Done():
+			return nil
+		}
+		err := t.master.cfg.Store.Compact(t.ctx, t.leadership)
+		if errors.Is(err, store.ErrNotLeader) {
+			return err
+		}
+		if err != nil && t.ctx.Err() == nil {
+			t.master.cfg.Logger.Warn("cannot compact etcd's history; trying again later", "error", err)
+		}
+	}
+}
