@@ -57,6 +57,9 @@ func (s *Server) Streams() int { return len(s.slots) }
 // stream ends with its connection.
 func (s *Server) Drain() { s.drain(errDraining) }
 
+// Draining is closed once Drain was called.
+func (s *Server) Draining() <-chan struct{} { return s.draining.Done() }
+
 // DoGet streams one shard from a cursor. Its status says what a trainer should do: RESOURCE_EXHAUSTED and
 // UNAVAILABLE, ask the next worker; DATA_LOSS, the data cannot be read as they are; FAILED_PRECONDITION, the
 // file is not the one that was planned.

@@ -1,0 +1,193 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+)
+
+func shard(t testing.TB, store *pipelinetest.Store, window int64, groups ...int) *pb.Ticket {
+	t.Helper()
+	return pipelinetest.Ticket(t, store, store.Put("mem://f.parquet", pipelinetest.Parquet(t, 1, groups...)), window)
+}
+
+// Whatever stage a stream is in when its context ends, Run returns why, and nothing is left (goleak, memory).
+func TestCancelAnywhere(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 50, 100, 100, 100, 100)
+	why := errors.New("the trainer left")
+	for n := range 14 {
+		p := newPipeline(&store, 500)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		s, err := p.Open(ctx, ticket, pipelinetest.Program(), Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := n
+		store.Hook = func(ctx context.Context, _ *pb.File, _, _ int64) error {
+			if n < 4 { // during the n-th read
+				if left--; left < 0 {
+					cancel(why)
+				}
+			}
+			return context.Cause(ctx)
+		}
+		emitted := 4
+		err = s.Run(ctx, func(ctx context.Context, b Batch) error {
+			defer b.Release()
+			if emitted++; emitted > n && n >= 4 { // a trainer that is stuck
+				cancel(why)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return nil
+		})
+		store.Hook = nil
+		if !errors.Is(err, why) {
+			t.Errorf("%d: got %v, want the cause", n, err)
+		}
+		s.Close()
+		if used := p.MemoryInUse(); used != 0 {
+			t.Errorf("%d: %d bytes are left in use", n, used)
+		}
+	}
+}
+
+func TestPanicsBecomeErrors(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 50, 100, 100)
+	s, err := newPipeline(&store, 500).Open(t.Context(), ticket, pipelinetest.Program(), Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var p *PanicError
+	err = s.Run(t.Context(), func(context.Context, Batch) error { panic("boom") })
+	if !errors.As(err, &p) || !strings.Contains(err.Error(), "boom") || !strings.Contains(string(p.Stack), "faults_test.go") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The rows before a row group that cannot be read are delivered.
+func TestReadErrorTakesItsTurn(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 50, 100, 100, 100)
+	p := newPipeline(&store, 500)
+	second := int64(0)
+	for _, c := range mustOpen(t, p, ticket).footer.RowGroups[1].Chunks[:1] {
+		second = c.Offset
+	}
+	broken := errors.New("broken disk")
+	store.Hook = func(_ context.Context, _ *pb.File, offset, _ int64) error {
+		if offset >= second {
+			return fmt.Errorf("read: %w", broken)
+		}
+		return nil
+	}
+	rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{})
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), "row group 1") || len(rows) != 100 {
+		t.Errorf("%d rows, %v; want 100 rows and row group 1's error", len(rows), err)
+	}
+}
+
+// mustOpen opens a stream and closes it at once.
+func mustOpen(t *testing.T, p *Pipeline, ticket *pb.Ticket) *Stream {
+	t.Helper()
+	s, err := p.Open(t.Context(), ticket, pipelinetest.Program(), Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	return s
+}
+
+func TestRowTooLarge(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 50, 100)
+	p := newPipeline(&store, 10) // one row is more: it comes alone
+	if rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{}); err != nil || len(rows) != 100 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+	p.cfg.MaxBatch = 20
+	_, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{Window: 1})
+	if err == nil || !strings.Contains(err.Error(), "mem://f.parquet row group 0: row 50 takes") {
+		t.Errorf("got %v, want an error that names file, row group and row", err)
+	}
+}
+
+// A ticket that does not fit the file is refused, whatever it says.
+func TestTicketsThatDoNotFit(t *testing.T) {
+	var store pipelinetest.Store
+	for name, spoil := range map[string]func(*pb.RowGroup){
+		"index":     func(g *pb.RowGroup) { g.Index = 7 },
+		"rows":      func(g *pb.RowGroup) { g.Rows++ },
+		"first row": func(g *pb.RowGroup) { g.FirstRow++ },
+		"windows":   func(g *pb.RowGroup) { g.WindowRows = 0 },
+	} {
+		ticket := shard(t, &store, 50, 100)
+		spoil(ticket.RowGroups[0])
+		if _, err := newPipeline(&store, 100).Open(t.Context(), ticket, pipelinetest.Program(), Cursor{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	ticket := shard(t, &store, 50, 100)
+	ticket.RowGroups = nil
+	if rows, _, err := collect(t.Context(), newPipeline(&store, 100), ticket, pipelinetest.Program(), Cursor{}); err != nil || len(rows) > 0 {
+		t.Errorf("a shard without row groups: %d rows, %v", len(rows), err)
+	}
+}
+
+// What a stream turns out to hold beyond its estimate is added to what it has taken, and comes back.
+func TestEstimateIsCorrected(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 50, 100)
+	p := newPipeline(&store, 100)
+	s, err := p.Open(t.Context(), ticket, pipelinetest.Program(), Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := p.MemoryInUse()
+	if taken != s.holds.total() || taken < ticket.File.Size/2 {
+		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.holds.total(), ticket.File.Size)
+	}
+	s.correct(nil, 1000) // a batch of ten times the size
+	if more := p.MemoryInUse() - taken; more != 900*batchCopies {
+		t.Errorf("%d bytes more are taken, want %d", more, 900*batchCopies)
+	}
+	s.Close()
+	if used := p.MemoryInUse(); used != 0 {
+		t.Errorf("%d bytes are left in use", used)
+	}
+}
+
+func TestShuffleShuffles(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 50, 100)
+	program := pipelinetest.Program()
+	program.Shuffle = true
+	orders := map[string]bool{}
+	for epoch := range uint32(3) {
+		ticket.Epoch = epoch
+		rows, _, err := collect(t.Context(), newPipeline(&store, 100), ticket, program, Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order, inOrder string
+		for i, r := range rows {
+			order += fmt.Sprint(r.source, " ")
+			inOrder += fmt.Sprint(i, " ")
+		}
+		orders[order] = true
+		if order == inOrder {
+			t.Error("rows are in the file's order")
+		}
+	}
+	if len(orders) != 3 {
+		t.Errorf("%d orders in 3 epochs", len(orders))
+	}
+}

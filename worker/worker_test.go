@@ -1,0 +1,262 @@
+package worker
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"log/slog"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// memberlist answers a push/pull or a probe of its own accord for a moment after Shutdown.
+		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).handleConn"))
+}
+
+// fakeMaster answers workers' reports.
+type fakeMaster struct {
+	pb.UnimplementedMasterServer
+	keys    map[string][]byte
+	reports chan *pb.WorkerReport
+	drain   chan struct{} // closed: workers should drain
+}
+
+func (m *fakeMaster) SyncWorker(_ context.Context, r *pb.WorkerReport) (*pb.WorkerOrders, error) {
+	select {
+	case m.reports <- r:
+	default:
+	}
+	select {
+	case <-m.drain:
+		return &pb.WorkerOrders{Keys: m.keys, Drain: true}, nil
+	default:
+		return &pb.WorkerOrders{Keys: m.keys}, nil
+	}
+}
+
+// certificate writes a self-signed certificate of loopback and its key.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "penstock"}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(nil, template, template, public, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// startMaster joins a fake master to a fleet of its own and returns its gossip address.
+func startMaster(t *testing.T, m *fakeMaster, cfg rpc.Config) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := rpc.NewServer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pb.RegisterMasterServer(srv, m)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	f, err := fleet.New(fleet.Config{
+		Self: fleet.Member{Name: "m", Role: fleet.Master, Address: l.Addr().String()}, Bind: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		srv.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f.Address()
+}
+
+func get(t *testing.T, conn *grpc.ClientConn, signer *ticket.Signer, granted *pb.Ticket) (rows int64, err error) {
+	t.Helper()
+	program, err := proto.Marshal(pipelinetest.Program())
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted.ProgramDigest, granted.ExpiresUnix = []byte(ticket.Digest(program)), time.Now().Add(time.Hour).Unix()
+	signed, err := signer.Sign(granted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &pb.StreamRequest{Ticket: &pb.SignedTicket{}, Program: program}
+	if err := proto.Unmarshal(signed, req.Ticket); err != nil {
+		t.Fatal(err)
+	}
+	b, err := proto.Marshal(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := flight.NewClientFromConn(conn, nil).DoGet(t.Context(), &flight.Ticket{Ticket: b})
+	if err != nil {
+		return 0, err
+	}
+	rd, err := flight.NewRecordReader(stream)
+	if err != nil {
+		return 0, err
+	}
+	defer rd.Release()
+	for rd.Next() {
+		rows += rd.Record().NumRows()
+	}
+	return rows, nil
+}
+
+// A worker finds the master by gossip, learns its keys, serves over TLS to those who know the token, drains when it
+// is told to, and stops.
+func TestWorkerInAFleet(t *testing.T) {
+	cert, key := certificate(t)
+	secured := rpc.Config{Cert: cert, Key: key, CA: cert, Token: rpc.NewSecret("secret")}
+	signer := ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	m := &fakeMaster{keys: signer.Keys(), reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})}
+	gossip := startMaster(t, m, secured)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var store pipelinetest.Store
+	up := make(chan string, 1)
+	w, err := New(Config{
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, RPC: secured, Slots: 3,
+		Storage: &store, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler), Version: "v1",
+		Up: func(address, _ string) { up <- address },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	address := <-up
+	if r := <-m.reports; r.GetAddress() != address || r.GetSlots() != 3 || r.GetName() != "worker-"+address {
+		t.Errorf("report %v", r)
+	}
+	conn, err := rpc.Dial(address, secured)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	f := store.Put("mem://f.parquet", pipelinetest.Parquet(t, 1, 300, 200))
+	granted := pipelinetest.Ticket(t, &store, f, 64)
+	if rows, err := get(t, conn, signer, granted); err != nil || rows != 500 {
+		t.Errorf("%d rows, %v; want 500", rows, err)
+	}
+	stranger, err := rpc.Dial(address, rpc.Config{CA: cert})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	if _, err := get(t, stranger, signer, granted); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("without a token: %v, want Unauthenticated", err)
+	}
+	watch, err := healthpb.NewHealthClient(conn).Watch(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := watch.Recv(); err != nil || s.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		t.Errorf("health %v, %v", s, err)
+	}
+	close(m.drain)
+	for s, err := watch.Recv(); s.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING; s, err = watch.Recv() {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-w.server.Draining()
+	if _, err := get(t, conn, signer, granted); status.Code(err) != codes.Unavailable {
+		t.Errorf("while it drains: %v, want Unavailable", err)
+	}
+	conn.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunEndsAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(Config{
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0"}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	good := Config{Listener: l, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler)}
+	for name, spoil := range map[string]func(*Config){
+		"no storage": func(c *Config) { c.Storage = nil }, "no listener": func(c *Config) { c.Listener = nil },
+		"slots": func(c *Config) { c.Slots = -1 }, "memory": func(c *Config) { c.Memory = -1 },
+		"certificate": func(c *Config) { c.RPC.Cert = "/nowhere" },
+	} {
+		cfg := good
+		spoil(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
