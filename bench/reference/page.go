@@ -26,7 +26,7 @@ type page struct {
 
 // pageReader reads the pages of a column chunk. It is made of parquet-go's page headers, levels, codecs and encodings;
 // parquet-go's own reader of pages takes what is in LZ4 pages from the wrong buffer (its issue 608), and all of a
-// column for compressed like its first chunk.
+// column for compressed like its first chunk. Index pages and whatever else there may be are skipped.
 type pageReader struct {
 	leaf       leaf
 	codec      format.CompressionCodec
@@ -64,12 +64,12 @@ func (r *pageReader) next() (p *page, err error) {
 		case h.Type == format.DictionaryPage && h.DictionaryPageHeader.Valid:
 			err = r.readDictionary(&h, body)
 		case h.Type == format.DataPage && h.DataPageHeader.Valid:
-			return r.dataV1(&h, body)
+			p, err = r.dataV1(&h, body)
 		case h.Type == format.DataPageV2 && h.DataPageHeaderV2.Valid:
-			return r.dataV2(&h, body)
+			p, err = r.dataV2(&h, body)
 		}
-		if err != nil {
-			return nil, err
+		if p != nil || err != nil {
+			return p, err
 		}
 	}
 }
@@ -87,6 +87,9 @@ const maxPage = 1 << 30
 
 func (r *pageReader) body(h *format.PageHeader) ([]byte, error) {
 	n := h.CompressedPageSize
+	if h.DataPageHeader.V.NumValues < 0 || h.DataPageHeaderV2.V.NumValues < 0 {
+		return nil, errors.New("a page of less than no values")
+	}
 	if n < 0 || n > maxPage || h.UncompressedPageSize < 0 || h.UncompressedPageSize > maxPage {
 		return nil, fmt.Errorf("a page of %d bytes, %d uncompressed", n, h.UncompressedPageSize)
 	}
@@ -214,7 +217,7 @@ func (r *pageReader) fill(p *page, e format.Encoding, data []byte) (err error) {
 			present--
 		}
 	}
-	if e != format.PlainDictionary && e != format.RLEDictionary {
+	if e != format.PlainDictionary && e != format.RLEDictionary { //nolint:staticcheck // deprecated, and written all the same
 		p.values, err = decodeValues(r.leaf, e, data, present)
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -36,6 +37,9 @@ func (v *values) text(i int32) []byte {
 // decodeValues decodes n values of a leaf.
 func decodeValues(l leaf, code format.Encoding, data []byte, n int) (*values, error) {
 	v := &values{count: n, fixed: l.fixed}
+	if n < 0 {
+		return nil, fmt.Errorf("%d values", n)
+	}
 	if n == 0 {
 		return v, nil
 	}
@@ -46,6 +50,8 @@ func decodeValues(l leaf, code format.Encoding, data []byte, n int) (*values, er
 		return nil, fmt.Errorf("%d values of %v: %w", n, l.physical, err)
 	case got < n:
 		return nil, fmt.Errorf("%v has %d of %d values", e, got, n)
+	case !slices.IsSorted(v.offsets) || len(v.offsets) > 0 && int(v.offsets[len(v.offsets)-1]) > len(v.bytes):
+		return nil, fmt.Errorf("%v has byte arrays of impossible lengths", e)
 	}
 	return v, nil
 }
@@ -57,7 +63,7 @@ func (v *values) decode(t format.Type, e encoding.Encoding, data []byte, n int) 
 		v.bools, err = decodeBools(e.Encoding(), data, n)
 		return len(v.bools), err
 	case format.Int32:
-		v.ints32, err = e.DecodeInt32(nil, data)
+		v.ints32, err = decodeInts32(e, data)
 		return len(v.ints32), err
 	case format.Int64:
 		v.ints64, err = e.DecodeInt64(nil, data)
@@ -72,13 +78,27 @@ func (v *values) decode(t format.Type, e encoding.Encoding, data []byte, n int) 
 		v.doubles, err = e.DecodeDouble(nil, data)
 		return len(v.doubles), err
 	case format.ByteArray:
-		v.bytes, v.offsets, err = e.DecodeByteArray(make([]byte, 0, len(data)), data, make([]uint32, 0, n+1))
+		v.bytes, v.offsets, err = e.DecodeByteArray(make([]byte, 0, len(data)), data, make([]uint32, 0, min(n, len(data))+1))
 		return len(v.offsets) - 1, err
 	case format.FixedLenByteArray:
 		v.bytes, err = e.DecodeFixedLenByteArray(nil, data, v.fixed)
 		return len(v.bytes) / v.fixed, err
 	}
 	return 0, errors.New("unknown type")
+}
+
+// decodeInts32 reads deltas as those of 64 bits, and drops the upper half: DuckDB writes uint32 so, whose deltas do not
+// fit 32 bits, and to those who count modulo 2^32 it makes no difference.
+func decodeInts32(e encoding.Encoding, data []byte) ([]int32, error) {
+	if e.Encoding() != format.DeltaBinaryPacked {
+		return e.DecodeInt32(nil, data)
+	}
+	wide, err := e.DecodeInt64(nil, data)
+	out := make([]int32, len(wide))
+	for i, x := range wide {
+		out[i] = int32(x)
+	}
+	return out, err
 }
 
 // decodeBools reads bits, or runs of them behind their length in bytes. parquet-go takes a run of n bits for whole
@@ -93,7 +113,7 @@ func decodeBools(e format.Encoding, data []byte, n int) ([]bool, error) {
 		return nil, errors.New("runs end before their length")
 	}
 	data = data[4:][:binary.LittleEndian.Uint32(data)]
-	out := make([]bool, 0, n)
+	var out []bool
 	for len(out) < n {
 		header, size := binary.Uvarint(data)
 		if size <= 0 || len(data) == size {
