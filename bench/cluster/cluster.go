@@ -79,6 +79,39 @@ func (c *Cluster) bringUp(ctx context.Context, workers int) error {
 	return nil
 }
 
+// StartMaster runs one more master and returns when it is up. All masters need the same etcd and ticket key, by
+// Config.MasterFlags.
+func (c *Cluster) StartMaster(ctx context.Context) (Announcement, error) {
+	first, err := c.master.Announced(ctx)
+	if err != nil {
+		return Announcement{}, err
+	}
+	m, err := c.launchMaster(ctx, first.Gossip)
+	if err != nil {
+		return Announcement{}, err
+	}
+	return m.Announced(ctx)
+}
+
+// KillMaster kills the first master with SIGKILL and waits for its end.
+func (c *Cluster) KillMaster() error {
+	if err := c.master.Kill(); err != nil {
+		return err
+	}
+	return c.master.Wait()
+}
+
+func (c *Cluster) launchMaster(ctx context.Context, join string) (*Process, error) {
+	c.mu.Lock()
+	c.masters++
+	name := fmt.Sprintf("master-%d", c.masters)
+	c.mu.Unlock()
+	flags := append([]string{
+		"master", "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + join, "--data-dir=" + filepath.Join(c.cfg.Dir, name),
+	}, c.cfg.MasterFlags...)
+	return c.Run(ctx, name, flags...)
+}
+
 // StartWorker runs one more worker and returns when it is up.
 func (c *Cluster) StartWorker(ctx context.Context) (*Process, error) {
 	w, err := c.launchWorker(ctx)
@@ -124,9 +157,6 @@ func (c *Cluster) Run(_ context.Context, name string, args ...string) (*Process,
 
 // MasterProcess is the master.
 func (c *Cluster) MasterProcess() *Process { return c.master }
-
-// TokenFile holds the token of the cluster's ports.
-func (c *Cluster) TokenFile() string { return filepath.Join(c.cfg.Dir, "token") }
 
 // Master is the master's gRPC address.
 func (c *Cluster) Master(ctx context.Context) (string, error) {

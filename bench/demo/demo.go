@@ -171,7 +171,14 @@ func run(ctx context.Context, o options, out io.Writer) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
+	if j.total == 0 && o.kill > 0 {
+		show.say("the dataset has no rows, and so no middle to kill a worker in")
+		o.kill = 0
+	}
 	report, err := j.run(ctx, o, dir, show)
+	if ctx.Err() != nil && !o.keep {
+		return nil, errors.Join(errors.New("demo: interrupted"), os.RemoveAll(dir))
+	}
 	if err != nil || !report.OK || o.keep {
 		show.say("the processes' logs are in %s", dir)
 		return report, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 	"golang.org/x/term"
@@ -18,40 +19,51 @@ const (
 
 // progress draws a bar on a terminal, and a line now and then elsewhere. It belongs to one goroutine.
 type progress struct {
-	out      io.Writer
-	terminal bool
-	last     time.Time
-	width    int // of the line drawn last
+	out   io.Writer
+	width int  // of the terminal; 0 is none
+	drawn bool // the cursor stands in the bar's line
+
+	last  time.Time
+	phase string
+	full  bool
 }
 
 func newProgress(out io.Writer) *progress {
-	f, ok := out.(*os.File)
-	return &progress{out: out, terminal: ok && term.IsTerminal(int(f.Fd()))}
+	p := &progress{out: out}
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.width = 80
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 1 {
+			p.width = width
+		}
+	}
+	return p
 }
 
 // show draws the state of a phase; detail follows the bar.
 func (p *progress) show(phase string, done, total int64, detail string) {
 	now := time.Now()
 	interval := plainInterval
-	if p.terminal {
+	if p.width > 0 {
 		interval = progressEvery
 	}
-	if now.Sub(p.last) < interval && done < total {
+	full := done >= total
+	if phase == p.phase && (now.Sub(p.last) < interval && !full || full && p.full) {
 		return
 	}
-	p.last = now
+	p.last, p.phase, p.full = now, phase, full
 	filled := barWidth
 	if total > 0 {
 		filled = int(min(done, total) * barWidth / total)
 	}
 	line := fmt.Sprintf("%-10s %s%s %s of %s rows  %s", phase, strings.Repeat("█", filled), strings.Repeat("░", barWidth-filled),
 		humanize.Comma(done), humanize.Comma(total), detail)
-	if !p.terminal {
+	if p.width == 0 {
 		fmt.Fprintln(p.out, line)
 		return
 	}
-	fmt.Fprintf(p.out, "\r%s%s", line, strings.Repeat(" ", max(0, p.width-len(line))))
-	p.width = len(line)
+	// A line that wraps could not be drawn over.
+	fmt.Fprintf(p.out, "\r\033[K%s", string([]rune(line)[:min(p.width-1, utf8.RuneCountInString(line))]))
+	p.drawn = true
 }
 
 // say prints a line of its own.
@@ -62,8 +74,8 @@ func (p *progress) say(format string, args ...any) {
 
 // end leaves the bar's line.
 func (p *progress) end() {
-	if p.terminal && p.width > 0 {
+	if p.drawn {
 		fmt.Fprintln(p.out)
-		p.width = 0
+		p.drawn = false
 	}
 }

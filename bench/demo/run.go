@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,6 +34,7 @@ type fleet struct {
 
 	last         []trainerReport // by rank
 	killed       []*cluster.Process
+	dead         int // workers that ended by themselves
 	replacements map[string]bool
 	report       Report
 }
@@ -54,6 +56,7 @@ func (j *job) run(ctx context.Context, o options, dir string, show *progress) (*
 	f := &fleet{
 		job: j, options: o, cluster: c, dir: dir, show: show, workers: c.Workers(),
 		last: make([]trainerReport, o.trainers), replacements: map[string]bool{},
+		report: Report{StallShare: []float64{}, Killed: []string{}, Resumes: []resume{}},
 	}
 	err = f.train(ctx)
 	f.stopped(c.Close())
@@ -77,21 +80,33 @@ func (f *fleet) train(ctx context.Context) error {
 		return err
 	}
 	began := time.Now()
+	ctx, cancel := context.WithCancel(ctx)
+	var listeners sync.WaitGroup
+	defer listeners.Wait()
+	defer cancel()
 	reports := make(chan rankReport)
 	for rank := range f.options.trainers {
-		if err := f.startTrainer(ctx, master, rank, reports); err != nil {
+		if err := f.startTrainer(ctx, master, rank, reports, &listeners); err != nil {
 			return err
 		}
 	}
+	died := f.watch(ctx, &listeners)
 	for running := f.options.trainers; running > 0; {
 		select {
 		case r := <-reports:
 			if r.ended {
 				running--
+				if !f.last[r.rank].Done {
+					return f.trainerFailed(r.rank)
+				}
 				continue
 			}
 			f.last[r.rank] = r.trainerReport
 			f.showRun(time.Since(began))
+		case p := <-died:
+			if err := f.lost(p); err != nil {
+				return err
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -102,6 +117,52 @@ func (f *fleet) train(ctx context.Context) error {
 	f.report.Seconds = time.Since(began).Seconds()
 	f.show.end()
 	return f.ended()
+}
+
+// watch tells of the master and of workers that end while the trainers run.
+func (f *fleet) watch(ctx context.Context, listeners *sync.WaitGroup) <-chan *cluster.Process {
+	died := make(chan *cluster.Process)
+	for _, p := range append(slices.Clone(f.workers), f.cluster.MasterProcess()) {
+		listeners.Go(func() {
+			select {
+			case <-p.Done():
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case died <- p:
+			case <-ctx.Done():
+			}
+		})
+	}
+	return died
+}
+
+// lost takes note of a process that ended by itself. Without the master or any worker the trainers would wait forever.
+func (f *fleet) lost(p *cluster.Process) error {
+	if slices.Contains(f.killed, p) {
+		return nil
+	}
+	err := p.Wait()
+	if err == nil {
+		err = fmt.Errorf("demo: %s ended by itself", p.Name)
+	}
+	f.dead++
+	if p == f.cluster.MasterProcess() || f.alive() == 0 {
+		return err
+	}
+	f.show.say("%s ended by itself; the others go on", p.Name)
+	return nil // closing the cluster reports it
+}
+
+func (f *fleet) alive() int { return len(f.workers) - len(f.killed) - f.dead }
+
+// trainerFailed says why; the others would wait for its lease to end.
+func (f *fleet) trainerFailed(rank int) error {
+	if err := f.trainers[rank].Wait(); err != nil {
+		return err
+	}
+	return fmt.Errorf("demo: trainer %d ended without its last report", rank)
 }
 
 func (f *fleet) open(ctx context.Context, master string) error {
@@ -127,7 +188,7 @@ type rankReport struct {
 }
 
 // startTrainer runs a trainer whose goroutine here passes on what it says until it ends.
-func (f *fleet) startTrainer(ctx context.Context, master string, rank int, reports chan<- rankReport) error {
+func (f *fleet) startTrainer(ctx context.Context, master string, rank int, reports chan<- rankReport, listeners *sync.WaitGroup) error {
 	args := []string{
 		"demo", "trainer", "--master=" + master, "--session=" + session, fmt.Sprint("--rank=", rank),
 		fmt.Sprint("--world-size=", f.options.trainers), "--ledger=" + f.ledger(rank),
@@ -141,15 +202,23 @@ func (f *fleet) startTrainer(ctx context.Context, master string, rank int, repor
 		return err
 	}
 	f.trainers = append(f.trainers, p)
-	go func() {
-		for line := range p.Lines() {
-			var r trainerReport
-			if json.Unmarshal(line, &r) == nil {
-				send(ctx, reports, rankReport{trainerReport: r, rank: rank})
+	listeners.Go(func() {
+		for {
+			select {
+			case line, ok := <-p.Lines():
+				var r trainerReport
+				if ok && json.Unmarshal(line, &r) != nil {
+					continue
+				}
+				send(ctx, reports, rankReport{trainerReport: r, rank: rank, ended: !ok})
+				if !ok {
+					return
+				}
+			case <-ctx.Done():
+				return
 			}
 		}
-		send(ctx, reports, rankReport{rank: rank, ended: true})
-	}()
+	})
 	return nil
 }
 
@@ -160,28 +229,44 @@ func send(ctx context.Context, to chan<- rankReport, r rankReport) {
 	}
 }
 
-// maybeKill kills a worker and starts another when a trainer holds for that, and lets the trainers go on.
+// maybeKill kills a worker and starts another when a trainer holds for that, and lets trainers go on whose kill is done.
+// Only a trainer that holds is sent the signal: it listens.
 func (f *fleet) maybeKill(ctx context.Context) error {
-	holding := false
-	for _, t := range f.last {
-		holding = holding || t.Holding
+	for i, t := range f.trainers {
+		if f.last[i].Hold == 0 {
+			continue
+		}
+		kill := f.last[i].Hold > len(f.killed)
+		if kill {
+			if err := f.killWorker(); err != nil {
+				return err
+			}
+		}
+		f.last[i].Hold = 0
+		if err := t.Signal(syscall.SIGUSR1); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("demo: let %s go on: %w", t.Name, err)
+		}
+		if kill {
+			if err := f.replace(ctx); err != nil {
+				return err
+			}
+		}
 	}
-	if !holding || len(f.killed) == f.kill {
-		return nil
-	}
-	victim := f.victim()
+	return nil
+}
+
+func (f *fleet) killWorker() error {
+	victim := f.workers[len(f.killed)]
+	f.killed = append(f.killed, victim)
 	if err := victim.Kill(); err != nil {
 		return err
 	}
 	<-victim.Done()
-	f.killed = append(f.killed, victim)
 	f.show.say("killed %s (SIGKILL); starting another", victim.Name)
-	for i, t := range f.trainers {
-		f.last[i].Holding = false
-		if err := t.Signal(syscall.SIGUSR1); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return fmt.Errorf("demo: let %s go on: %w", t.Name, err)
-		}
-	}
+	return nil
+}
+
+func (f *fleet) replace(ctx context.Context) error {
 	w, err := f.cluster.StartWorker(ctx)
 	if err != nil {
 		return err
@@ -191,22 +276,6 @@ func (f *fleet) maybeKill(ctx context.Context) error {
 	return nil
 }
 
-// victim is the living worker with the most open streams.
-func (f *fleet) victim() *cluster.Process {
-	var victim *cluster.Process
-	most := -1
-	for _, w := range f.workers {
-		streams := 0
-		for _, t := range f.last {
-			streams += t.Streams[w.Name]
-		}
-		if streams > most && !slices.Contains(f.killed, w) {
-			victim, most = w, streams
-		}
-	}
-	return victim
-}
-
 func (f *fleet) showRun(elapsed time.Duration) {
 	var rows, bytes, stall, compute int64
 	for _, t := range f.last {
@@ -214,17 +283,15 @@ func (f *fleet) showRun(elapsed time.Duration) {
 	}
 	f.show.show("training", rows, f.total, fmt.Sprintf("%s rows/s  %s/s  stalled %.0f%%  %d workers",
 		humanize.Comma(int64(float64(rows)/elapsed.Seconds())), humanize.Bytes(uint64(float64(bytes)/elapsed.Seconds())),
-		100*share(stall, stall+compute), len(f.workers)-len(f.killed)))
+		100*share(stall, stall+compute), f.alive()))
 }
 
 // ended takes the trainers' last words.
 func (f *fleet) ended() error {
 	var errs []error
-	for i, t := range f.trainers {
+	for _, t := range f.trainers {
 		if err := t.Wait(); err != nil {
 			errs = append(errs, err)
-		} else if !f.last[i].Done {
-			errs = append(errs, fmt.Errorf("demo: trainer %d ended without its last report", i))
 		}
 	}
 	f.report.Kills = len(f.killed)

@@ -28,14 +28,14 @@ const progressEvery = 100 * time.Millisecond
 const budget = 64 << 20
 
 // trainerReport is what a trainer process prints, one JSON object a line: how far it is, and whether it holds until
-// the demo has killed a worker.
+// the demo has killed a worker and says so with SIGUSR1.
 type trainerReport struct {
 	Rows         int64            `json:"rows"`
 	Bytes        int64            `json:"bytes"`
 	StallNs      int64            `json:"stall_ns"`
 	ComputeNs    int64            `json:"compute_ns"`
 	LongestPause time.Duration    `json:"longest_pause_ns"`
-	Holding      bool             `json:"holding,omitempty"`
+	Hold         int              `json:"hold,omitempty"` // counts from 1; the trainer waits for that many kills
 	Done         bool             `json:"done,omitempty"`
 	Resumes      []resume         `json:"resumes,omitempty"`
 	RowsByWorker map[string]int64 `json:"rows_by_worker,omitempty"`
@@ -55,7 +55,8 @@ type trainer struct {
 	session *client.Session
 	ledger  *reference.Ledger
 	records *reference.Records
-	holds   []int64 // row counts at which to wait for a signal
+	holds   []int64 // row counts at which to wait for a signal, those passed taken out
+	held    int
 	out     io.Writer
 
 	mu      sync.Mutex
@@ -117,12 +118,9 @@ func (t *trainer) resumed(r client.Resume) {
 }
 
 func (t *trainer) run(ctx context.Context) error {
-	goOn := make(chan os.Signal, len(t.holds)+1)
+	goOn := make(chan os.Signal, 1)
 	signal.Notify(goOn, syscall.SIGUSR1)
 	defer signal.Stop(goOn)
-	if err := t.say(); err != nil { // the signal is now safe to send
-		return err
-	}
 	for {
 		began := time.Now()
 		batch, err := t.session.Next(ctx)
@@ -171,7 +169,8 @@ func (t *trainer) hold(ctx context.Context, goOn <-chan os.Signal) error {
 	}
 	for ; due > 0; due-- {
 		t.holds = t.holds[1:]
-		t.report.Holding = true
+		t.held++
+		t.report.Hold = t.held
 		if err := t.say(); err != nil {
 			return err
 		}
@@ -180,7 +179,7 @@ func (t *trainer) hold(ctx context.Context, goOn <-chan os.Signal) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		t.report.Holding = false
+		t.report.Hold = 0
 	}
 	return nil
 }

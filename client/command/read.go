@@ -9,11 +9,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -25,6 +29,11 @@ import (
 // statusEvery is how often progress is shown.
 const statusEvery = 200 * time.Millisecond
 
+const (
+	checkTimeout  = 3 * time.Second
+	deleteTimeout = 10 * time.Second
+)
+
 // reader is `penstock read`.
 type reader struct {
 	masters     []string
@@ -34,7 +43,9 @@ type reader struct {
 	ports       cli.RPCFlags
 
 	output string
+	rows   bool   // are printed
 	table  *table // --output parquet
+	info   *pb.Session
 	seen   summary
 }
 
@@ -60,7 +71,7 @@ func Read() *cobra.Command {
 		Short: "Be a trainer: read a session and count",
 		Long: "Be a trainer on the command line: read what the spec says, as fast as it comes, and show counts and\n" +
 			"throughput. --head N prints N rows and stops; --output parquet PATH writes the rows to a file, with a\n" +
-			"column for each dense feature.",
+			"column for each dense feature. With --output json the last line is the summary.",
 		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5\n  penstock read spec.yaml --output parquet rows.parquet\n" +
 			"  penstock read spec.yaml --session run-7 --rank 0 --world-size 2",
 		Args: cobra.RangeArgs(1, 2),
@@ -71,7 +82,7 @@ func Read() *cobra.Command {
 	flags.StringVar(&r.session, "session", "", "id of the session (default: one of its own, deleted at the end)")
 	flags.Uint32Var(&r.rank, "rank", 0, "rank of this trainer")
 	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
-	flags.Int64Var(&r.head, "head", 0, "print so many rows, and stop")
+	flags.Int64Var(&r.head, "head", 0, "print (or write to PATH) so many rows, and stop")
 	r.ports.Register(flags)
 	return cli.Setup(cmd)
 }
@@ -82,6 +93,10 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if (r.output == "parquet") != (len(args) == 2) {
 		return errors.New("--output parquet and PATH go together: penstock read SPEC --output parquet PATH")
+	}
+	r.rows = r.head > 0
+	if r.head < 0 {
+		return fmt.Errorf("--head: want 0 or more, found %d", r.head)
 	}
 	s, err := readSpec(args[0])
 	if err != nil {
@@ -98,7 +113,11 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	if r.table != nil {
-		if err := r.table.close(); err != nil {
+		program := &pb.Program{}
+		if err := proto.Unmarshal(r.info.GetProgram(), program); err != nil {
+			return fmt.Errorf("the session's program: %w", err)
+		}
+		if err := r.table.close(program); err != nil {
 			return err
 		}
 	}
@@ -115,23 +134,32 @@ func (r *reader) read(cmd *cobra.Command, s *pb.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	own := r.session == ""
-	if own {
+	for _, address := range r.masters {
+		// The client would wait for a master; some mistakes do not go away.
+		if err := r.check(cmd.Context(), address, cfg); err != nil {
+			return err
+		}
+	}
+	dial := func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) }
+	if r.session == "" {
 		r.session = "read-" + rand.Text()[:10]
+		defer func() { err = errors.Join(err, r.delete(cmd.Context(), dial)) }()
 	}
 	r.seen.Session = r.session
-	dial := func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) }
 	session, err := client.Open(cmd.Context(), client.Config{
 		Masters: r.masters, Dial: dial, Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world, Logger: logger,
 	})
 	if err != nil {
 		return err
 	}
-	err = errors.Join(r.batches(cmd.Context(), session, cmd.OutOrStdout()), session.Close())
-	if own {
-		err = errors.Join(err, r.delete(cmd.Context(), dial))
-	}
-	return err
+	r.info = session.Info()
+	return errors.Join(r.batches(cmd.Context(), session, cmd.OutOrStdout()), session.Close())
+}
+
+func (r *reader) check(ctx context.Context, address string, cfg rpc.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	return rpc.Check(ctx, address, cfg)
 }
 
 func (r *reader) batches(ctx context.Context, session *client.Session, out io.Writer) error {
@@ -162,26 +190,29 @@ func (r *reader) batches(ctx context.Context, session *client.Session, out io.Wr
 
 // take uses a batch and says whether no more are wanted.
 func (r *reader) take(b *client.Batch, out io.Writer) (done bool, err error) {
+	rows := b.Rows
+	if r.head > 0 {
+		rows = int(min(r.head, int64(rows)))
+		r.head -= int64(rows)
+		done = r.head == 0
+	}
 	if r.table != nil {
-		if err := r.table.write(b); err != nil {
-			return false, err
+		return done, r.table.write(b, rows)
+	}
+	if r.rows {
+		for i := range rows {
+			if err := printRow(out, b, i, r.output); err != nil {
+				return done, err
+			}
 		}
 	}
-	for i := 0; r.head > 0 && i < b.Rows; i++ {
-		if err := printRow(out, b, i, r.output); err != nil {
-			return false, err
-		}
-		if r.head--; r.head == 0 {
-			return true, nil
-		}
-	}
-	return false, nil
+	return done, nil
 }
 
 func (r *reader) count(st client.Stats, elapsed time.Duration) {
 	x := &r.seen
 	x.Rows, x.Batches, x.Bytes, x.Failovers = st.Rows, st.Batches, st.Bytes, st.Failovers
-	x.Seconds = elapsed.Seconds()
+	x.Seconds = max(elapsed, time.Nanosecond).Seconds()
 	x.RowsPerSecond, x.BytesPerSecond = float64(x.Rows)/x.Seconds, float64(x.Bytes)/x.Seconds
 	if total := st.Stall + st.Compute; total > 0 {
 		x.StallShare = float64(st.Stall) / float64(total)
@@ -202,22 +233,38 @@ func (x *summary) String() string {
 		humanize.Comma(int64(x.RowsPerSecond)), humanize.Bytes(uint64(x.BytesPerSecond)), 100*x.StallShare)
 }
 
-// delete removes the session that this command made for itself. Any master that leads will do.
+// delete removes the session that this command made for itself, if it came to be. Any master knows who leads.
 func (r *reader) delete(ctx context.Context, dial func(string) (*grpc.ClientConn, error)) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	for _, address := range r.masters {
-		conn, dialErr := dial(address)
-		if dialErr != nil {
-			return dialErr
-		}
-		_, err = pb.NewMasterClient(conn).DeleteSession(ctx, &pb.DeleteSessionRequest{Session: r.session})
-		err = errors.Join(err, conn.Close())
-		if err == nil {
+	todo := slices.Clone(r.masters)
+	for i := 0; i < len(todo); i++ {
+		if err = r.deleteAt(ctx, todo[i], dial); err == nil {
 			return nil
 		}
+		for _, d := range status.Convert(err).Details() {
+			if n, ok := d.(*pb.NotLeader); ok && !slices.Contains(todo, n.GetLeader()) {
+				todo = append(todo, n.GetLeader())
+			}
+		}
+	}
+	if r.info == nil { // the error of Open says enough
+		return nil
 	}
 	return fmt.Errorf("delete the session %s: %w", r.session, err)
+}
+
+func (r *reader) deleteAt(ctx context.Context, address string, dial func(string) (*grpc.ClientConn, error)) error {
+	conn, err := dial(address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = pb.NewMasterClient(conn).DeleteSession(ctx, &pb.DeleteSessionRequest{Session: r.session})
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	return err
 }
 
 func readSpec(path string) (*pb.Spec, error) {

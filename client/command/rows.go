@@ -1,11 +1,13 @@
 package command
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/client"
 )
@@ -21,7 +23,7 @@ func printRow(out io.Writer, b *client.Batch, i int, format string) error {
 	fields := rowOf(b, i)
 	var line strings.Builder
 	for k, f := range fields {
-		text, err := json.Marshal(f.value)
+		value, err := json.Marshal(f.value)
 		if err != nil {
 			return fmt.Errorf("print %s: %w", f.name, err)
 		}
@@ -31,11 +33,11 @@ func printRow(out io.Writer, b *client.Batch, i int, format string) error {
 		}
 		switch {
 		case format == "json" && k == 0:
-			fmt.Fprintf(&line, "{%s:%s", name, text)
+			fmt.Fprintf(&line, "{%s:%s", name, value)
 		case format == "json":
-			fmt.Fprintf(&line, ",%s:%s", name, text)
+			fmt.Fprintf(&line, ",%s:%s", name, value)
 		default:
-			fmt.Fprintf(&line, "%s=%s ", f.name, text)
+			fmt.Fprintf(&line, "%s=%s ", f.name, value)
 		}
 	}
 	if format == "json" {
@@ -51,7 +53,7 @@ func rowOf(b *client.Batch, i int) []field {
 		out = append(out, field{l.Name, labelValue(l, i)})
 	}
 	for j, name := range b.DenseNames {
-		out = append(out, field{name, number(float64(b.Dense[i*len(b.DenseNames)+j]))})
+		out = append(out, field{name, number(b.Dense[i*len(b.DenseNames)+j])})
 	}
 	for _, s := range b.Sparse {
 		from, to := s.Offsets[i], s.Offsets[i+1]
@@ -65,7 +67,7 @@ func rowOf(b *client.Batch, i int) []field {
 		}
 	}
 	for _, x := range b.Bytes {
-		out = append(out, field{x.Name, string(x.Data[x.Offsets[i]:x.Offsets[i+1]])})
+		out = append(out, field{x.Name, text(x.Data[x.Offsets[i]:x.Offsets[i+1]])})
 	}
 	for _, im := range b.Images {
 		out = append(out, field{im.Name, fmt.Sprintf("uint8 %v", im.Shape)})
@@ -85,26 +87,34 @@ func labelValue(l client.Label, i int) any {
 	case l.I64 != nil:
 		return l.I64[i]
 	case l.F32 != nil:
-		return number(float64(l.F32[i]))
+		return number(l.F32[i])
 	}
 	return number(l.F64[i])
 }
 
-// number is x as JSON can write it: NaN is null, infinities are text.
-func number(x float64) any {
+// number is x as JSON can write it, with the digits of its own type: NaN is null, infinities are text.
+func number[F float32 | float64](x F) any {
 	switch {
-	case math.IsNaN(x):
+	case math.IsNaN(float64(x)):
 		return nil
-	case math.IsInf(x, 0):
+	case math.IsInf(float64(x), 0):
 		return fmt.Sprint(x)
 	}
-	return float32(x)
+	return x
+}
+
+// text is a byte string as JSON can write it: what is no UTF-8 is written as hexadecimal digits.
+func text(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return "0x" + hex.EncodeToString(b)
 }
 
 func numbers(xs []float32) []any {
 	out := make([]any, len(xs))
 	for i, x := range xs {
-		out[i] = number(float64(x))
+		out[i] = number(x)
 	}
 	return out
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client"
 )
 
@@ -36,10 +37,13 @@ func createTable(path string) (*table, error) {
 	return &table{path: path, file: f}, nil
 }
 
-func (t *table) write(b *client.Batch) error {
+// write appends the first rows of a batch.
+func (t *table) write(b *client.Batch, rows int) error {
 	wire := b.Record()
 	defer wire.Release()
-	rec := flatten(wire)
+	whole := flatten(wire)
+	rec := whole.NewSlice(0, int64(rows))
+	defer rec.Release()
 	if t.writer == nil {
 		if err := t.begin(rec.Schema()); err != nil {
 			return err
@@ -61,12 +65,10 @@ func (t *table) begin(schema *arrow.Schema) error {
 	return nil
 }
 
-// close ends the file and gives it its name.
-func (t *table) close() error {
-	t.closed = true
+// close ends the file and gives it its name. The program says what columns a file without rows has.
+func (t *table) close(program *pb.Program) error {
 	if t.writer == nil {
-		// No row, and so no schema.
-		if err := t.begin(arrow.NewSchema(nil, nil)); err != nil {
+		if err := t.begin(emptySchema(program)); err != nil {
 			return err
 		}
 	}
@@ -76,6 +78,7 @@ func (t *table) close() error {
 	if err := os.Rename(t.file.Name(), t.path); err != nil {
 		return fmt.Errorf("write %s: %w", t.path, err)
 	}
+	t.closed = true
 	return nil
 }
 
@@ -84,11 +87,54 @@ func (t *table) abandon() error {
 	if t.closed {
 		return nil
 	}
-	err := errors.Join(t.file.Close(), os.Remove(t.file.Name()))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrClosed) {
-		return nil
+	_ = t.file.Close() // the writer may have closed it, and it is removed anyway
+	if err := os.Remove(t.file.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", t.path, err)
 	}
-	return err
+	return nil
+}
+
+// emptySchema is what flatten would make of the program's batches.
+func emptySchema(p *pb.Program) *arrow.Schema {
+	var fields []arrow.Field
+	add := func(name string, t arrow.DataType) { fields = append(fields, arrow.Field{Name: name, Type: t}) }
+	for _, o := range p.GetOutputs() {
+		switch o.GetLayout() {
+		case pb.Layout_DENSE:
+			for _, name := range o.GetColumns() {
+				add(name, arrow.PrimitiveTypes.Float32)
+			}
+		case pb.Layout_SPARSE:
+			elem := elemType(o.GetType().GetKind())
+			if o.Weights != nil {
+				elem = arrow.StructOf(arrow.Field{Name: "value", Type: elem}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
+			}
+			add(o.GetName(), arrow.ListOfNonNullable(elem))
+		default: // labels, byte strings and images
+			add(o.GetName(), elemType(o.GetType().GetKind()))
+		}
+	}
+	if p.GetProvenance() {
+		add("_file", arrow.PrimitiveTypes.Int32)
+		add("_row", arrow.PrimitiveTypes.Int64)
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+func elemType(k pb.Kind) arrow.DataType {
+	switch k {
+	case pb.Kind_BOOL:
+		return arrow.FixedWidthTypes.Boolean
+	case pb.Kind_INT32:
+		return arrow.PrimitiveTypes.Int32
+	case pb.Kind_INT64:
+		return arrow.PrimitiveTypes.Int64
+	case pb.Kind_FLOAT32:
+		return arrow.PrimitiveTypes.Float32
+	case pb.Kind_FLOAT64:
+		return arrow.PrimitiveTypes.Float64
+	}
+	return arrow.BinaryTypes.Binary
 }
 
 // flatten gives each dense feature a column of its own, and images as byte strings: Parquet readers take those best.

@@ -13,21 +13,18 @@ import (
 	"github.com/spf13/viper"
 )
 
-// Setup gives root the flags that all commands have, and lets environment and file set whatever flag the command
-// line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config. Commands may share a
-// file: each takes the settings that it has.
-func Setup(root *cobra.Command) {
-	flags := root.PersistentFlags()
+// Setup gives a command and those below it the flags that all have, and lets environment and file set whatever flag
+// the command line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config. Commands
+// may share a file: each takes the settings that it has. Setup returns the command.
+func Setup(cmd *cobra.Command) *cobra.Command {
+	flags := cmd.PersistentFlags()
 	flags.String("config", "", "YAML file with settings, named like the flags (PENSTOCK_CONFIG)")
 	flags.String("log-level", "info", "debug, info, warn or error")
 	flags.String("log-format", "text", "text or json")
 	flags.StringP("output", "o", "text", "text for people, json for programs")
-	root.SilenceUsage, root.SilenceErrors = true, true
 	flags.Bool("end-with-stdin", false, "end when standard input closes, so that a child never outlives its parent")
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.DisableFlagParsing {
-			return nil // cobra's own, for the shell's completion
-		}
+	cmd.SilenceUsage = true
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings(cmd); err != nil {
 			return err
 		}
@@ -41,6 +38,7 @@ func Setup(root *cobra.Command) {
 		}
 		return nil
 	}
+	return cmd
 }
 
 // settings fills in the flags that the command line left, from environment and file.

@@ -50,6 +50,9 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if slots < 0 {
+			return fmt.Errorf("--slots: want 0 or more, found %d", slots)
+		}
 		logger, err := cli.Logger(cmd, os.Stderr)
 		if err != nil {
 			return err
