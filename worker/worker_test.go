@@ -31,9 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// memberlist answers a push/pull or a probe of its own accord for a moment after Shutdown.
-		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).handleConn"))
+	goleak.VerifyTestMain(m)
 }
 
 // fakeMaster answers workers' reports.
