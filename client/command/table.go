@@ -110,8 +110,10 @@ func emptySchema(p *pb.Program) *arrow.Schema {
 				elem = arrow.StructOf(arrow.Field{Name: "value", Type: elem}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
 			}
 			add(o.GetName(), arrow.ListOfNonNullable(elem))
-		default: // labels, byte strings and images
+		case pb.Layout_LABEL:
 			add(o.GetName(), elemType(o.GetType().GetKind()))
+		default: // byte strings and images
+			add(o.GetName(), arrow.BinaryTypes.Binary)
 		}
 	}
 	if p.GetProvenance() {
