@@ -45,12 +45,15 @@ func timely(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), patience)
 }
 
-func (r *trainer) join(nonce string, states ...*pb.State) error {
+func (r *trainer) join(nonce string) error { return r.restore(nonce, false) }
+
+// restore joins with states, and takes part in a restore even without any.
+func (r *trainer) restore(nonce string, restoring bool, states ...*pb.State) error {
 	r.t.Helper()
 	ctx, cancel := timely(r.t)
 	defer cancel()
 	reply, err := r.master.Join(ctx, &pb.JoinRequest{
-		Session: r.session, Rank: r.rank, WorldSize: r.world, Nonce: nonce, Restore: states,
+		Session: r.session, Rank: r.rank, WorldSize: r.world, Nonce: nonce, Restore: states, Restoring: restoring,
 	})
 	if err != nil {
 		return err
@@ -142,6 +145,17 @@ func (r *trainer) work(until func() bool) {
 		check(r.t, err)
 		return until()
 	})
+}
+
+// state is the trainer's checkpoint.
+func (r *trainer) state() *pb.State {
+	s := r.joined.GetSession()
+	return &pb.State{
+		Version: 1, Session: r.session, Generation: r.joined.GetGeneration(), Rank: r.rank, WorldSize: r.world,
+		Base: r.joined.GetBase(), Consumed: r.consumed.Proto(), ClosedEpochs: r.epoch,
+		ProgramDigest: s.GetProgramDigest(), DatasetDigest: s.GetDatasetDigest(),
+		BaseVersion: r.joined.GetBaseVersion(), Members: r.joined.GetMembers(), Departed: r.joined.GetDeparted(),
+	}
 }
 
 func (r *trainer) finished() bool { return r.last.GetFinished() }

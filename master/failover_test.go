@@ -1,0 +1,158 @@
+package master_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+func TestTheNextMasterGoesOn(t *testing.T) {
+	e := etcd(t, "")
+	first := start(t, settings{endpoints: e.Endpoints()})
+	openSession(t, first, "run", newSpec(dataset(t, 4)), 1)
+	openSession(t, first, "idle", newSpec(dataset(t, 1)), 1)
+	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
+	eventually(t, "some was consumed", func() bool { check(t, r.sync()); return r.consume(2) == 2 })
+	check(t, r.sync())
+	second := start(t, settings{endpoints: e.Endpoints()})
+	if leader := namedLeader(second, t); leader != first.address {
+		t.Errorf("who waits names %q as the leader, want %q", leader, first.address)
+	}
+	first.stop()
+	r.master = second
+	r.work(r.finished)
+	once(t, 4, 1, r)
+	list, err := second.ListSessions(t.Context(), &pb.ListSessionsRequest{})
+	check(t, err)
+	if len(list.GetSessions()) != 2 {
+		t.Errorf("the second master has %v", list)
+	}
+}
+
+// namedLeader asks a master that does not lead.
+func namedLeader(m *node, t *testing.T) string {
+	t.Helper()
+	ctx, cancel := timely(t)
+	defer cancel()
+	_, err := m.ListSessions(ctx, &pb.ListSessionsRequest{})
+	if status.Code(err) != codes.Unavailable {
+		t.Fatalf("a master that does not lead answers %v", err)
+	}
+	for _, d := range status.Convert(err).Details() {
+		if l, ok := d.(*pb.NotLeader); ok {
+			return l.GetLeader()
+		}
+	}
+	return ""
+}
+
+// A leader that is cut off from etcd loses its lease behind its back. It must not acknowledge anything from then on,
+// also not when it reaches etcd again.
+func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
+	e := etcd(t, "127.0.0.1:0")
+	wire := newWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
+	first := start(t, settings{endpoints: []string{"http://" + wire.address}, call: time.Second, ttl: time.Second})
+	openSession(t, first, "run", newSpec(dataset(t, 4)), 1)
+	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
+	eventually(t, "some was consumed", func() bool { check(t, r.sync()); return r.consume(2) == 2 })
+	check(t, r.sync())
+	second := start(t, settings{endpoints: e.Endpoints()})
+
+	wire.cut()
+	stale := r.request()
+	if err := r.sync(); status.Code(err) != codes.Unavailable && status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("without etcd the leader answers %v", err)
+	}
+	next := newTrainer(t, second, "run", 0, 1)
+	eventually(t, "the second leads", func() bool { return next.join("b") == nil })
+	wire.mend()
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if reply, err := first.Sync(ctx, stale); err == nil {
+			t.Fatalf("the deposed leader acknowledges: %v", reply)
+		} else if c := status.Code(err); c != codes.Unavailable && c != codes.DeadlineExceeded {
+			t.Fatalf("the deposed leader says more than that it does not lead: %v", err)
+		}
+		cancel()
+	}
+	eventually(t, "the first one names the second", func() bool { return namedLeader(first, t) == second.address })
+	next.work(next.finished)
+	once(t, 4, 1, r, next)
+}
+
+// wire is a TCP connection to etcd that can be cut: what is sent then arrives once it is mended.
+type wire struct {
+	address string
+	mu      sync.Mutex
+	open    chan struct{} // closed while bytes may pass
+}
+
+func newWire(t *testing.T, target string) *wire {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	w := &wire{address: l.Addr().String(), open: make(chan struct{})}
+	close(w.open)
+	var all sync.WaitGroup
+	done := make(chan struct{})
+	pass := func(to, from net.Conn) {
+		defer to.Close()
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := from.Read(buf)
+			w.mu.Lock()
+			open := w.open
+			w.mu.Unlock()
+			select {
+			case <-open:
+			case <-done:
+				return
+			}
+			if _, e := to.Write(buf[:n]); err != nil || e != nil {
+				return
+			}
+		}
+	}
+	all.Go(func() {
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", target)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			all.Go(func() { <-done; in.Close(); out.Close() })
+			all.Go(func() { pass(out, in) })
+			all.Go(func() { pass(in, out) })
+		}
+	})
+	t.Cleanup(func() {
+		close(done)
+		l.Close()
+		all.Wait()
+	})
+	return w
+}
+
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.open = make(chan struct{})
+}
+
+func (w *wire) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.open)
+}

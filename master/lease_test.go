@@ -1,0 +1,91 @@
+package master_test
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master"
+)
+
+func TestALeaseThatEndsGivesBack(t *testing.T) {
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: 400 * time.Millisecond}})
+	openSession(t, m, "run", newSpec(dataset(t, 4)), 2)
+	silent, busy := newTrainer(t, m, "run", 0, 2).mustJoin("a"), newTrainer(t, m, "run", 1, 2).mustJoin("b")
+	if silent.joined.GetLeaseMs() != 400 {
+		t.Errorf("the lease is %d ms", silent.joined.GetLeaseMs())
+	}
+	eventually(t, "there are grants", func() bool { check(t, silent.sync()); return len(silent.grants) > 1 })
+	silent.consume(1)
+	check(t, silent.sync())
+	acknowledged := time.Now()
+	held := silent.grants
+	busy.work(busy.finished)
+	if passed := time.Since(acknowledged); passed < 400*time.Millisecond {
+		t.Errorf("others got the shards %v after the last acknowledgement", passed)
+	}
+	once(t, 4, 1, silent, busy)
+	// The one whose lease ended hands over what others had, and is told so.
+	silent.grants = held
+	silent.epoch = 0
+	silent.consume(1 << 20)
+	req := silent.request()
+	if err := silent.send(req); err != nil && status.Code(err) != codes.Aborted {
+		t.Errorf("who lost its lease is told %v", err)
+	}
+}
+
+func TestSyncKeepsALease(t *testing.T) {
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: 300 * time.Millisecond}})
+	openSession(t, m, "run", newSpec(dataset(t, 2)), 2)
+	r := newTrainer(t, m, "run", 0, 2).mustJoin("a")
+	eventually(t, "there are grants", func() bool { check(t, r.sync()); return len(r.grants) > 0 })
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		check(t, r.sync())
+	}
+	got, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+	check(t, err)
+	if ranks := got.GetProgress().GetRanks(); len(ranks) != 1 || !ranks[0].GetPresent() || len(r.grants) == 0 {
+		t.Errorf("a trainer that Syncs is %v, with %d grants", ranks, len(r.grants))
+	}
+}
+
+func TestRestoreReadsExactlyWhatComesAfter(t *testing.T) {
+	m := single(t)
+	s := newSpec(dataset(t, 4))
+	s.Epochs = 2
+	openSession(t, m, "run", s, 1)
+	old := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	eventually(t, "some was consumed", func() bool { check(t, old.sync()); return old.consume(2) == 2 })
+	check(t, old.sync())
+	state, before := old.state(), maps.Clone(old.read)
+	old.work(func() bool { return len(old.read) > 6 }) // in vain
+
+	a, b := newTrainer(t, m, "run", 0, 2), newTrainer(t, m, "run", 1, 2)
+	foreign := old.state()
+	foreign.Session = "another"
+	if err := a.restore("x", true, foreign); status.Code(err) != codes.FailedPrecondition {
+		t.Errorf("a foreign state: %v", err)
+	}
+	eventually(t, "both are restored", func() bool {
+		check(t, a.restore("c", true, state))
+		check(t, b.restore("d", true))
+		return a.joined.GetKind() == pb.JoinKind_RESTORED && b.joined.GetKind() == pb.JoinKind_RESTORED
+	})
+	if err := old.sync(); status.Code(err) != codes.Aborted {
+		t.Errorf("the generation before is told %v", err)
+	}
+	eventually(t, "both are done", func() bool {
+		for _, r := range []*trainer{a, b} {
+			check(t, r.sync())
+			r.consume(1)
+		}
+		return a.finished() && b.finished()
+	})
+	old.read = before
+	once(t, 4, 2, old, a, b)
+}
