@@ -30,7 +30,10 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain excuses memberlist, which does not wait for the answer to its last probe.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
+}
 
 // patience is how long a test waits for what should happen at once.
 const patience = 20 * time.Second

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/tls"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
@@ -85,6 +87,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return err
 	}
 	storeConfig := f.etcd.config()
+	var ended <-chan error // by which an embedded etcd tells that it stopped by itself
 	storeConfig.Logger = cfg.Logger
 	if len(storeConfig.Endpoints) == 0 {
 		embedded, err := store.Embedded(cmd.Context(), filepath.Join(f.dataDir, "etcd"), "", cfg.Logger)
@@ -92,6 +95,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 			return err
 		}
 		defer func() { err = errors.Join(err, embedded.Close()) }()
+		ended = embedded.Err()
 		storeConfig.Endpoints = embedded.Endpoints()
 	} else if storeConfig.TLS, err = f.etcd.tls(); err != nil {
 		return err
@@ -112,7 +116,26 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if err != nil {
 		return err
 	}
-	return m.Run(cmd.Context())
+	return runUntil(cmd.Context(), ended, m.Run)
+}
+
+// runUntil runs until ctx ends, or something that run cannot do without.
+func runUntil(ctx context.Context, ended <-chan error, run func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	finished := make(chan struct{})
+	group.Go(func() error {
+		defer close(finished)
+		return run(ctx)
+	})
+	group.Go(func() error {
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the embedded etcd stopped: %w", err)
+		case <-finished:
+			return nil
+		}
+	})
+	return group.Wait()
 }
 
 // ticketKey reads a PKCS #8 key, or makes one if the file does not exist.

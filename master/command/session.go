@@ -34,6 +34,12 @@ func Session() *cobra.Command {
 	return cli.Setup(cmd)
 }
 
+const (
+	callTimeout = time.Minute
+	// openTimeout leaves time to list a large dataset.
+	openTimeout = 15 * time.Minute
+)
+
 type sessionCommand struct {
 	master string
 	ports  cli.RPCFlags
@@ -57,7 +63,7 @@ func (c *sessionCommand) create() *cobra.Command {
 			return nil, err
 		}
 		return m.Open(ctx, &pb.OpenRequest{Session: id, Spec: s, WorldSize: world})
-	})
+	}, openTimeout)
 	return cmd
 }
 
@@ -66,7 +72,7 @@ func (c *sessionCommand) show() *cobra.Command {
 		Use: "show ID", Short: "Show a session, its ranks and how far it is", Example: "  penstock session show run-7", Args: cobra.ExactArgs(1),
 		RunE: c.call(func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error) {
 			return m.GetSession(ctx, &pb.GetSessionRequest{Session: args[0]})
-		}),
+		}, callTimeout),
 	}
 }
 
@@ -74,7 +80,7 @@ func (c *sessionCommand) delete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete ID", Short: "Delete a session; its trainers end with an error", Example: "  penstock session delete run-7", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd, func(ctx context.Context, m pb.MasterClient) error {
+			return c.with(cmd, callTimeout, func(ctx context.Context, m pb.MasterClient) error {
 				_, err := m.DeleteSession(ctx, &pb.DeleteSessionRequest{Session: args[0]})
 				return err
 			})
@@ -90,7 +96,7 @@ func (c *sessionCommand) list() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.with(cmd, func(ctx context.Context, m pb.MasterClient) error {
+			return c.with(cmd, callTimeout, func(ctx context.Context, m pb.MasterClient) error {
 				reply, err := m.ListSessions(ctx, &pb.ListSessionsRequest{})
 				if err != nil {
 					return err
@@ -105,13 +111,13 @@ func (c *sessionCommand) list() *cobra.Command {
 }
 
 // call runs a command that ends with a session to show.
-func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error)) func(*cobra.Command, []string) error {
+func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error), timeout time.Duration) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		output, err := cli.Output(cmd)
 		if err != nil {
 			return err
 		}
-		return c.with(cmd, func(ctx context.Context, m pb.MasterClient) error {
+		return c.with(cmd, timeout, func(ctx context.Context, m pb.MasterClient) error {
 			s, err := f(ctx, m, args)
 			if err != nil {
 				return err
@@ -125,12 +131,12 @@ func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, arg
 }
 
 // with calls f with a connection to the leader, and says of errors only what a person needs.
-func (c *sessionCommand) with(cmd *cobra.Command, f func(ctx context.Context, m pb.MasterClient) error) error {
+func (c *sessionCommand) with(cmd *cobra.Command, timeout time.Duration, f func(ctx context.Context, m pb.MasterClient) error) error {
 	cfg, err := c.ports.Config()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
 	address := c.master
 	for range 3 { // the leader may change once or twice while we ask
@@ -213,7 +219,8 @@ func printSession(w io.Writer, s *pb.Session) error {
 
 func stateName(s *pb.Session) string {
 	return map[pb.SessionState]string{
-		pb.SessionState_RUNNING: "running", pb.SessionState_FINISHED: "finished", pb.SessionState_FAILED: "failed",
+		pb.SessionState_SESSION_STATE_UNSPECIFIED: "no answer",
+		pb.SessionState_RUNNING:                   "running", pb.SessionState_FINISHED: "finished", pb.SessionState_FAILED: "failed",
 	}[s.GetState()]
 }
 

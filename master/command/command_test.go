@@ -1,0 +1,284 @@
+package command_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/spf13/cobra"
+	"go.uber.org/goleak"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master"
+	"github.com/penstock-ml/penstock/master/command"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+// TestMain excuses memberlist, which does not wait for the answer to its last probe.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// noOps is a catalog without ops.
+type noOps struct{}
+
+func (noOps) Names() []string          { return nil }
+func (noOps) Maps(string) (bool, bool) { return false, false }
+func (noOps) Check(op string, _ map[string]*pb.Value, _ []spec.Type) (spec.Signature, error) {
+	return spec.Signature{}, errors.New("no op " + op)
+}
+
+// run executes a command and returns what it prints.
+func run(t *testing.T, cmd *cobra.Command, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd.SetArgs(args)
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors = true
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// newMaster runs a master and returns its address.
+func newMaster(t *testing.T, e *store.Embed) string {
+	t.Helper()
+	logger := slog.New(slog.DiscardHandler)
+	st, err := store.Open(t.Context(), store.Config{Endpoints: e.Endpoints()})
+	check(t, err)
+	disk, err := storage.New(storage.Config{})
+	check(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	up := make(chan string, 1)
+	m, err := master.New(master.Config{
+		Listener: l, Store: st, Storage: disk, Ops: noOps{}, Logger: logger, Fleet: fleet.Config{Bind: "127.0.0.1:0"},
+		Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Up: func(address, _ string) { up <- address },
+	})
+	check(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-done, st.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return <-up
+}
+
+// newSpec writes a dataset of two files, and a spec with the given lines for its features and what follows.
+func newSpec(t *testing.T, lines string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"a.parquet", "b.parquet"} {
+		writeFile(t, filepath.Join(dir, name))
+	}
+	path := filepath.Join(dir, "spec.yaml")
+	check(t, os.WriteFile(path, []byte("dataset:\n  uri: file://"+dir+"/\n"+lines), 0o600))
+	return path
+}
+
+const good = `
+features:
+  - {name: x, layout: dense}
+batch_size: 4
+`
+
+func writeFile(t *testing.T, path string) {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "x", Type: arrow.PrimitiveTypes.Float32}}, nil)
+	f, err := os.Create(path)
+	check(t, err)
+	w, err := pqarrow.NewFileWriter(schema, f, nil, pqarrow.DefaultWriterProps())
+	check(t, err)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	b.Field(0).(*array.Float32Builder).AppendValues(make([]float32, 50), nil)
+	rec := b.NewRecord()
+	defer rec.Release()
+	check(t, w.Write(rec))
+	check(t, w.Close())
+}
+
+func decoders(_ *footer.Footer, sources []*pb.Source) map[string]string {
+	how := map[string]string{}
+	for _, s := range sources {
+		how[s.GetName()] = "by hand"
+	}
+	return how
+}
+
+func TestSession(t *testing.T) {
+	e, err := store.Embedded(t.Context(), t.TempDir(), "", slog.New(slog.DiscardHandler))
+	check(t, err)
+	t.Cleanup(func() { check(t, e.Close()) })
+	leader := newMaster(t, e)
+	standby := newMaster(t, e)
+	path := newSpec(t, good)
+	other := newSpec(t, good+"seed: 3\n")
+	bad := newSpec(t, "features: [{name: y, layout: dense}]\nbatch_size: 0\n")
+	steps := []struct {
+		args []string
+		want []string // parts of the output or the error
+		fail bool
+	}{
+		{[]string{"create", path, "--id", "run", "--world-size", "3"}, []string{"run", "running", "2 files", "0 of 3"}, false},
+		{[]string{"create", path, "--id", "run"}, []string{"run"}, false},
+		{[]string{"create", other, "--id", "run"}, []string{"seed: 0 and 3", "another spec"}, true},
+		{[]string{"create", bad, "--id", "new"}, []string{"features[0]", "batch_size", "nearest: x"}, true},
+		{[]string{"create", path}, []string{"id"}, true},
+		{[]string{"create", "/no/spec.yaml", "--id", "new"}, []string{"/no/spec.yaml"}, true},
+		{[]string{"show", "run"}, []string{"running", "2 files"}, false},
+		{[]string{"show", "ran"}, []string{`"ran" does not exist`, leader}, true},
+		{[]string{"list"}, []string{"ROWS DELIVERED", "run"}, false},
+		{[]string{"list", "-o", "xml"}, []string{"xml"}, true},
+		{[]string{"delete", "run"}, nil, false},
+		{[]string{"delete", "run"}, []string{"does not exist"}, true},
+	}
+	for i, s := range steps {
+		address := leader
+		if i%2 == 1 {
+			address = standby // which names the leader
+		}
+		out, err := run(t, command.Session(), append(s.args, "--master", address)...)
+		if (err != nil) != s.fail {
+			t.Fatalf("session %v: %v", s.args, err)
+		}
+		if err != nil {
+			out = err.Error()
+		}
+		for _, want := range s.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("session %v: %s\nlacks %q", s.args, out, want)
+			}
+		}
+	}
+}
+
+func TestSessionAsJSON(t *testing.T) {
+	e, err := store.Embedded(t.Context(), t.TempDir(), "", slog.New(slog.DiscardHandler))
+	check(t, err)
+	t.Cleanup(func() { check(t, e.Close()) })
+	address := newMaster(t, e)
+	path := newSpec(t, good)
+	ask := func(v any, args ...string) {
+		t.Helper()
+		out, err := run(t, command.Session(), append(args, "--master", address, "--output", "json")...)
+		check(t, err)
+		if strings.Count(out, "\n") != 1 {
+			t.Errorf("not one line: %q", out)
+		}
+		check(t, json.Unmarshal([]byte(out), v))
+	}
+	type session struct {
+		ID        string `json:"id"`
+		State     string `json:"state"`
+		WorldSize int    `json:"world_size"`
+	}
+	want := session{"run", "RUNNING", 2}
+	var created, shown session
+	var list struct{ Sessions []session }
+	ask(&created, "create", path, "--id", "run", "--world-size", "2")
+	ask(&shown, "show", "run")
+	ask(&list, "list")
+	if created != want || shown != want || len(list.Sessions) != 1 || list.Sessions[0] != want {
+		t.Errorf("%v, %v, %v; want %v", created, shown, list, want)
+	}
+}
+
+func TestWithoutAMaster(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	address := l.Addr().String()
+	check(t, l.Close())
+	if _, err := run(t, command.Session(), "list", "--master", address); err == nil || !strings.Contains(err.Error(), address) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	path := newSpec(t, good)
+	out, err := run(t, command.Validate(noOps{}), path)
+	check(t, err)
+	if !strings.Contains(out, "is valid: 2 files") || !strings.Contains(out, "reads 1 columns") {
+		t.Error(out)
+	}
+	out, err = run(t, command.Validate(noOps{}), path, "-o", "json")
+	check(t, err)
+	var program struct{ Sources []struct{ Name string } }
+	check(t, json.Unmarshal([]byte(out), &program))
+	if len(program.Sources) != 1 || program.Sources[0].Name != "x" {
+		t.Error(out)
+	}
+	tests := []struct {
+		lines string
+		want  []string
+	}{
+		{"features: [{name: [xx, y], layout: dense}]\nbatch_size: -3\nfilter: x2 > 1\n", []string{"features[0]", "xx", "y", "batch_size", "filter", "nearest: x"}},
+		{"features: 7\nbatchsize: 3\n", []string{"features", "batchsize", "nearest: batch_size"}},
+		{"transforms: [{op: nope, in: x}]\nfeatures: [{name: x, layout: dense}]\nbatch_size: 1\n", []string{"transforms[0]", "nope"}},
+	}
+	for _, test := range tests {
+		path := newSpec(t, test.lines)
+		out, err := run(t, command.Validate(noOps{}), path)
+		if err == nil || out != "" {
+			t.Errorf("%s\nis accepted: %s", test.lines, out)
+			continue
+		}
+		for _, want := range append(test.want, path) {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%v\nlacks %q", err, want)
+			}
+		}
+	}
+}
+
+func TestPlan(t *testing.T) {
+	path := newSpec(t, good)
+	out, err := run(t, command.Plan(noOps{}, decoders), path)
+	check(t, err)
+	for _, want := range []string{"files", "100", "float32", "by hand"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s\nlacks %q", out, want)
+		}
+	}
+	out, err = run(t, command.Plan(noOps{}, decoders), path, "--output", "json")
+	check(t, err)
+	var d struct {
+		ListedFiles int `json:"listed_files"`
+		Planned     struct{ Rows, Files int64 }
+	}
+	check(t, json.Unmarshal([]byte(out), &d))
+	if d.ListedFiles != 2 || d.Planned.Rows != 100 || d.Planned.Files != 2 {
+		t.Error(out)
+	}
+	check(t, os.WriteFile(filepath.Join(filepath.Dir(path), "c.parquet"), []byte("garbage garbage"), 0o600))
+	if _, err := run(t, command.Plan(noOps{}, decoders), path); err == nil || !strings.Contains(err.Error(), "c.parquet") {
+		t.Errorf("a bad file: %v", err)
+	}
+}
