@@ -256,7 +256,7 @@ func (f *fleet) maybeKill(ctx context.Context) error {
 }
 
 func (f *fleet) killWorker() error {
-	victim := f.workers[len(f.killed)]
+	victim := f.victim()
 	f.killed = append(f.killed, victim)
 	if err := victim.Kill(); err != nil {
 		return err
@@ -264,6 +264,22 @@ func (f *fleet) killWorker() error {
 	<-victim.Done()
 	f.show.say("killed %s (SIGKILL); starting another", victim.Name)
 	return nil
+}
+
+// victim is the living worker with the most open streams.
+func (f *fleet) victim() *cluster.Process {
+	var victim *cluster.Process
+	most := -1
+	for _, w := range f.workers {
+		streams := 0
+		for _, t := range f.last {
+			streams += t.Streams[w.Name]
+		}
+		if streams > most && !slices.Contains(f.killed, w) {
+			victim, most = w, streams
+		}
+	}
+	return victim
 }
 
 func (f *fleet) replace(ctx context.Context) error {
