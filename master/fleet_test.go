@@ -86,7 +86,6 @@ type settings struct {
 	master.Config
 	endpoints []string
 	call, ttl time.Duration // of the store
-	standby   bool          // another leads
 }
 
 // start runs a master and waits until it is up. It plans each file as a block and each row group as a shard.

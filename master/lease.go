@@ -42,7 +42,7 @@ func (r *runner) expire(now time.Time) error {
 			break // a transaction holds no more: the others' turn is next time
 		}
 		r.logger.Warn("a trainer's lease ended; others get its shards", "rank", p.Rank, "incarnation", p.Incarnation)
-		_, changed, err := r.state.Apply(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation})
+		_, changed, err := r.state.Apply(session.Expire(p))
 		if err != nil {
 			return err
 		}

@@ -218,19 +218,17 @@ func fatal(err error) bool {
 
 // reload takes the state anew after a write whose outcome is not known, or known to be bad, until etcd answers.
 func (r *runner) reload() error {
-	for {
+	for r.term.ctx.Err() == nil {
 		err := r.load()
 		if err == nil || fatal(err) {
 			return err
-		}
-		if r.term.ctx.Err() != nil {
-			return nil
 		}
 		r.logger.Warn("cannot load the session; trying on", "error", err)
 		if err := r.refuse(err, retryEvery); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // refuse tells callers for a while why the session does not answer. It can be deleted still.
@@ -241,7 +239,7 @@ func (r *runner) refuse(why error, d time.Duration) error {
 		select {
 		case c := <-r.calls:
 			if c.remove {
-				if err := r.remove(c); err != nil {
+				if err := r.remove(c); fatal(err) {
 					return err
 				}
 				continue
@@ -354,7 +352,8 @@ func (r *runner) view() *pb.Session {
 	return out
 }
 
-// remove deletes the session. Its last answer comes when nobody can find it any more.
+// remove deletes the session, and returns store.ErrNotFound once it is gone. The answer comes when nobody can find
+// it any more.
 func (r *runner) remove(c call) error {
 	err := r.term.master.cfg.Store.Delete(r.term.ctx, r.term.leadership, r.id)
 	if err == nil || errors.Is(err, store.ErrNotFound) {

@@ -144,7 +144,7 @@ func (t *term) open(ctx context.Context, req *pb.OpenRequest) (*runner, error) {
 		return nil, err
 	}
 	for {
-		r, o, err := t.findOrOpen(req)
+		r, o, err := t.findOrOpen(req) //nolint:contextcheck // the work outlives the call
 		if err != nil {
 			return nil, err
 		}

@@ -104,7 +104,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return err
 	}
 	defer func() { err = errors.Join(err, cfg.Store.Close()) }()
-	if cfg.Listener, err = net.Listen("tcp", f.listen); err != nil {
+	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
 	cfg.Up = func(address, gossip string) {
