@@ -37,6 +37,9 @@ import (
 // footerBytes bounds the footers kept in memory.
 const footerBytes = 64 << 20
 
+// leastLease is the shortest lease that is taken.
+const leastLease = 100 * time.Millisecond
+
 // Config says how a master runs. New fills in defaults and checks it.
 type Config struct {
 	// Listener is the control port, already bound.
@@ -86,6 +89,9 @@ func New(cfg Config) (*Master, error) {
 		return nil, errors.New("master: Key is no Ed25519 private key")
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
+	if cfg.Lease < leastLease {
+		return nil, fmt.Errorf("master: a lease of %v; at least %v is needed, which is several Syncs", cfg.Lease, leastLease)
+	}
 	cfg.Advertise = cmp.Or(cfg.Advertise, cfg.Listener.Addr().String())
 	self := &cfg.Fleet.Self
 	self.Name = cmp.Or(self.Name, "master-"+cfg.Advertise)

@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -280,5 +281,44 @@ func TestPlan(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(filepath.Dir(path), "c.parquet"), []byte("garbage garbage"), 0o600))
 	if _, err := run(t, command.Plan(noOps{}, decoders), path); err == nil || !strings.Contains(err.Error(), "c.parquet") {
 		t.Errorf("a bad file: %v", err)
+	}
+}
+
+// A master that runs as a command makes its ticket key once, keeps it to itself, and ends when it is interrupted.
+func TestMaster(t *testing.T) {
+	dir := t.TempDir()
+	var keys [2]string
+	for i := range keys {
+		ctx, cancel := context.WithCancel(t.Context())
+		out, in := io.Pipe()
+		cmd := command.Master(noOps{}, "test")
+		cmd.SetArgs([]string{"--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--data-dir=" + dir, "--output=json", "--log-level=error"})
+		cmd.SetOut(in)
+		done := make(chan error, 1)
+		go func() {
+			err := cmd.ExecuteContext(ctx)
+			in.CloseWithError(io.EOF)
+			done <- err
+		}()
+		var up struct{ Address, Gossip string }
+		check(t, json.NewDecoder(out).Decode(&up))
+		list, err := run(t, command.Session(), "list", "--master", up.Address)
+		check(t, err)
+		if strings.Count(list, "\n") != 1 || up.Gossip == "" {
+			t.Errorf("%+v has sessions %s", up, list)
+		}
+		cancel()
+		check(t, <-done)
+		path := filepath.Join(dir, "ticket.key")
+		text, err := os.ReadFile(path)
+		check(t, err)
+		info, err := os.Stat(path)
+		check(t, err)
+		if keys[i] = string(text); info.Mode().Perm() != 0o600 {
+			t.Errorf("the ticket key has mode %v", info.Mode())
+		}
+	}
+	if keys[0] != keys[1] {
+		t.Error("the second start made a new ticket key")
 	}
 }
