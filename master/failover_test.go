@@ -89,6 +89,42 @@ func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 	once(t, 4, 1, r, next)
 }
 
+// A leader that etcd does not answer for a while says so, and goes on with the same term.
+func TestAnOutageOfEtcd(t *testing.T) {
+	e := etcd(t, "127.0.0.1:0")
+	wire := newWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
+	m := start(t, settings{endpoints: []string{"http://" + wire.address}, call: 300 * time.Millisecond, ttl: time.Minute})
+	dir := dataset(t, 4)
+	openSession(t, m, "run", newSpec(dir), 1)
+	openSession(t, m, "doomed", newSpec(dir), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	eventually(t, "some was consumed", func() bool { check(t, r.sync()); return r.consume(2) == 2 })
+	wire.cut()
+	for range 3 { // the first may be under way in etcd; the others meet a session that is being loaded again
+		if err := r.sync(); status.Code(err) != codes.Unavailable {
+			t.Errorf("during the outage a Sync gets %v", err)
+		}
+		_, err := m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "doomed"})
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("during the outage a deletion gets %v", err)
+		}
+	}
+	list, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{})
+	check(t, err)
+	for _, s := range list.GetSessions() {
+		if s.GetState() != pb.SessionState_SESSION_STATE_UNSPECIFIED {
+			t.Errorf("during the outage %s is shown as %v", s.GetId(), s.GetState())
+		}
+	}
+	wire.mend()
+	r.work(r.finished)
+	once(t, 4, 1, r)
+	eventually(t, "the other one is deleted", func() bool {
+		_, err := m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "doomed"})
+		return err == nil || status.Code(err) == codes.NotFound
+	})
+}
+
 // wire is a TCP connection to etcd that can be cut: what is sent then arrives once it is mended.
 type wire struct {
 	address string

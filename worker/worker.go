@@ -165,9 +165,9 @@ func (w *Worker) stop() {
 }
 
 // sync tells a master of this worker again and again, and takes its orders.
-func (w *Worker) sync(ctx context.Context) error {
+func (w *Worker) sync(ctx context.Context) (err error) {
 	masters := rpc.NewPool(w.cfg.RPC)
-	defer masters.Close()
+	defer func() { err = errors.Join(err, masters.Close()) }()
 	for known := false; ; {
 		orders, err := w.syncOnce(ctx, masters)
 		switch {

@@ -42,7 +42,8 @@ type Announcement struct {
 }
 
 func start(name, logPath, binary string, args, env []string) (p *Process, err error) {
-	p = &Process{Name: name, cmd: exec.Command(binary, args...), lines: make(chan []byte, 64), up: make(chan struct{}), done: make(chan struct{})}
+	p = &Process{Name: name, lines: make(chan []byte, 64), up: make(chan struct{}), done: make(chan struct{})}
+	p.cmd = exec.Command(binary, args...) //nolint:noctx // Stop and Kill end it, not a context
 	p.cmd.Env = append(environment(), env...)
 	if p.log, err = os.Create(logPath); err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)

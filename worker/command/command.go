@@ -65,7 +65,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		listener, err := net.Listen("tcp", listen)
+		listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", listen)
 		if err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}

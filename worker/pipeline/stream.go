@@ -191,7 +191,7 @@ func (s *Stream) fetch(ctx context.Context, out chan<- *rowGroup) error {
 			return context.Cause(ctx)
 		}
 		if g.err != nil {
-			return nil
+			return nil //nolint:nilerr // compute returns it in its turn, behind the rows before it
 		}
 	}
 	return nil

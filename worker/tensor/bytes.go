@@ -88,7 +88,7 @@ func (im *image) field() arrow.Field {
 	return arrow.Field{
 		Name:     im.out.GetName(),
 		Type:     im.typ,
-		Metadata: metadata(pb.Layout_IMAGE, metaShape, joinInts(im.out.GetShape())),
+		Metadata: metadataWith(pb.Layout_IMAGE, metaShape, joinInts(im.out.GetShape())),
 	}
 }
 

@@ -25,7 +25,7 @@ func (d *dense) field() arrow.Field {
 	return arrow.Field{
 		Name:     d.out.GetName(),
 		Type:     d.typ,
-		Metadata: metadata(pb.Layout_DENSE, metaNames, jsonNames(d.out.GetColumns())),
+		Metadata: metadataWith(pb.Layout_DENSE, metaNames, jsonNames(d.out.GetColumns())),
 	}
 }
 

@@ -209,12 +209,13 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	return nil, fmt.Errorf("unknown layout %v: this worker is older than the master", o.GetLayout())
 }
 
-func metadata(layout pb.Layout, more ...string) arrow.Metadata {
-	keys, values := []string{metaLayout}, []string{strings.ToLower(layout.String())}
-	for i := 0; i < len(more); i += 2 {
-		keys, values = append(keys, more[i]), append(values, more[i+1])
-	}
-	return arrow.NewMetadata(keys, values)
+func metadata(layout pb.Layout) arrow.Metadata {
+	return arrow.NewMetadata([]string{metaLayout}, []string{strings.ToLower(layout.String())})
+}
+
+// metadataWith adds what only this layout has.
+func metadataWith(layout pb.Layout, key, value string) arrow.Metadata {
+	return arrow.NewMetadata([]string{metaLayout, key}, []string{strings.ToLower(layout.String()), value})
 }
 
 func jsonNames(names []string) string {
