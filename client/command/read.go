@@ -20,7 +20,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -98,7 +97,7 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 	if r.head < 0 {
 		return fmt.Errorf("--head: want 0 or more, found %d", r.head)
 	}
-	s, err := readSpec(args[0])
+	s, err := cli.ReadSpec(args[0])
 	if err != nil {
 		return err
 	}
@@ -265,16 +264,4 @@ func (r *reader) deleteAt(ctx context.Context, address string, dial func(string)
 		return nil
 	}
 	return err
-}
-
-func readSpec(path string) (*pb.Spec, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("spec: %w", err)
-	}
-	s, err := spec.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s:\n%w", path, err)
-	}
-	return s, nil
 }

@@ -105,7 +105,7 @@ func describe(ctx context.Context, ops spec.Catalog, decoders Decoders, stores *
 
 // resolve does what a master does when a session opens.
 func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, path string) (*master.Dataset, error) {
-	s, err := readSpec(path)
+	s, err := cli.ReadSpec(path)
 	if err != nil {
 		return nil, err
 	}

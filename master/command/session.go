@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
@@ -58,7 +56,7 @@ func (c *sessionCommand) create() *cobra.Command {
 	cmd.Flags().Uint32Var(&world, "world-size", 1, "number of trainers")
 	_ = cmd.MarkFlagRequired("id") // the flag exists
 	cmd.RunE = c.call(func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error) {
-		s, err := readSpec(args[0])
+		s, err := cli.ReadSpec(args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -171,18 +169,6 @@ func plain(err error, address string) error {
 		return fmt.Errorf("master %s: %s", address, s.Message())
 	}
 	return err
-}
-
-func readSpec(path string) (*pb.Spec, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("spec: %w", err)
-	}
-	s, err := spec.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("%s:\n%w", path, err)
-	}
-	return s, nil
 }
 
 func printSessions(w io.Writer, sessions []*pb.Session) error {
