@@ -29,12 +29,13 @@ lint: tools proto-check ## formatting, linters, generated code
 bench:            ## benchmarks of the inner loops
 	go test -run '^$$' -bench . -benchmem ./...
 
-soak:             ## long randomised runs
-	PENSTOCK_SOAK=1 go test -race -timeout 2h ./master/session/... ./client/... ./bench/...
+soak:             ## long randomised runs, and a long demo
+	go test -race -timeout 4h ./master/session ./worker/pipeline ./worker/filter ./worker/columns -rapid.checks=5000
+	go run . demo --rows 20000000 --workers 5 --trainers 4 --kill 10
 
 fuzz:             ## a minute of each fuzz test
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s $$p || exit 1; done; done
+		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s -fuzzminimizetime 1x $$p || exit 1; done; done
 
 proto: tools      ## regenerate api/pb
 	protoc --go_out=. --go_opt=module=github.com/penstock-ml/penstock \
