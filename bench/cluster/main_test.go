@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-ml/penstock/bench/cluster"
 )
 
 // binary is the penstock binary under test, built once.
@@ -118,4 +120,19 @@ func write(t *testing.T, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// startCluster runs a fleet until the test ends.
+func startCluster(t *testing.T, cfg cluster.Config, workers int) *cluster.Cluster {
+	t.Helper()
+	c, err := cluster.Start(t.Context(), cfg, workers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }

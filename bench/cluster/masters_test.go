@@ -27,15 +27,7 @@ func TestExternalEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := []string{"--etcd=" + strings.Join(etcd.Endpoints(), ","), "--ticket-key=" + filepath.Join(t.TempDir(), "ticket.key")}
-	c, err := cluster.Start(t.Context(), cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: flags}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: flags}, 1)
 	token := "--token-file=" + c.TokenFile()
 	first, err := c.Master(t.Context())
 	if err != nil {

@@ -21,15 +21,7 @@ func start(t *testing.T, rows int, flags ...string) (c *cluster.Cluster, master,
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err = cluster.Start(t.Context(), cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: flags, WorkerFlags: flags}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	c = startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: flags, WorkerFlags: flags}, 2)
 	if master, err = c.Master(t.Context()); err != nil {
 		t.Fatal(err)
 	}
