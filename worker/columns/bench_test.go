@@ -82,7 +82,7 @@ func benchColumns(b *testing.B, data []byte) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := NewDecoder(sourcesOf(f))
+	d := NewDecoder(sourcesOf(f), testMemory)
 	for b.Loop() {
 		chunks, err := chunksOf(d, f, 0, data)
 		if err == nil {

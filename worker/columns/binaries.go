@@ -9,6 +9,7 @@ import (
 
 // binaries decodes byte arrays, of one width or of any.
 type binaries struct {
+	mem   *allowance
 	width int // 0: any
 	fixed stream
 
@@ -34,7 +35,7 @@ func (b *binaries) dictionary(data []byte, e encoding, n int) error {
 		return fmt.Errorf("%d values in %d bytes: %w", n, len(data), errShort)
 	}
 	// The dictionary is read as a page is, to a place of its own.
-	d := binaries{width: b.width, fixed: stream{width: b.width}, data: b.dictData[:0], ends: b.dictEnds}
+	d := binaries{mem: b.mem, width: b.width, fixed: stream{width: b.width}, data: b.dictData[:0], ends: b.dictEnds}
 	err := d.page(data, encodingPlain, n)
 	if err == nil {
 		err = d.reserve(n)
@@ -92,10 +93,14 @@ func (b *binaries) beginLengths(data []byte, n int) error {
 	return err
 }
 
-func (b *binaries) reserve(n int) (err error) {
-	b.ends, err = extend(b.ends, n+1)
+func (b *binaries) reserve(n int) error {
+	ends, err := grow(b.mem, b.ends, n+1)
+	if err != nil {
+		return err
+	}
+	b.ends = ends
 	b.ends[0] = 0
-	return err
+	return nil
 }
 
 func (b *binaries) read(at, n int) error {
@@ -142,8 +147,13 @@ func (b *binaries) readPlain(at, n int) error {
 
 // append adds a value that ends at ends[i].
 func (b *binaries) append(i int, value []byte) error {
-	if len(b.data)+len(value) > maxWindow {
-		return errWindow
+	n := len(b.data)
+	if n+len(value) > cap(b.data) {
+		data, err := grow(b.mem, b.data, n+len(value))
+		if err != nil {
+			return err
+		}
+		b.data = data[:n]
 	}
 	b.data = append(b.data, value...)
 	b.ends[i] = int32(len(b.data))

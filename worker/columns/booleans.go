@@ -9,6 +9,7 @@ import (
 
 // booleans decodes booleans, which are bits in PLAIN and in RLE pages.
 type booleans struct {
+	mem  *allowance
 	runs runs
 	out  []bool
 }
@@ -41,7 +42,7 @@ func (b *booleans) page(data []byte, e encoding, n int) error {
 }
 
 func (b *booleans) reserve(n int) (err error) {
-	b.out, err = extend(b.out, n)
+	b.out, err = grow(b.mem, b.out, n)
 	return err
 }
 

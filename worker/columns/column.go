@@ -9,10 +9,6 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// maxWindow bounds the bytes of one column's values in a window: an amplifying file fails, it does not
-// exhaust the worker.
-const maxWindow = 1 << 30
-
 // shape is all that decides how a column's pages are decoded.
 type shape struct {
 	physical       footer.Physical
@@ -65,12 +61,12 @@ type values interface {
 	into(v *vector.Vector, n int)
 }
 
-func newColumn(s shape, c *codecs) (*column, error) {
-	v, err := newValues(s)
+func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
+	v, err := newValues(s, mem)
 	if err != nil {
 		return nil, err
 	}
-	col := &column{shape: s, pages: pages{codecs: c}, values: v}
+	col := &column{shape: s, pages: pages{codecs: c, mem: mem}, values: v}
 	if err := col.block.init(s); err != nil {
 		return nil, err
 	}
@@ -79,18 +75,18 @@ func newColumn(s shape, c *codecs) (*column, error) {
 }
 
 // newValues returns the decoder of a shape's values.
-func newValues(s shape) (values, error) {
+func newValues(s shape, mem *allowance) (values, error) {
 	switch {
 	case s.physical == footer.Boolean && s.kind == pb.Kind_BOOL:
-		return &booleans{}, nil
+		return &booleans{mem: mem}, nil
 	case s.kind == pb.Kind_BINARY && s.physical == footer.ByteArray:
-		return &binaries{}, nil
+		return &binaries{mem: mem}, nil
 	case s.kind == pb.Kind_BINARY && s.physical == footer.FixedLenByteArray:
-		return &binaries{width: s.typeLength}, nil
+		return &binaries{mem: mem, width: s.typeLength}, nil
 	case s.kind == pb.Kind_FLOAT64 && s.physical == footer.ByteArray && s.logical.Decimal:
-		return &decimals{scale: s.logical.Scale}, nil
+		return &decimals{mem: mem, scale: s.logical.Scale, bytes: binaries{mem: mem}}, nil
 	}
-	return newFixed(s)
+	return newFixed(s, mem)
 }
 
 // reset begins the chunk of a leaf, whose bytes are data.

@@ -22,11 +22,12 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// Decoder decodes the sources of a program from one row group after another, of one file or of several. It
-// owns all memory that it decodes into and uses it again.
+// Decoder decodes the sources of a program from one row group after another. It owns all memory that it decodes
+// into and, within a file, uses it again.
 type Decoder struct {
 	sources []*pb.Source
 	codecs  codecs
+	memory  allowance
 
 	file      string
 	rowGroup  int
@@ -45,10 +46,11 @@ type reader interface {
 	read(rows int) (*vector.Vector, error)
 }
 
-// NewDecoder returns a decoder of sources. It can do nothing but Chunks and Leaves before Reset.
-func NewDecoder(sources []*pb.Source) *Decoder {
+// NewDecoder returns a decoder of sources that holds at most so many bytes of pages, dictionaries and the window: a
+// row group that takes more fails. It can do nothing but Chunks and Leaves before Reset.
+func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 	return &Decoder{
-		sources: sources, err: errors.New("columns: decoder without a row group"),
+		sources: sources, memory: allowance{limit: memoryLimit}, err: errors.New("columns: decoder without a row group"),
 		readers: make([]reader, len(sources)), out: make([]*vector.Vector, len(sources)),
 	}
 }
@@ -108,7 +110,7 @@ func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) 
 	return nil
 }
 
-// bind prepares columns and readers for a file. Those of the file before serve again where they fit.
+// bind prepares columns and readers for a file.
 func (d *Decoder) bind(f *footer.Footer) error {
 	if d.footer == f {
 		return nil
@@ -117,15 +119,11 @@ func (d *Decoder) bind(f *footer.Footer) error {
 	if err != nil {
 		return err
 	}
-	d.footer = nil
-	old := d.columns
+	d.footer, d.memory.held = nil, 0
 	d.columns = make([]*column, len(l.leaves))
 	for i, use := range l.leaves {
 		leaf := &f.Leaves[use.leaf]
-		s := shapeOf(leaf, use.kind)
-		if i < len(old) && old[i].shape == s {
-			d.columns[i] = old[i]
-		} else if d.columns[i], err = newColumn(s, &d.codecs); err != nil {
+		if d.columns[i], err = newColumn(shapeOf(leaf, use.kind), &d.codecs, &d.memory); err != nil {
 			return fmt.Errorf("column %s: %w", nameOf(leaf), err)
 		}
 		d.columns[i].name = nameOf(leaf)
@@ -144,13 +142,13 @@ func (d *Decoder) bindReaders(l *layout) error {
 		var err error
 		switch b.access {
 		case absent:
-			d.readers[i], err = newConstant(d.sources[i])
+			d.readers[i], err = newConstant(d.sources[i], &d.memory)
 		case plain:
 			d.readers[i] = d.columns[b.value]
 		case mapKey:
 			at := [2]int{b.key, b.value}
 			if selectors[at] == nil {
-				selectors[at] = newSelector(d.columns[b.key], d.columns[b.value])
+				selectors[at] = newSelector(d.columns[b.key], d.columns[b.value], &d.memory)
 				d.selectors = append(d.selectors, selectors[at])
 			}
 			d.readers[i], err = selectors[at].pick(d.sources[i].GetKey())
@@ -190,7 +188,7 @@ func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 		for i, r := range d.readers {
 			var err error
 			if d.out[i], err = r.read(rows); err != nil {
-				return fmt.Errorf("feature %s: %w", d.sources[i].GetName(), err)
+				return fmt.Errorf("%s row group %d feature %s: %w", d.file, d.rowGroup, d.sources[i].GetName(), err)
 			}
 		}
 		return nil

@@ -35,7 +35,7 @@ func TestWidening(t *testing.T) {
 		d := NewDecoder([]*pb.Source{
 			source("i", pb.Kind_INT64, false), source("i", pb.Kind_INT32, false), source("f", pb.Kind_FLOAT64, true),
 			source("f", pb.Kind_FLOAT32, true), source("f", pb.Kind_FLOAT32, true),
-		})
+		}, testMemory)
 		if leaves, err := d.Leaves(f); err != nil || len(leaves) != 4 {
 			t.Fatalf("leaves %v: %v", leaves, err)
 		}
@@ -79,7 +79,7 @@ func TestConflicts(t *testing.T) {
 		"column f is list<float32> here, which cannot be read as list<int64>": source("f", pb.Kind_INT64, true),
 		"column text is binary here, not a map":                               {Name: "text.k", Path: []string{"text"}, Key: &key, Type: &pb.Type{Kind: pb.Kind_INT32}},
 	} {
-		d := NewDecoder([]*pb.Source{s})
+		d := NewDecoder([]*pb.Source{s}, testMemory)
 		for _, err := range []error{func() error { _, err := d.Chunks(f, 0); return err }(), d.Reset("the-file", f, 0, nil)} {
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "feature "+s.GetName()) {
 				t.Errorf("%v, want %q", err, want)
@@ -108,7 +108,7 @@ func TestAbsent(t *testing.T) {
 		with(source("e", pb.Kind_FLOAT32, true), empty), with(source("g", pb.Kind_FLOAT64, false), integer),
 		with(source("h", pb.Kind_BOOL, false), &pb.Value{Kind: &pb.Value_Bool{Bool: true}}),
 	}
-	d := NewDecoder(sources)
+	d := NewDecoder(sources, testMemory)
 	got, err := decodeAll(d, f, data, 3, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestAbsent(t *testing.T) {
 		with(source("z", pb.Kind_INT64, false), text), with(source("z", pb.Kind_INT64, true), integer),
 		with(source("z", pb.Kind_INT32, false), &pb.Value{Kind: &pb.Value_Int{Int: 1 << 40}}),
 	} {
-		if err := NewDecoder([]*pb.Source{s}).Reset("file", f, 0, nil); err == nil || !strings.Contains(err.Error(), "default") {
+		if err := NewDecoder([]*pb.Source{s}, testMemory).Reset("file", f, 0, nil); err == nil || !strings.Contains(err.Error(), "default") {
 			t.Errorf("default %v of %v: %v", s.GetDefault(), s.GetType(), err)
 		}
 	}
@@ -143,7 +143,7 @@ func TestSteadyState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := NewDecoder(sourcesOf(f))
+		d := NewDecoder(sourcesOf(f), testMemory)
 		chunks, err := chunksOf(d, f, 0, data)
 		if err != nil {
 			t.Fatal(err)

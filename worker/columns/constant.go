@@ -11,15 +11,17 @@ import (
 
 // constant is the reader of a source that the file lacks: its default in all rows, or null.
 type constant struct {
+	mem   *allowance
+	held  int64
 	value []*pb.Value // one row: its elements
 	null  bool
 	out   vector.Vector
 	full  vector.Vector // as many rows as were asked for so far
 }
 
-func newConstant(s *pb.Source) (*constant, error) {
+func newConstant(s *pb.Source, mem *allowance) (*constant, error) {
 	t := spec.TypeFromProto(s.GetType())
-	c := &constant{null: s.GetDefault() == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
+	c := &constant{mem: mem, null: s.GetDefault() == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
 	switch {
 	case c.null && !t.List:
 		c.value = []*pb.Value{{}}
@@ -72,8 +74,12 @@ func (c *constant) read(rows int) (*vector.Vector, error) {
 func (c *constant) extend(rows int) error {
 	v := &c.full
 	n := rows * len(c.value)
-	if len(c.value) > 0 && n > maxWindow/8 {
-		return errWindow
+	c.mem.held -= c.held
+	if c.held = c.bytes(rows); c.held > math.MaxInt32 {
+		return fmt.Errorf("a default of %d bytes in %d rows: it is too long", c.held/int64(rows), rows)
+	}
+	if err := c.mem.take(c.held); err != nil {
+		return err
 	}
 	v.Rows = rows
 	v.Valid = make([]uint64, vector.Words(rows))
@@ -103,6 +109,15 @@ func (c *constant) extend(rows int) error {
 	return err
 }
 
+// bytes is at most what rows take.
+func (c *constant) bytes(rows int) int64 {
+	each := int64(4) // an offset
+	for _, p := range c.value {
+		each += 8 + int64(len(p.GetText()))
+	}
+	return each * int64(rows)
+}
+
 func (c *constant) extendBinary(n int) error {
 	texts, err := repeated(c.value, n, textOf)
 	if err != nil {
@@ -111,9 +126,6 @@ func (c *constant) extendBinary(n int) error {
 	v := &c.full
 	v.Data, v.Ends = nil, make([]int32, n+1)
 	for i, t := range texts {
-		if len(v.Data)+len(t) > maxWindow {
-			return errWindow
-		}
 		v.Data = append(v.Data, t...)
 		v.Ends[i+1] = int32(len(v.Data))
 	}

@@ -8,6 +8,7 @@ import (
 
 // decimals decodes decimals that stand in byte arrays of any length as FLOAT64.
 type decimals struct {
+	mem   *allowance
 	scale int
 	bytes binaries
 	out   []float64
@@ -20,7 +21,7 @@ func (d *decimals) dictionary(data []byte, e encoding, n int) error {
 func (d *decimals) page(data []byte, e encoding, n int) error { return d.bytes.page(data, e, n) }
 
 func (d *decimals) reserve(n int) (err error) {
-	d.out, err = extend(d.out, n)
+	d.out, err = grow(d.mem, d.out, n)
 	return err
 }
 

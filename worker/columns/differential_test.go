@@ -164,7 +164,7 @@ func checkAgainstArrow(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := NewDecoder(sourcesOf(f))
+	d := NewDecoder(sourcesOf(f), testMemory)
 	if len(d.sources) != schema.NumFields() {
 		t.Fatalf("%d columns can be read, want %d", len(d.sources), schema.NumFields())
 	}

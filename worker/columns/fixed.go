@@ -15,6 +15,7 @@ type word interface{ uint32 | uint64 }
 
 // fixed decodes numbers into words.
 type fixed[T word] struct {
+	mem     *allowance
 	kind    pb.Kind
 	convert func(dst []T, src []byte) // from as many values in PLAIN layout
 	width   int                       // of one of these
@@ -26,20 +27,20 @@ type fixed[T word] struct {
 }
 
 // newFixed returns the decoder of a shape of fixed width.
-func newFixed(s shape) (values, error) {
+func newFixed(s shape, mem *allowance) (values, error) {
 	width := plainWidth(s)
 	in := stream{width: width, integers: s.physical == footer.Int32 || s.physical == footer.Int64}
 	if s.physical == footer.FixedLenByteArray {
-		in.bytes = &binaries{width: width}
+		in.bytes = &binaries{mem: mem, width: width}
 	}
 	switch s.kind {
 	case pb.Kind_INT32, pb.Kind_FLOAT32:
 		if convert := conversion32(s); convert != nil && width > 0 {
-			return &fixed[uint32]{kind: s.kind, convert: convert, width: width, stream: in}, nil
+			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, stream: in}, nil
 		}
 	case pb.Kind_INT64, pb.Kind_FLOAT64:
 		if convert := conversion64(s); convert != nil && width > 0 {
-			return &fixed[uint64]{kind: s.kind, convert: convert, width: width, stream: in}, nil
+			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, stream: in}, nil
 		}
 	}
 	return nil, fmt.Errorf("physical type %d cannot be read as %s", s.physical, s.kind)
@@ -67,7 +68,11 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 	if n > len(data)/f.width {
 		return fmt.Errorf("%d values in %d bytes: %w", n, len(data), errShort)
 	}
-	f.dict = vector.Grow(f.dict, n)
+	dict, err := grow(f.mem, f.dict, n)
+	if err != nil {
+		return err
+	}
+	f.dict = dict[:n]
 	f.convert(f.dict, data[:n*f.width])
 	return nil
 }
@@ -81,7 +86,7 @@ func (f *fixed[T]) page(data []byte, e encoding, n int) error {
 }
 
 func (f *fixed[T]) reserve(n int) (err error) {
-	f.out, err = extend(f.out, n)
+	f.out, err = grow(f.mem, f.out, n)
 	return err
 }
 
@@ -128,20 +133,6 @@ func recast[To int32 | int64 | float32 | float64, T word](s []T) []To {
 func bytesOf[T word](s []T) []byte {
 	var t T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(t)))
-}
-
-// extend returns s with length n or more, its values kept.
-func extend[T any](s []T, n int) ([]T, error) {
-	if n <= cap(s) {
-		return s[:max(n, len(s))], nil
-	}
-	var t T
-	if size := int(unsafe.Sizeof(t)); n > maxWindow/size {
-		return s, errWindow
-	}
-	grown := make([]T, n+n/4+64)
-	copy(grown, s)
-	return grown, nil
 }
 
 // spread moves values v[from:from+present] apart, so that value i stands at the i-th of positions from to from+n
@@ -241,7 +232,4 @@ func (s *stream) next(n int) ([]byte, error) {
 	return s.scratch, nil
 }
 
-var (
-	errValues = errors.New("it ends before its values do")
-	errWindow = errors.New("more than 1 GiB of values in one window: read it with smaller windows")
-)
+var errValues = errors.New("it ends before its values do")

@@ -46,7 +46,7 @@ func decodeHostile(t testing.TB, f *footer.Footer, data []byte) {
 	if f.Rows > 1<<16 {
 		return
 	}
-	_, err := decodeAll(NewDecoder(sourcesOf(f)), f, data, 40, 3)
+	_, err := decodeAll(NewDecoder(sourcesOf(f), testMemory), f, data, 40, 3)
 	if err != nil && strings.Contains(err.Error(), "panicked") {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestDamagedPages(t *testing.T) {
 		sources := sourcesOf(f)
 		for range rounds {
 			i := r.IntN(len(sources))
-			d := NewDecoder(sources[i : i+1])
+			d := NewDecoder(sources[i:i+1], testMemory)
 			chunks, err := chunksOf(d, f, 0, file)
 			if err != nil {
 				t.Fatal(err)
@@ -150,7 +150,7 @@ func FuzzChunk(f *testing.F) {
 		group.Chunks = slices.Clone(group.Chunks)
 		leaf := int(j) % len(group.Chunks)
 		group.Chunks[leaf].Length = int64(len(chunk))
-		checkDamaged(t, NewDecoder(sourcesOf(&foot)[leaf:leaf+1]), &foot, chunk)
+		checkDamaged(t, NewDecoder(sourcesOf(&foot)[leaf:leaf+1], testMemory), &foot, chunk)
 	})
 }
 
@@ -179,7 +179,7 @@ func TestFalseFooters(t *testing.T) {
 				g.Chunks = slices.Clone(g.Chunks)
 				changed := *f
 				changed.RowGroups = []footer.RowGroup{g}
-				d := NewDecoder(sourcesOf(f)[i : i+1])
+				d := NewDecoder(sourcesOf(f)[i:i+1], testMemory)
 				chunks, err := chunksOf(d, f, 0, file)
 				if err != nil {
 					t.Fatal(err)
@@ -200,8 +200,8 @@ func TestFalseFooters(t *testing.T) {
 
 // TestChecksum damages a byte that decoding alone would not notice.
 func TestChecksum(t *testing.T) {
-	d := NewDecoder(nil)
-	c := &column{pages: pages{codecs: &d.codecs, chunk: &footer.Chunk{Uncompressed: 100}, data: []byte("abc")}}
+	d := NewDecoder(nil, testMemory)
+	c := &column{pages: pages{codecs: &d.codecs, mem: &d.memory, chunk: &footer.Chunk{Uncompressed: 100}, data: []byte("abc")}}
 	for crc, want := range map[uint32]bool{0x352441c2: true, 1: false} { // crc32 of "abc"
 		c.nextAt = 0
 		c.header = header{kind: dataPage, stored: 3, uncompressed: 3, crc: crc, hasCRC: true}

@@ -4,14 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-
-	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
 // one more level is looked at than is taken.
 func (c *column) nextLists(n int) error {
-	c.offsets = vector.Grow(c.offsets, n+1)
+	offsets, err := grow(c.mem, c.offsets, n+1)
+	if err != nil {
+		return err
+	}
+	c.offsets = offsets[:n+1]
 	if err := c.values.reserve(0); err != nil {
 		return err
 	}

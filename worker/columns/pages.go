@@ -6,12 +6,12 @@ import (
 	"hash/crc32"
 
 	"github.com/penstock-ml/penstock/internal/footer"
-	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // pages walks over a chunk's pages.
 type pages struct {
 	codecs  *codecs
+	mem     *allowance
 	chunk   *footer.Chunk
 	data    []byte // the chunk
 	chunkAt int64  // where it lies in the file
@@ -88,7 +88,11 @@ func (p *pages) body() ([]byte, error) {
 	if codec == codecNone {
 		return stored, nil
 	}
-	p.buffer = vector.Grow(p.buffer, h.uncompressed)
+	buffer, err := grow(p.mem, p.buffer, h.uncompressed)
+	if err != nil {
+		return nil, err
+	}
+	p.buffer = buffer[:h.uncompressed]
 	copy(p.buffer, stored[:raw])
 	return p.buffer, p.codecs.decompress(codec, p.buffer[raw:], stored[raw:])
 }

@@ -46,7 +46,7 @@ func TestAgainstPython(t *testing.T) {
 	dir := pythonFiles(t)
 	data, f := openFile(t, filepath.Join(dir, "plain.parquet"))
 	sources := sourcesOf(f)
-	want, err := decodeAll(NewDecoder(sources), f, data, 100, 0)
+	want, err := decodeAll(NewDecoder(sources, testMemory), f, data, 100, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestAgainstPython(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			data, f := openFile(t, path)
 			for _, window := range []int{1, 33, 64, 5000} {
-				got, err := decodeAll(NewDecoder(sources), f, data, window, 0)
+				got, err := decodeAll(NewDecoder(sources, testMemory), f, data, window, 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,7 +100,7 @@ func TestMapKeys(t *testing.T) {
 		key("doubled", "b", pb.Kind_FLOAT32), key("doubled", "d", pb.Kind_FLOAT64), key("doubled", "none", pb.Kind_FLOAT32),
 		key("counts", "0", pb.Kind_FLOAT64), key("counts", "3", pb.Kind_FLOAT64), key("doubled", "b", pb.Kind_FLOAT32),
 	}
-	got, err := decodeAll(NewDecoder(sources), f, data, 37, 0)
+	got, err := decodeAll(NewDecoder(sources, testMemory), f, data, 37, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

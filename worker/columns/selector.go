@@ -13,6 +13,7 @@ import (
 // selector finds the entries of chosen keys in a map column. A key that a row has more than once counts as the
 // last of them, as a map's builder would have it.
 type selector struct {
+	mem          *allowance
 	keys, values *column
 	entries      *vector.Vector // the values
 	picks        []*pick
@@ -28,8 +29,8 @@ type pick struct {
 	out      vector.Vector
 }
 
-func newSelector(keys, values *column) *selector {
-	return &selector{keys: keys, values: values, byInt: map[int64]*pick{}, byText: map[string]*pick{}}
+func newSelector(keys, values *column, mem *allowance) *selector {
+	return &selector{mem: mem, keys: keys, values: values, byInt: map[int64]*pick{}, byText: map[string]*pick{}}
 }
 
 // pick returns the reader of a key.
@@ -68,7 +69,10 @@ func (s *selector) find(rows int) error {
 		return s.keys.fail(errors.New("the map's keys and values differ in number"))
 	}
 	for _, p := range s.picks {
-		p.at = vector.Grow(p.at, rows)
+		if p.at, err = grow(s.mem, p.at, rows); err != nil {
+			return s.keys.fail(err)
+		}
+		p.at = p.at[:rows]
 		for i := range p.at {
 			p.at[i] = -1
 		}
@@ -108,36 +112,60 @@ func (p *pick) read(rows int) (*vector.Vector, error) {
 		}
 	}
 	v.Rows, v.Valid = rows, p.valid.bitmap()
+	mem, err := p.selector.mem, error(nil)
 	switch v.Type.Kind {
 	case pb.Kind_BOOL:
-		v.Bool = pickFrom(v.Bool, from.Bool, p.at)
+		v.Bool, err = pickFrom(mem, v.Bool, from.Bool, p.at)
 	case pb.Kind_INT32:
-		v.I32 = pickFrom(v.I32, from.I32, p.at)
+		v.I32, err = pickFrom(mem, v.I32, from.I32, p.at)
 	case pb.Kind_INT64:
-		v.I64 = pickFrom(v.I64, from.I64, p.at)
+		v.I64, err = pickFrom(mem, v.I64, from.I64, p.at)
 	case pb.Kind_FLOAT32:
-		v.F32 = pickFrom(v.F32, from.F32, p.at)
+		v.F32, err = pickFrom(mem, v.F32, from.F32, p.at)
 	case pb.Kind_FLOAT64:
-		v.F64 = pickFrom(v.F64, from.F64, p.at)
+		v.F64, err = pickFrom(mem, v.F64, from.F64, p.at)
 	default:
-		v.Ends = vector.Grow(v.Ends, rows+1)
-		v.Data, v.Ends[0] = v.Data[:0], 0
-		for i, j := range p.at {
-			if j >= 0 {
-				v.Data = append(v.Data, from.Data[from.Ends[j]:from.Ends[j+1]]...)
-			}
-			v.Ends[i+1] = int32(len(v.Data))
-		}
+		err = p.readBinary(from)
 	}
-	return v, nil
+	return v, err
 }
 
-func pickFrom[T any](out, from []T, at []int32) []T {
-	out = vector.Grow(out, len(at))
+func (p *pick) readBinary(from *vector.Vector) error {
+	size := 0
+	for _, j := range p.at {
+		if j >= 0 {
+			size += int(from.Ends[j+1] - from.Ends[j])
+		}
+	}
+	v, mem := &p.out, p.selector.mem
+	var err error
+	if v.Ends, err = grow(mem, v.Ends, len(p.at)+1); err != nil {
+		return err
+	}
+	if v.Data, err = grow(mem, v.Data, size); err != nil {
+		return err
+	}
+	v.Ends, v.Data = v.Ends[:len(p.at)+1], v.Data[:0]
+	v.Ends[0] = 0
+	for i, j := range p.at {
+		if j >= 0 {
+			v.Data = append(v.Data, from.Data[from.Ends[j]:from.Ends[j+1]]...)
+		}
+		v.Ends[i+1] = int32(len(v.Data))
+	}
+	return nil
+}
+
+func pickFrom[T any](mem *allowance, out, from []T, at []int32) ([]T, error) {
+	out, err := grow(mem, out, len(at))
+	if err != nil {
+		return out, err
+	}
+	out = out[:len(at)]
 	for i, j := range at {
 		if j >= 0 {
 			out[i] = from[j]
 		}
 	}
-	return out
+	return out, nil
 }

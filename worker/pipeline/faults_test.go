@@ -191,3 +191,18 @@ func TestShuffleShuffles(t *testing.T) {
 		t.Errorf("%d orders in 3 epochs", len(orders))
 	}
 }
+
+// A window that decodes to more than it may fails as one that cannot be read: it names file, row group and column.
+func TestWindowTooLarge(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 5000, 10, 5000)
+	p := newPipeline(&store, 1000)
+	p.cfg.MaxDecoded = 100_000
+	rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{})
+	if err == nil || !strings.Contains(err.Error(), "mem://f.parquet row group 1 column ") || len(rows) != 10 {
+		t.Errorf("%d rows, %v; want the 10 of the first row group and an error that names the second", len(rows), err)
+	}
+	if used := p.MemoryInUse(); used != 0 {
+		t.Errorf("%d bytes are left in use", used)
+	}
+}

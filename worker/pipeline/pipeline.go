@@ -26,6 +26,8 @@ type Config struct {
 	Ops     *transform.Registry
 	// Memory bounds the bytes of all streams together.
 	Memory int64
+	// MaxDecoded bounds the bytes that one stream decodes at a time; a window that takes more is an error.
+	MaxDecoded int64
 	// BatchBytes is about the size of a batch on the wire.
 	BatchBytes int64
 	// MaxBatch bounds a batch in bytes, even if it has only one row; a larger one is an error.

@@ -89,7 +89,7 @@ func (s *Stream) compile() error {
 	if s.builder, err = tensor.NewBuilder(s.program, batchesOut); err != nil {
 		return err
 	}
-	s.decoder = columns.NewDecoder(s.program.GetSources())
+	s.decoder = columns.NewDecoder(s.program.GetSources(), s.pipeline.cfg.MaxDecoded)
 	if s.program.GetFilter() == "" {
 		return nil
 	}

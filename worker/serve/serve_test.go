@@ -47,7 +47,7 @@ type rig struct {
 func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pipeline.Config)) *rig {
 	t.Helper()
 	cfg := pipeline.Config{
-		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20, Patience: time.Minute,
+		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, MaxDecoded: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20, Patience: time.Minute,
 	}
 	if change != nil {
 		change(&cfg)
