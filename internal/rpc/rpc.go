@@ -93,6 +93,7 @@ func NewServer(cfg Config) (*grpc.Server, error) {
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.WriteBufferSize(256 << 10),
+		grpc.WaitForHandlers(true), // so that Stop leaves no goroutine behind
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * keepaliveTime, Timeout: keepaliveTimeout}),
 	}

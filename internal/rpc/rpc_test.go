@@ -2,14 +2,18 @@ package rpc_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -218,5 +222,58 @@ func TestMistakesInConfig(t *testing.T) {
 		if name != "has no certificate" && (err == nil || !strings.Contains(err.Error(), name)) {
 			t.Errorf("client, %s: %v", name, err)
 		}
+	}
+}
+
+// slow is a service whose call lasts as long as its caller's connection, and a little longer.
+type slow struct {
+	healthpb.UnimplementedHealthServer
+	began chan struct{}
+	ended atomic.Bool
+}
+
+func (s *slow) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	close(s.began)
+	<-ctx.Done()
+	for range 100 {
+		runtime.Gosched()
+	}
+	s.ended.Store(true)
+	return nil, ctx.Err()
+}
+
+// TestStopWaitsForCalls: who stops a server may close what its calls use.
+func TestStopWaitsForCalls(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := rpc.NewServer(rpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &slow{began: make(chan struct{})}
+	healthpb.RegisterHealthServer(s, service)
+	var group errgroup.Group
+	group.Go(func() error { return s.Serve(l) })
+	conn, err := rpc.Dial(l.Addr().String(), rpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	group.Go(func() error {
+		_, err := healthpb.NewHealthClient(conn).Check(context.Background(), &healthpb.HealthCheckRequest{})
+		if status.Code(err) != codes.Unavailable {
+			return fmt.Errorf("the call says %w", err)
+		}
+		return nil
+	})
+	<-service.began
+	s.Stop()
+	if !service.ended.Load() {
+		t.Error("a call outlives its server")
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
 	}
 }
