@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -66,6 +65,7 @@ type Fleet struct {
 	cfg     Config
 	list    *memberlist.Memberlist
 	changed chan struct{}
+	address string // of this process's gossip
 
 	mu      sync.Mutex
 	self    Member
@@ -94,6 +94,9 @@ func New(cfg Config) (*Fleet, error) {
 	if f.list, err = memberlist.Create(mc); err != nil {
 		return nil, fmt.Errorf("fleet: listen on %s: %w", cfg.Bind, err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.address = f.members[cfg.Self.Name].gossip // Create has told of this process
 	return f, nil
 }
 
@@ -145,10 +148,7 @@ func (f *Fleet) memberlistConfig() (mc *memberlist.Config, err error) {
 }
 
 // Address is the gossip address that others can join.
-func (f *Fleet) Address() string {
-	n := f.list.LocalNode()
-	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
-}
+func (f *Fleet) Address() string { return f.address }
 
 // Members returns the living members of a role, sorted by name.
 func (f *Fleet) Members(role Role) []Member {
