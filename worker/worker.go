@@ -162,6 +162,7 @@ func (w *Worker) stop() {
 	hard := time.AfterFunc(drainTimeout, w.grpc.Stop)
 	defer hard.Stop()
 	w.grpc.GracefulStop()
+	w.server.Wait()
 }
 
 // sync tells a master of this worker again and again, and takes its orders.

@@ -1,6 +1,6 @@
 // Package serve is a worker's Flight port: it checks the ticket of a DoGet, opens the shard's stream in pipeline
 // and sends its batches as long as the trainer's window takes them (README.md describes the stream for Flight
-// clients of any make). A Server handles calls concurrently.
+// clients of any make). A Server handles calls concurrently; it owns a goroutine for each stream, for which Wait waits.
 package serve
 
 import (
@@ -52,10 +52,17 @@ func (s *Server) SetKeys(keys map[string][]byte) { s.keys.Store(&keys) }
 // Streams is the number of streams that run.
 func (s *Server) Streams() int { return len(s.slots) }
 
-// Drain refuses new streams and ends the running ones between two batches, so that trainers go on elsewhere
-// at their cursors. It does not wait for them. A batch that a trainer has no room for cannot be cut short: such a
-// stream ends with its connection.
+// Drain refuses new streams and ends the running ones between two batches, whether or not their trainers read, so
+// that these go on elsewhere at their cursors. It does not wait for them.
 func (s *Server) Drain() { s.drain(errDraining) }
+
+// Wait waits until all streams have ended and lets none begin any more. It is called last, after the gRPC server
+// has stopped.
+func (s *Server) Wait() {
+	for range cap(s.slots) {
+		s.slots <- struct{}{}
+	}
+}
 
 // Draining is closed once Drain was called.
 func (s *Server) Draining() <-chan struct{} { return s.draining.Done() }
@@ -80,10 +87,20 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 	default:
 		return status.Errorf(codes.ResourceExhausted, "busy: all %d streams are taken; ask the next worker", cap(s.slots))
 	}
-	defer func() { <-s.slots }()
-	err = pipeline.Rescue(func() error {
-		return s.stream(out, granted, program, pipeline.Cursor{Window: req.GetWindow(), K: req.GetK()})
-	})
+	ended := make(chan error, 1)
+	go func() {
+		err := pipeline.Rescue(func() error {
+			return s.stream(out, granted, program, pipeline.Cursor{Window: req.GetWindow(), K: req.GetK()})
+		})
+		<-s.slots
+		ended <- err
+	}()
+	select {
+	case err = <-ended:
+	case <-s.draining.Done():
+		// The stream may stand in a send that its trainer has no room for. To return ends out's context, and the send.
+		err = errDraining
+	}
 	if err != nil && out.Context().Err() == nil {
 		s.log(granted, err)
 	}

@@ -46,6 +46,15 @@ type rig struct {
 
 func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pipeline.Config)) *rig {
 	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newRigOn(t, l, store, slots, change)
+}
+
+func newRigOn(t *testing.T, l net.Listener, store *pipelinetest.Store, slots int, change func(*pipeline.Config), dial ...grpc.DialOption) *rig {
+	t.Helper()
 	cfg := pipeline.Config{
 		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, MaxDecoded: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20, Patience: time.Minute,
 	}
@@ -56,22 +65,20 @@ func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pip
 	r.signer = ticket.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)))
 	r.server = New(r.pipeline, slots, slog.New(slog.DiscardHandler))
 	r.server.SetKeys(r.signer.Keys())
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	srv := grpc.NewServer(grpc.WriteBufferSize(0))
 	flight.RegisterFlightServiceServer(srv, r.server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	t.Cleanup(func() {
 		srv.Stop()
+		r.server.Wait()
 		if err := <-served; err != nil {
 			t.Error(err)
 		}
 	})
-	r.client, err = flight.NewClientWithMiddleware(l.Addr().String(), nil, nil,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(64<<10))
+	dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithInitialWindowSize(64<<10))
+	var err error
+	r.client, err = flight.NewClientWithMiddleware("passthrough:///"+l.Addr().String(), nil, nil, dial...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,52 +330,6 @@ func TestBusyForMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.check(t, 5000)
-}
-
-func TestDrainMovesAStream(t *testing.T) {
-	var store pipelinetest.Store
-	r := newRig(t, &store, 1, nil).shard(t, 4000, 4000)
-	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rd.Release()
-	var d delivered
-	if err := d.read(rd, func() bool { return len(d.rows) > 500 }); err != nil {
-		t.Fatal(err)
-	}
-	r.server.Drain()
-	if err := d.read(rd, never); status.Code(err) != codes.Unavailable {
-		t.Fatalf("got %v after %d rows, want Unavailable", err, len(d.rows))
-	}
-	if len(d.rows) == 8000 {
-		t.Fatal("the stream was not cut")
-	}
-	other := newRig(t, &store, 1, func(c *pipeline.Config) { c.BatchBytes = 3000 })
-	other.ticket = r.ticket
-	rest, err := other.get(t.Context(), t, other.request(t, d.at))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rest.Release()
-	if err := d.read(rest, never); err != nil {
-		t.Fatal(err)
-	}
-	d.check(t, 8000)
-}
-
-// A drain ends a stream that waits for storage, too.
-func TestDrainDuringARead(t *testing.T) {
-	store := &pipelinetest.Store{}
-	r := newRig(t, store, 1, nil).shard(t, 20)
-	store.Hook = func(ctx context.Context, _ *pb.File, _, _ int64) error {
-		r.server.Drain()
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	if _, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); status.Code(err) != codes.Unavailable {
-		t.Errorf("got %v, want Unavailable", err)
-	}
 }
 
 // What the worker has sent and read is never far ahead of a reader that takes one record at a time.

@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+)
+
+func TestDrainMovesAStream(t *testing.T) {
+	var store pipelinetest.Store
+	r := newRig(t, &store, 1, nil).shard(t, 4000, 4000)
+	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Release()
+	var d delivered
+	if err := d.read(rd, func() bool { return len(d.rows) > 500 }); err != nil {
+		t.Fatal(err)
+	}
+	r.server.Drain()
+	if err := d.read(rd, never); status.Code(err) != codes.Unavailable {
+		t.Fatalf("got %v after %d rows, want Unavailable", err, len(d.rows))
+	}
+	if len(d.rows) == 8000 {
+		t.Fatal("the stream was not cut")
+	}
+	other := newRig(t, &store, 1, func(c *pipeline.Config) { c.BatchBytes = 3000 })
+	other.ticket = r.ticket
+	rest, err := other.get(t.Context(), t, other.request(t, d.at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rest.Release()
+	if err := d.read(rest, never); err != nil {
+		t.Fatal(err)
+	}
+	d.check(t, 8000)
+}
+
+// A drain ends a stream that waits for storage, too.
+func TestDrainDuringARead(t *testing.T) {
+	store := &pipelinetest.Store{}
+	r := newRig(t, store, 1, nil).shard(t, 20)
+	store.Hook = func(ctx context.Context, _ *pb.File, _, _ int64) error {
+		r.server.Drain()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if _, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); status.Code(err) != codes.Unavailable {
+		t.Errorf("got %v, want Unavailable", err)
+	}
+}
+
+// A drain ends a stream whose trainer does not read, and gives back what it held. What was sent before can be read.
+func TestDrainCutsASend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bufconn.Listen(1 << 10)
+		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
+		rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rd.Release()
+		synctest.Wait() // until the worker stands still
+		if r.server.Streams() != 1 || r.pipeline.MemoryInUse() == 0 {
+			t.Fatalf("%d streams hold %d bytes before the drain", r.server.Streams(), r.pipeline.MemoryInUse())
+		}
+		r.server.Drain()
+		synctest.Wait()
+		if r.server.Streams() != 0 || r.pipeline.MemoryInUse() != 0 {
+			t.Errorf("%d streams hold %d bytes after the drain", r.server.Streams(), r.pipeline.MemoryInUse())
+		}
+		var d delivered
+		if err := d.read(rd, never); status.Code(err) != codes.Unavailable || len(d.rows) == 0 || len(d.rows) == 12_000 {
+			t.Errorf("%d rows, then %v; want some, then Unavailable", len(d.rows), err)
+		}
+		d.check(t, len(d.rows))
+	})
+}
