@@ -3,6 +3,8 @@ package cluster_test
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,9 +47,17 @@ func TestNobodyOutlivesTheDemo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// Each process of the demo inherits the writing end, of which none of them knows; reading ends with the last.
+			alive, inherited, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer alive.Close()
+			cmd.ExtraFiles = []*os.File{inherited}
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
+			inherited.Close()
 			lines := bufio.NewScanner(progress)
 			for lines.Scan() && !strings.Contains(lines.Text(), "killed worker-") { //nolint:revive // until the job runs
 			}
@@ -62,12 +72,11 @@ func TestNobodyOutlivesTheDemo(t *testing.T) {
 			if err := cmd.Wait(); err == nil {
 				t.Error("exit status 0")
 			}
-			deadline := time.Now().Add(time.Minute)
-			for len(children(t, mark)) > 0 {
-				if time.Now().After(deadline) {
-					t.Fatalf("these outlive the demo: %v", children(t, mark))
-				}
-				time.Sleep(10 * time.Millisecond) // processes that are no children of ours can only be polled
+			if err := alive.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := alive.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				t.Fatalf("these outlive the demo: %v (%v)", children(t, mark), err)
 			}
 			if left, err := os.ReadDir(tmp); s == syscall.SIGINT && (err != nil || len(left) > 0) {
 				t.Errorf("left in the temporary directory: %v, %v", left, err)
