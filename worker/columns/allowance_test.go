@@ -21,8 +21,8 @@ const testMemory = 256 << 20
 
 // TestAmplification reads small files that decode to very much.
 func TestAmplification(t *testing.T) {
-	const rows, limit = 4096, 8 << 20
-	long := strings.Repeat("x", 64<<10) // 256 MiB in all
+	const rows, limit = 4096, 4 << 20
+	long := strings.Repeat("x", 10<<10) // 40 MiB in all
 	text := array.NewStringBuilder(memory.DefaultAllocator)
 	lists := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int64)
 	ids := lists.ValueBuilder().(*array.Int64Builder)
