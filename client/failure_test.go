@@ -72,6 +72,48 @@ func TestAnotherWorkerReadsWhatOneCannot(t *testing.T) {
 	})
 }
 
+// TestStreamThatEndsTooSoon: an end inside a window is no end, though its status is OK.
+func TestStreamThatEndsTooSoon(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fleet) {
+		m := simple(fl, 16, &worker{fault: func(_ context.Context, at position.Position) error {
+			if at.K > 0 {
+				return errEnough
+			}
+			return nil
+		}})
+		fl.worker("w2", &worker{data: m.data, cut: 3})
+		m.workers = workersAt("w1", "w2")
+		s := open(t, fl.config("m"))
+		ids, _, err := drain(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactlyOnce(t, m.data, ids)
+		if s.Stats().Failovers == 0 {
+			t.Error("no stream went on with the other worker")
+		}
+	})
+}
+
+// TestWorkerLearnsTheKeysLate: a worker that does not know the master's keys yet, or any more, only has to be waited for.
+func TestWorkerLearnsTheKeysLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fleet) {
+		knows := time.Now().Add(time.Hour)
+		m := simple(fl, 16, &worker{fault: func(context.Context, position.Position) error {
+			if time.Now().Before(knows) {
+				return status.Error(codes.PermissionDenied, "signed with a key that this worker does not know")
+			}
+			return nil
+		}})
+		s := open(t, fl.config("m"))
+		ids, _, err := drain(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactlyOnce(t, m.data, ids)
+	})
+}
+
 func TestSilentWorkerIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fleet) {
 		m := simple(fl, 16, &worker{fault: func(ctx context.Context, at position.Position) error {

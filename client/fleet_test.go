@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -86,12 +87,15 @@ func (f *fleet) config(masters ...string) Config {
 	}
 }
 
+var errEnough = errors.New("enough")
+
 // worker is a fake worker.
 type worker struct {
 	flight.BaseFlightServer
 	data *dataset
 	cut  int // rows of a record
-	// fault, if set, is asked before each record, with the position of its first row; an error ends the stream.
+	// fault, if set, is asked before each record, with the position of its first row; an error ends the stream, and
+	// errEnough does so as if all were sent.
 	fault func(ctx context.Context, at position.Position) error
 	// after, if set, is told of each record that was sent.
 	after func(rec arrow.Record)
@@ -120,7 +124,10 @@ func (w *worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	for ; int(at.Window) < len(windows); at.Window, at.K = at.Window+1, 0 {
 		for rows := uint64(windows[at.Window]); at.K < rows; {
 			n := min(uint64(w.cut), rows-at.K)
-			if err := w.send(stream.Context(), out, at, int(n), at.K+n == rows); err != nil {
+			switch err := w.send(stream.Context(), out, at, int(n), at.K+n == rows); {
+			case errors.Is(err, errEnough):
+				return nil
+			case err != nil:
 				return err
 			}
 			at.K += n

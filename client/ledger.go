@@ -279,10 +279,14 @@ func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (c
 	return p.complete(), nil
 }
 
-// end marks a piece whose stream ended well: no more rows lie before its end.
-func (l *ledger) end(p *piece) {
+// end marks a piece whose stream ended well: no more rows lie before its end. first tells that no batch came before.
+func (l *ledger) end(p *piece, first bool) error {
+	if !first && !p.complete() && p.received.K > 0 {
+		return fmt.Errorf("stream ended at %v, inside a window: rows are missing", p.received)
+	}
 	l.pass(p.skip(p.to))
 	l.retire(p)
+	return nil
 }
 
 // pass notes positions that have no rows: like rows they are consumed with the next hand-over, under the lease.

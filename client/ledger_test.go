@@ -91,7 +91,9 @@ func receiveSome(t *rapid.T, l *ledger, windows uint32, rows uint64) {
 	p.open = true
 	at := p.received
 	if at.Window >= windows {
-		l.end(p)
+		if err := l.end(p, false); err != nil {
+			t.Fatal(err)
+		}
 		return
 	}
 	n := min(rapid.Uint64Range(0, rows).Draw(t, "rows"), rows-at.K)

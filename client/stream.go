@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// refusals is in how many rounds running all candidates must refuse a shard for good until the session fails: a
-// worker that has just started may not know the master's keys yet.
+// refusals is in how many rounds running all candidates must refuse a shard for good until the session fails: other
+// workers may be candidates by then.
 const refusals = 3
 
 // Resume tells that a broken stream went on.
@@ -103,14 +103,15 @@ func (s *Session) stream(ctx context.Context, p *piece) {
 				permanent++
 			}
 		}
-		if refused++; permanent == 0 || permanent < len(workers) {
+		refused++
+		if len(workers) == 0 || permanent < len(workers) {
 			refused = 0
 		}
 		if refused == refusals {
 			s.fail(fmt.Errorf("client: session %q: shard %v: every worker refuses it: %w", s.cfg.Session, p.shard, last))
 			return
 		}
-		if round == 0 && last != nil {
+		if last != nil && round&(round-1) == 0 { // ever more rarely
 			s.log.Warn("no worker serves a shard; trying on", "shard", p.shard, "file", p.file, "workers", len(workers), "error", last)
 		}
 		s.awaitCandidates(ctx, p, backoff(round, 2*time.Second))
@@ -144,10 +145,11 @@ func (s *Session) awaitCandidates(ctx context.Context, p *piece, d time.Duration
 	}
 }
 
-// refusal reports whether a worker's error will not go away by asking it again.
+// refusal reports whether a worker's error will not go away by asking it again. PermissionDenied does: a worker that
+// has just started learns the master's keys, and the next Sync brings a ticket that has not expired.
 func refusal(err error) bool {
 	switch status.Code(err) {
-	case codes.DataLoss, codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.Unauthenticated, codes.Unimplemented:
+	case codes.DataLoss, codes.InvalidArgument, codes.FailedPrecondition, codes.Unauthenticated, codes.Unimplemented:
 		return true
 	}
 	return false
@@ -321,11 +323,14 @@ func (s *Session) receive(p *piece, rd *reader, first bool) (complete bool, err 
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if !p.gone {
-			s.ledger.end(p)
-			s.moved(p)
-			signal(s.ready)
+		if p.gone {
+			return true, nil
 		}
+		if err := s.ledger.end(p, first); err != nil {
+			return false, err
+		}
+		s.moved(p)
+		signal(s.ready)
 		return true, nil
 	}
 	m := new(pb.BatchMeta)
