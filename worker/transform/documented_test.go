@@ -1,0 +1,69 @@
+package transform_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// resolve makes a program of a spec with these transforms, over the columns that the examples name.
+func resolve(t *testing.T, transforms string) *pb.Program {
+	t.Helper()
+	s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: [{dense: int_*}, {sparse: cat_*}]\ntransforms:\n" + transforms))
+	if err != nil {
+		t.Fatalf("%s\n%v", transforms, err)
+	}
+	var schema spec.Schema
+	for name, typ := range map[string]spec.Type{
+		"int_1": {Kind: pb.Kind_INT32}, "int_2": {Kind: pb.Kind_INT32},
+		"cat_1": {Kind: pb.Kind_INT64, List: true}, "cat_2": {Kind: pb.Kind_INT64, List: true},
+	} {
+		schema.Columns = append(schema.Columns, spec.Column{Name: name, Path: []string{name}, Type: typ})
+	}
+	p, err := spec.Resolve(s, schema, transform.Builtin())
+	if err != nil {
+		t.Fatalf("%s\n%v", transforms, err)
+	}
+	return p
+}
+
+// TestExamplesAreValid resolves the example that the catalogue shows of each op, and compiles the program.
+func TestExamplesAreValid(t *testing.T) {
+	for _, op := range transform.Builtin().Ops() {
+		p := resolve(t, "  - "+op.Example+"\n")
+		if !slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOp() == op.Name && s.GetVersion() == op.Version }) {
+			t.Errorf("%s: the program of %s has no such step", op.Name, op.Example)
+		}
+		if _, err := transform.Compile(transform.Builtin(), p); err != nil {
+			t.Errorf("%s: %v", op.Name, err)
+		}
+	}
+}
+
+// TestReadme resolves the page's example and looks for each op in its table.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	_, rest, found := strings.Cut(page, "    transforms:\n")
+	example, _, ended := strings.Cut(rest, "\n\n")
+	if !found || !ended {
+		t.Fatal("the page has no example")
+	}
+	if p := resolve(t, example+"\n"); len(p.GetSteps()) < strings.Count(example, "op:") {
+		t.Errorf("%d steps of\n%s", len(p.GetSteps()), example)
+	}
+	for _, op := range transform.Builtin().Ops() {
+		row := "\n| `" + op.Name
+		if !strings.Contains(page, row+"`") && !strings.Contains(page, row+"(") {
+			t.Errorf("the table has no row of %s", op.Name)
+		}
+	}
+}
