@@ -87,12 +87,17 @@ func start(t *testing.T, cfg Config) *Fleet {
 // eventually waits until a member's view is as wanted.
 func eventually(t *testing.T, f *Fleet, want string, ok func([]Member) bool) {
 	t.Helper()
+	eventuallyOf(t, f, Worker, want, ok)
+}
+
+func eventuallyOf(t *testing.T, f *Fleet, role Role, want string, ok func([]Member) bool) {
+	t.Helper()
 	timeout := time.After(20 * time.Second)
-	for !ok(f.Members(Worker)) {
+	for !ok(f.Members(role)) {
 		select {
 		case <-f.Changed():
 		case <-timeout:
-			t.Fatalf("no %s: %+v", want, f.Members(Worker))
+			t.Fatalf("no %s: %+v", want, f.Members(role))
 		}
 	}
 }
@@ -128,7 +133,8 @@ func TestMembersComeChangeAndGo(t *testing.T) {
 	}
 	eventually(t, a, "two workers", count(2))
 	eventually(t, b, "two workers", count(2))
-	if m := a.Members(Worker)[0]; m.Name != "b" || m.Address != "127.0.0.1:1" || m.Slots != 4 || m.Version != "v1" || len(b.Members(Master)) != 1 {
+	eventuallyOf(t, b, Master, "master", count(1)) // what a join brings comes one by one
+	if m := a.Members(Worker)[0]; m.Name != "b" || m.Address != "127.0.0.1:1" || m.Slots != 4 || m.Version != "v1" {
 		t.Errorf("%+v", m)
 	}
 	if err := c.Update(func(m *Member) { m.Draining = true }); err != nil {
