@@ -24,6 +24,8 @@ type Config struct {
 	Spec *pb.Spec
 	// Rank of this trainer, below WorldSize. WorldSize 0 is 1.
 	Rank, WorldSize uint32
+	// Zone, if set, is where this trainer runs: it reads from workers of the same zone as long as they can serve it.
+	Zone string
 	// Restore holds checkpoints of ranks; each rank's belongs in exactly one Open of the collective restore. A rank
 	// that takes part without bringing any gives an empty slice that is not nil.
 	Restore []*pb.State

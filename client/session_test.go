@@ -97,8 +97,16 @@ func testReadsEpochs(t *testing.T, fl *fleet, last pb.LastBatch, streams uint32)
 	fl.worker("w1", &worker{data: d, cut: 7})
 	fl.worker("w2", &worker{data: d, cut: 16})
 	m := &master{data: d, spec: &pb.Spec{BatchSize: 32, Epochs: 3, LastBatch: last}, workers: workersAt("w1", "w2"), streams: streams, run: 3}
+	m.intercept = func(req *pb.SyncRequest) error {
+		if req.GetZone() != "north" {
+			return status.Errorf(codes.InvalidArgument, "the trainer's zone is %q", req.GetZone())
+		}
+		return nil
+	}
 	fl.master("m", m)
-	s := open(t, fl.config("m"))
+	cfg := fl.config("m")
+	cfg.Zone = "north"
+	s := open(t, cfg)
 	ids, sizes, err := drain(s)
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 	for i, shard := range block.GetShards() {
 		next, err := e.info.endpoint(&pb.Ticket{
 			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: e.digest,
-			Workers: e.places.workersFor(shard), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+			Workers: e.places.workersFor(shard, ""), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
 		}, e.program)
 		if err != nil {
 			return err

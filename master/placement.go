@@ -3,6 +3,7 @@ package master
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -18,7 +19,8 @@ type placement struct{ now atomic.Pointer[places] }
 // places is the fleet's workers at a time.
 type places struct {
 	version uint64
-	maglev  *fleet.Maglev
+	all     *fleet.Maglev
+	zones   map[string]*fleet.Maglev // of the workers that name their zone
 	workers int
 	slots   int
 }
@@ -30,14 +32,23 @@ func (p *placement) update(workers []fleet.Member) {
 		next.version = rand.Uint64()
 	}
 	var able []fleet.Member
+	zones := map[string][]fleet.Member{}
 	for _, w := range workers {
-		if !w.Draining {
-			able = append(able, w)
-			next.slots += w.Slots
+		if w.Draining {
+			continue
+		}
+		able = append(able, w)
+		next.slots += w.Slots
+		if w.Zone != "" {
+			zones[w.Zone] = append(zones[w.Zone], w)
 		}
 	}
 	next.workers = len(able)
-	next.maglev = fleet.NewMaglev(able)
+	next.all = fleet.NewMaglev(able)
+	next.zones = make(map[string]*fleet.Maglev, len(zones))
+	for zone, members := range zones {
+		next.zones[zone] = fleet.NewMaglev(members)
+	}
 	p.now.Store(next)
 }
 
@@ -45,7 +56,7 @@ func (p *placement) get() *places {
 	if now := p.now.Load(); now != nil {
 		return now
 	}
-	return &places{maglev: fleet.NewMaglev(nil)}
+	return &places{all: fleet.NewMaglev(nil)}
 }
 
 // A reply's revision tells a trainer both which grants and which fleet its tickets are from: the session's revision,
@@ -62,10 +73,19 @@ func (p *places) split(joined uint64) (revision uint64, same bool) {
 	return revision, p.join(revision) == joined
 }
 
-// workersFor orders candidates by where the shard's row groups were read before, so that caches stay warm.
-func (p *places) workersFor(s *pb.Shard) []*pb.Worker {
+// workersFor orders candidates by where the shard's row groups were read before, so that caches stay warm: those of
+// the trainer's zone first, but at least one of any, since a zone may fail as a whole.
+func (p *places) workersFor(s *pb.Shard, zone string) []*pb.Worker {
 	key := fmt.Sprintf("%s#%d", s.GetFile().GetUri(), s.GetRowGroups()[0].GetIndex())
-	found := p.maglev.Candidates(key, candidates)
+	var found []fleet.Member
+	if near, ok := p.zones[zone]; ok {
+		found = near.Candidates(key, candidates-1)
+	}
+	for _, m := range p.all.Candidates(key, candidates) {
+		if len(found) < candidates && !slices.Contains(found, m) {
+			found = append(found, m)
+		}
+	}
 	out := make([]*pb.Worker, len(found))
 	for i, m := range found {
 		out[i] = &pb.Worker{Name: m.Name, Address: m.Address}

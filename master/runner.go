@@ -63,8 +63,9 @@ type call struct {
 	command session.Command
 	// refresh asks for tickets though the grants are the same, because the fleet is not.
 	refresh bool
-	view    bool // asks for the session as it is after the command
-	remove  bool // deletes the session
+	zone    string // of the trainer
+	view    bool   // asks for the session as it is after the command
+	remove  bool   // deletes the session
 	reply   chan<- answer
 }
 
@@ -333,7 +334,7 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 		reply.Unchanged, reply.Grants = false, r.state.Held(sync.Rank)
 	}
 	a := answer{Reply: reply}
-	a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants)
+	a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants, c.zone)
 	return a, changes
 }
 

@@ -120,3 +120,24 @@ func TestTicketsNameLivingWorkers(t *testing.T) {
 	check(t, two.Update(func(m *fleet.Member) { m.Draining = true }))
 	eventually(t, "tickets leave out who drains", func() bool { got := names(); return len(got) == 1 && got["one"] != "" })
 }
+
+func TestTicketsNameWorkersOfTheTrainersZoneFirst(t *testing.T) {
+	m := single(t)
+	openSession(t, m, "run", newSpec(dataset(t, 2)), 2)
+	addWorker(t, m, fleet.Member{Name: "one", Address: "10.0.0.1:1", Slots: 8, Zone: "north"})
+	addWorker(t, m, fleet.Member{Name: "two", Address: "10.0.0.2:1", Slots: 8, Zone: "south"})
+	for rank, zone := range []string{"north", "south"} {
+		r := newTrainer(t, m, "run", uint32(rank), 2).mustJoin("a")
+		r.zone = zone
+		eventually(t, "tickets name both, the nearer one first", func() bool {
+			check(t, r.sync())
+			for _, g := range r.grants {
+				got := r.open(g).GetWorkers()
+				if len(got) != 2 || got[0].GetName() != []string{"one", "two"}[rank] {
+					return false
+				}
+			}
+			return len(r.grants) > 0
+		})
+	}
+}

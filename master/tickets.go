@@ -28,12 +28,12 @@ func newTicketOffice(m *Master, stored *store.Session) *ticketOffice {
 	return o
 }
 
-// grants returns intervals, each within one shard, with tickets.
-func (o *ticketOffice) grants(generation uint64, intervals []position.Interval) ([]*pb.Grant, error) {
+// grants returns intervals, each within one shard, with tickets for a trainer of a zone.
+func (o *ticketOffice) grants(generation uint64, intervals []position.Interval, zone string) ([]*pb.Grant, error) {
 	places := o.master.places.get()
 	out := make([]*pb.Grant, len(intervals))
 	for i, iv := range intervals {
-		signed, err := o.ticket(generation, iv.From, places)
+		signed, err := o.ticket(generation, iv.From, places, zone)
 		if err != nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func (o *ticketOffice) grants(generation uint64, intervals []position.Interval) 
 	return out, nil
 }
 
-func (o *ticketOffice) ticket(generation uint64, p position.Position, places *places) ([]byte, error) {
+func (o *ticketOffice) ticket(generation uint64, p position.Position, places *places, zone string) ([]byte, error) {
 	block := o.blocks[store.BlockID{Epoch: p.Epoch, Index: p.Block}]
 	if int(p.Shard) >= len(block.GetShards()) {
 		return nil, fmt.Errorf("master: position %v lies behind the %d shards of its block", p, len(block.GetShards()))
@@ -51,7 +51,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	return o.master.signer.Sign(&pb.Ticket{
 		Session: o.session.GetId(), Generation: generation, Epoch: p.Epoch, Block: p.Block, Shard: p.Shard,
 		File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: o.session.GetProgramDigest(),
-		Workers: places.workersFor(shard), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+		Workers: places.workersFor(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
 	})
 }
 

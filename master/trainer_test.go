@@ -22,6 +22,7 @@ type trainer struct {
 	session string
 	rank    uint32
 	world   uint32
+	zone    string
 	joined  *pb.JoinReply
 	keys    map[string][]byte
 
@@ -73,7 +74,7 @@ func (r *trainer) request() *pb.SyncRequest {
 	return &pb.SyncRequest{
 		Session: r.session, Rank: r.rank, Generation: r.joined.GetGeneration(), Incarnation: r.joined.GetIncarnation(),
 		Consumed: r.consumed.Proto(), Revision: r.last.GetRevision(), BaseVersion: r.last.GetBaseVersion(), WantsMore: true,
-		Counters: proto.CloneOf(&r.counters),
+		Zone: r.zone, Counters: proto.CloneOf(&r.counters),
 	}
 }
 

@@ -1181,7 +1181,9 @@ type SyncRequest struct {
 	// The trainer has fewer unopened shards than it may open streams.
 	WantsMore bool `protobuf:"varint,10,opt,name=wants_more,json=wantsMore,proto3" json:"wants_more,omitempty"`
 	// The base_version that the caller has; base, members and departed are left out of a reply that would repeat them.
-	BaseVersion   uint64 `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	BaseVersion uint64 `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	// Of the trainer: its tickets name workers of the same zone first. Empty: all are equally near.
+	Zone          string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1291,6 +1293,13 @@ func (x *SyncRequest) GetBaseVersion() uint64 {
 		return x.BaseVersion
 	}
 	return 0
+}
+
+func (x *SyncRequest) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
 }
 
 type SyncReply struct {
@@ -2861,7 +2870,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bstall_ns\x18\x04 \x01(\x03R\astallNs\x12\x1d\n" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
-	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\x8a\x03\n" +
+	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\x9e\x03\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -2877,7 +2886,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"wants_more\x18\n" +
 	" \x01(\bR\twantsMore\x12!\n" +
-	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\"\xcf\x03\n" +
+	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x12\n" +
+	"\x04zone\x18\f \x01(\tR\x04zone\"\xcf\x03\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +

@@ -37,6 +37,7 @@ const (
 type reader struct {
 	masters     []string
 	session     string
+	zone        string
 	rank, world uint32
 	head        int64
 	ports       cli.RPCFlags
@@ -81,6 +82,7 @@ func Read() *cobra.Command {
 	flags.StringVar(&r.session, "session", "", "id of the session (default: one of its own, deleted at the end)")
 	flags.Uint32Var(&r.rank, "rank", 0, "rank of this trainer")
 	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
+	flags.StringVar(&r.zone, "zone", "", "zone of this trainer; it reads from workers of the same one first")
 	flags.Int64Var(&r.head, "head", 0, "print (or write to PATH) so many rows, and stop")
 	r.ports.Register(flags)
 	return cli.Setup(cmd)
@@ -146,7 +148,8 @@ func (r *reader) read(cmd *cobra.Command, s *pb.Spec) (err error) {
 	}
 	r.seen.Session = r.session
 	session, err := client.Open(cmd.Context(), client.Config{
-		Masters: r.masters, Dial: dial, Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world, Logger: logger,
+		Masters: r.masters, Dial: dial, Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world,
+		Zone: r.zone, Logger: logger,
 	})
 	if err != nil {
 		return err

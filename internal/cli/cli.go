@@ -114,7 +114,7 @@ type FleetFlags struct {
 // Register adds the flags to a command; bind is the default gossip address.
 func (f *FleetFlags) Register(flags *pflag.FlagSet, bind string, join ...string) {
 	flags.StringVar(&f.name, "name", "", "name of this process in the fleet (default: role and address)")
-	flags.StringVar(&f.zone, "zone", "", "zone; streams prefer workers of the same one")
+	flags.StringVar(&f.zone, "zone", "", "zone of this process; trainers read from workers of their own zone first")
 	flags.StringVar(&f.bind, "gossip", bind, "gossip address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "gossip-advertise", "", "gossip address that others can reach (default: --gossip)")
 	flags.StringSliceVar(&f.join, "join", join, "gossip addresses of masters or workers; one that answers is enough")
