@@ -65,7 +65,7 @@ func TestCompileSaysWhatIsWrong(t *testing.T) {
 		unknown bool
 		spoil   func(p *pb.Program)
 	}{
-		{"transforms[0]: unknown op sigrid; nearest: sigrid_hash", true, func(p *pb.Program) { p.Steps[0].Op = "sigrid" }},
+		{"transforms[0]: unknown op sigird_hash; nearest: sigrid_hash", true, func(p *pb.Program) { p.Steps[0].Op = "sigird_hash" }},
 		{"transforms[0]: unknown op sigrid_hash of version 2: this worker has version 1", true, func(p *pb.Program) { p.Steps[0].Version = 2 }},
 		{"transforms[2]: ngram reads slot 7, but only 3 come before it", false, func(p *pb.Program) { p.Steps[2].In[0] = 7 }},
 		{"transforms[3]: first_x makes list<int64> of its inputs, but the program says int64", false, func(p *pb.Program) { p.Steps[3].Type = scalar(pb.Kind_INT64).Proto() }},

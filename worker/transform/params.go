@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // Want is what a parameter takes.
@@ -137,7 +138,11 @@ func unknownParam(op *Op, name string) string {
 	if len(names) == 0 {
 		return fmt.Sprintf("%s: %s has no parameters", name, op.Name)
 	}
-	return fmt.Sprintf("%s: no such parameter of %s; nearest: %s", name, op.Name, nearest(name, names))
+	hint := "it has " + strings.Join(names, ", ")
+	if near := spec.Nearest(name, slices.Values(names)); near != "" {
+		hint = "nearest: " + near
+	}
+	return fmt.Sprintf("%s: no such parameter of %s; %s", name, op.Name, hint)
 }
 
 // check returns the value in its canonical form, the default if it is nil.

@@ -117,10 +117,11 @@ func (r *Registry) find(op string) (*Op, error) {
 	if o := r.ops[op]; o != nil {
 		return o, nil
 	}
-	if len(r.ops) == 0 {
-		return nil, fmt.Errorf("%w %s", ErrUnknownOp, op)
+	hint := "`penstock ops` lists those there are"
+	if near := spec.Nearest(op, maps.Keys(r.ops)); near != "" {
+		hint = "nearest: " + near
 	}
-	return nil, fmt.Errorf("%w %s; nearest: %s", ErrUnknownOp, op, nearest(op, r.Names()))
+	return nil, fmt.Errorf("%w %s; %s", ErrUnknownOp, op, hint)
 }
 
 // bound is an op with its parameters and the types of its inputs: a kernel and its result's type, or a selector.

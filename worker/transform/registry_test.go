@@ -35,6 +35,8 @@ func TestCheckSaysWhatIsWrong(t *testing.T) {
 		want   string
 	}{
 		{"clmp", nil, nil, "unknown op clmp; nearest: clamp"},
+		{"newer", nil, nil, "unknown op newer; `penstock ops` lists those there are"},
+		{"sigrid_hash", values{"max": 9, "columns": 1}, []spec.Type{ints}, "columns: no such parameter of sigrid_hash; it has salt, max"},
 		{"sigrid_hash", values{"max": "abc"}, []spec.Type{ints}, "max: want a positive int, found 'abc'"},
 		{"sigrid_hash", values{"max": 0}, []spec.Type{ints}, "max: want a positive int, found 0"},
 		{"sigrid_hash", values{"max": 1.5}, []spec.Type{ints}, "max: want a positive int, found 1.5"},
