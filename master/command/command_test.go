@@ -284,31 +284,46 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// addresses are what a server announces.
+type addresses struct{ Address, Gossip string }
+
+// runMaster runs a master as a command until it is up and use has returned, and returns what it logs.
+func runMaster(t *testing.T, use func(addresses), args ...string) (logged string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var log bytes.Buffer
+	out, in := io.Pipe()
+	cmd := command.Master(noOps{}, "test")
+	cmd.SetArgs(append([]string{"--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--output=json", "--log-level=warn"}, args...))
+	cmd.SetOut(in)
+	cmd.SetErr(&log)
+	done := make(chan error, 1)
+	go func() {
+		err := cmd.ExecuteContext(ctx)
+		in.CloseWithError(io.EOF)
+		done <- err
+	}()
+	var up addresses
+	check(t, json.NewDecoder(out).Decode(&up))
+	use(up)
+	cancel()
+	check(t, <-done)
+	return log.String()
+}
+
 // A master that runs as a command makes its ticket key once, keeps it to itself, and ends when it is interrupted.
 func TestMaster(t *testing.T) {
 	dir := t.TempDir()
 	var keys [2]string
 	for i := range keys {
-		ctx, cancel := context.WithCancel(t.Context())
-		out, in := io.Pipe()
-		cmd := command.Master(noOps{}, "test")
-		cmd.SetArgs([]string{"--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--data-dir=" + dir, "--output=json", "--log-level=error"})
-		cmd.SetOut(in)
-		done := make(chan error, 1)
-		go func() {
-			err := cmd.ExecuteContext(ctx)
-			in.CloseWithError(io.EOF)
-			done <- err
-		}()
-		var up struct{ Address, Gossip string }
-		check(t, json.NewDecoder(out).Decode(&up))
-		list, err := run(t, command.Session(), "list", "--master", up.Address)
-		check(t, err)
-		if strings.Count(list, "\n") != 1 || up.Gossip == "" {
-			t.Errorf("%+v has sessions %s", up, list)
-		}
-		cancel()
-		check(t, <-done)
+		runMaster(t, func(up addresses) {
+			list, err := run(t, command.Session(), "list", "--master", up.Address)
+			check(t, err)
+			if strings.Count(list, "\n") != 1 || up.Gossip == "" {
+				t.Errorf("%+v has sessions %s", up, list)
+			}
+		}, "--data-dir="+dir)
 		path := filepath.Join(dir, "ticket.key")
 		text, err := os.ReadFile(path)
 		check(t, err)
@@ -320,5 +335,19 @@ func TestMaster(t *testing.T) {
 	}
 	if keys[0] != keys[1] {
 		t.Error("the second start made a new ticket key")
+	}
+}
+
+// Masters of one etcd that sign with different keys would have each other's tickets refused.
+func TestMasterSaysThatKeysAreShared(t *testing.T) {
+	e, err := store.Embedded(t.Context(), t.TempDir(), "", slog.New(slog.DiscardHandler))
+	check(t, err)
+	t.Cleanup(func() { check(t, e.Close()) })
+	dir := t.TempDir()
+	for i, warned := range []bool{true, false} {
+		logged := runMaster(t, func(addresses) {}, "--data-dir="+dir, "--etcd="+strings.Join(e.Endpoints(), ","))
+		if strings.Contains(logged, "--ticket-key") != warned || warned && !strings.Contains(logged, filepath.Join(dir, "ticket.key")) {
+			t.Errorf("start %d logs %q", i, logged)
+		}
 	}
 }

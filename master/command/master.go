@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -54,7 +56,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "control address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "control address that others can reach (default: --listen)")
 	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
-	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets (default: one made in --data-dir)")
+	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist (default: ticket.key in --data-dir)")
 	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
 	f.etcd.register(flags)
 	f.ports.Register(flags)
@@ -69,7 +71,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return err
 	}
 	cfg := master.Config{Advertise: f.advertise, Ops: ops, Lease: f.lease}
-	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
+	if cfg.Logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
 	if cfg.RPC, err = f.ports.Config(); err != nil {
@@ -80,10 +82,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
 	}
-	if f.ticketKey == "" {
-		f.ticketKey = filepath.Join(f.dataDir, "ticket.key")
-	}
-	if cfg.Key, err = ticketKey(f.ticketKey); err != nil {
+	if cfg.Key, err = f.key(cfg.Logger); err != nil {
 		return err
 	}
 	storeConfig := f.etcd.config()
@@ -138,12 +137,23 @@ func runUntil(ctx context.Context, ended <-chan error, run func(context.Context)
 	return group.Wait()
 }
 
-// ticketKey reads a PKCS #8 key, or makes one if the file does not exist.
-func ticketKey(path string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return newTicketKey(path)
+// key reads the ticket key, or makes one if the file does not exist.
+func (f *masterFlags) key(logger *slog.Logger) (ed25519.PrivateKey, error) {
+	path := cmp.Or(f.ticketKey, filepath.Join(f.dataDir, "ticket.key"))
+	key, err := readTicketKey(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
 	}
+	if key, err = newTicketKey(path); err == nil && len(f.etcd.endpoints) > 0 {
+		logger.Warn("made a new ticket key; all masters of one etcd must share it, or workers refuse the tickets of some: "+
+			"give each other master a copy of the file, named by --ticket-key", "file", path)
+	}
+	return key, err
+}
+
+// readTicketKey reads a PKCS #8 key.
+func readTicketKey(path string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("ticket key: %w", err)
 	}
