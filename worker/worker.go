@@ -44,6 +44,9 @@ const (
 	drainTimeout = 10 * time.Second
 )
 
+// DefaultMemory is what all streams of a worker may hold, in bytes, unless it is told otherwise.
+const DefaultMemory = 192 << 20
+
 // Config says how a worker runs. New fills in defaults and checks it.
 type Config struct {
 	// Listener is the Flight port, already bound.
@@ -55,7 +58,7 @@ type Config struct {
 	RPC   rpc.Config
 	// Slots is the number of streams served at once; 0 means two for each CPU.
 	Slots int
-	// Memory bounds the bytes of all streams; 0 means 192 MiB.
+	// Memory bounds the bytes of all streams; 0 means DefaultMemory.
 	Memory  int64
 	Storage storage.Storage
 	Ops     *transform.Registry
@@ -88,7 +91,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg.Slots = 2 * runtime.GOMAXPROCS(0)
 	}
 	if cfg.Memory == 0 {
-		cfg.Memory = 192 << 20
+		cfg.Memory = DefaultMemory
 	}
 	if cfg.Advertise == "" {
 		cfg.Advertise = cfg.Listener.Addr().String()

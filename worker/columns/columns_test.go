@@ -176,4 +176,10 @@ func TestPlan(t *testing.T) {
 	if err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("plan %q, want %q: %v", got, want, err)
 	}
+	for i := range f.RowGroups[0].Chunks {
+		f.RowGroups[0].Chunks[i].Codec = 3
+	}
+	if got, err := Plan(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil || got[0] != "int32: codec 3 cannot be read" {
+		t.Errorf("plan %q, %v", got, err)
+	}
 }

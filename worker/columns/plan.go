@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 )
 
-// Plan says, source by source, how a row group's column chunks are read: "list<int64>: zstd, RLE_DICTIONARY PLAIN".
+// Plan says, source by source, how a row group's column chunks are read: "list<int64>: zstd, RLE_DICTIONARY PLAIN". It
+// reads the footer only, so that damage does not show.
 func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 	l, err := resolve(f, sources)
 	if err != nil {
@@ -27,11 +28,16 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 		}
 		leaf := l.leaves[b.value].leaf
 		c := &f.RowGroups[rg].Chunks[leaf]
-		how := []string{}
+		codec, ratio := codecLimits(c.Codec)
+		if ratio == 0 && c.Values > 0 {
+			out[i] = fmt.Sprintf("%s: %s cannot be read", t, codec)
+			continue
+		}
+		var how []string
 		for _, e := range c.Encodings {
 			how = append(how, encoding(e).String())
 		}
-		out[i] = fmt.Sprintf("%s: %s, %s", t, codecName(c.Codec), strings.Join(how, " "))
+		out[i] = fmt.Sprintf("%s: %s, %s", t, codec, strings.Join(how, " "))
 		if from := f.Leaves[leaf].Kind; from != t.Kind {
 			out[i] += fmt.Sprintf(", widened from %s", spec.Type{Kind: from})
 		}

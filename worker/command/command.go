@@ -3,6 +3,8 @@
 package command
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,16 +20,19 @@ import (
 // overhead is what a worker takes besides its streams' memory: code, connections, footers.
 const overhead = 96 << 20
 
+// workerFlags are the settings of `penstock worker`.
+type workerFlags struct {
+	listen, advertise string
+	slots             int
+	memory            cli.Bytes
+	ports             cli.RPCFlags
+	stores            cli.StorageFlags
+	gossip            cli.FleetFlags
+}
+
 // Worker returns `penstock worker`, which runs a worker with the given ops until it is interrupted.
 func Worker(ops *transform.Registry, version string) *cobra.Command {
-	var (
-		listen, advertise string
-		slots             int
-		memory            = cli.Bytes(192 << 20)
-		ports             cli.RPCFlags
-		stores            cli.StorageFlags
-		gossip            cli.FleetFlags
-	)
+	f := workerFlags{memory: worker.DefaultMemory}
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Run a worker: shards in, tensor batches out",
@@ -36,56 +41,53 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
 		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
-	flags.StringVar(&advertise, "advertise", "", "Flight address that trainers can reach (default: --listen)")
-	flags.IntVar(&slots, "slots", 0, "streams served at once (default: two for each CPU)")
-	flags.Var(&memory, "memory", "bytes that all streams may hold")
-	ports.Register(flags)
-	stores.Register(flags)
-	gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		output, err := cli.Output(cmd)
-		if err != nil {
-			return err
-		}
-		if slots < 0 {
-			return fmt.Errorf("--slots: want 0 or more, found %d", slots)
-		}
-		logger, err := cli.Logger(cmd, os.Stderr)
-		if err != nil {
-			return err
-		}
-		rpcConfig, err := ports.Config()
-		if err != nil {
-			return err
-		}
-		store, err := stores.Open()
-		if err != nil {
-			return err
-		}
-		listener, err := (&net.ListenConfig{}).Listen(cmd.Context(), "tcp", listen)
-		if err != nil {
-			return fmt.Errorf("worker: %w", err)
-		}
-		if os.Getenv("GOMEMLIMIT") == "" {
-			// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
-			debug.SetMemoryLimit(int64(memory) + overhead)
-		}
-		w, err := worker.New(worker.Config{
-			Listener: listener, Advertise: advertise, Fleet: gossip.Config(rpcConfig.Token), RPC: rpcConfig,
-			Slots: slots, Memory: int64(memory), Storage: store, Ops: ops, Version: version, Logger: logger,
-			Up: func(address, gossip string) {
-				if output == "json" {
-					_ = cli.Announce(cmd.OutOrStdout(), address, gossip)
-				}
-			},
-		})
-		if err != nil {
-			return err
-		}
-		return w.Run(cmd.Context())
-	}
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
+	flags.StringVar(&f.advertise, "advertise", "", "Flight address that trainers can reach (default: --listen)")
+	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
+	flags.Var(&f.memory, "memory", "bytes that all streams may hold")
+	f.ports.Register(flags)
+	f.stores.Register(flags)
+	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
 	return cli.Setup(cmd)
+}
+
+func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version string) error {
+	output, err := cli.Output(cmd)
+	if err != nil {
+		return err
+	}
+	if f.slots < 0 {
+		return fmt.Errorf("--slots: want 0 or more, found %d", f.slots)
+	}
+	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), Ops: ops, Version: version}
+	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
+		return err
+	}
+	if cfg.RPC, err = f.ports.Config(); err != nil {
+		return err
+	}
+	cfg.Fleet = f.gossip.Config(cfg.RPC.Token)
+	if cfg.Storage, err = f.stores.Open(); err != nil {
+		return err
+	}
+	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	cfg.Up = func(address, gossip string) {
+		if output == "json" {
+			_ = cli.Announce(cmd.OutOrStdout(), address, gossip)
+		}
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
+		debug.SetMemoryLimit(cmp.Or(cfg.Memory, worker.DefaultMemory) + overhead)
+	}
+	w, err := worker.New(cfg)
+	if err != nil {
+		return errors.Join(err, cfg.Listener.Close())
+	}
+	return w.Run(cmd.Context())
 }
