@@ -138,16 +138,3 @@ func (s *Store) putBlock(ctx context.Context, lead *Leadership, tx *write, dir s
 	tx.put(dir+partKey(id, 0), parts[0])
 	return nil
 }
-
-// Prune removes the blocks of all epochs before the given one.
-func (s *Store) Prune(ctx context.Context, lead *Leadership, id string, epoch uint32) error {
-	if err := checkID(id); err != nil {
-		return err
-	}
-	dir := s.keys.session(id)
-	_, _, err := s.run(ctx, lead, write{
-		name: fmt.Sprintf("prune session %q", id),
-		then: []clientv3.Op{clientv3.OpDelete(dir+dirFoot, clientv3.WithRange(dir+epochDir(epoch)))},
-	})
-	return err
-}

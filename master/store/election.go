@@ -115,9 +115,6 @@ func (s *Store) awaitChange(ctx context.Context, key string, revision int64, opt
 // Done is closed when the leadership is lost, as far as this process can tell, or resigned.
 func (l *Leadership) Done() <-chan struct{} { return l.session.Done() }
 
-// Term is a number that is greater for later leaders.
-func (l *Leadership) Term() int64 { return l.revision }
-
 // Resign gives the leadership up, at once for others to take.
 func (l *Leadership) Resign(ctx context.Context) error {
 	l.session.Orphan()

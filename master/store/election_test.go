@@ -38,8 +38,8 @@ func TestElectionHandsOver(t *testing.T) {
 	<-first.Done()
 	r := <-second
 	check(t, r.err)
-	if leader, err := a.Leader(ctx); err != nil || leader != "b:1" || r.lead.Term() <= first.Term() {
-		t.Errorf("leader %q of term %d after %d, %v", leader, r.lead.Term(), first.Term(), err)
+	if leader, err := a.Leader(ctx); err != nil || leader != "b:1" || r.lead.revision <= first.revision {
+		t.Errorf("leader %q of revision %d after %d, %v", leader, r.lead.revision, first.revision, err)
 	}
 	check(t, r.lead.Resign(ctx))
 	check(t, r.lead.Resign(ctx)) // again does no harm

@@ -101,7 +101,6 @@ func TestADeposedLeaderWritesNothing(t *testing.T) {
 		"create":  func() error { _, err := a.Create(ctx, old, meta("other"), files(1)); return err },
 		"load":    func() error { _, err := a.Load(ctx, old, "run"); return err },
 		"delete":  func() error { return a.Delete(ctx, old, "run") },
-		"prune":   func() error { return a.Prune(ctx, old, "run", 1) },
 		"compact": func() error { return a.Compact(ctx, old) },
 	}
 	for name, write := range writes {

@@ -144,9 +144,8 @@ func TestCommitAndLoad(t *testing.T) {
 	// A loaded session goes on where it was.
 	check(t, s.Commit(ctx, l, loaded, Writes{
 		Head: head(3), Ranks: map[uint32]*pb.SessionRank{0: rank(9), 10: rank(1)},
-		Drop: []BlockID{{0, 1}, {7, 7}},
+		Drop: []BlockID{{0, 0}, {0, 1}, {7, 7}},
 	}))
-	check(t, s.Prune(ctx, l, "run", 1))
 	check(t, s.Commit(ctx, l, loaded, Writes{Blocks: []*pb.Block{block(0, 1, 1)}})) // dropped, then planned anew
 	loaded, err = s.Load(ctx, l, "run")
 	check(t, err)
