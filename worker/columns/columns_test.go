@@ -172,14 +172,14 @@ func TestPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := Plan(f, 0, []*pb.Source{source("i", pb.Kind_INT64, false), source("none", pb.Kind_BINARY, true)})
-	want := []string{"int64: zstd, PLAIN RLE, widened from int32", "list<binary>: absent from the file"}
+	want := []string{"zstd, PLAIN RLE, widened from int32", "absent from the file"}
 	if err != nil || strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("plan %q, want %q: %v", got, want, err)
 	}
 	for i := range f.RowGroups[0].Chunks {
 		f.RowGroups[0].Chunks[i].Codec = 3
 	}
-	if got, err := Plan(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil || got[0] != "int32: codec 3 cannot be read" {
+	if got, err := Plan(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil || got[0] != "codec 3 cannot be read" {
 		t.Errorf("plan %q, %v", got, err)
 	}
 }
