@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -49,7 +50,16 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if err := dataset.eachBlock(ctx, cfg.Plan, list.add); err != nil {
 		return nil, openError(err)
 	}
-	return &flight.FlightInfo{FlightDescriptor: d, Endpoint: list.all, TotalRecords: list.rows, TotalBytes: -1}, nil
+	info := &flight.FlightInfo{FlightDescriptor: d, Endpoint: list.all, TotalRecords: list.rows, TotalBytes: -1}
+	if selects(dataset.Program) {
+		info.TotalRecords = -1 // how many rows pass shows when they are read
+	}
+	return info, nil
+}
+
+// selects reports whether a program leaves rows out.
+func selects(p *pb.Program) bool {
+	return p.GetFilter() != "" || slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOuts() == 0 })
 }
 
 // eachBlock plans the blocks of the first epoch, one after the other, so that few footers are in memory.

@@ -37,6 +37,10 @@ func TestAnyFlightClientGetsAllShards(t *testing.T) {
 	if len(info.GetEndpoint()) != 3*groups || info.GetTotalRecords() != 3*groups*rows {
 		t.Errorf("%d endpoints, %d rows", len(info.GetEndpoint()), info.GetTotalRecords())
 	}
+	filtered := &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: append([]byte("filter: label > 3\n"), text...)}
+	if some, err := ask(filtered); err != nil || some.GetTotalRecords() != -1 {
+		t.Errorf("of a filter only the workers know how many rows pass: %d, %v", some.GetTotalRecords(), err)
+	}
 	orders, err := m.SyncWorker(t.Context(), &pb.WorkerReport{Name: "one"})
 	check(t, err)
 	seen := map[string]bool{}

@@ -80,7 +80,7 @@ type Master struct {
 	term *term // nil while another master leads
 }
 
-// New prepares a master; Run runs it.
+// New prepares a master; Run runs it and closes its listener.
 func New(cfg Config) (*Master, error) {
 	if cfg.Listener == nil || cfg.Store == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Logger == nil {
 		return nil, errors.New("master: Listener, Store, Storage, Ops and Logger are needed")
@@ -112,7 +112,7 @@ func New(cfg Config) (*Master, error) {
 func (m *Master) Run(ctx context.Context) error {
 	var err error
 	if m.fleet, err = fleet.New(m.cfg.Fleet); err != nil {
-		return err
+		return errors.Join(err, m.cfg.Listener.Close())
 	}
 	m.cfg.Logger.Info("master is up", "address", m.cfg.Advertise, "gossip", m.fleet.Address())
 	group, ctx := errgroup.WithContext(ctx)
@@ -121,7 +121,8 @@ func (m *Master) Run(ctx context.Context) error {
 	group.Go(func() error { return m.lead(ctx) })
 	group.Go(func() error { return m.follow(ctx) })
 	group.Go(func() error {
-		if err := m.grpc.Serve(m.cfg.Listener); err != nil {
+		// It has been stopped before it began if ctx ended at once.
+		if err := m.grpc.Serve(m.cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("master: serve: %w", err)
 		}
 		return nil
