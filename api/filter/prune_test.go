@@ -5,8 +5,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 func TestMayMatch(t *testing.T) {

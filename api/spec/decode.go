@@ -7,8 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Parse reads a spec from YAML or JSON. Its errors are Problems: all that is wrong with fields and their types.

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // setDefaults gives the columns among an entry's features their default. A feature that a transform replaced in place

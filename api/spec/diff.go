@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Diff names the fields in which two specs differ in meaning, in the order of the spec: "batch_size: 1024 and 4096".

@@ -10,8 +10,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Format writes a spec as YAML that Parse reads back to an equal spec. It fails for what YAML cannot say: values

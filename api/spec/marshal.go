@@ -3,9 +3,9 @@ package spec
 import (
 	"fmt"
 
-	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/ticket"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Marshal serialises a program; equal programs give equal bytes. These bytes travel as they are: what receives
@@ -16,13 +16,4 @@ func Marshal(p *pb.Program) ([]byte, error) {
 		return nil, fmt.Errorf("serialise program: %w", err)
 	}
 	return data, nil
-}
-
-// Digest is the digest by which tickets name the program: ticket.Digest of what Marshal returns.
-func Digest(p *pb.Program) (string, error) {
-	data, err := Marshal(p)
-	if err != nil {
-		return "", err
-	}
-	return ticket.Digest(data), nil
 }

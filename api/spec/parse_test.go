@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 func mustParse(t testing.TB, text string) *pb.Spec {
