@@ -164,7 +164,7 @@ func TestSession(t *testing.T) {
 	for i, s := range steps {
 		address := leader
 		if i%2 == 1 {
-			address = standby // which names the leader
+			address = nobody(t) + "," + standby // which names the leader
 		}
 		out, err := run(t, command.Session(), append(s.args, "--master", address)...)
 		if (err != nil) != s.fail {
@@ -212,11 +212,17 @@ func TestSessionAsJSON(t *testing.T) {
 	}
 }
 
-func TestWithoutAMaster(t *testing.T) {
+// nobody returns an address at which nobody listens.
+func nobody(t *testing.T) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	address := l.Addr().String()
 	check(t, l.Close())
+	return l.Addr().String()
+}
+
+func TestWithoutAMaster(t *testing.T) {
+	address := nobody(t)
 	if _, err := run(t, command.Session(), "list", "--master", address); err == nil || !strings.Contains(err.Error(), address) {
 		t.Errorf("%v", err)
 	}

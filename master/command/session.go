@@ -2,13 +2,16 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -26,7 +29,7 @@ func Session() *cobra.Command {
 		Short:   "Create, list, show and delete sessions",
 		Example: "  penstock session list\n  penstock session create spec.yaml --id run-7 --world-size 8",
 	}
-	cmd.PersistentFlags().StringVar(&c.master, "master", "127.0.0.1:7070", "a master's address")
+	cmd.PersistentFlags().StringSliceVar(&c.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
 	c.ports.Register(cmd.PersistentFlags())
 	cmd.AddCommand(c.create(), c.list(), c.show(), c.delete())
 	return cli.Setup(cmd)
@@ -39,8 +42,8 @@ const (
 )
 
 type sessionCommand struct {
-	master string
-	ports  cli.RPCFlags
+	masters []string
+	ports   cli.RPCFlags
 }
 
 func (c *sessionCommand) create() *cobra.Command {
@@ -136,15 +139,26 @@ func (c *sessionCommand) with(cmd *cobra.Command, timeout time.Duration, f func(
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
-	address := c.master
-	for range 3 { // the leader may change once or twice while we ask
-		leader, err := ask(ctx, address, cfg, f)
-		if leader == "" || leader == address {
-			return plain(err, address)
+	err = errors.New("--master names no address")
+	asked := map[string]bool{}
+	for todo := slices.Clone(c.masters); len(todo) > 0; {
+		address := todo[0]
+		todo = todo[1:]
+		if asked[address] {
+			continue
 		}
-		address = leader
+		asked[address] = true
+		var leader string
+		leader, err = ask(ctx, address, cfg, f)
+		if leader != "" {
+			todo = append([]string{leader}, todo...)
+		}
+		gone := status.Code(err) == codes.Unavailable // it may be another one that leads
+		if err = plain(err, address); !gone {
+			return err
+		}
 	}
-	return fmt.Errorf("the masters do not agree who leads; try again")
+	return err
 }
 
 // ask calls f; if the master does not lead, it returns who does.
