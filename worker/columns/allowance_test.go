@@ -21,12 +21,12 @@ const testMemory = 256 << 20
 
 // TestAmplification reads small files that decode to very much.
 func TestAmplification(t *testing.T) {
-	const rows, limit = 4096, 4 << 20
-	long := strings.Repeat("x", 10<<10) // 40 MiB in all
+	const rows, limit = 1024, 2 << 20
+	long := strings.Repeat("x", 10<<10) // 10 MiB in all
 	text := array.NewStringBuilder(memory.DefaultAllocator)
 	lists := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int64)
 	ids := lists.ValueBuilder().(*array.Int64Builder)
-	zeros := make([]int64, 1000) // 32 MiB in all
+	zeros := make([]int64, 1000) // 8 MiB in all
 	for range rows {
 		text.Append(long)
 		lists.Append(true)

@@ -5,9 +5,8 @@
 // Everything is decoded here, from page headers up; arrow's reader is not used: it panics on damaged pages and
 // knows fewer codecs and encodings. Chunks are decoded a page at a time and pages a window at a time, so a
 // column takes the memory of its chunk, of a decompressed page and of a window, within a limit for all columns
-// together. The input is not trusted:
-// whatever it holds, decoding ends with the rows that the footer claims or with an error that names file, row
-// group, column and page. The machine is taken to be little endian.
+// together. The input is not trusted: whatever it holds, decoding ends with the rows that the footer claims or with
+// an error that names file, row group, column and page. The machine is taken to be little endian.
 //
 // A Decoder belongs to one goroutine, except that its Chunks and Leaves may be called by others meanwhile.
 package columns

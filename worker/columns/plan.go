@@ -20,7 +20,8 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 		return nil, fmt.Errorf("row group %d of %d", rg, len(f.RowGroups))
 	}
 	out := make([]string, len(sources))
-	for i, b := range l.bindings {
+	for i, source := range sources {
+		b := l.bindings[i]
 		if b.access == absent {
 			out[i] = "absent from the file"
 			continue
@@ -37,11 +38,11 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 			how = append(how, encoding(e).String())
 		}
 		out[i] = fmt.Sprintf("%s, %s", codec, strings.Join(how, " "))
-		if from := f.Leaves[leaf].Kind; from != sources[i].GetType().GetKind() {
+		if from := f.Leaves[leaf].Kind; from != source.GetType().GetKind() {
 			out[i] += fmt.Sprintf(", widened from %s", spec.Type{Kind: from})
 		}
 		if b.access == mapKey {
-			out[i] += fmt.Sprintf(", key %q of the map", sources[i].GetKey())
+			out[i] += fmt.Sprintf(", key %q of the map", source.GetKey())
 		}
 	}
 	return out, nil
