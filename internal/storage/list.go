@@ -49,6 +49,7 @@ func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.
 // canonical turns what a user wrote into a URI with scheme and absolute path.
 func canonical(uri string) (string, error) {
 	scheme, rest, ok := strings.Cut(uri, "://")
+	authority, _, _ := strings.Cut(rest, "/")
 	switch {
 	case uri == "":
 		return "", errors.New("a URI is empty; name a directory, a glob or a file")
@@ -58,6 +59,8 @@ func canonical(uri string) (string, error) {
 			return "", fmt.Errorf("path %s: %w", uri, err)
 		}
 		return fileURI(abs, uri), nil
+	case strings.Contains(authority, "@"): // the URI is not repeated: messages are logged
+		return "", fmt.Errorf("a URI of scheme %s holds credentials; they belong in a storage profile, which the spec names", scheme)
 	case scheme == "file" && strings.HasPrefix(rest, "/"):
 		return fileURI(path.Clean(rest), rest), nil
 	case scheme == "file":

@@ -3,6 +3,7 @@ package storage_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -47,5 +48,16 @@ func put(t *testing.T, dir, name string, content []byte) {
 	}
 	if err := os.WriteFile(path, content, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCredentialsInAURI: they are refused, and not repeated where logs would keep them.
+func TestCredentialsInAURI(t *testing.T) {
+	st := newStore(t)
+	for _, uri := range []string{"s3://AKIA7:hunter2@bucket/data/", "s3://hunter2@bucket/*.parquet", "https://me:hunter2@host/data"} {
+		_, err := st.List(t.Context(), "", []string{uri})
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "storage profile") {
+			t.Errorf("%s: %v", uri, err)
+		}
 	}
 }
