@@ -88,14 +88,7 @@ func newRunner(t *term, id string) (*runner, error) {
 		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), stopped: make(chan struct{}),
 		together: groupCommit,
 	}
-	if err := r.load(); err != nil {
-		return nil, err
-	}
-	r.meta = r.stored.Meta
-	var err error
-	r.planner, err = newBlockPlanner(t.master, r.stored)
-	r.stored.Files = nil
-	return r, err
+	return r, r.load()
 }
 
 // load takes the state from etcd. All leases start anew.
@@ -108,10 +101,16 @@ func (r *runner) load() error {
 	if err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
+	if r.planner == nil {
+		r.meta = stored.Meta
+		if r.planner, err = newBlockPlanner(r.term.master, stored); err != nil {
+			return err
+		}
+	}
 	r.stored, r.state = stored, state
 	r.world.Store(state.World())
 	r.tickets = newTicketOffice(r.term.master, stored)
-	r.stored.Blocks = nil
+	stored.Files, stored.Blocks = nil, nil // planner and tickets have them
 	r.lastSeen = map[uint32]seen{}
 	return nil
 }
