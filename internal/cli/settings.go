@@ -23,7 +23,6 @@ func Setup(cmd *cobra.Command) *cobra.Command {
 	flags.String("log-format", "text", "text or json")
 	flags.StringP("output", "o", "text", "text for people, json for programs")
 	flags.Bool("end-with-stdin", false, "end when standard input closes, so that a child never outlives its parent")
-	cmd.SilenceUsage = true
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings(cmd); err != nil {
 			return err

@@ -12,6 +12,8 @@ import (
 
 const (
 	firstRetry, lastRetry = 250 * time.Millisecond, 5 * time.Second
+	// patience is how long others may take to come up, when all are started at once, before it is worth a warning.
+	patience = 3 * time.Second
 	// checkEvery is how often a member of a fleet looks whether those it should know are in it.
 	checkEvery = 10 * time.Second
 )
@@ -20,13 +22,15 @@ const (
 // parts of a divided fleet find each other again. It returns when ctx ends.
 func (f *Fleet) Run(ctx context.Context) error {
 	retry, warned := firstRetry, false
+	began := time.Now()
 	for {
 		wait := checkEvery
 		if err := f.join(ctx); err != nil && f.list.NumMembers() < 2 {
-			if !warned && ctx.Err() == nil {
+			if late := time.Since(began) > patience; late && !warned && ctx.Err() == nil {
+				warned = true
 				f.cfg.Logger.Warn("cannot join the fleet yet; trying on (do all members have the same token?)", "join", f.cfg.Join, "error", err)
 			}
-			wait, retry, warned = retry, min(2*retry, lastRetry), true
+			wait, retry = retry, min(2*retry, lastRetry)
 		} else {
 			retry, warned = firstRetry, false
 		}

@@ -17,7 +17,7 @@ func (n *node) kind() (k pb.Kind, l Logical, unsupported string) {
 		return 0, l, fmt.Sprintf("a fixed-length byte array of length %d", n.typeLength)
 	}
 	if n.logical == logicalUnknown {
-		return 0, l, "it has no type: whoever wrote it saw only nulls"
+		return 0, l, "without a type: whoever wrote it saw only nulls"
 	}
 	if n.isDecimal() {
 		return n.decimal()

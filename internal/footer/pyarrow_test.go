@@ -60,7 +60,7 @@ user.in.x bool: user.in.x 3/0 row 3 list 0
 scores map<int64>float32: scores.key_value.key 2/1 row 1 list 2 scores.key_value.value 3/1 row 1 list 2
 scores.key list<int64>: scores.key_value.key 2/1 row 1 list 2
 scores.value list<float32>: scores.key_value.value 3/1 row 1 list 2
-none unsupported: it has no type: whoever wrote it saw only nulls
+none unsupported: without a type: whoever wrote it saw only nulls
 boxes unsupported: a list of structs`
 
 func TestPyarrow(t *testing.T) {

@@ -3,7 +3,6 @@
 package command
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -19,6 +18,9 @@ import (
 
 // overhead is what a worker takes besides its streams' memory: code, connections, footers.
 const overhead = 96 << 20
+
+// leastMemory is enough for one stream of small row groups; with less, every stream is served alone.
+const leastMemory = 16 << 20
 
 // workerFlags are the settings of `penstock worker`.
 type workerFlags struct {
@@ -62,6 +64,9 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if f.slots < 0 {
 		return fmt.Errorf("--slots: want 0 or more, found %d", f.slots)
 	}
+	if f.memory < leastMemory {
+		return fmt.Errorf("--memory: want 16MiB or more, found %v", &f.memory)
+	}
 	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), Ops: ops, Version: version}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
 		return err
@@ -83,7 +88,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
-		debug.SetMemoryLimit(cmp.Or(cfg.Memory, worker.DefaultMemory) + overhead)
+		debug.SetMemoryLimit(cfg.Memory + overhead)
 	}
 	w, err := worker.New(cfg)
 	if err != nil {
