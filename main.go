@@ -38,8 +38,8 @@ func command(ops *transform.Registry) *cobra.Command {
 		Short:   "Preprocess training data on a fleet of workers, and stream tensors to trainers",
 		Example: "  penstock demo",
 		Version: version(),
-		// main prints errors, without the whole usage.
-		SilenceErrors: true, SilenceUsage: true,
+		// main prints errors.
+		SilenceErrors: true,
 	}
 	root.AddCommand(
 		demo.Command(),

@@ -869,7 +869,9 @@ type Source struct {
 	Key  *string `protobuf:"bytes,3,opt,name=key,proto3,oneof" json:"key,omitempty"`
 	Type *Type   `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`
 	// Value of rows whose file lacks the column; null if unset.
-	Default       *Value `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
+	Default *Value `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
+	// What the integers stand for, if not numbers: "timestamp[ms]". All files must agree.
+	Meaning       string `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -937,6 +939,13 @@ func (x *Source) GetDefault() *Value {
 		return x.Default
 	}
 	return nil
+}
+
+func (x *Source) GetMeaning() string {
+	if x != nil {
+		return x.Meaning
+	}
+	return ""
 }
 
 type Step struct {
@@ -1200,13 +1209,14 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\ashuffle\x18\a \x01(\bR\ashuffle\x12\x1e\n" +
 	"\n" +
 	"provenance\x18\b \x01(\bR\n" +
-	"provenance\"\xa4\x01\n" +
+	"provenance\"\xbe\x01\n" +
 	"\x06Source\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04path\x18\x02 \x03(\tR\x04path\x12\x15\n" +
 	"\x03key\x18\x03 \x01(\tH\x00R\x03key\x88\x01\x01\x12%\n" +
 	"\x04type\x18\x04 \x01(\v2\x11.penstock.v1.TypeR\x04type\x12,\n" +
-	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefaultB\x06\n" +
+	"\adefault\x18\x05 \x01(\v2\x12.penstock.v1.ValueR\adefault\x12\x18\n" +
+	"\ameaning\x18\x06 \x01(\tR\ameaningB\x06\n" +
 	"\x04_key\"\xa5\x02\n" +
 	"\x04Step\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x18\n" +

@@ -83,7 +83,7 @@ func unite(a, b Column) (Column, bool) {
 		return a, true
 	}
 	kind, ok := wider(a.Type.Kind, b.Type.Kind)
-	if !ok || a.Type.List != b.Type.List || !slices.Equal(a.Path, b.Path) {
+	if !ok || a.Meaning != b.Meaning || a.Type.List != b.Type.List || !slices.Equal(a.Path, b.Path) {
 		return a, false
 	}
 	key, ok := wider(a.Key, b.Key)
@@ -111,6 +111,8 @@ func describe(c Column) string {
 		return c.Unsupported
 	case c.Key != pb.Kind_KIND_UNSPECIFIED:
 		return fmt.Sprintf("map<%v, %v>", Type{Kind: c.Key}, c.Type)
+	case c.Meaning != "":
+		return c.Meaning
 	case len(c.Path) > 1:
 		return fmt.Sprintf("%v at %s", c.Type, strings.Join(c.Path, "/"))
 	}

@@ -66,3 +66,15 @@ func TestMergeNamesBothFiles(t *testing.T) {
 		"u.age: is int32 in a, but int32 at u/age in c",
 	})
 }
+
+func TestMergeTellsMeaningsApart(t *testing.T) {
+	ms, us := column("at", pb.Kind_INT64), column("at", pb.Kind_INT64)
+	ms.Meaning, us.Meaning = "timestamp[ms]", "timestamp[us]"
+	_, err := Merge([]FileSchema{{"a", Schema{[]Column{ms}}}, {"b", Schema{[]Column{us}}}})
+	if err == nil || !strings.Contains(err.Error(), "timestamp[ms] in a, but timestamp[us] in b") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Merge([]FileSchema{{"a", Schema{[]Column{ms}}}, {"b", Schema{[]Column{ms}}}}); err != nil {
+		t.Error(err)
+	}
+}

@@ -58,7 +58,7 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 			return nil, i, fmt.Errorf("%s is a map with %v keys; select one of its keys, such as %s.%s",
 				name, Type{Kind: c.Key}, name, exampleKey(c.Key))
 		}
-		return &pb.Source{Name: name, Path: c.Path, Type: c.Type.Proto()}, i, nil
+		return &pb.Source{Name: name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning}, i, nil
 	}
 	// Of maps within structs, and of text keys with dots, the longest column name wins.
 	for dot := strings.LastIndexByte(name, '.'); dot > 0; dot = strings.LastIndexByte(name[:dot], '.') {
@@ -70,7 +70,7 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 		if !validKey(c.Key, key) {
 			return nil, i, fmt.Errorf("%s: the keys of map %s are %v, and %q is none", name, c.Name, Type{Kind: c.Key}, key)
 		}
-		return &pb.Source{Name: name, Path: c.Path, Key: &key, Type: c.Type.Proto()}, i, nil
+		return &pb.Source{Name: name, Path: c.Path, Key: &key, Type: c.Type.Proto(), Meaning: c.Meaning}, i, nil
 	}
 	return nil, -1, nil
 }

@@ -17,6 +17,9 @@ import (
 // the command line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config. Commands
 // may share a file: each takes the settings that it has. Setup returns the command.
 func Setup(cmd *cobra.Command) *cobra.Command {
+	for _, c := range append(cmd.Commands(), cmd) {
+		c.SilenceUsage = true // an error is one line, not a page
+	}
 	flags := cmd.PersistentFlags()
 	flags.String("config", "", "YAML file with settings, named like the flags (PENSTOCK_CONFIG)")
 	flags.String("log-level", "info", "debug, info, warn or error")

@@ -77,7 +77,7 @@ func (b *columnBuilder) scalar(n *node, p place) {
 	logical.RowNullDef = p.def
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
-	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind}}, span{from, from + 1})
+	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind}, Meaning: n.meaning()}, span{from, from + 1})
 }
 
 // listGroup adds the column of a group annotated as a list, in the shapes that the format's rules for old writers name.
@@ -116,7 +116,7 @@ func (b *columnBuilder) list(n *node, p, repeats place, rowDef int) {
 	logical.RowNullDef, logical.ListDef = rowDef, repeats.def
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
-	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind, List: true}}, span{from, from + 1})
+	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind, List: true}, Meaning: n.meaning()}, span{from, from + 1})
 }
 
 // mapGroup adds a map column and the columns of its keys and its values.
@@ -138,10 +138,10 @@ func (b *columnBuilder) mapGroup(n *node, p place) {
 		})
 		kinds[i] = kind
 	}
-	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kinds[1]}, Key: kinds[0]}, span{from, from + 2})
+	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kinds[1]}, Key: kinds[0], Meaning: entries.children[1].meaning()}, span{from, from + 2})
 	for i, name := range []string{"key", "value"} {
 		path := append(slices.Clip(p.feature), name)
-		b.column(path, spec.Column{Type: spec.Type{Kind: kinds[i], List: true}}, span{from + i, from + i + 1})
+		b.column(path, spec.Column{Type: spec.Type{Kind: kinds[i], List: true}, Meaning: entries.children[i].meaning()}, span{from + i, from + i + 1})
 	}
 }
 

@@ -48,6 +48,33 @@ func (n *node) kind() (k pb.Kind, l Logical, unsupported string) {
 	return pb.Kind_BINARY, l, ""
 }
 
+// meaning is what a leaf's integers stand for; see spec.Column.
+func (n *node) meaning() string {
+	units := [...]string{"?", "ms", "us", "ns"}
+	unit := units[0]
+	if int(n.unit) < len(units) && n.unit > 0 {
+		unit = units[n.unit]
+	}
+	switch {
+	case n.physical == Int96:
+		return "timestamp[ns]"
+	case n.physical == Int64 && n.isUnsigned(convertedUint64, 64):
+		return "uint64"
+	case n.physical != Int32 && n.physical != Int64:
+		return ""
+	case n.logical == logicalTime:
+		return "time[" + unit + "]"
+	case n.logical == logicalTimestamp:
+		return "timestamp[" + unit + "]"
+	case n.logical != 0:
+		return ""
+	}
+	return map[converted]string{
+		convertedTimeMs: "time[ms]", convertedTimeUs: "time[us]",
+		convertedTimestampMs: "timestamp[ms]", convertedTimestampUs: "timestamp[us]",
+	}[n.converted]
+}
+
 func (n *node) isUnsigned(c converted, bits int8) bool {
 	if n.logical == logicalInteger {
 		return !n.signed && n.bits == bits

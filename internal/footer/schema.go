@@ -31,6 +31,10 @@ const (
 	convertedMapKeyValue converted = 2
 	convertedList        converted = 3
 	convertedDecimal     converted = 5
+	convertedTimeMs      converted = 7
+	convertedTimeUs      converted = 8
+	convertedTimestampMs converted = 9
+	convertedTimestampUs converted = 10
 	convertedUint8       converted = 11
 	convertedUint32      converted = 13
 	convertedUint64      converted = 14
@@ -42,13 +46,15 @@ const (
 type logical int8
 
 const (
-	logicalMap     logical = 2
-	logicalList    logical = 3
-	logicalDecimal logical = 5
-	logicalInteger logical = 10
-	logicalUnknown logical = 11
-	logicalFloat16 logical = 15
-	logicalVariant logical = 16
+	logicalMap       logical = 2
+	logicalList      logical = 3
+	logicalDecimal   logical = 5
+	logicalTime      logical = 7
+	logicalTimestamp logical = 8
+	logicalInteger   logical = 10
+	logicalUnknown   logical = 11
+	logicalFloat16   logical = 15
+	logicalVariant   logical = 16
 )
 
 // noPhysical is the physical type of groups.
@@ -63,6 +69,7 @@ type node struct {
 	converted  converted
 	logical    logical
 	bits       int8 // of logicalInteger
+	unit       int8 // of logicalTime and logicalTimestamp: the field of the union TimeUnit that is set
 	signed     bool
 	scale      int32
 	precision  int32
@@ -214,6 +221,11 @@ func (n *node) readLogical(r *thrift.Reader) {
 				n.bits = r.Int8()
 			case n.logical == logicalInteger && g == 2<<4|thrift.True:
 				n.signed = true
+			case (n.logical == logicalTime || n.logical == logicalTimestamp) && g == 2<<4|thrift.Struct:
+				for u := r.Next(0); u != thrift.Stop; u = r.Next(u) {
+					n.unit = int8(u >> 4)
+					r.Skip(u)
+				}
 			default:
 				r.Skip(g)
 			}

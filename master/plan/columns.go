@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,8 @@ func checkType(file *pb.File, c *spec.Column, s *pb.Source) error {
 		want = "a map of " + want
 	case !slices.Equal(c.Path, s.GetPath()):
 		found, want = fmt.Sprintf("at path %q", c.Path), fmt.Sprintf("at path %q", s.GetPath())
+	case c.Meaning != s.GetMeaning():
+		found, want = cmp.Or(c.Meaning, found), cmp.Or(s.GetMeaning(), want)
 	case c.Type.List == s.GetType().GetList() && widens(c.Type.Kind, s.GetType().GetKind()):
 		return nil
 	}
