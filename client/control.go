@@ -139,12 +139,23 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 		s.failLocked(fmt.Errorf("client: session %q: sync: %w", s.cfg.Session, err))
 	}
 	s.finished = reply.GetFinished() || s.ledger.epoch >= s.epochs
+	s.sayIdle()
 	signal(s.slot)
 	if len(s.ledger.released) > 0 {
 		signal(s.wake)
 	}
 	signal(s.ready)
 	return s.ledger.addresses()
+}
+
+// sayIdle says once an epoch why Next waits when the rest of it is other ranks'. s.mu must be held.
+func (s *Session) sayIdle() {
+	l := &s.ledger
+	if s.cfg.WorldSize < 2 || s.finished || s.saidIdle > l.epoch || !l.drained || !l.epochIdle() {
+		return
+	}
+	s.saidIdle = l.epoch + 1
+	s.log.Info("this rank has all that it gets of the epoch; it waits until the other ranks have taken theirs", "epoch", l.epoch)
 }
 
 // moved is called after rows of a piece were received or taken: if that ended it, its slot goes to the next, and

@@ -56,7 +56,8 @@ type Session struct {
 	free       []*buffers
 	err        error // why the session ended
 	finished   bool
-	lapsed     bool // the lease ran out, and the log says so
+	lapsed     bool   // the lease ran out, and the log says so
+	saidIdle   uint32 // epochs up to this one of which the log says that this rank waits for others
 	revision   uint64
 	leaseEnds  time.Time
 	lastReturn time.Time // of Next with a batch
