@@ -23,7 +23,7 @@ test-v3:          ## outputs are the same bits on CPUs with AVX2, where Go could
 	GOAMD64=v3 go test ./worker/...
 
 lint: tools proto-check ## formatting, linters, generated code
-	@test -z "$$(gofumpt -l . | tee /dev/stderr)" || { echo "run gofumpt -w on these"; exit 1; }
+	@files=$$(gofumpt -l .); test -z "$$files" || { echo "run gofumpt -w on: $$files"; exit 1; }
 	golangci-lint run ./...
 
 bench:            ## benchmarks of the inner loops
