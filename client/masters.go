@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // masters calls the leader among the masters. It is used by one goroutine at a time.
@@ -59,7 +60,7 @@ func (m *masters) call(ctx context.Context, op string, timeout time.Duration, f 
 		if !transient(err) {
 			return errs[len(errs)-1]
 		}
-		if leader := namedLeader(err); leader != "" {
+		if leader := rpc.Leader(err); leader != "" {
 			todo = append([]string{leader}, todo...)
 		}
 	}
@@ -100,16 +101,6 @@ func transient(err error) bool {
 		return true
 	}
 	return false
-}
-
-// namedLeader is the leader's address in an answer of a master that does not lead, or "".
-func namedLeader(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if n, ok := d.(*pb.NotLeader); ok {
-			return n.GetLeader()
-		}
-	}
-	return ""
 }
 
 // backoff is how long to wait after a failed round: 100 ms doubled each round up to limit, half of it random.

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 func TestTheNextMasterGoesOn(t *testing.T) {
@@ -46,12 +47,7 @@ func namedLeader(m *node, t *testing.T) string {
 	if status.Code(err) != codes.Unavailable {
 		t.Fatalf("a master that does not lead answers %v", err)
 	}
-	for _, d := range status.Convert(err).Details() {
-		if l, ok := d.(*pb.NotLeader); ok {
-			return l.GetLeader()
-		}
-	}
-	return ""
+	return rpc.Leader(err)
 }
 
 // A leader that is cut off from etcd loses its lease behind its back. It must not acknowledge anything from then on,

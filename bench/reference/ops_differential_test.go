@@ -246,7 +246,7 @@ func TestSampleAgreesWithTheWorker(t *testing.T) {
 		rows := transform.Rows{Seed: at.seed, Epoch: at.epoch, File: transform.Hash(at.uri), First: first, N: 3}
 		for i := range rows.N {
 			at.row = first + int64(i)
-			if got, want := transform.Random(rows, i, opSeed), at.draw(opSeed); got != want {
+			if got, want := rows.Draws(opSeed).At(i), at.draw(opSeed); got != want {
 				t.Fatalf("row %d: the worker draws %x; here it is %x", at.row, got, want)
 			}
 		}

@@ -244,10 +244,8 @@ func (r *reader) delete(ctx context.Context, dial func(string) (*grpc.ClientConn
 		if err = r.deleteAt(ctx, todo[i], dial); err == nil {
 			return nil
 		}
-		for _, d := range status.Convert(err).Details() {
-			if n, ok := d.(*pb.NotLeader); ok && !slices.Contains(todo, n.GetLeader()) {
-				todo = append(todo, n.GetLeader())
-			}
+		if leader := rpc.Leader(err); leader != "" && !slices.Contains(todo, leader) {
+			todo = append(todo, leader)
 		}
 	}
 	if r.info == nil { // the error of Open says enough

@@ -169,12 +169,7 @@ func ask(ctx context.Context, address string, cfg rpc.Config, f func(ctx context
 	}
 	defer conn.Close()
 	err = f(ctx, pb.NewMasterClient(conn))
-	for _, d := range status.Convert(err).Details() {
-		if other, ok := d.(*pb.NotLeader); ok {
-			return other.GetLeader(), err
-		}
-	}
-	return "", err
+	return rpc.Leader(err), err
 }
 
 // plain is an error without gRPC's wrapping.

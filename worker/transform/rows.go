@@ -44,6 +44,3 @@ func (r Rows) Draws(seed uint64) Draws {
 
 // At is the number drawn by row i of the window, uniform in [0, 2^64).
 func (d Draws) At(i int) uint64 { return mix(d.key + uint64(d.first+int64(i)+1)*golden) }
-
-// Random is what row i of a window draws from the sequence of seed.
-func Random(rows Rows, i int, seed uint64) uint64 { return rows.Draws(seed).At(i) }

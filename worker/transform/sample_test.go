@@ -34,7 +34,7 @@ func selected(c *Chain, rows Rows) []uint64 {
 func TestRandomGolden(t *testing.T) {
 	rows := Rows{Seed: 42, Epoch: 3, File: Hash("s3://bucket/part-0.parquet"), First: 1000, N: 4}
 	for i, want := range []uint64{0xc1db7f1329dbd47e, 0x73b029557a787630, 0x73e8ecc9f3e94cb4, 0x6e608cde572db9e3} {
-		if got := Random(rows, i, 7); got != want {
+		if got := rows.Draws(7).At(i); got != want {
 			t.Errorf("row %d: got %#x, want %#x", i, got, want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestSampleProperty(t *testing.T) {
 		got := append([]uint64{}, before...)
 		sampleChain(t, values{"rate": rate, "seed": seed}).Select(rows, got)
 		for i := range rows.N {
-			draw := float64(Random(rows, i, uint64(seed))>>11) / (1 << 53)
+			draw := float64(rows.Draws(uint64(seed)).At(i)>>11) / (1 << 53)
 			kept := before[i>>6]>>(i&63)&1 == 1 && draw < rate
 			if got[i>>6]>>(i&63)&1 == 1 != kept {
 				t.Fatalf("row %d: drew %v at rate %v, and is kept: %v", i, draw, rate, !kept)
