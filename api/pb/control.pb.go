@@ -303,7 +303,9 @@ type OpenRequest struct {
 	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
 	Spec    *Spec                  `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Number of trainers (data-parallel ranks).
-	WorldSize     uint32 `protobuf:"varint,3,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
+	WorldSize uint32 `protobuf:"varint,3,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
+	// The spec as text, YAML or JSON, in place of `spec`.
+	SpecText      string `protobuf:"bytes,4,opt,name=spec_text,json=specText,proto3" json:"spec_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -359,6 +361,13 @@ func (x *OpenRequest) GetWorldSize() uint32 {
 	return 0
 }
 
+func (x *OpenRequest) GetSpecText() string {
+	if x != nil {
+		return x.SpecText
+	}
+	return ""
+}
+
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -374,6 +383,8 @@ type Session struct {
 	State         SessionState           `protobuf:"varint,11,opt,name=state,proto3,enum=penstock.v1.SessionState" json:"state,omitempty"`
 	Failure       string                 `protobuf:"bytes,12,opt,name=failure,proto3" json:"failure,omitempty"` // why it failed
 	Progress      *Progress              `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"`
+	// Of the planner's version and settings: positions mean the same rows only under the same ones.
+	PlannerDigest []byte `protobuf:"bytes,14,opt,name=planner_digest,json=plannerDigest,proto3" json:"planner_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +506,13 @@ func (x *Session) GetFailure() string {
 func (x *Session) GetProgress() *Progress {
 	if x != nil {
 		return x.Progress
+	}
+	return nil
+}
+
+func (x *Session) GetPlannerDigest() []byte {
+	if x != nil {
+		return x.PlannerDigest
 	}
 	return nil
 }
@@ -1324,7 +1342,9 @@ type SyncReply struct {
 	Departed    []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"` // those whose consumption lies in base
 	// All of the open epoch is granted to someone: a rank that holds nothing of it hands over its last, short batch
 	// (the epoch closes only then), though more may come back from a rank that dies.
-	Drained       bool `protobuf:"varint,14,opt,name=drained,proto3" json:"drained,omitempty"`
+	Drained bool `protobuf:"varint,14,opt,name=drained,proto3" json:"drained,omitempty"`
+	// What the fleet's workers do, as of lately.
+	Load          *FleetLoad `protobuf:"bytes,15,opt,name=load,proto3" json:"load,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1457,6 +1477,279 @@ func (x *SyncReply) GetDrained() bool {
 	return false
 }
 
+func (x *SyncReply) GetLoad() *FleetLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
+// FleetLoad says what workers are busy with, over the last seconds and all streams of all sessions. Workers run several stages of
+// a stream at once, so that a stage's time may be more than the clock's.
+type FleetLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workers       uint32                 `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"`  // that reported
+	Streams       uint32                 `protobuf:"varint,2,opt,name=streams,proto3" json:"streams,omitempty"`  // open on them
+	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`      // streams that they can serve
+	Seconds       float64                `protobuf:"fixed64,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // over which the counters below grew, summed over the workers
+	Counters      *WorkerCounters        `protobuf:"bytes,5,opt,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetLoad) Reset() {
+	*x = FleetLoad{}
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetLoad) ProtoMessage() {}
+
+func (x *FleetLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
+func (*FleetLoad) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *FleetLoad) GetWorkers() uint32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
+func (x *FleetLoad) GetStreams() uint32 {
+	if x != nil {
+		return x.Streams
+	}
+	return 0
+}
+
+func (x *FleetLoad) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *FleetLoad) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *FleetLoad) GetCounters() *WorkerCounters {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+type GetFleetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFleetRequest) Reset() {
+	*x = GetFleetRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFleetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFleetRequest) ProtoMessage() {}
+
+func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
+func (*GetFleetRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+}
+
+type Fleet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"` // its address; "" if none leads
+	Members       []*FleetMember         `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	Load          *FleetLoad             `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"` // of the workers that report to the master asked
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Fleet) Reset() {
+	*x = Fleet{}
+	mi := &file_api_pb_control_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fleet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fleet) ProtoMessage() {}
+
+func (x *Fleet) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
+func (*Fleet) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Fleet) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *Fleet) GetMembers() []*FleetMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+func (x *Fleet) GetLoad() *FleetLoad {
+	if x != nil {
+		return x.Load
+	}
+	return nil
+}
+
+type FleetMember struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Role          string                 `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"` // master or worker
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Address       string                 `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
+	Zone          string                 `protobuf:"bytes,4,opt,name=zone,proto3" json:"zone,omitempty"`
+	Version       string                 `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
+	Slots         uint32                 `protobuf:"varint,6,opt,name=slots,proto3" json:"slots,omitempty"` // worker
+	Draining      bool                   `protobuf:"varint,7,opt,name=draining,proto3" json:"draining,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FleetMember) Reset() {
+	*x = FleetMember{}
+	mi := &file_api_pb_control_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetMember) ProtoMessage() {}
+
+func (x *FleetMember) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
+func (*FleetMember) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *FleetMember) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *FleetMember) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FleetMember) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *FleetMember) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *FleetMember) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *FleetMember) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *FleetMember) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
 type Grant struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Interval      *Interval              `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"` // within one shard
@@ -1467,7 +1760,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1479,7 +1772,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1492,7 +1785,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -1528,13 +1821,14 @@ type State struct {
 	// Empty: all ranks of world_size.
 	Members       []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`
 	Departed      []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"`
+	PlannerDigest []byte   `protobuf:"bytes,14,opt,name=planner_digest,json=plannerDigest,proto3" json:"planner_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1840,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1853,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -1653,6 +1947,13 @@ func (x *State) GetDeparted() []uint32 {
 	return nil
 }
 
+func (x *State) GetPlannerDigest() []byte {
+	if x != nil {
+		return x.PlannerDigest
+	}
+	return nil
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1667,7 +1968,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1679,7 +1980,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1692,7 +1993,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -1753,7 +2054,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +2066,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +2079,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -1848,7 +2149,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2161,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2174,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -1902,7 +2203,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1914,7 +2215,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1927,7 +2228,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -1961,7 +2262,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1973,7 +2274,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1986,7 +2287,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Shard) GetFile() *File {
@@ -2013,7 +2314,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2025,7 +2326,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2038,7 +2339,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -2060,7 +2361,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2373,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2386,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -2115,7 +2416,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2428,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2441,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -2186,7 +2487,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2198,7 +2499,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2211,7 +2512,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -2277,7 +2578,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2289,7 +2590,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2302,7 +2603,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -2429,7 +2730,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2441,7 +2742,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2454,7 +2755,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -2497,7 +2798,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2509,7 +2810,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2522,7 +2823,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -2577,7 +2878,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2890,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2903,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -2723,7 +3024,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +3036,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +3049,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -2794,12 +3095,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x01k\x18\x05 \x01(\x04R\x01k\"\\\n" +
 	"\bInterval\x12)\n" +
 	"\x04from\x18\x01 \x01(\v2\x15.penstock.v1.PositionR\x04from\x12%\n" +
-	"\x02to\x18\x02 \x01(\v2\x15.penstock.v1.PositionR\x02to\"m\n" +
+	"\x02to\x18\x02 \x01(\v2\x15.penstock.v1.PositionR\x02to\"\x8a\x01\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
 	"\n" +
-	"world_size\x18\x03 \x01(\rR\tworldSize\"\xb4\x03\n" +
+	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x1b\n" +
+	"\tspec_text\x18\x04 \x01(\tR\bspecText\"\xdb\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -2817,7 +3119,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	" \x01(\x03R\x05bytes\x12/\n" +
 	"\x05state\x18\v \x01(\x0e2\x19.penstock.v1.SessionStateR\x05state\x12\x18\n" +
 	"\afailure\x18\f \x01(\tR\afailure\x121\n" +
-	"\bprogress\x18\r \x01(\v2\x15.penstock.v1.ProgressR\bprogress\"\xda\x01\n" +
+	"\bprogress\x18\r \x01(\v2\x15.penstock.v1.ProgressR\bprogress\x12%\n" +
+	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\"\xda\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12%\n" +
@@ -2887,7 +3190,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"wants_more\x18\n" +
 	" \x01(\bR\twantsMore\x12!\n" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x12\n" +
-	"\x04zone\x18\f \x01(\tR\x04zone\"\xcf\x03\n" +
+	"\x04zone\x18\f \x01(\tR\x04zone\"\xfb\x03\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -2903,10 +3206,30 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x18\n" +
 	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
 	"\bdeparted\x18\r \x03(\rR\bdeparted\x12\x18\n" +
-	"\adrained\x18\x0e \x01(\bR\adrained\"R\n" +
+	"\adrained\x18\x0e \x01(\bR\adrained\x12*\n" +
+	"\x04load\x18\x0f \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\"\xa8\x01\n" +
+	"\tFleetLoad\x12\x18\n" +
+	"\aworkers\x18\x01 \x01(\rR\aworkers\x12\x18\n" +
+	"\astreams\x18\x02 \x01(\rR\astreams\x12\x14\n" +
+	"\x05slots\x18\x03 \x01(\rR\x05slots\x12\x18\n" +
+	"\aseconds\x18\x04 \x01(\x01R\aseconds\x127\n" +
+	"\bcounters\x18\x05 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"\x11\n" +
+	"\x0fGetFleetRequest\"\x7f\n" +
+	"\x05Fleet\x12\x16\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\x122\n" +
+	"\amembers\x18\x02 \x03(\v2\x18.penstock.v1.FleetMemberR\amembers\x12*\n" +
+	"\x04load\x18\x03 \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\"\xaf\x01\n" +
+	"\vFleetMember\x12\x12\n" +
+	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04zone\x18\x04 \x01(\tR\x04zone\x12\x18\n" +
+	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
+	"\x05slots\x18\x06 \x01(\rR\x05slots\x12\x1a\n" +
+	"\bdraining\x18\a \x01(\bR\bdraining\"R\n" +
 	"\x05Grant\x121\n" +
 	"\binterval\x18\x01 \x01(\v2\x15.penstock.v1.IntervalR\binterval\x12\x16\n" +
-	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xb8\x03\n" +
+	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xdf\x03\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -2924,7 +3247,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	" \x01(\fR\rdatasetDigest\x12!\n" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x18\n" +
 	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
-	"\bdeparted\x18\r \x03(\rR\bdeparted\"\xc8\x01\n" +
+	"\bdeparted\x18\r \x03(\rR\bdeparted\x12%\n" +
+	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\"\xc8\x01\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -3045,7 +3369,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05FRESH\x10\x01\x12\n" +
 	"\n" +
 	"\x06REJOIN\x10\x02\x12\f\n" +
-	"\bRESTORED\x10\x032\xe3\x03\n" +
+	"\bRESTORED\x10\x032\xa1\x04\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
@@ -3055,7 +3379,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04Join\x12\x18.penstock.v1.JoinRequest\x1a\x16.penstock.v1.JoinReply\x128\n" +
 	"\x04Sync\x12\x18.penstock.v1.SyncRequest\x1a\x16.penstock.v1.SyncReply\x12B\n" +
 	"\n" +
-	"SyncWorker\x12\x19.penstock.v1.WorkerReport\x1a\x19.penstock.v1.WorkerOrdersB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"SyncWorker\x12\x19.penstock.v1.WorkerReport\x1a\x19.penstock.v1.WorkerOrders\x12<\n" +
+	"\bGetFleet\x12\x1c.penstock.v1.GetFleetRequest\x1a\x12.penstock.v1.FleetB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_control_proto_rawDescOnce sync.Once
@@ -3070,7 +3395,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),            // 0: penstock.v1.SessionState
 	(JoinKind)(0),                // 1: penstock.v1.JoinKind
@@ -3091,38 +3416,42 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*Counters)(nil),             // 16: penstock.v1.Counters
 	(*SyncRequest)(nil),          // 17: penstock.v1.SyncRequest
 	(*SyncReply)(nil),            // 18: penstock.v1.SyncReply
-	(*Grant)(nil),                // 19: penstock.v1.Grant
-	(*State)(nil),                // 20: penstock.v1.State
-	(*WorkerReport)(nil),         // 21: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),       // 22: penstock.v1.WorkerCounters
-	(*WorkerOrders)(nil),         // 23: penstock.v1.WorkerOrders
-	(*Block)(nil),                // 24: penstock.v1.Block
-	(*Shard)(nil),                // 25: penstock.v1.Shard
-	(*ListingPage)(nil),          // 26: penstock.v1.ListingPage
-	(*BlockPart)(nil),            // 27: penstock.v1.BlockPart
-	(*SessionMeta)(nil),          // 28: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),        // 29: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),          // 30: penstock.v1.SessionHead
-	(*PlannedBlock)(nil),         // 31: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),         // 32: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),          // 33: penstock.v1.SessionRank
-	(*RankRestore)(nil),          // 34: penstock.v1.RankRestore
-	nil,                          // 35: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                 // 36: penstock.v1.Spec
-	(*File)(nil),                 // 37: penstock.v1.File
-	(*RowGroup)(nil),             // 38: penstock.v1.RowGroup
+	(*FleetLoad)(nil),            // 19: penstock.v1.FleetLoad
+	(*GetFleetRequest)(nil),      // 20: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                // 21: penstock.v1.Fleet
+	(*FleetMember)(nil),          // 22: penstock.v1.FleetMember
+	(*Grant)(nil),                // 23: penstock.v1.Grant
+	(*State)(nil),                // 24: penstock.v1.State
+	(*WorkerReport)(nil),         // 25: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),       // 26: penstock.v1.WorkerCounters
+	(*WorkerOrders)(nil),         // 27: penstock.v1.WorkerOrders
+	(*Block)(nil),                // 28: penstock.v1.Block
+	(*Shard)(nil),                // 29: penstock.v1.Shard
+	(*ListingPage)(nil),          // 30: penstock.v1.ListingPage
+	(*BlockPart)(nil),            // 31: penstock.v1.BlockPart
+	(*SessionMeta)(nil),          // 32: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),        // 33: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),          // 34: penstock.v1.SessionHead
+	(*PlannedBlock)(nil),         // 35: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),         // 36: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),          // 37: penstock.v1.SessionRank
+	(*RankRestore)(nil),          // 38: penstock.v1.RankRestore
+	nil,                          // 39: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                 // 40: penstock.v1.Spec
+	(*File)(nil),                 // 41: penstock.v1.File
+	(*RowGroup)(nil),             // 42: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	3,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	3,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	36, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	36, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	40, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	40, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,  // 4: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	7,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	8,  // 6: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	16, // 7: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	6,  // 8: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	20, // 9: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	24, // 9: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,  // 10: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	6,  // 11: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	4,  // 12: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -3130,53 +3459,59 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	4,  // 14: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
 	4,  // 15: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
 	16, // 16: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	19, // 17: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	23, // 17: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
 	4,  // 18: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
 	4,  // 19: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	4,  // 20: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	4,  // 21: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	4,  // 22: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	22, // 23: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	35, // 24: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	25, // 25: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	37, // 26: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	38, // 27: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	37, // 28: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	6,  // 29: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	29, // 30: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	3,  // 31: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	4,  // 32: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	4,  // 33: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	31, // 34: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	32, // 35: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	4,  // 36: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	4,  // 37: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	16, // 38: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,  // 39: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	4,  // 40: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	4,  // 41: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	16, // 42: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	34, // 43: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	20, // 44: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	5,  // 45: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	9,  // 46: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	10, // 47: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	12, // 48: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	14, // 49: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	17, // 50: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	21, // 51: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	6,  // 52: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	6,  // 53: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	11, // 54: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	13, // 55: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	15, // 56: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	18, // 57: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	23, // 58: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	52, // [52:59] is the sub-list for method output_type
-	45, // [45:52] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	19, // 20: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	26, // 21: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	22, // 22: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	19, // 23: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	4,  // 24: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	4,  // 25: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	4,  // 26: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	26, // 27: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	39, // 28: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	29, // 29: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	41, // 30: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	42, // 31: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	41, // 32: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	6,  // 33: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	33, // 34: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	3,  // 35: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	4,  // 36: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	4,  // 37: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	35, // 38: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	36, // 39: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	4,  // 40: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	4,  // 41: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	16, // 42: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,  // 43: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	4,  // 44: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	4,  // 45: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	16, // 46: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	38, // 47: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	24, // 48: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	5,  // 49: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	9,  // 50: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	10, // 51: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	12, // 52: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	14, // 53: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	17, // 54: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	25, // 55: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	20, // 56: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	6,  // 57: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	6,  // 58: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	11, // 59: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	13, // 60: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	15, // 61: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	18, // 62: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	27, // 63: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	21, // 64: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	57, // [57:65] is the sub-list for method output_type
+	49, // [49:57] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -3192,7 +3527,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   34,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

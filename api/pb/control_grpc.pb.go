@@ -26,6 +26,7 @@ const (
 	Master_Join_FullMethodName          = "/penstock.v1.Master/Join"
 	Master_Sync_FullMethodName          = "/penstock.v1.Master/Sync"
 	Master_SyncWorker_FullMethodName    = "/penstock.v1.Master/SyncWorker"
+	Master_GetFleet_FullMethodName      = "/penstock.v1.Master/GetFleet"
 )
 
 // MasterClient is the client API for Master service.
@@ -47,6 +48,8 @@ type MasterClient interface {
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (*SyncReply, error)
 	// SyncWorker is the same for a worker.
 	SyncWorker(ctx context.Context, in *WorkerReport, opts ...grpc.CallOption) (*WorkerOrders, error)
+	// GetFleet says which masters and workers there are. Every master answers, whether it leads or not.
+	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
 }
 
 type masterClient struct {
@@ -127,6 +130,16 @@ func (c *masterClient) SyncWorker(ctx context.Context, in *WorkerReport, opts ..
 	return out, nil
 }
 
+func (c *masterClient) GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*Fleet, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Fleet)
+	err := c.cc.Invoke(ctx, Master_GetFleet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MasterServer is the server API for Master service.
 // All implementations must embed UnimplementedMasterServer
 // for forward compatibility.
@@ -146,6 +159,8 @@ type MasterServer interface {
 	Sync(context.Context, *SyncRequest) (*SyncReply, error)
 	// SyncWorker is the same for a worker.
 	SyncWorker(context.Context, *WorkerReport) (*WorkerOrders, error)
+	// GetFleet says which masters and workers there are. Every master answers, whether it leads or not.
+	GetFleet(context.Context, *GetFleetRequest) (*Fleet, error)
 	mustEmbedUnimplementedMasterServer()
 }
 
@@ -176,6 +191,9 @@ func (UnimplementedMasterServer) Sync(context.Context, *SyncRequest) (*SyncReply
 }
 func (UnimplementedMasterServer) SyncWorker(context.Context, *WorkerReport) (*WorkerOrders, error) {
 	return nil, status.Error(codes.Unimplemented, "method SyncWorker not implemented")
+}
+func (UnimplementedMasterServer) GetFleet(context.Context, *GetFleetRequest) (*Fleet, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFleet not implemented")
 }
 func (UnimplementedMasterServer) mustEmbedUnimplementedMasterServer() {}
 func (UnimplementedMasterServer) testEmbeddedByValue()                {}
@@ -324,6 +342,24 @@ func _Master_SyncWorker_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Master_GetFleet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFleetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).GetFleet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_GetFleet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).GetFleet(ctx, req.(*GetFleetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Master_ServiceDesc is the grpc.ServiceDesc for Master service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -358,6 +394,10 @@ var Master_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SyncWorker",
 			Handler:    _Master_SyncWorker_Handler,
+		},
+		{
+			MethodName: "GetFleet",
+			Handler:    _Master_GetFleet_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -1,0 +1,579 @@
+from penstock._pb import spec_pb2 as _spec_pb2
+from penstock._pb import stream_pb2 as _stream_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class SessionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SESSION_STATE_UNSPECIFIED: _ClassVar[SessionState]
+    RUNNING: _ClassVar[SessionState]
+    FINISHED: _ClassVar[SessionState]
+    FAILED: _ClassVar[SessionState]
+
+class JoinKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOIN_KIND_UNSPECIFIED: _ClassVar[JoinKind]
+    FRESH: _ClassVar[JoinKind]
+    REJOIN: _ClassVar[JoinKind]
+    RESTORED: _ClassVar[JoinKind]
+SESSION_STATE_UNSPECIFIED: SessionState
+RUNNING: SessionState
+FINISHED: SessionState
+FAILED: SessionState
+JOIN_KIND_UNSPECIFIED: JoinKind
+FRESH: JoinKind
+REJOIN: JoinKind
+RESTORED: JoinKind
+
+class NotLeader(_message.Message):
+    __slots__ = ("leader",)
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    leader: str
+    def __init__(self, leader: _Optional[str] = ...) -> None: ...
+
+class Position(_message.Message):
+    __slots__ = ("epoch", "block", "shard", "window", "k")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_FIELD_NUMBER: _ClassVar[int]
+    K_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    block: int
+    shard: int
+    window: int
+    k: int
+    def __init__(self, epoch: _Optional[int] = ..., block: _Optional[int] = ..., shard: _Optional[int] = ..., window: _Optional[int] = ..., k: _Optional[int] = ...) -> None: ...
+
+class Interval(_message.Message):
+    __slots__ = ("to",)
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    to: Position
+    def __init__(self, to: _Optional[_Union[Position, _Mapping]] = ..., **kwargs) -> None: ...
+
+class OpenRequest(_message.Message):
+    __slots__ = ("session", "spec", "world_size", "spec_text")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SPEC_TEXT_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    spec: _spec_pb2.Spec
+    world_size: int
+    spec_text: str
+    def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ...) -> None: ...
+
+class Session(_message.Message):
+    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DATASET_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CREATED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    spec: _spec_pb2.Spec
+    world_size: int
+    generation: int
+    program: bytes
+    program_digest: bytes
+    dataset_digest: bytes
+    created_unix: int
+    files: int
+    bytes: int
+    state: SessionState
+    failure: str
+    progress: Progress
+    planner_digest: bytes
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_PLANNED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_PLANNED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    blocks: int
+    blocks_planned: int
+    rows_planned: int
+    rows_delivered: int
+    ranks: _containers.RepeatedCompositeFieldContainer[RankProgress]
+    def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., blocks_planned: _Optional[int] = ..., rows_planned: _Optional[int] = ..., rows_delivered: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[RankProgress, _Mapping]]] = ...) -> None: ...
+
+class RankProgress(_message.Message):
+    __slots__ = ("rank", "incarnation", "present", "counters")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    incarnation: int
+    present: bool
+    counters: Counters
+    def __init__(self, rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., present: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ...) -> None: ...
+
+class GetSessionRequest(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    def __init__(self, session: _Optional[str] = ...) -> None: ...
+
+class ListSessionsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSessionsReply(_message.Message):
+    __slots__ = ("sessions",)
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedCompositeFieldContainer[Session]
+    def __init__(self, sessions: _Optional[_Iterable[_Union[Session, _Mapping]]] = ...) -> None: ...
+
+class DeleteSessionRequest(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    def __init__(self, session: _Optional[str] = ...) -> None: ...
+
+class DeleteSessionReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class JoinRequest(_message.Message):
+    __slots__ = ("session", "rank", "world_size", "nonce", "restore", "restoring")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_FIELD_NUMBER: _ClassVar[int]
+    RESTORING_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    rank: int
+    world_size: int
+    nonce: str
+    restore: _containers.RepeatedCompositeFieldContainer[State]
+    restoring: bool
+    def __init__(self, session: _Optional[str] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., nonce: _Optional[str] = ..., restore: _Optional[_Iterable[_Union[State, _Mapping]]] = ..., restoring: bool = ...) -> None: ...
+
+class JoinReply(_message.Message):
+    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    DEPARTED_FIELD_NUMBER: _ClassVar[int]
+    kind: JoinKind
+    generation: int
+    incarnation: int
+    session: Session
+    lease_ms: int
+    closed_epochs: int
+    consumed: _containers.RepeatedCompositeFieldContainer[Interval]
+    waiting_for: _containers.RepeatedScalarFieldContainer[int]
+    base: _containers.RepeatedCompositeFieldContainer[Interval]
+    base_version: int
+    members: _containers.RepeatedScalarFieldContainer[int]
+    departed: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Counters(_message.Message):
+    __slots__ = ("rows", "batches", "bytes", "stall_ns", "compute_ns", "failovers")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    STALL_NS_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_NS_FIELD_NUMBER: _ClassVar[int]
+    FAILOVERS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    batches: int
+    bytes: int
+    stall_ns: int
+    compute_ns: int
+    failovers: int
+    def __init__(self, rows: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., stall_ns: _Optional[int] = ..., compute_ns: _Optional[int] = ..., failovers: _Optional[int] = ...) -> None: ...
+
+class SyncRequest(_message.Message):
+    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    WANTS_MORE_FIELD_NUMBER: _ClassVar[int]
+    BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    generation: int
+    rank: int
+    incarnation: int
+    consumed: _containers.RepeatedCompositeFieldContainer[Interval]
+    released: _containers.RepeatedCompositeFieldContainer[Interval]
+    leave: bool
+    counters: Counters
+    revision: int
+    wants_more: bool
+    base_version: int
+    zone: str
+    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ...) -> None: ...
+
+class SyncReply(_message.Message):
+    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    DEPARTED_FIELD_NUMBER: _ClassVar[int]
+    DRAINED_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    unchanged: bool
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    release: _containers.RepeatedCompositeFieldContainer[Interval]
+    streams: int
+    closed_epochs: int
+    finished: bool
+    failure: str
+    base: _containers.RepeatedCompositeFieldContainer[Interval]
+    workers: int
+    base_version: int
+    members: _containers.RepeatedScalarFieldContainer[int]
+    departed: _containers.RepeatedScalarFieldContainer[int]
+    drained: bool
+    load: FleetLoad
+    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ...) -> None: ...
+
+class FleetLoad(_message.Message):
+    __slots__ = ("workers", "streams", "slots", "seconds", "counters")
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    workers: int
+    streams: int
+    slots: int
+    seconds: float
+    counters: WorkerCounters
+    def __init__(self, workers: _Optional[int] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., seconds: _Optional[float] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
+
+class GetFleetRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Fleet(_message.Message):
+    __slots__ = ("leader", "members", "load")
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    LOAD_FIELD_NUMBER: _ClassVar[int]
+    leader: str
+    members: _containers.RepeatedCompositeFieldContainer[FleetMember]
+    load: FleetLoad
+    def __init__(self, leader: _Optional[str] = ..., members: _Optional[_Iterable[_Union[FleetMember, _Mapping]]] = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ...) -> None: ...
+
+class FleetMember(_message.Message):
+    __slots__ = ("role", "name", "address", "zone", "version", "slots", "draining")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    name: str
+    address: str
+    zone: str
+    version: str
+    slots: int
+    draining: bool
+    def __init__(self, role: _Optional[str] = ..., name: _Optional[str] = ..., address: _Optional[str] = ..., zone: _Optional[str] = ..., version: _Optional[str] = ..., slots: _Optional[int] = ..., draining: bool = ...) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("interval", "ticket")
+    INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    interval: Interval
+    ticket: bytes
+    def __init__(self, interval: _Optional[_Union[Interval, _Mapping]] = ..., ticket: _Optional[bytes] = ...) -> None: ...
+
+class State(_message.Message):
+    __slots__ = ("version", "session", "generation", "rank", "world_size", "base", "consumed", "closed_epochs", "program_digest", "dataset_digest", "base_version", "members", "departed", "planner_digest")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DATASET_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    DEPARTED_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    session: str
+    generation: int
+    rank: int
+    world_size: int
+    base: _containers.RepeatedCompositeFieldContainer[Interval]
+    consumed: _containers.RepeatedCompositeFieldContainer[Interval]
+    closed_epochs: int
+    program_digest: bytes
+    dataset_digest: bytes
+    base_version: int
+    members: _containers.RepeatedScalarFieldContainer[int]
+    departed: _containers.RepeatedScalarFieldContainer[int]
+    planner_digest: bytes
+    def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ...) -> None: ...
+
+class WorkerReport(_message.Message):
+    __slots__ = ("name", "address", "streams", "slots", "memory_bytes", "counters")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    streams: int
+    slots: int
+    memory_bytes: int
+    counters: WorkerCounters
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
+
+class WorkerCounters(_message.Message):
+    __slots__ = ("rows", "bytes_read", "bytes_sent", "storage_ns", "decode_ns", "transform_ns", "tensor_ns", "send_ns")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_READ_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_NS_FIELD_NUMBER: _ClassVar[int]
+    DECODE_NS_FIELD_NUMBER: _ClassVar[int]
+    TRANSFORM_NS_FIELD_NUMBER: _ClassVar[int]
+    TENSOR_NS_FIELD_NUMBER: _ClassVar[int]
+    SEND_NS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    bytes_read: int
+    bytes_sent: int
+    storage_ns: int
+    decode_ns: int
+    transform_ns: int
+    tensor_ns: int
+    send_ns: int
+    def __init__(self, rows: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., storage_ns: _Optional[int] = ..., decode_ns: _Optional[int] = ..., transform_ns: _Optional[int] = ..., tensor_ns: _Optional[int] = ..., send_ns: _Optional[int] = ...) -> None: ...
+
+class WorkerOrders(_message.Message):
+    __slots__ = ("drain", "keys")
+    class KeysEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: bytes
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    drain: bool
+    keys: _containers.ScalarMap[str, bytes]
+    def __init__(self, drain: bool = ..., keys: _Optional[_Mapping[str, bytes]] = ...) -> None: ...
+
+class Block(_message.Message):
+    __slots__ = ("epoch", "index", "shards")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    index: int
+    shards: _containers.RepeatedCompositeFieldContainer[Shard]
+    def __init__(self, epoch: _Optional[int] = ..., index: _Optional[int] = ..., shards: _Optional[_Iterable[_Union[Shard, _Mapping]]] = ...) -> None: ...
+
+class Shard(_message.Message):
+    __slots__ = ("file", "row_groups")
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    file: _stream_pb2.File
+    row_groups: _containers.RepeatedCompositeFieldContainer[_stream_pb2.RowGroup]
+    def __init__(self, file: _Optional[_Union[_stream_pb2.File, _Mapping]] = ..., row_groups: _Optional[_Iterable[_Union[_stream_pb2.RowGroup, _Mapping]]] = ...) -> None: ...
+
+class ListingPage(_message.Message):
+    __slots__ = ("files",)
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    files: _containers.RepeatedCompositeFieldContainer[_stream_pb2.File]
+    def __init__(self, files: _Optional[_Iterable[_Union[_stream_pb2.File, _Mapping]]] = ...) -> None: ...
+
+class BlockPart(_message.Message):
+    __slots__ = ("parts", "zstd")
+    PARTS_FIELD_NUMBER: _ClassVar[int]
+    ZSTD_FIELD_NUMBER: _ClassVar[int]
+    parts: int
+    zstd: bytes
+    def __init__(self, parts: _Optional[int] = ..., zstd: _Optional[bytes] = ...) -> None: ...
+
+class SessionMeta(_message.Message):
+    __slots__ = ("session", "listing_pages", "planner_version", "planner")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    LISTING_PAGES_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_FIELD_NUMBER: _ClassVar[int]
+    session: Session
+    listing_pages: int
+    planner_version: int
+    planner: PlannerConfig
+    def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ..., listing_pages: _Optional[int] = ..., planner_version: _Optional[int] = ..., planner: _Optional[_Union[PlannerConfig, _Mapping]] = ...) -> None: ...
+
+class PlannerConfig(_message.Message):
+    __slots__ = ("block_bytes", "first_block_bytes", "block_files", "shard_bytes", "window_bytes")
+    BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BLOCK_FILES_FIELD_NUMBER: _ClassVar[int]
+    SHARD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    block_bytes: int
+    first_block_bytes: int
+    block_files: int
+    shard_bytes: int
+    window_bytes: int
+    def __init__(self, block_bytes: _Optional[int] = ..., first_block_bytes: _Optional[int] = ..., block_files: _Optional[int] = ..., shard_bytes: _Optional[int] = ..., window_bytes: _Optional[int] = ...) -> None: ...
+
+class SessionHead(_message.Message):
+    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored")
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    FRONTIER_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    SEEN_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_ROUND_FIELD_NUMBER: _ClassVar[int]
+    RESTORE_WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
+    generation: int
+    frontier: Position
+    returned: _containers.RepeatedCompositeFieldContainer[Interval]
+    base: _containers.RepeatedCompositeFieldContainer[Interval]
+    closed_epochs: int
+    world_size: int
+    failure: str
+    base_version: int
+    blocks: _containers.RepeatedCompositeFieldContainer[PlannedBlock]
+    epochs: _containers.RepeatedCompositeFieldContainer[PlannedEpoch]
+    seen_blocks: int
+    seen_shards: int
+    restore_attempt: int
+    restore_round: int
+    restore_world_size: int
+    restored: int
+    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ...) -> None: ...
+
+class PlannedBlock(_message.Message):
+    __slots__ = ("epoch", "index", "blocks", "shards")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    index: int
+    blocks: int
+    shards: int
+    def __init__(self, epoch: _Optional[int] = ..., index: _Optional[int] = ..., blocks: _Optional[int] = ..., shards: _Optional[int] = ...) -> None: ...
+
+class PlannedEpoch(_message.Message):
+    __slots__ = ("epoch", "blocks", "planned", "rows")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BLOCKS_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    blocks: int
+    planned: int
+    rows: int
+    def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., planned: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class SessionRank(_message.Message):
+    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    CONSUMED_FIELD_NUMBER: _ClassVar[int]
+    DEPARTED_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    RELEASING_FIELD_NUMBER: _ClassVar[int]
+    ASKED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
+    RESTORING_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
+    nonce: str
+    held: _containers.RepeatedCompositeFieldContainer[Interval]
+    consumed: _containers.RepeatedCompositeFieldContainer[Interval]
+    departed: bool
+    counters: Counters
+    generation: int
+    kind: JoinKind
+    revision: int
+    releasing: _containers.RepeatedCompositeFieldContainer[Interval]
+    asked: int
+    expired: bool
+    revoked: _containers.RepeatedCompositeFieldContainer[Interval]
+    earlier: Counters
+    restoring: RankRestore
+    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ...) -> None: ...
+
+class RankRestore(_message.Message):
+    __slots__ = ("attempt", "round", "nonce", "states")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    round: int
+    nonce: str
+    states: _containers.RepeatedCompositeFieldContainer[State]
+    def __init__(self, attempt: _Optional[int] = ..., round: _Optional[int] = ..., nonce: _Optional[str] = ..., states: _Optional[_Iterable[_Union[State, _Mapping]]] = ...) -> None: ...
