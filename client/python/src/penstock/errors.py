@@ -1,0 +1,62 @@
+"""The exceptions of this package: all are `Error`, and say in their last words what to do next.
+
+What a master or worker said stands in the message unchanged.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base of all exceptions of this package."""
+
+
+class UsageError(Error, RuntimeError):
+    """The loader was used in a way that cannot work, such as in a forked process."""
+
+
+class SpecError(Error, ValueError):
+    """The spec has mistakes: unknown features or ops, wrong types. The message lists all of them."""
+
+
+class SessionMismatch(Error):
+    """A session of this id runs with another spec. The message names each difference."""
+
+
+class SessionFailed(Error):
+    """The master gave the session up, for the reason in the message."""
+
+
+class MasterUnreachable(Error, ConnectionError):
+    """No master answered in time. The message has one line for each address that was tried."""
+
+
+class WorkersUnreachable(Error, ConnectionError):
+    """No worker served a row for too long. The message has each worker's last error."""
+
+
+class PermissionDenied(Error):
+    """A master or worker refused the token or the certificate."""
+
+
+class DataError(Error):
+    """Every worker refuses a shard for good. The message names file, row group and column."""
+
+
+class RestoreRefused(Error):
+    """A checkpoint cannot be restored exactly. The message names what differs or who is missing."""
+
+
+class Fenced(Error):
+    """Another process joined as this rank, or the master took this rank for dead."""
+
+
+class Closed(Error):
+    """The loader was closed."""
+
+
+class EpochsExhausted(Error):
+    """All epochs of the session have been read."""
+
+
+class LocalFleetError(Error, RuntimeError):
+    """The local fleet of `master=None` could not start, or ended."""
