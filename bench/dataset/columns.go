@@ -7,7 +7,7 @@ import (
 )
 
 // formatVersion is raised whenever the same parameters give other bytes.
-const formatVersion = 1
+const formatVersion = 2
 
 // column says how the values of one column are distributed. Probabilities are in 1/1024.
 type column struct {
@@ -34,8 +34,11 @@ const (
 	denseColumns  = 13
 	sparseColumns = 26
 	longestList   = 24
-	// positives are the labels of 1, in 1/1024.
-	positives = 200
+	firstDense    = 1 // index of the column
+	firstSparse   = firstDense + denseColumns
+	// Labels of 1, in 1/1024: of all rows, and how many more for each of two features that tell of them.
+	rarely = 30
+	often  = 220
 )
 
 // criteoColumns describes the dataset. Sizes of vocabularies, lengths of lists and shares of nulls vary from column
@@ -64,7 +67,7 @@ func criteoColumns() []column {
 // checksum names the parameters in the manifest and the directory.
 func checksum(columns []column) string {
 	h := sha256.New()
-	fmt.Fprintln(h, formatVersion, longestList, positives, rowsPerFile, rowsPerGroup, smallestFile, filesIfSmall, groupsOfAFile, smallestGroup)
+	fmt.Fprintln(h, formatVersion, longestList, rarely, often, rowsPerFile, rowsPerGroup, smallestFile, filesIfSmall, groupsOfAFile, smallestGroup)
 	for _, c := range columns {
 		fmt.Fprintf(h, "%+v\n", c)
 	}

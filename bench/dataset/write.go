@@ -89,24 +89,45 @@ func (w *fileWriter) fillLabel(col, first, rows int) {
 	w.ints = w.ints[:0]
 	for row := first; row < first+rows; row++ {
 		var y int32
-		if cell(row, col)>>54 < positives {
+		if cell(row, col)>>54 < w.positives(row) {
 			y = 1
 		}
 		w.ints = append(w.ints, y)
 	}
 }
 
+// positives is the probability, in 1/1024, of a row's label to be 1. It follows from two features, so that there is
+// something to learn.
+func (w *fileWriter) positives(row int) uint64 {
+	p := uint64(rarely)
+	if v, ok := w.number(firstDense, row); ok && v > 2 {
+		p += often
+	}
+	if ids := w.samplers[firstSparse].length(cell(row, firstSparse)); ids > 2 {
+		p += often
+	}
+	return p
+}
+
+// number is a row's value of a dense column, if it is not null.
+func (w *fileWriter) number(col, row int) (float32, bool) {
+	state := cell(row, col)
+	if w.samplers[col].length(state) == null {
+		return 0, false
+	}
+	return float32(int(w.samplers[col].rank(mix(state+golden))) - w.columns[col].Shift), true
+}
+
 func (w *fileWriter) fillDense(col, first, rows int) {
-	c, s := &w.columns[col], w.samplers[col]
 	w.floats, w.def = w.floats[:0], w.def[:0]
 	for row := first; row < first+rows; row++ {
-		state := cell(row, col)
-		if s.length(state) == null {
+		v, ok := w.number(col, row)
+		if !ok {
 			w.def = append(w.def, 0)
 			continue
 		}
 		w.def = append(w.def, 1)
-		w.floats = append(w.floats, float32(int(s.rank(mix(state+golden)))-c.Shift))
+		w.floats = append(w.floats, v)
 	}
 }
 
