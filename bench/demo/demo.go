@@ -42,13 +42,14 @@ func Command() *cobra.Command {
 		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock demo --data s3://bucket/table/ --output json",
 		Args:    cobra.NoArgs,
 	}
+	shared := cmd.PersistentFlags()
+	shared.IntVar(&o.rows, "rows", 2_000_000, "rows of the generated dataset")
+	shared.StringVar(&o.cache, "cache", "", "directory of generated datasets (default: penstock in the user's cache directory)")
 	flags := cmd.Flags()
-	flags.IntVar(&o.rows, "rows", 2_000_000, "rows of the generated dataset")
 	flags.IntVar(&o.workers, "workers", 3, "worker processes")
 	flags.IntVar(&o.trainers, "trainers", 2, "trainer processes")
 	flags.IntVar(&o.kill, "kill", 1, "workers to kill on the way")
 	flags.StringVar(&o.data, "data", "", "URI of a Parquet dataset to read instead; features are chosen by type")
-	flags.StringVar(&o.cache, "cache", "", "directory of generated datasets (default: penstock in the user's cache directory)")
 	flags.BoolVar(&o.keep, "keep", false, "keep the processes' logs and ledgers (they are kept anyway when something fails)")
 	flags.StringVar(&o.storageFile, "storage-config", "", "YAML file with storage profiles, for --data")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -73,8 +74,42 @@ func Command() *cobra.Command {
 		}
 		return err
 	}
-	cmd.AddCommand(trainerCommand())
+	cmd.AddCommand(datasetCommand(&o), trainerCommand())
 	return cli.Setup(cmd)
+}
+
+// datasetCommand is `penstock demo dataset`, which makes the dataset for other programs.
+func datasetCommand(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "dataset",
+		Short: "Make the generated dataset and print its URI",
+		Long: "Make the demo's Criteo-shaped dataset, where it is not cached, and print its URI: label (int32), int_0 to int_12\n" +
+			"(float32), cat_0 to cat_25 (lists of int64). The label follows from two of the features, and chance.",
+		Example: "  penstock demo dataset --rows 200000",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			output, err := cli.Output(cmd)
+			if err != nil {
+				return err
+			}
+			if o.rows < 1 {
+				return fmt.Errorf("--rows: want 1 or more, found %d", o.rows)
+			}
+			show := newProgress(cmd.ErrOrStderr())
+			uri, err := makeDataset(cmd.Context(), *o, show)
+			show.end()
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return cli.PrintJSON(cmd.OutOrStdout(), struct {
+					URI string `json:"uri"`
+				}{uri})
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), uri)
+			return err
+		},
+	}
 }
 
 func (o options) check() error {
@@ -111,6 +146,19 @@ func prepare(ctx context.Context, o options, show *progress) (*job, error) {
 	if o.data != "" {
 		return existing(ctx, st, o.data, show)
 	}
+	uri, err := makeDataset(ctx, o, show)
+	if err != nil {
+		return nil, err
+	}
+	s, err := parseCriteoSpec(uri)
+	if err != nil {
+		return nil, err
+	}
+	return &job{spec: s, storage: st, total: int64(o.rows)}, nil
+}
+
+// makeDataset makes the generated dataset where it is not cached, and returns its URI.
+func makeDataset(ctx context.Context, o options, show *progress) (string, error) {
 	if o.cache == "" {
 		dir, err := os.UserCacheDir()
 		if err != nil {
@@ -122,13 +170,9 @@ func prepare(ctx context.Context, o options, show *progress) (*job, error) {
 		show.show("dataset", int64(done), int64(total), "made once, then cached in "+o.cache)
 	})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	s, err := parseCriteoSpec("file://" + filepath.Dir(paths[0]) + "/")
-	if err != nil {
-		return nil, err
-	}
-	return &job{spec: s, storage: st, total: int64(o.rows)}, nil
+	return "file://" + filepath.Dir(paths[0]) + "/", nil
 }
 
 // existing looks at a dataset of the user's.
