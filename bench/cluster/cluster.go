@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
@@ -33,11 +34,11 @@ type Config struct {
 type Cluster struct {
 	cfg   Config
 	token rpc.Secret
-	first []*Process
+	first []*process.Process
 
 	mu        sync.Mutex
-	master    *Process
-	processes []*Process
+	master    *process.Process
+	processes []*process.Process
 	masters   int
 	workers   int
 }
@@ -81,14 +82,14 @@ func (c *Cluster) bringUp(ctx context.Context, workers int) error {
 
 // StartMaster runs one more master and returns when it is up. All masters need the same etcd and ticket key, by
 // Config.MasterFlags.
-func (c *Cluster) StartMaster(ctx context.Context) (Announcement, error) {
+func (c *Cluster) StartMaster(ctx context.Context) (process.Announcement, error) {
 	first, err := c.master.Announced(ctx)
 	if err != nil {
-		return Announcement{}, err
+		return process.Announcement{}, err
 	}
 	m, err := c.launchMaster(ctx, first.Gossip)
 	if err != nil {
-		return Announcement{}, err
+		return process.Announcement{}, err
 	}
 	return m.Announced(ctx)
 }
@@ -101,7 +102,7 @@ func (c *Cluster) KillMaster() error {
 	return c.master.Wait()
 }
 
-func (c *Cluster) launchMaster(ctx context.Context, join string) (*Process, error) {
+func (c *Cluster) launchMaster(ctx context.Context, join string) (*process.Process, error) {
 	c.mu.Lock()
 	c.masters++
 	name := fmt.Sprintf("master-%d", c.masters)
@@ -113,7 +114,7 @@ func (c *Cluster) launchMaster(ctx context.Context, join string) (*Process, erro
 }
 
 // StartWorker runs one more worker and returns when it is up.
-func (c *Cluster) StartWorker(ctx context.Context) (*Process, error) {
+func (c *Cluster) StartWorker(ctx context.Context) (*process.Process, error) {
 	w, err := c.launchWorker(ctx)
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (c *Cluster) StartWorker(ctx context.Context) (*Process, error) {
 	return w, nil
 }
 
-func (c *Cluster) launchWorker(ctx context.Context) (*Process, error) {
+func (c *Cluster) launchWorker(ctx context.Context) (*process.Process, error) {
 	a, err := c.master.Announced(ctx)
 	if err != nil {
 		return nil, err
@@ -140,12 +141,14 @@ func (c *Cluster) launchWorker(ctx context.Context) (*Process, error) {
 }
 
 // Workers are the workers that Start ran.
-func (c *Cluster) Workers() []*Process { return c.first }
+func (c *Cluster) Workers() []*process.Process { return c.first }
 
 // Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token.
-func (c *Cluster) Run(_ context.Context, name string, args ...string) (*Process, error) {
-	args = append(slices.Clone(args), "--token-file="+c.TokenFile(), "--output=json", "--end-with-stdin")
-	p, err := start(name, filepath.Join(c.cfg.Dir, name+".log"), c.cfg.Binary, args, c.cfg.Env)
+func (c *Cluster) Run(_ context.Context, name string, args ...string) (*process.Process, error) {
+	p, err := process.Start(process.Config{
+		Name: name, Binary: c.cfg.Binary, Args: append(slices.Clone(args), "--token-file="+c.TokenFile()), Env: c.cfg.Env,
+		Log: filepath.Join(c.cfg.Dir, name+".log"),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +159,7 @@ func (c *Cluster) Run(_ context.Context, name string, args ...string) (*Process,
 }
 
 // MasterProcess is the master.
-func (c *Cluster) MasterProcess() *Process { return c.master }
+func (c *Cluster) MasterProcess() *process.Process { return c.master }
 
 // Master is the master's gRPC address.
 func (c *Cluster) Master(ctx context.Context) (string, error) {

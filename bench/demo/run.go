@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/reference"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
@@ -29,11 +30,11 @@ type fleet struct {
 	cluster  *cluster.Cluster
 	dir      string
 	show     *progress
-	workers  []*cluster.Process
-	trainers []*cluster.Process
+	workers  []*process.Process
+	trainers []*process.Process
 
 	last         []trainerReport // by rank
-	killed       []*cluster.Process
+	killed       []*process.Process
 	dead         int // workers that ended by themselves
 	replacements map[string]bool
 	report       Report
@@ -120,8 +121,8 @@ func (f *fleet) train(ctx context.Context) error {
 }
 
 // watch tells of the master and of workers that end while the trainers run.
-func (f *fleet) watch(ctx context.Context, listeners *sync.WaitGroup) <-chan *cluster.Process {
-	died := make(chan *cluster.Process)
+func (f *fleet) watch(ctx context.Context, listeners *sync.WaitGroup) <-chan *process.Process {
+	died := make(chan *process.Process)
 	for _, p := range append(slices.Clone(f.workers), f.cluster.MasterProcess()) {
 		listeners.Go(func() {
 			select {
@@ -139,7 +140,7 @@ func (f *fleet) watch(ctx context.Context, listeners *sync.WaitGroup) <-chan *cl
 }
 
 // lost takes note of a process that ended by itself. Without the master or any worker the trainers would wait forever.
-func (f *fleet) lost(p *cluster.Process) error {
+func (f *fleet) lost(p *process.Process) error {
 	if slices.Contains(f.killed, p) {
 		return nil
 	}
@@ -267,8 +268,8 @@ func (f *fleet) killWorker() error {
 }
 
 // victim is the living worker with the most open streams.
-func (f *fleet) victim() *cluster.Process {
-	var victim *cluster.Process
+func (f *fleet) victim() *process.Process {
+	var victim *process.Process
 	most := -1
 	for _, w := range f.workers {
 		streams := 0
