@@ -1,0 +1,165 @@
+"""The builders make the messages that the master takes, and there is one for each op that it knows."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from penstock import spec
+from penstock._pb import spec_pb2 as pb
+from penstock.errors import SpecError, UsageError
+
+
+def test_features_compose_in_order() -> None:
+    features = (
+        spec.dense("int_*", "age", default=0)
+        + spec.sparse("cat_*", weights="scores", default=[1, 2])
+        + spec.label("label")
+        + spec.bytes_("country")
+        + spec.image("photo", shape=(2, 3, 1))
+    )
+    assert list(features) == [
+        pb.Feature(name=["int_*", "age"], layout=pb.DENSE, default=pb.Value(int=0)),
+        pb.Feature(
+            name=["cat_*"],
+            layout=pb.SPARSE,
+            weights="scores",
+            default=pb.Value(list=pb.List(values=[pb.Value(int=1), pb.Value(int=2)])),
+        ),
+        pb.Feature(name=["label"], layout=pb.LABEL),
+        pb.Feature(name=["country"], layout=pb.BYTES),
+        pb.Feature(name=["photo"], layout=pb.IMAGE, shape=[2, 3, 1]),
+    ]
+    assert repr(spec.dense("a") + spec.label("b")) == "dense('a') + label('b')"
+
+
+def test_composing_changes_no_operand() -> None:
+    one, two = spec.dense("a"), spec.label("b")
+    both = one + two
+    assert (len(one), len(two), len(both)) == (1, 1, 2)
+    with pytest.raises(TypeError):
+        one + "b"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("call", [spec.dense, spec.label, lambda: spec.sparse(["a"])])  # type: ignore[arg-type]
+def test_features_need_names(call: Any) -> None:
+    with pytest.raises(UsageError, match="names or globs"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        (True, pb.Value(bool=True)),
+        (np.bool_(False), pb.Value(bool=False)),
+        (3, pb.Value(int=3)),
+        (np.int32(-3), pb.Value(int=-3)),
+        (0.5, pb.Value(float=0.5)),
+        (np.float32(0.5), pb.Value(float=0.5)),
+        ("x", pb.Value(text="x")),
+        ((1, 2.5), pb.Value(list=pb.List(values=[pb.Value(int=1), pb.Value(float=2.5)]))),
+        (np.array([0.5, 1]), pb.Value(list=pb.List(values=[pb.Value(float=0.5), pb.Value(float=1)]))),
+    ],
+)
+def test_values(value: Any, want: pb.Value) -> None:
+    assert spec.op("mine", "a", v=value).params["v"] == want
+
+
+@pytest.mark.parametrize("value", [1 << 63, b"x", {"a": 1}, object()])
+def test_values_that_no_spec_holds(value: Any) -> None:
+    with pytest.raises(SpecError, match="mine: v"):
+        spec.op("mine", "a", v=value)
+
+
+def test_an_op_of_ones_own() -> None:
+    made = spec.op("mine", ["a", "b_*"], out="c", n=2, name="x", left_out=None)
+    assert (made.op, made.out, getattr(made, "in")) == ("mine", "c", ["a", "b_*"])
+    assert dict(made.params) == {"n": pb.Value(int=2), "name": pb.Value(text="x")}
+    assert getattr(spec.log1p("a"), "in") == ["a"]
+
+
+def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = spec.build(
+        ["data/", Path("x.parquet"), "s3://bucket/a/", "/abs/b", "file:///c/*.parquet"],
+        spec.dense("a"),
+        batch_size=8,
+        transforms=[spec.log1p("a")],
+        filter="a > 0",
+        partitions="day = 1",
+        storage="lake",
+        last_batch="drop",
+        seed=-1,
+        shuffle=True,
+        epochs=2,
+        provenance=True,
+    )
+    assert made == pb.Spec(
+        dataset=pb.Dataset(
+            uri=[f"{tmp_path}/data/", f"{tmp_path}/x.parquet", "s3://bucket/a/", "/abs/b", "file:///c/*.parquet"],
+            storage="lake",
+            partitions="day = 1",
+        ),
+        filter="a > 0",
+        features=[pb.Feature(name=["a"], layout=pb.DENSE)],
+        transforms=[spec.log1p("a")],
+        batch_size=8,
+        last_batch=pb.DROP,
+        seed=-1,
+        shuffle=True,
+        epochs=2,
+        provenance=True,
+    )
+
+
+@pytest.mark.parametrize("wrong", [{"batch_size": "8"}, {"last_batch": "pad"}, {"epochs": -1}])
+def test_wrong_types_are_mistakes_of_the_spec(wrong: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        spec.build("/data", spec.dense("a"), **{"batch_size": 8, **wrong})
+
+
+def test_text_or_path(tmp_path: Path) -> None:
+    text = "batch_size: 8\nfeatures: [{dense: a}]\n"
+    file = tmp_path / "spec.yaml"
+    file.write_text(text)
+    assert spec.read_text(text) == text
+    assert spec.read_text('{"batch_size": 8}') == '{"batch_size": 8}'
+    assert spec.read_text(file) == spec.read_text(str(file)) == text
+    with pytest.raises(SpecError, match=r"no-such\.yaml"):
+        spec.read_text("no-such.yaml")
+
+
+def test_every_op_has_its_builder(penstock_binary: Path) -> None:
+    """Parameters, what may be left out, and defaults are those that `penstock ops` lists."""
+    listed = subprocess.run([penstock_binary, "ops", "--output=json"], check=True, capture_output=True).stdout
+    ops = json.loads(listed)
+    assert len(ops) >= 10
+    for info in ops:
+        builder = getattr(spec, info["name"], None)
+        assert builder is not None, f"penstock.spec has no builder of the op {info['name']}"
+        assert builder.__doc__
+        parameters = dict(inspect.signature(builder).parameters)
+        assert ("in_" in parameters) == (info["inputs"] != "none"), info["name"]
+        parameters.pop("in_", None)
+        out = parameters.pop("out", None)
+        assert (out is not None) == (not info["output"].startswith("none")), info["name"]
+        if out is not None:
+            assert (out.default is inspect.Parameter.empty) == (not info["each_input_by_itself"]), info["name"]
+        assert set(parameters) == {p["name"] for p in info["parameters"]}, info["name"]
+        for p in info["parameters"]:
+            default = parameters[p["name"]].default
+            want = inspect.Parameter.empty if p["required"] else p.get("default")
+            assert default == want, f"{info['name']}: {p['name']}"
+
+
+def test_the_package_has_all_builders() -> None:
+    import penstock
+
+    for name in ["dense", "sparse", "label", "bytes_", "image", "op"]:
+        assert getattr(penstock, name) is getattr(spec, name)
