@@ -11,28 +11,29 @@ import (
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
 // simple starts a master and a worker over a dataset of one epoch.
-func simple(fl *fleet, batch int64, w *worker) *master {
-	w.data, w.cut = newDataset(5, 1, 12), 8
-	fl.worker("w1", w)
-	m := &master{data: w.data, spec: &pb.Spec{BatchSize: batch}, workers: workersAt("w1"), streams: 2, run: 2}
-	fl.master("m", m)
+func simple(fl *fake.Net, batch int64, w *fake.Worker) *fake.Master {
+	w.Data, w.Cut = fake.NewDataset(5, 1, 12), 8
+	fl.Worker("w1", w)
+	m := &fake.Master{Data: w.Data, Spec: &pb.Spec{BatchSize: batch}, Workers: fl.Workers("w1"), Streams: 2, Run: 2}
+	fl.Master("m", m)
 	return m
 }
 
 func TestWorkerRefusesForGood(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		const words = "file mem://part: row group 3: column cat_7: checksum does not match"
-		simple(fl, 16, &worker{fault: func(context.Context, position.Position) error { return status.Error(codes.DataLoss, words) }})
-		s := open(t, fl.config("m"))
+		simple(fl, 16, &fake.Worker{Fault: func(context.Context, *fake.Record) error { return status.Error(codes.DataLoss, words) }})
+		s := open(t, config(fl, "m"))
 		_, err := s.Next(t.Context())
 		if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "worker w1") {
 			t.Errorf("Next: %v; expected the worker's words", err)
@@ -42,16 +43,16 @@ func TestWorkerRefusesForGood(t *testing.T) {
 }
 
 func TestAnotherWorkerReadsWhatOneCannot(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{fault: func(_ context.Context, at position.Position) error {
-			if at.K > 0 {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{Fault: func(_ context.Context, r *fake.Record) error {
+			if r.K > 0 {
 				return status.Error(codes.DataLoss, "bad disk")
 			}
 			return nil
 		}})
-		fl.worker("w2", &worker{data: m.data, cut: 3})
-		m.workers = workersAt("w1", "w2")
-		cfg := fl.config("m")
+		fl.Worker("w2", &fake.Worker{Data: m.Data, Cut: 3})
+		m.Workers = fl.Workers("w1", "w2")
+		cfg := config(fl, "m")
 		var mu sync.Mutex
 		var resumes []Resume
 		cfg.OnResume = func(r Resume) { mu.Lock(); resumes = append(resumes, r); mu.Unlock() }
@@ -60,7 +61,7 @@ func TestAnotherWorkerReadsWhatOneCannot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, ids)
+		exactlyOnce(t, m.Data, ids)
 		if len(resumes) == 0 || s.Stats().Failovers != int64(len(resumes)) {
 			t.Errorf("%d resumes, %d failovers; expected as many", len(resumes), s.Stats().Failovers)
 		}
@@ -74,21 +75,21 @@ func TestAnotherWorkerReadsWhatOneCannot(t *testing.T) {
 
 // TestStreamThatEndsTooSoon: an end inside a window is no end, though its status is OK.
 func TestStreamThatEndsTooSoon(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{fault: func(_ context.Context, at position.Position) error {
-			if at.K > 0 {
-				return errEnough
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{Fault: func(_ context.Context, r *fake.Record) error {
+			if r.K > 0 {
+				return fake.ErrEnough
 			}
 			return nil
 		}})
-		fl.worker("w2", &worker{data: m.data, cut: 3})
-		m.workers = workersAt("w1", "w2")
-		s := open(t, fl.config("m"))
+		fl.Worker("w2", &fake.Worker{Data: m.Data, Cut: 3})
+		m.Workers = fl.Workers("w1", "w2")
+		s := open(t, config(fl, "m"))
 		ids, _, err := drain(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, ids)
+		exactlyOnce(t, m.Data, ids)
 		if s.Stats().Failovers == 0 {
 			t.Error("no stream went on with the other worker")
 		}
@@ -97,41 +98,41 @@ func TestStreamThatEndsTooSoon(t *testing.T) {
 
 // TestWorkerLearnsTheKeysLate: a worker that does not know the master's keys yet, or any more, only has to be waited for.
 func TestWorkerLearnsTheKeysLate(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		knows := time.Now().Add(time.Hour)
-		m := simple(fl, 16, &worker{fault: func(context.Context, position.Position) error {
+		m := simple(fl, 16, &fake.Worker{Fault: func(context.Context, *fake.Record) error {
 			if time.Now().Before(knows) {
 				return status.Error(codes.PermissionDenied, "signed with a key that this worker does not know")
 			}
 			return nil
 		}})
-		s := open(t, fl.config("m"))
+		s := open(t, config(fl, "m"))
 		ids, _, err := drain(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, ids)
+		exactlyOnce(t, m.Data, ids)
 	})
 }
 
 func TestSilentWorkerIsLeft(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{fault: func(ctx context.Context, at position.Position) error {
-			if at.K == 0 {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{Fault: func(ctx context.Context, r *fake.Record) error {
+			if r.K == 0 {
 				return nil
 			}
 			<-ctx.Done()
 			return ctx.Err()
 		}})
-		fl.worker("w2", &worker{data: m.data, cut: 3})
-		m.workers = workersAt("w1", "w2")
-		s := open(t, fl.config("m"))
+		fl.Worker("w2", &fake.Worker{Data: m.Data, Cut: 3})
+		m.Workers = fl.Workers("w1", "w2")
+		s := open(t, config(fl, "m"))
 		began := time.Now()
 		ids, _, err := drain(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, ids)
+		exactlyOnce(t, m.Data, ids)
 		if d := time.Since(began); d < time.Minute {
 			t.Errorf("took %v; the worker has StreamTimeout to answer", d)
 		}
@@ -142,29 +143,29 @@ func TestSilentWorkerIsLeft(t *testing.T) {
 }
 
 func TestCandidatesComeLate(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{})
-		m.workers = nil
-		s := open(t, fl.config("m"))
-		time.AfterFunc(time.Hour, func() { m.change(func() { m.workers = workersAt("w1") }) })
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{})
+		m.Workers = nil
+		s := open(t, config(fl, "m"))
+		time.AfterFunc(time.Hour, func() { m.Change(func() { m.Workers = fl.Workers("w1") }) })
 		ids, _, err := drain(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, ids)
+		exactlyOnce(t, m.Data, ids)
 	})
 }
 
 func TestCancelledNextLosesNothing(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		var serves atomic.Bool
-		m := simple(fl, 16, &worker{fault: func(ctx context.Context, at position.Position) error {
-			if at.Shard%3 == 1 && !serves.Load() {
+		m := simple(fl, 16, &fake.Worker{Fault: func(ctx context.Context, r *fake.Record) error {
+			if r.Shard%3 == 1 && !serves.Load() {
 				return status.Error(codes.ResourceExhausted, "busy")
 			}
 			return nil
 		}})
-		s := open(t, fl.config("m"))
+		s := open(t, config(fl, "m"))
 		var ids []int64
 		for {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -184,18 +185,18 @@ func TestCancelledNextLosesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, append(ids, rest...))
+		exactlyOnce(t, m.Data, append(ids, rest...))
 	})
 }
 
 func TestContextOfOpenEndsAll(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{fault: func(ctx context.Context, _ position.Position) error {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{Fault: func(ctx context.Context, _ *fake.Record) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
-		s, err := Open(ctx, fl.config("m"))
+		s, err := Open(ctx, config(fl, "m"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,16 +205,16 @@ func TestContextOfOpenEndsAll(t *testing.T) {
 			t.Errorf("Next: %v; expected that of Open's context", err)
 		}
 		<-s.done
-		if !m.ranks[0].left {
+		if !m.Ranks[0].Left {
 			t.Error("the rank did not leave")
 		}
 	})
 }
 
 func TestFenced(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{})
-		old := open(t, fl.config("m"))
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{})
+		old := open(t, config(fl, "m"))
 		b, err := old.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -221,7 +222,7 @@ func TestFenced(t *testing.T) {
 		ids := slices.Clone(b.Labels[0].I64)
 		synctest.Wait()
 		time.Sleep(2 * time.Second) // the batch is reported
-		again := open(t, fl.config("m"))
+		again := open(t, config(fl, "m"))
 		time.Sleep(2 * time.Second)
 		if _, err := old.Next(t.Context()); !errors.Is(err, ErrFenced) {
 			t.Errorf("Next of the earlier start: %v; expected ErrFenced", err)
@@ -230,41 +231,41 @@ func TestFenced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, append(ids, rest...))
+		exactlyOnce(t, m.Data, append(ids, rest...))
 	})
 }
 
 func TestLeaseEnds(t *testing.T) {
 	for _, revoked := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, fl *fleet) { testLeaseEnds(t, fl, revoked) })
+		inBubble(t, func(t *testing.T, fl *fake.Net) { testLeaseEnds(t, fl, revoked) })
 	}
 }
 
 // testLeaseEnds cuts the master off for longer than the lease, while the worker sends a record a second.
-func testLeaseEnds(t *testing.T, fl *fleet, revoked bool) {
-	m := simple(fl, 8, &worker{fault: func(context.Context, position.Position) error { time.Sleep(time.Second); return nil }})
-	m.leaseMs = 10_000
+func testLeaseEnds(t *testing.T, fl *fake.Net, revoked bool) {
+	m := simple(fl, 8, &fake.Worker{Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil }})
+	m.LeaseMs = 10_000
 	var cut atomic.Bool
-	m.intercept = func(*pb.SyncRequest) error {
-		if cut.Load() {
+	m.Intercept = func(req proto.Message) error {
+		if _, sync := req.(*pb.SyncRequest); sync && cut.Load() {
 			return status.Error(codes.Unavailable, "etcd is away")
 		}
 		return nil
 	}
-	s := open(t, fl.config("m"))
+	s := open(t, config(fl, "m"))
 	start := time.Now()
 	time.AfterFunc(5*time.Second, func() { cut.Store(true) })
 	time.AfterFunc(60*time.Second, func() {
-		m.change(func() {
-			if r := m.ranks[0]; revoked {
-				m.returned, r.held = m.returned.Union(r.held.Subtract(position.SetFromProto(s.State().GetConsumed()))), nil
-				r.consumed = position.SetFromProto(s.State().GetConsumed())
-				m.frozen = true
+		m.Change(func() {
+			if r := m.Ranks[0]; revoked {
+				m.Returned, r.Held = m.Returned.Union(r.Held.Subtract(position.SetFromProto(s.State().GetConsumed()))), nil
+				r.Consumed = position.SetFromProto(s.State().GetConsumed())
+				m.Frozen = true
 			}
 		})
 		cut.Store(false)
 	})
-	time.AfterFunc(70*time.Second, func() { m.change(func() { m.frozen = false }) })
+	time.AfterFunc(70*time.Second, func() { m.Change(func() { m.Frozen = false }) })
 	var ids []int64
 	during := 0
 	for b, err := range s.Batches(t.Context()) {
@@ -284,79 +285,50 @@ func testLeaseEnds(t *testing.T, fl *fleet, revoked bool) {
 	if during == 0 {
 		t.Error("no batch while the lease ran on without a master")
 	}
-	exactlyOnce(t, m.data, ids)
+	exactlyOnce(t, m.Data, ids)
 	checkMaster(t, m)
 }
 
-// follower is a master that does not lead.
-type follower struct {
-	pb.UnimplementedMasterServer
-	leader string
-}
-
-func (f *follower) refuse() error {
-	st, err := status.New(codes.Unavailable, "not the leader").WithDetails(&pb.NotLeader{Leader: f.leader})
-	if err != nil {
-		return err
-	}
-	return st.Err()
-}
-
-func (f *follower) Open(context.Context, *pb.OpenRequest) (*pb.Session, error) {
-	return nil, f.refuse()
-}
-
-func (f *follower) Sync(context.Context, *pb.SyncRequest) (*pb.SyncReply, error) {
-	return nil, f.refuse()
-}
-
 func TestLeaderIsFollowed(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{fault: func(context.Context, position.Position) error { time.Sleep(time.Second); return nil }})
-		stopSecond := fl.serve("second", func(s *grpc.Server) { pb.RegisterMasterServer(s, &follower{leader: "m"}) })
-		s := open(t, fl.config("nobody", "second"))
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil }})
+		stopSecond := fl.Follower("second", "m")
+		s := open(t, config(fl, "nobody", "second"))
 		// The leader changes its address; the old one becomes a follower.
 		stopSecond()
-		fl.serve("second", func(s *grpc.Server) { pb.RegisterMasterServer(s, m) })
-		fl.serve("m", func(s *grpc.Server) { pb.RegisterMasterServer(s, &follower{leader: "second"}) })
+		fl.Master("second", m)
+		fl.Follower("m", "second")
 		ids, _, err := drain(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		exactlyOnce(t, m.data, ids)
+		exactlyOnce(t, m.Data, ids)
 	})
 }
 
 func TestOpenWaitsForAMaster(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		time.AfterFunc(time.Minute, func() { simple(fl, 16, &worker{}) })
-		s := open(t, fl.config("m"))
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		time.AfterFunc(time.Minute, func() { simple(fl, 16, &fake.Worker{}) })
+		s := open(t, config(fl, "m"))
 		if _, err := s.Next(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
-	inBubble(t, func(t *testing.T, fl *fleet) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := Open(ctx, fl.config("m")); err == nil || !strings.Contains(err.Error(), "master m") {
+		if _, err := Open(ctx, config(fl, "m")); err == nil || !strings.Contains(err.Error(), "master m") {
 			t.Errorf("Open without a master: %v", err)
 		}
 	})
 }
 
-// refusing is a master that finds mistakes in every spec.
-type refusing struct{ pb.UnimplementedMasterServer }
-
 const mistakes = "transforms[3].in: no feature cat_27; nearest: cat_17\nfeatures[0]: no layout"
 
-func (refusing) Open(context.Context, *pb.OpenRequest) (*pb.Session, error) {
-	return nil, status.Error(codes.InvalidArgument, mistakes)
-}
-
 func TestMistakesInTheSpec(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		fl.serve("m", func(s *grpc.Server) { pb.RegisterMasterServer(s, refusing{}) })
-		_, err := Open(t.Context(), fl.config("m"))
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		fl.Master("m", &fake.Master{Intercept: func(proto.Message) error { return status.Error(codes.InvalidArgument, mistakes) }})
+		_, err := Open(t.Context(), config(fl, "m"))
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), mistakes) {
 			t.Errorf("Open: %v; expected all mistakes", err)
 		}
@@ -373,10 +345,10 @@ func TestConfigIsValidated(t *testing.T) {
 }
 
 func TestCloseWithoutWorkers(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		m := simple(fl, 16, &worker{})
-		m.workers = nil
-		s := open(t, fl.config("m"))
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{})
+		m.Workers = nil
+		s := open(t, config(fl, "m"))
 		synctest.Wait()
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -11,7 +11,11 @@ import (
 )
 
 func grantOf(t interface{ Fatal(...any) }, iv position.Interval, workers ...string) *pb.Grant {
-	ticket, err := proto.Marshal(&pb.Ticket{Workers: workersAt(workers...)})
+	var candidates []*pb.Worker
+	for _, w := range workers {
+		candidates = append(candidates, &pb.Worker{Name: w, Address: w})
+	}
+	ticket, err := proto.Marshal(&pb.Ticket{Workers: candidates})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,15 +13,16 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
 // inBubble runs a test on fake time. At its end synctest fails if any goroutine of session or fakes is left.
-func inBubble(t *testing.T, f func(t *testing.T, fl *fleet)) {
+func inBubble(t *testing.T, f func(t *testing.T, fl *fake.Net)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, newFleet(t)) })
+	synctest.Test(t, func(t *testing.T) { f(t, fake.InMemory(t)) })
 }
 
 func open(t *testing.T, cfg Config) *Session {
@@ -51,20 +52,20 @@ func drain(s *Session) (ids []int64, sizes []int, err error) {
 }
 
 // exactlyOnce checks that ids are all rows of the dataset in epochs from to the end, once each.
-func exactlyOnce(t *testing.T, d *dataset, ids []int64) {
+func exactlyOnce(t *testing.T, d *fake.Dataset, ids []int64) {
 	t.Helper()
 	count := make(map[int64]int)
 	for _, id := range ids {
 		count[id]++
 	}
 	rows := 0
-	for epoch := range d.epochs {
-		for shard, windows := range d.shards {
+	for epoch := range d.Epochs {
+		for shard, windows := range d.Shards {
 			for window, n := range windows {
 				for k := range n {
-					r := row{epoch: epoch, shard: shard, window: window, k: k}
-					if rows++; count[r.id()] != 1 {
-						t.Errorf("row %+v came %d times", r, count[r.id()])
+					r := fake.Row{Epoch: epoch, Shard: shard, Window: window, K: k}
+					if rows++; count[r.ID()] != 1 {
+						t.Errorf("row %+v came %d times", r, count[r.ID()])
 					}
 				}
 			}
@@ -75,9 +76,9 @@ func exactlyOnce(t *testing.T, d *dataset, ids []int64) {
 	}
 }
 
-func checkMaster(t *testing.T, m *master) {
+func checkMaster(t *testing.T, m *fake.Master) {
 	t.Helper()
-	for _, p := range m.found() {
+	for _, p := range m.Problems() {
 		t.Error("master: ", p)
 	}
 }
@@ -86,32 +87,32 @@ func TestReadsEpochs(t *testing.T) {
 	for _, last := range []pb.LastBatch{pb.LastBatch_KEEP, pb.LastBatch_DROP} {
 		for _, streams := range []uint32{1, 4} {
 			t.Run(fmt.Sprint(last, streams), func(t *testing.T) {
-				inBubble(t, func(t *testing.T, fl *fleet) { testReadsEpochs(t, fl, last, streams) })
+				inBubble(t, func(t *testing.T, fl *fake.Net) { testReadsEpochs(t, fl, last, streams) })
 			})
 		}
 	}
 }
 
-func testReadsEpochs(t *testing.T, fl *fleet, last pb.LastBatch, streams uint32) {
-	d := newDataset(3, 3, 20)
-	fl.worker("w1", &worker{data: d, cut: 7})
-	fl.worker("w2", &worker{data: d, cut: 16})
-	m := &master{data: d, spec: &pb.Spec{BatchSize: 32, Epochs: 3, LastBatch: last}, workers: workersAt("w1", "w2"), streams: streams, run: 3}
-	m.intercept = func(req *pb.SyncRequest) error {
-		if req.GetZone() != "north" {
+func testReadsEpochs(t *testing.T, fl *fake.Net, last pb.LastBatch, streams uint32) {
+	d := fake.NewDataset(3, 3, 20)
+	fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+	fl.Worker("w2", &fake.Worker{Data: d, Cut: 16})
+	m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32, Epochs: 3, LastBatch: last}, Workers: fl.Workers("w1", "w2"), Streams: streams, Run: 3}
+	m.Intercept = func(req proto.Message) error {
+		if req, ok := req.(*pb.SyncRequest); ok && req.GetZone() != "north" {
 			return status.Errorf(codes.InvalidArgument, "the trainer's zone is %q", req.GetZone())
 		}
 		return nil
 	}
-	fl.master("m", m)
-	cfg := fl.config("m")
+	fl.Master("m", m)
+	cfg := config(fl, "m")
 	cfg.Zone = "north"
 	s := open(t, cfg)
 	ids, sizes, err := drain(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	full, rest := d.rows()/32, d.rows()%32
+	full, rest := d.Rows()/32, d.Rows()%32
 	var want []int
 	for range 3 {
 		want = append(want, slices.Repeat([]int{32}, full)...)
@@ -134,8 +135,8 @@ func testReadsEpochs(t *testing.T, fl *fleet, last pb.LastBatch, streams uint32)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if r := m.ranks[0]; !r.left || r.counters.GetRows() != stats.Rows {
-		t.Errorf("the master knows left %v, counters %v; expected %d rows", r.left, r.counters, stats.Rows)
+	if r := m.Ranks[0]; !r.Left || r.Counters.GetRows() != stats.Rows {
+		t.Errorf("the master knows left %v, counters %v; expected %d rows", r.Left, r.Counters, stats.Rows)
 	}
 	if _, err := s.Next(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("Next after Close: %v", err)
@@ -146,14 +147,14 @@ func testReadsEpochs(t *testing.T, fl *fleet, last pb.LastBatch, streams uint32)
 func TestExactlyOnceThroughFailures(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, fl *fleet) { testFailures(t, fl, seed) })
+			inBubble(t, func(t *testing.T, fl *fake.Net) { testFailures(t, fl, seed) })
 		})
 	}
 }
 
 // testFailures has two ranks read through workers of which each cuts, refuses or breaks streams at random, while a
 // worker dies and comes back, and the master loses answers and asks for shards back.
-func testFailures(t *testing.T, fl *fleet, seed uint64) {
+func testFailures(t *testing.T, fl *fake.Net, seed uint64) {
 	var mu sync.Mutex
 	r := rand.New(rand.NewPCG(seed, 2))
 	chance := func(n int) bool {
@@ -161,8 +162,8 @@ func testFailures(t *testing.T, fl *fleet, seed uint64) {
 		defer mu.Unlock()
 		return r.IntN(n) == 0
 	}
-	d := newDataset(seed, 2, 25)
-	fault := func(context.Context, position.Position) error {
+	d := fake.NewDataset(seed, 2, 25)
+	fault := func(context.Context, *fake.Record) error {
 		switch {
 		case chance(8):
 			return status.Error(codes.Unavailable, "cut")
@@ -171,23 +172,23 @@ func testFailures(t *testing.T, fl *fleet, seed uint64) {
 		}
 		return nil
 	}
-	fl.worker("w1", &worker{data: d, cut: 5, fault: fault})
-	stop := fl.worker("w2", &worker{data: d, cut: 9, fault: fault})
-	m := &master{
-		data: d, spec: &pb.Spec{BatchSize: 16, Epochs: 2}, workers: workersAt("w1", "gone", "w2"), streams: 3, run: 4,
-		intercept: func(*pb.SyncRequest) error {
-			if chance(5) {
+	fl.Worker("w1", &fake.Worker{Data: d, Cut: 5, Fault: fault})
+	stop := fl.Worker("w2", &fake.Worker{Data: d, Cut: 9, Fault: fault})
+	m := &fake.Master{
+		Data: d, Spec: &pb.Spec{BatchSize: 16, Epochs: 2}, Workers: fl.Workers("w1", "gone", "w2"), Streams: 3, Run: 4,
+		Intercept: func(req proto.Message) error {
+			if _, sync := req.(*pb.SyncRequest); sync && chance(5) {
 				return status.Error(codes.Unavailable, "no leader")
 			}
 			return nil
 		},
 	}
-	fl.master("m", m)
+	fl.Master("m", m)
 	var resumes int
 	all := make([][]int64, 2)
 	var readers sync.WaitGroup
 	for rank := range uint32(2) {
-		cfg := fl.config("m")
+		cfg := config(fl, "m")
 		cfg.Rank, cfg.WorldSize = rank, 2
 		cfg.OnResume = func(Resume) { mu.Lock(); resumes++; mu.Unlock() }
 		s := open(t, cfg)
@@ -221,15 +222,15 @@ func testFailures(t *testing.T, fl *fleet, seed uint64) {
 	}
 }
 
-func disturb(fl *fleet, m *master, d *dataset, batch int, stop func(), fault func(context.Context, position.Position) error) {
+func disturb(fl *fake.Net, m *fake.Master, d *fake.Dataset, batch int, stop func(), fault func(context.Context, *fake.Record) error) {
 	switch batch {
 	case 4:
 		stop()
 	case 6:
-		m.change(func() { m.release = m.ranks[0].held })
+		m.Change(func() { m.Release = m.Ranks[0].Held })
 	case 8:
-		fl.worker("w2", &worker{data: d, cut: 11, fault: fault})
+		fl.Worker("w2", &fake.Worker{Data: d, Cut: 11, Fault: fault})
 	case 10:
-		m.change(func() { m.workers = workersAt("w2", "w1") })
+		m.Change(func() { m.Workers = fl.Workers("w2", "w1") })
 	}
 }

@@ -14,31 +14,32 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestRestore stops after each number of batches in turn, having read one batch ahead, and goes on from there.
 func TestRestore(t *testing.T) {
-	d := newDataset(7, 2, 8)
+	d := fake.NewDataset(7, 2, 8)
 	for stop := 1; ; stop++ {
 		ended := false
-		inBubble(t, func(t *testing.T, fl *fleet) { ended = testRestore(t, fl, d, stop) })
+		inBubble(t, func(t *testing.T, fl *fake.Net) { ended = testRestore(t, fl, d, stop) })
 		if ended || t.Failed() {
 			return
 		}
 	}
 }
 
-func testRestore(t *testing.T, fl *fleet, d *dataset, stop int) (ended bool) {
-	fl.worker("w1", &worker{data: d, cut: 7})
-	start := func(address string) *master {
-		m := &master{data: d, spec: &pb.Spec{BatchSize: 24, Epochs: 2}, workers: workersAt("w1"), streams: 3, run: 2}
-		fl.master(address, m)
+func testRestore(t *testing.T, fl *fake.Net, d *fake.Dataset, stop int) (ended bool) {
+	fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+	start := func(address string) *fake.Master {
+		m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 24, Epochs: 2}, Workers: fl.Workers("w1"), Streams: 3, Run: 2}
+		fl.Master(address, m)
 		return m
 	}
 	start("m1")
-	s := open(t, fl.config("m1"))
+	s := open(t, config(fl, "m1"))
 	var ids []int64
 	var last *Batch
 	n := 0
@@ -61,7 +62,7 @@ func testRestore(t *testing.T, fl *fleet, d *dataset, stop int) (ended bool) {
 		t.Fatal(err)
 	}
 	m := start("m2")
-	cfg := fl.config("m2")
+	cfg := config(fl, "m2")
 	cfg.Restore = []*pb.State{st}
 	rest, _, err := drain(open(t, cfg))
 	if err != nil {
@@ -73,11 +74,11 @@ func testRestore(t *testing.T, fl *fleet, d *dataset, stop int) (ended bool) {
 }
 
 func TestBudget(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		d := &dataset{epochs: 1, blockShards: 2, shards: [][]int{{4000, 4000}, {4000}, {4000, 4000, 4000}, {4000}}}
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		d := &fake.Dataset{Epochs: 1, BlockShards: 2, Shards: [][]int{{4000, 4000}, {4000}, {4000, 4000, 4000}, {4000}}}
 		var mu sync.Mutex
 		var largest, sent int64
-		fl.worker("w1", &worker{data: d, cut: 50, after: func(rec arrow.Record) {
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 50, After: func(rec arrow.Record) {
 			n := int64(0)
 			for _, c := range rec.Columns() {
 				n += memoryOf(c.Data())
@@ -86,9 +87,9 @@ func TestBudget(t *testing.T) {
 			defer mu.Unlock()
 			largest, sent = max(largest, n), sent+n
 		}})
-		m := &master{data: d, spec: &pb.Spec{BatchSize: 500}, workers: workersAt("w1"), streams: 3, run: 4}
-		fl.master("m", m)
-		cfg := fl.config("m")
+		m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 500}, Workers: fl.Workers("w1"), Streams: 3, Run: 4}
+		fl.Master("m", m)
+		cfg := config(fl, "m")
 		cfg.Budget = 150_000
 		s := open(t, cfg)
 		synctest.Wait() // all stands still: the queues are full
@@ -96,7 +97,7 @@ func TestBudget(t *testing.T) {
 		if st.Buffered > cfg.Budget || st.Buffered < cfg.Budget/2 {
 			t.Errorf("%d bytes are buffered; the budget is %d", st.Buffered, cfg.Budget)
 		}
-		if transport := int64(3 * 3 * streamWindow); sent > cfg.Budget+transport {
+		if transport := int64(3 * 3 * fake.StreamWindow); sent > cfg.Budget+transport {
 			t.Errorf("the worker could send %d bytes with a budget of %d", sent, cfg.Budget)
 		}
 		ids, _, err := drain(s)
@@ -113,7 +114,7 @@ func TestBudget(t *testing.T) {
 
 // TestGrantsInsideShards gives a rank pieces that begin and end inside windows, between them, and in empty ones.
 func TestGrantsInsideShards(t *testing.T) {
-	d := &dataset{epochs: 1, blockShards: 2, shards: [][]int{{30, 0, 20}, {0, 0}, {10}}}
+	d := &fake.Dataset{Epochs: 1, BlockShards: 2, Shards: [][]int{{30, 0, 20}, {0, 0}, {10}}}
 	at := func(shard, window uint32, k uint64) position.Position {
 		return position.Position{Block: shard / 2, Shard: shard % 2, Window: window, K: k}
 	}
@@ -123,10 +124,10 @@ func TestGrantsInsideShards(t *testing.T) {
 		{at(0, 1, 0), at(0, 2, 0), at(1, 1, 0)},
 		{at(0, 3, 0), at(1, 0, 0), at(2, 0, 9)},
 	} {
-		inBubble(t, func(t *testing.T, fl *fleet) {
-			fl.worker("w1", &worker{data: d, cut: 4})
-			m := &master{data: d, spec: &pb.Spec{BatchSize: 8}, workers: workersAt("w1"), streams: 2, run: 1, next: 3}
-			fl.master("m", m)
+		inBubble(t, func(t *testing.T, fl *fake.Net) {
+			fl.Worker("w1", &fake.Worker{Data: d, Cut: 4})
+			m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8}, Workers: fl.Workers("w1"), Streams: 2, Run: 1, Next: 3}
+			fl.Master("m", m)
 			// Two ranks take turns in holding what lies between two cuts.
 			from, halves := position.Position{}, make([]position.Set, 2)
 			for i, to := range append(slices.Clone(cuts), position.Position{Epoch: 1}) {
@@ -134,10 +135,10 @@ func TestGrantsInsideShards(t *testing.T) {
 				from = to
 			}
 			// A rank that joins is given what its start before held.
-			m.ranks[0], m.ranks[1] = &member{held: halves[0]}, &member{held: halves[1]}
+			m.Change(func() { m.Ranks[0], m.Ranks[1] = &fake.Member{Held: halves[0]}, &fake.Member{Held: halves[1]} })
 			var ids []int64
 			for rank := range uint32(2) {
-				cfg := fl.config("m")
+				cfg := config(fl, "m")
 				cfg.Rank, cfg.WorldSize = rank, 2
 				s := open(t, cfg)
 				ids = append(ids, readHeld(t, s, m, rank)...)
@@ -152,17 +153,17 @@ func TestGrantsInsideShards(t *testing.T) {
 }
 
 // readHeld reads until the rank holds nothing.
-func readHeld(t *testing.T, s *Session, m *master, rank uint32) (ids []int64) {
+func readHeld(t *testing.T, s *Session, m *fake.Master, rank uint32) (ids []int64) {
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*s.cfg.SyncEvery)
 		b, err := s.Next(ctx)
 		cancel()
 		if err != nil {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if held := m.ranks[rank].held; len(held) > 0 {
-				t.Errorf("rank %d holds %v still: %v", rank, held, err)
-			}
+			m.Look(func() {
+				if held := m.Ranks[rank].Held; len(held) > 0 {
+					t.Errorf("rank %d holds %v still: %v", rank, held, err)
+				}
+			})
 			return ids
 		}
 		got, err := checkBatch(b)
@@ -175,12 +176,12 @@ func readHeld(t *testing.T, s *Session, m *master, rank uint32) (ids []int64) {
 }
 
 func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
-	inBubble(t, func(t *testing.T, fl *fleet) {
-		d := newDataset(9, 2, 4)
-		fl.worker("w1", &worker{data: d, cut: 7})
-		m := &master{data: d, spec: &pb.Spec{BatchSize: int64(d.rows()), Epochs: 2}, workers: workersAt("w1"), streams: 2, run: 2}
-		fl.master("m", m)
-		s := open(t, fl.config("m"))
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		d := fake.NewDataset(9, 2, 4)
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+		m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: int64(d.Rows()), Epochs: 2}, Workers: fl.Workers("w1"), Streams: 2, Run: 2}
+		fl.Master("m", m)
+		s := open(t, config(fl, "m"))
 		for epoch := range uint32(2) {
 			// The streams end first, so that Next takes what lies behind the last row too.
 			synctest.Wait()
@@ -191,9 +192,7 @@ func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 			}
 			b.Release()
 			for closed := false; !closed; { // by the master
-				m.mu.Lock()
-				closed = m.closed > epoch
-				m.mu.Unlock()
+				m.Look(func() { closed = m.Closed > epoch })
 				if !closed {
 					synctest.Wait()
 					_ = sleep(t.Context(), s.cfg.SyncEvery)

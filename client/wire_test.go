@@ -14,18 +14,19 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
-func someRows(n int) []row {
-	rows := make([]row, n)
+func someRows(n int) []fake.Row {
+	rows := make([]fake.Row, n)
 	for i := range rows {
-		rows[i] = row{shard: i % 5, window: i % 3, k: i}
+		rows[i] = fake.Row{Shard: i % 5, Window: i % 3, K: i}
 	}
 	return rows
 }
 
 func testLayout(t testing.TB) *layout {
-	l, err := parseLayout(wireSchema())
+	l, err := parseLayout(fake.Schema())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func TestRecordIsTheWiresLayout(t *testing.T) {
 	for range 2 { // the second time on used memory
 		buf.reset()
 		for lo := 0; lo < 50; lo += 10 {
-			w, err := l.bind(wireRows(rows[lo : lo+10]))
+			w, err := l.bind(fake.Rows(rows[lo : lo+10]))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +56,7 @@ func TestRecordIsTheWiresLayout(t *testing.T) {
 		if _, err := checkBatch(b); err != nil {
 			t.Error(err)
 		}
-		if got, want := b.Record(), wireRows(rows); !array.RecordEqual(got, want) {
+		if got, want := b.Record(), fake.Rows(rows); !array.RecordEqual(got, want) {
 			t.Errorf("record %v; expected %v", got, want)
 		}
 		b.Release()
@@ -94,12 +95,12 @@ func TestLayoutRefuses(t *testing.T) {
 		if c.tag != "" {
 			kv = append([]string{"penstock.layout", c.tag}, kv...)
 		}
-		_, err := parseLayout(arrow.NewSchema([]arrow.Field{{Name: c.name, Type: c.typ, Metadata: metadata(kv...)}}, nil))
+		_, err := parseLayout(arrow.NewSchema([]arrow.Field{{Name: c.name, Type: c.typ, Metadata: fake.Metadata(kv...)}}, nil))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.name) {
 			t.Errorf("%s %q %v: %v; expected a word of %q", c.name, c.tag, c.typ, err, c.want)
 		}
 	}
-	two := wireSchema().Field(0)
+	two := fake.Schema().Field(0)
 	if _, err := parseLayout(arrow.NewSchema([]arrow.Field{two, two}, nil)); err == nil {
 		t.Error("two dense fields are accepted")
 	}
@@ -107,7 +108,7 @@ func TestLayoutRefuses(t *testing.T) {
 
 // TestBindRefuses hands over lists whose buffers do not hold what their lengths say.
 func TestBindRefuses(t *testing.T) {
-	l, err := parseLayout(arrow.NewSchema([]arrow.Field{wireSchema().Field(1)}, nil))
+	l, err := parseLayout(arrow.NewSchema([]arrow.Field{fake.Schema().Field(1)}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,14 +196,14 @@ func (m *messages) Recv() (*flight.FlightData, error) {
 	return d, nil
 }
 
-func wireMessages(t testing.TB, rows []row, meta *pb.BatchMeta) messages {
+func wireMessages(t testing.TB, rows []fake.Row, meta *pb.BatchMeta) messages {
 	var m messages
-	w := flight.NewRecordWriter(&m, ipc.WithSchema(wireSchema()))
+	w := flight.NewRecordWriter(&m, ipc.WithSchema(fake.Schema()))
 	b, err := proto.Marshal(meta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.WriteWithAppMetadata(wireRows(rows), b); err != nil {
+	if err := w.WriteWithAppMetadata(fake.Rows(rows), b); err != nil {
 		t.Fatal(err)
 	}
 	return m

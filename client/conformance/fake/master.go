@@ -1,0 +1,347 @@
+package fake
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+const program = "program"
+
+// Master grants in order, and checks that what ranks report is theirs.
+type Master struct {
+	pb.UnimplementedMasterServer
+	Data    *Dataset
+	Spec    *pb.Spec
+	Workers []*pb.Worker
+	Streams uint32
+	// Run is how many shards are granted at once.
+	Run     int
+	LeaseMs int64 // 90 s unless set
+	// Intercept, if set, is asked before each call is applied, with its request; an error is the answer.
+	Intercept func(proto.Message) error
+	// Answer, if set, sees each answer before it leaves, and may change it. An error goes out in its place: the call
+	// was applied, and its answer is lost.
+	Answer func(proto.Message) error
+
+	mu sync.Mutex
+	// The following are read and written in Change.
+
+	Next     int // shards of the session granted so far, over all epochs
+	Closed   uint32
+	Returned position.Set
+	Release  position.Set // asked of any rank
+	Frozen   bool         // grants nothing
+	Failure  string       // why the session failed
+	Ranks    map[uint32]*Member
+
+	base     position.Set
+	version  uint64
+	parts    map[uint32][]*pb.State // of a collective restore
+	restored bool
+	problems []string
+}
+
+// Member is a rank that joined.
+type Member struct {
+	Held, Consumed position.Set
+	Counters       *pb.Counters
+	Left           bool
+	Incarnation    uint64
+
+	nonce    string
+	revision uint64
+}
+
+// Master serves a master and returns what stops it.
+func (n *Net) Master(name string, m *Master) (stop func()) {
+	m.mu.Lock()
+	if m.Ranks == nil {
+		m.Ranks, m.parts, m.version = make(map[uint32]*Member), make(map[uint32][]*pb.State), 1
+	}
+	if m.LeaseMs == 0 {
+		m.LeaseMs = 90_000
+	}
+	m.mu.Unlock()
+	return n.Serve(name, func(s *grpc.Server) { pb.RegisterMasterServer(s, m) })
+}
+
+// answer runs one call.
+func answer[Req, Reply proto.Message](m *Master, req Req, apply func(Req) (Reply, error)) (Reply, error) {
+	var none Reply
+	if m.Intercept != nil {
+		if err := m.Intercept(req); err != nil {
+			return none, err
+		}
+	}
+	m.mu.Lock()
+	reply, err := apply(req)
+	m.mu.Unlock()
+	if err == nil && m.Answer != nil {
+		err = m.Answer(reply)
+	}
+	if err != nil {
+		return none, err
+	}
+	return reply, nil
+}
+
+// Open finds every session.
+func (m *Master) Open(_ context.Context, req *pb.OpenRequest) (*pb.Session, error) {
+	return answer(m, req, func(req *pb.OpenRequest) (*pb.Session, error) { return m.session(req.GetSession()), nil })
+}
+
+// GetSession finds every session.
+func (m *Master) GetSession(_ context.Context, req *pb.GetSessionRequest) (*pb.Session, error) {
+	return answer(m, req, func(req *pb.GetSessionRequest) (*pb.Session, error) { return m.session(req.GetSession()), nil })
+}
+
+func (m *Master) session(id string) *pb.Session {
+	return &pb.Session{
+		Id: id, Spec: m.Spec, Program: []byte(program), ProgramDigest: []byte("digest"), Generation: 1,
+		State: pb.SessionState_RUNNING,
+	}
+}
+
+// Join makes the caller a rank. A collective restore waits for all ranks of the request's world size.
+func (m *Master) Join(_ context.Context, req *pb.JoinRequest) (*pb.JoinReply, error) {
+	return answer(m, req, m.join)
+}
+
+func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
+	r := m.Ranks[req.GetRank()]
+	kind := pb.JoinKind_REJOIN
+	if r == nil {
+		r, kind = &Member{}, pb.JoinKind_FRESH
+		m.Ranks[req.GetRank()] = r
+	}
+	if r.nonce != req.GetNonce() {
+		m.Returned, r.Held = m.Returned.Union(r.Held), nil
+		r.nonce, r.Left = req.GetNonce(), false
+		r.Incarnation++
+	}
+	if req.GetRestoring() || len(req.GetRestore()) > 0 {
+		m.parts[req.GetRank()] = req.GetRestore()
+		kind = pb.JoinKind_RESTORED
+		if missing := m.missing(req.GetWorldSize()); len(missing) > 0 {
+			return &pb.JoinReply{WaitingFor: missing}, nil
+		}
+		m.restore()
+	}
+	return &pb.JoinReply{
+		Kind: kind, Generation: 1, Incarnation: r.Incarnation, LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
+		Consumed: r.Consumed.Proto(), Base: m.base.Proto(), BaseVersion: m.version,
+	}, nil
+}
+
+// missing are the ranks that a collective restore waits for.
+func (m *Master) missing(world uint32) (ranks []uint32) {
+	for rank := range world {
+		if _, came := m.parts[rank]; !came {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// restore begins anew behind the states that the ranks brought, once.
+func (m *Master) restore() {
+	if m.restored {
+		return
+	}
+	m.restored, m.Closed = true, m.Data.Epochs
+	for _, states := range m.parts {
+		for _, st := range states {
+			m.base = m.base.Union(position.SetFromProto(st.GetBase())).Union(position.SetFromProto(st.GetConsumed()))
+			m.Closed = min(m.Closed, st.GetClosedEpochs())
+		}
+	}
+	all := position.Set{{From: position.Position{Epoch: m.Closed}, To: position.Position{Epoch: m.Data.Epochs}}}
+	m.Next = int(m.Data.Epochs) * len(m.Data.Shards)
+	m.Returned = all.Subtract(m.base)
+	m.version++
+}
+
+// Sync takes over a rank's state and says what it holds.
+func (m *Master) Sync(_ context.Context, req *pb.SyncRequest) (*pb.SyncReply, error) {
+	return answer(m, req, m.sync)
+}
+
+func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
+	r := m.Ranks[req.GetRank()]
+	if r == nil || r.Incarnation != req.GetIncarnation() {
+		return nil, status.Error(codes.Aborted, "another start of the rank has joined")
+	}
+	if m.Failure != "" {
+		return &pb.SyncReply{Failure: m.Failure}, nil
+	}
+	r.Counters = req.GetCounters()
+	m.consume(r, position.SetFromProto(req.GetConsumed()))
+	given := position.SetFromProto(req.GetReleased()).Intersect(r.Held).Intersect(m.Release)
+	if len(given) > 0 {
+		r.Held, m.Release, m.Returned = r.Held.Subtract(given), m.Release.Subtract(given), m.Returned.Union(given)
+		r.revision++
+	}
+	if req.GetLeave() {
+		m.Returned, r.Held, r.Left = m.Returned.Union(r.Held), nil, true
+	}
+	m.close()
+	if req.GetWantsMore() && !req.GetLeave() && m.grant(r) {
+		r.revision++
+	}
+	return m.reply(req, r), nil
+}
+
+func (m *Master) consume(r *Member, consumed position.Set) {
+	news := consumed.Subtract(r.Consumed).Subtract(position.Set{{To: position.Position{Epoch: m.Closed}}})
+	if foreign := news.Subtract(r.Held); len(foreign) > 0 {
+		m.problems = append(m.problems, "consumed but not held: "+foreign[0].String())
+	}
+	r.Consumed, r.Held = r.Consumed.Union(news), r.Held.Subtract(news)
+}
+
+func (m *Master) close() {
+	for m.Closed < m.Data.Epochs {
+		open := position.Set{{To: position.Position{Epoch: m.Closed + 1}}}
+		if m.Next < int(m.Closed+1)*len(m.Data.Shards) || len(m.Returned.Intersect(open)) > 0 {
+			return
+		}
+		for _, r := range m.Ranks {
+			if len(r.Held.Intersect(open)) > 0 {
+				return
+			}
+		}
+		m.Closed++
+		m.version++
+	}
+}
+
+// grant gives returned positions first, then a run of shards not further than one epoch ahead.
+func (m *Master) grant(r *Member) bool {
+	if m.Frozen {
+		return false
+	}
+	if len(m.Returned) > 0 {
+		if got := m.Returned.Intersect(position.Set{{To: position.Position{Epoch: m.Closed + 2}}}); len(got) > 0 {
+			r.Held, m.Returned = r.Held.Union(got), m.Returned.Subtract(got)
+			return true
+		}
+		return false
+	}
+	n := 0
+	for ; n < m.Run; n++ {
+		epoch, i := m.Next/len(m.Data.Shards), m.Next%len(m.Data.Shards)
+		if epoch >= int(m.Data.Epochs) || epoch > int(m.Closed)+1 {
+			break
+		}
+		iv := position.Interval{From: m.Data.Start(uint32(epoch), i), To: m.Data.Start(uint32(epoch), i+1)}
+		r.Held = r.Held.Union(position.Set{iv})
+		m.Next++
+	}
+	return n > 0
+}
+
+func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
+	end := position.Set{{To: position.Position{Epoch: m.Closed + 1}}}
+	reply := &pb.SyncReply{
+		Revision: r.revision, Unchanged: r.revision == req.GetRevision(), Streams: m.Streams, ClosedEpochs: m.Closed,
+		Finished: m.Closed == m.Data.Epochs, BaseVersion: m.version, Release: m.Release.Intersect(r.Held).Proto(),
+		Drained: m.Next >= int(m.Closed+1)*len(m.Data.Shards) && len(m.Returned.Intersect(end)) == 0,
+	}
+	if req.GetBaseVersion() != m.version {
+		reply.Base = m.base.Proto()
+	}
+	if reply.Unchanged {
+		return reply
+	}
+	for epoch := range m.Data.Epochs {
+		for i := range m.Data.Shards {
+			shard := position.Set{{From: m.Data.Start(epoch, i), To: m.Data.Start(epoch, i+1)}}
+			for _, iv := range r.Held.Intersect(shard) {
+				reply.Grants = append(reply.Grants, &pb.Grant{Interval: iv.Proto(), Ticket: m.ticket(shard[0].From)})
+			}
+		}
+	}
+	return reply
+}
+
+func (m *Master) ticket(p position.Position) []byte {
+	t, err := proto.Marshal(&pb.Ticket{
+		Epoch: p.Epoch, Block: p.Block, Shard: p.Shard, File: &pb.File{Uri: "mem://part"}, Workers: m.Workers,
+	})
+	if err != nil {
+		panic(err)
+	}
+	signed, err := proto.Marshal(&pb.SignedTicket{Ticket: t})
+	if err != nil {
+		panic(err)
+	}
+	return signed
+}
+
+// Change runs f with the master stopped, and makes every rank's grants new.
+func (m *Master) Change(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+	for _, r := range m.Ranks {
+		r.revision++
+	}
+}
+
+// Look runs f with the master stopped.
+func (m *Master) Look(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f()
+}
+
+// Problems are the reports of ranks that cannot be.
+func (m *Master) Problems() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.problems)
+}
+
+// Follower is a master that does not lead.
+type Follower struct {
+	pb.UnimplementedMasterServer
+	Leader string // its address
+}
+
+// Follower serves a follower and returns what stops it.
+func (n *Net) Follower(name, leader string) (stop func()) {
+	f := &Follower{Leader: n.Address(leader)}
+	return n.Serve(name, func(s *grpc.Server) { pb.RegisterMasterServer(s, f) })
+}
+
+func (f *Follower) refuse() error {
+	st, err := status.New(codes.Unavailable, "not the leader").WithDetails(&pb.NotLeader{Leader: f.Leader})
+	if err != nil {
+		return err
+	}
+	return st.Err()
+}
+
+// Open refuses.
+func (f *Follower) Open(context.Context, *pb.OpenRequest) (*pb.Session, error) {
+	return nil, f.refuse()
+}
+
+// Join refuses.
+func (f *Follower) Join(context.Context, *pb.JoinRequest) (*pb.JoinReply, error) {
+	return nil, f.refuse()
+}
+
+// Sync refuses.
+func (f *Follower) Sync(context.Context, *pb.SyncRequest) (*pb.SyncReply, error) {
+	return nil, f.refuse()
+}

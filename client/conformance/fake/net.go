@@ -1,0 +1,130 @@
+package fake
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// StreamWindow is the HTTP/2 window of connections in memory.
+const StreamWindow = 1 << 16
+
+// Net is a network on which fakes listen under names.
+type Net struct {
+	t        testing.TB
+	loopback bool
+
+	mu        sync.Mutex
+	memory    map[string]*bufconn.Listener // who listens, by name
+	addresses map[string]string            // of the loopback device, by name
+}
+
+// InMemory makes a network without sockets, on which an address is a name.
+func InMemory(t testing.TB) *Net {
+	return &Net{t: t, memory: make(map[string]*bufconn.Listener)}
+}
+
+// Loopback makes a network of TCP sockets. A name keeps its address when it stops to listen, and listens again.
+func Loopback(t testing.TB) *Net {
+	return &Net{t: t, loopback: true, addresses: make(map[string]string)}
+}
+
+// Address is where name listens, or would.
+func (n *Net) Address(name string) string {
+	if !n.loopback {
+		return name
+	}
+	n.mu.Lock()
+	address, known := n.addresses[name]
+	n.mu.Unlock()
+	if !known {
+		n.Listen(name).Close()
+		return n.Address(name)
+	}
+	return address
+}
+
+// Listen makes a listener of name.
+func (n *Net) Listen(name string) net.Listener {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.loopback {
+		l := bufconn.Listen(StreamWindow)
+		n.memory[name] = l
+		return l
+	}
+	address, known := n.addresses[name]
+	if !known {
+		address = "127.0.0.1:0"
+	}
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if err != nil {
+		n.t.Fatalf("%s: %v", name, err)
+	}
+	n.addresses[name] = l.Addr().String()
+	return l
+}
+
+// Serve starts a server and returns what stops it.
+func (n *Net) Serve(name string, register func(*grpc.Server)) (stop func()) {
+	l := n.Listen(name)
+	srv := grpc.NewServer()
+	register(srv)
+	var done sync.WaitGroup
+	done.Go(func() {
+		if err := srv.Serve(l); err != nil {
+			n.t.Errorf("serve %s: %v", name, err)
+		}
+	})
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			n.mu.Lock()
+			if !n.loopback && n.memory[name] == l {
+				delete(n.memory, name)
+			}
+			n.mu.Unlock()
+			srv.Stop()
+			done.Wait()
+		})
+	}
+	n.t.Cleanup(stop)
+	return stop
+}
+
+// Dial connects to an address.
+func (n *Net) Dial(address string) (*grpc.ClientConn, error) {
+	if n.loopback {
+		return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithInitialWindowSize(StreamWindow), // or gRPC widens it by itself
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			n.mu.Lock()
+			l := n.memory[address]
+			n.mu.Unlock()
+			if l == nil {
+				return nil, status.Errorf(codes.Unavailable, "nobody listens at %s", address)
+			}
+			return l.DialContext(ctx)
+		}))
+}
+
+// Workers are the candidates of a ticket, best first.
+func (n *Net) Workers(names ...string) []*pb.Worker {
+	var out []*pb.Worker
+	for _, name := range names {
+		out = append(out, &pb.Worker{Name: name, Address: n.Address(name)})
+	}
+	return out
+}

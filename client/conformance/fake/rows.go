@@ -1,0 +1,74 @@
+package fake
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+)
+
+// Metadata of a field or schema: keys and values in turn.
+func Metadata(kv ...string) arrow.Metadata {
+	m := make(map[string]string)
+	for i := 0; i < len(kv); i += 2 {
+		m[kv[i]] = kv[i+1]
+	}
+	return arrow.MetadataFrom(m)
+}
+
+// Schema has a column of each layout.
+func Schema() *arrow.Schema {
+	scored := arrow.StructOf(arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int64}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
+	field := func(name string, t arrow.DataType, kv ...string) arrow.Field {
+		return arrow.Field{Name: name, Type: t, Metadata: Metadata(kv...)}
+	}
+	return arrow.NewSchema([]arrow.Field{
+		field("dense", arrow.FixedSizeListOf(2, arrow.PrimitiveTypes.Float32), "penstock.layout", "dense", "penstock.names", `["a","b"]`),
+		field("ids", arrow.ListOf(arrow.PrimitiveTypes.Int64), "penstock.layout", "sparse"),
+		field("sizes", arrow.ListOf(arrow.PrimitiveTypes.Float32), "penstock.layout", "sparse"),
+		field("scored", arrow.ListOf(scored), "penstock.layout", "sparse"),
+		field("label", arrow.PrimitiveTypes.Int64, "penstock.layout", "label"),
+		field("click", arrow.FixedWidthTypes.Boolean, "penstock.layout", "label"),
+		field("text", arrow.BinaryTypes.Binary, "penstock.layout", "bytes"),
+		field("pixel", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), "penstock.layout", "image", "penstock.shape", "2,2,1"),
+		field("_file", arrow.PrimitiveTypes.Int32),
+		field("_row", arrow.PrimitiveTypes.Int64),
+	}, nil)
+}
+
+// Values is how many sparse values a row has.
+func Values(id int64) int { return int(id % 4) }
+
+// Rows is the record of rows. Column "label" holds their ids.
+func Rows(rows []Row) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, Schema())
+	defer b.Release()
+	dense := b.Field(0).(*array.FixedSizeListBuilder)
+	ids, sizes, scored := b.Field(1).(*array.ListBuilder), b.Field(2).(*array.ListBuilder), b.Field(3).(*array.ListBuilder)
+	pair := scored.ValueBuilder().(*array.StructBuilder)
+	pixel := b.Field(7).(*array.FixedSizeListBuilder)
+	for _, r := range rows {
+		id := r.ID()
+		dense.Append(true)
+		dense.ValueBuilder().(*array.Float32Builder).AppendValues([]float32{float32(r.Window), float32(r.K)}, nil)
+		ids.Append(true)
+		sizes.Append(true)
+		scored.Append(true)
+		for j := range Values(id) {
+			ids.ValueBuilder().(*array.Int64Builder).Append(id + int64(j))
+			sizes.ValueBuilder().(*array.Float32Builder).Append(float32(r.K) + float32(j))
+			pair.Append(true)
+			pair.FieldBuilder(0).(*array.Int64Builder).Append(id * int64(j))
+			pair.FieldBuilder(1).(*array.Float32Builder).Append(float32(j) / 2)
+		}
+		b.Field(4).(*array.Int64Builder).Append(id)
+		b.Field(5).(*array.BooleanBuilder).Append(r.K%3 == 0)
+		b.Field(6).(*array.BinaryBuilder).Append([]byte(fmt.Sprint(id)))
+		pixel.Append(true)
+		pixel.ValueBuilder().(*array.Uint8Builder).AppendValues([]byte{byte(r.K), 1, 2, byte(r.Window)}, nil)
+		b.Field(8).(*array.Int32Builder).Append(int32(r.Shard))
+		b.Field(9).(*array.Int64Builder).Append(int64(r.K))
+	}
+	return b.NewRecord()
+}

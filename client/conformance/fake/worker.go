@@ -1,0 +1,152 @@
+package fake
+
+import (
+	"context"
+	"errors"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// ErrEnough from Worker.Fault ends a stream as if all were sent.
+var ErrEnough = errors.New("enough")
+
+// Worker serves the streams of a dataset. Its functions are called by many streams at once.
+type Worker struct {
+	flight.BaseFlightServer
+	Data *Dataset
+	// Cut is how many rows a record has.
+	Cut int
+	// Fault, if set, is asked before each record, which it may change; an error ends the stream.
+	Fault func(context.Context, *Record) error
+	// After, if set, is told of each record that was sent.
+	After func(arrow.Record)
+	// Without leaves the last columns of the schema out.
+	Without int
+}
+
+// Record is a run of rows that is about to be sent.
+type Record struct {
+	position.Position // of its first row
+	Rows              int
+	Last              bool // it ends its window
+	// Before is how many records the stream sent before it.
+	Before int
+	// Twice sends it twice.
+	Twice bool
+	// Meta, if set, is sent as app_metadata in place of the right one.
+	Meta []byte
+}
+
+// Worker serves a worker and returns what stops it.
+func (n *Net) Worker(name string, w *Worker) (stop func()) {
+	return n.Serve(name, func(s *grpc.Server) { flight.RegisterFlightServiceServer(s, w) })
+}
+
+// DoGet sends a shard from a cursor on.
+func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer) error {
+	var req pb.StreamRequest
+	var ticket pb.Ticket
+	if err := proto.Unmarshal(t.GetTicket(), &req); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if err := proto.Unmarshal(req.GetTicket().GetTicket(), &ticket); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if string(req.GetProgram()) != program {
+		return status.Error(codes.InvalidArgument, "another program")
+	}
+	out := &sender{Worker: w, stream: stream}
+	defer out.close()
+	at := position.Position{Epoch: ticket.Epoch, Block: ticket.Block, Shard: ticket.Shard, Window: req.Window, K: req.K}
+	windows := w.Data.Shards[w.Data.Index(at)]
+	for ; int(at.Window) < len(windows); at.Window, at.K = at.Window+1, 0 {
+		for rows := uint64(windows[at.Window]); at.K < rows; {
+			n := min(uint64(w.Cut), rows-at.K)
+			switch err := out.send(&Record{Position: at, Rows: int(n), Last: at.K+n == rows}); {
+			case errors.Is(err, ErrEnough):
+				out.begin()
+				return nil
+			case err != nil:
+				return err
+			}
+			at.K += n
+		}
+	}
+	out.begin()
+	return nil
+}
+
+// sender is one stream. Like a worker's, it sends its schema with the first record, or at the end.
+type sender struct {
+	*Worker
+	stream flight.FlightService_DoGetServer
+	out    *flight.Writer
+	sent   int
+}
+
+func (s *sender) schema() *arrow.Schema {
+	fields := Schema().Fields()
+	return arrow.NewSchema(fields[:len(fields)-s.Without], nil)
+}
+
+// begin sends the schema unless it was sent.
+func (s *sender) begin() {
+	if s.out == nil {
+		s.out = flight.NewRecordWriter(s.stream, ipc.WithSchema(s.schema()))
+	}
+}
+
+func (s *sender) close() {
+	if s.out != nil {
+		_ = s.out.Close() // fails only where the client has left
+	}
+}
+
+func (s *sender) send(r *Record) error {
+	r.Before = s.sent
+	if s.Fault != nil {
+		if err := s.Fault(s.stream.Context(), r); err != nil {
+			return err
+		}
+	}
+	rows := make([]Row, r.Rows)
+	for i := range rows {
+		rows[i] = Row{Epoch: r.Epoch, Shard: s.Data.Index(r.Position), Window: int(r.Window), K: int(r.K) + i}
+	}
+	full := Rows(rows)
+	defer full.Release()
+	schema := s.schema()
+	rec := array.NewRecord(schema, full.Columns()[:schema.NumFields()], full.NumRows())
+	defer rec.Release()
+	if r.Meta == nil {
+		var err error
+		if r.Meta, err = proto.Marshal(&pb.BatchMeta{Window: r.Window, K: r.K, Rows: uint32(r.Rows), Last: r.Last}); err != nil {
+			return err
+		}
+	}
+	s.begin()
+	times := 1
+	if r.Twice {
+		times = 2
+	}
+	for range times {
+		if err := s.out.WriteWithAppMetadata(rec, r.Meta); err != nil {
+			return err
+		}
+		s.sent++
+		if s.After != nil {
+			s.After(rec)
+		}
+	}
+	return nil
+}
