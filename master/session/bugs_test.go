@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/position"
@@ -85,6 +86,25 @@ func bugs() map[string]executor {
 				s.base = nil
 			}
 		}),
+		"a restore forgets what this etcd never granted": func(s *State, c Command) (Reply, Changes, error) {
+			if q, ok := c.(Join); ok {
+				q.Restore = slices.Clone(q.Restore)
+				for i, p := range q.Restore {
+					q.Restore[i].Consumed = p.Consumed.Intersect(position.Set{{To: s.frontier}})
+				}
+				c = q
+			}
+			return s.Apply(c)
+		},
+		"a generation that a lost etcd knew comes again": func(s *State, c Command) (Reply, Changes, error) {
+			before := s.generation
+			r, ch, err := s.Apply(c)
+			if s.generation > before {
+				s.generation = before + 1
+				r.Generation = s.generation
+			}
+			return r, ch, err
+		},
 		"old starts are not fenced": func(s *State, c Command) (Reply, Changes, error) {
 			if q, ok := c.(Sync); ok && s.rank(q.Rank) != nil {
 				q.Generation, q.Incarnation = s.generation, s.ranks[q.Rank].incarnation

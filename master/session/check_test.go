@@ -61,7 +61,7 @@ func FuzzCalls(f *testing.F) {
 	first := position.Set{shard(0, 0, 0)}
 	state := Checkpoint{
 		Version: checkpointVersion, Session: testID.Session, Generation: 1, World: 1, Consumed: first,
-		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest,
+		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
 	seed(&pb.SyncRequest{Consumed: first.Proto(), WantsMore: true}, state.Proto())
 	state.Consumed = position.Set{{From: pos(0, 0, 9), To: pos(0, 7, 0)}, {From: pos(0, 9, 9), To: pos(0, 1<<30, 5)}}

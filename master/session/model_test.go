@@ -99,7 +99,7 @@ func (m *model) ops(c chaos) []func() {
 		ops = append(ops, m.die, m.cutOff, m.expire)
 	}
 	if c.restores {
-		ops = append(ops, m.checkpoint, m.restoreJob, m.abandon)
+		ops = append(ops, m.checkpoint, m.restoreJob, m.moveJob, m.abandon)
 	}
 	return ops
 }
@@ -222,6 +222,7 @@ func (m *model) call(q request, lost bool) {
 	case err == nil:
 	case errors.As(err, &fenced):
 		m.fenced(q, fenced)
+	case errors.Is(err, ErrInvalid) && q.from.dead && m.s.untouched(): // it calls a session whose etcd was lost
 	default:
 		m.fail("%v: %w", q.from, err)
 	}

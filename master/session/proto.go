@@ -94,7 +94,7 @@ func (s *State) loadRank(r uint32, m *pb.SessionRank) {
 	switch {
 	case m.GetGeneration() == s.generation && m.GetIncarnation() > 0:
 		s.ranks[r] = rankFromProto(m, position.Position{Epoch: s.closed})
-	case m.GetGeneration()+1 == s.generation && p != nil && attempt == s.restored:
+	case m.GetGeneration() < s.generation && p != nil && attempt == s.restored:
 		var old *rank
 		if m.GetIncarnation() > 0 {
 			old = &rank{incarnation: m.GetIncarnation(), revision: m.GetRevision()}
@@ -149,6 +149,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		Base: position.SetFromProto(m.GetBase()), Consumed: position.SetFromProto(m.GetConsumed()),
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
+		PlannerDigest: string(m.GetPlannerDigest()),
 	}
 }
 
@@ -160,5 +161,6 @@ func (c Checkpoint) Proto() *pb.State {
 		Base: c.Base.Proto(), Consumed: c.Consumed.Proto(),
 		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
+		PlannerDigest: []byte(c.PlannerDigest),
 	}
 }

@@ -12,6 +12,10 @@ import (
 // again until it is told RESTORED. When all ranks are there, a round of calls shows that none of them is left from an
 // earlier attempt that died; the last call of the round merges the states and begins the next generation, in
 // one change of the head. A rank's part lies in its own key, and is void unless the head names its attempt.
+//
+// The states may be of this session or of any other that cuts the same files in the same way: what they say is
+// complete in itself, and their positions mean the same rows. All that the session knows of itself is thrown
+// away but for its generation, which must not repeat one whose ranks may still call.
 type restore struct {
 	attempt uint64 // counts attempts; the newest is under way unless it made this generation
 	round   uint64 // counts arrivals
@@ -37,10 +41,15 @@ type Checkpoint struct {
 	BaseVersion                  uint64
 	Members, Departed            []uint32
 	ProgramDigest, DatasetDigest string
+	PlannerDigest                string
 }
 
-// checkpointVersion is the version of Checkpoint that this package reads.
-const checkpointVersion = 1
+const (
+	// checkpointVersion is the version of Checkpoint that this package reads.
+	checkpointVersion = 1
+	// maxGeneration bounds generations from outside, so that there are later ones.
+	maxGeneration = 1 << 62
+)
 
 func (r *restore) forget(rank uint32) {
 	if int64(rank) < int64(len(r.parts)) {
@@ -120,33 +129,45 @@ func (r *restore) waiting() []uint32 {
 
 // admit checks what can be said of one state by itself.
 func (s *State) admit(p Checkpoint) error {
-	known := position.Set{{To: s.frontier}}
-	outside := p.Base.Union(p.Consumed).Subtract(known)
+	beyond := from(p.Base.Union(p.Consumed), position.Position{Epoch: s.id.Epochs})
 	switch {
 	case p.Version != checkpointVersion:
 		return refused("the state of rank %d has version %d, this master reads version %d", p.Rank, p.Version, checkpointVersion)
-	case p.Session != s.id.Session:
-		return refused("the state of rank %d is of session %q, this is %q", p.Rank, p.Session, s.id.Session)
 	case p.ProgramDigest != s.id.ProgramDigest:
 		return refused("the state of rank %d is of another spec: program digest %x, the session's is %x", p.Rank, p.ProgramDigest, s.id.ProgramDigest)
 	case p.DatasetDigest != s.id.DatasetDigest:
 		return refused("the state of rank %d is of another version of the dataset: digest %x, the session's is %x", p.Rank, p.DatasetDigest, s.id.DatasetDigest)
-	case p.Generation == 0 || p.Generation > s.generation:
-		return refused("the state of rank %d is of generation %d, the session is at %d: the state in etcd is older than the checkpoint", p.Rank, p.Generation, s.generation)
+	case p.PlannerDigest != s.id.PlannerDigest:
+		return refused("the state of rank %d is of a dataset that was cut otherwise, by another release of penstock or into blocks, shards or windows of other sizes: "+
+			"planner digest %x, the session's is %x; restore it with the release and the settings that it was taken under", p.Rank, p.PlannerDigest, s.id.PlannerDigest)
+	case p.Generation == 0 || p.Generation > maxGeneration:
+		return refused("the state of rank %d is of generation %d; generations count from 1", p.Rank, p.Generation)
+	case p.Session == s.id.Session && p.Generation > s.generation && !s.untouched():
+		return refused("the state of rank %d is of generation %d, the session is at %d and has granted rows: etcd is older than the checkpoint. "+
+			"See that the job that took it has ended, then delete the session, or restore under another session id", p.Rank, p.Generation, s.generation)
 	case p.World == 0 || p.World > maxWorld || p.Rank >= p.World:
 		return refused("the state says rank %d of %d", p.Rank, p.World)
-	case p.Closed > s.closed && p.Generation == s.generation || p.Closed > s.id.Epochs || s.frontier.Less(position.Position{Epoch: p.Closed}):
-		return refused("the state of rank %d has %d closed epochs, the session %d", p.Rank, p.Closed, s.closed)
-	case len(outside) > 0:
-		return refused("the state of rank %d has consumed %v, which this session never granted (its frontier is %v)", p.Rank, outside[0], s.frontier)
+	case p.Closed > s.id.Epochs:
+		return refused("the state of rank %d has ended %d epochs, the session has %d", p.Rank, p.Closed, s.id.Epochs)
+	case len(beyond) > 0:
+		return refused("the state of rank %d has consumed %v, the session has %d epochs", p.Rank, beyond[0], s.id.Epochs)
 	}
 	return nil
 }
 
+// untouched reports whether the session is new and nobody was ever granted anything. A state of its id is from before
+// etcd was lost, then. Grants move a rank's revision ahead of its incarnation, which starts move along.
+func (s *State) untouched() bool {
+	granted := func(k *rank) bool { return k != nil && k.revision != k.incarnation }
+	return s.generation == 1 && !slices.ContainsFunc(s.ranks, granted)
+}
+
 // merged is what a restore goes on from.
 type merged struct {
-	base   position.Set
-	closed uint32
+	base       position.Set
+	closed     uint32
+	session    string // of the states
+	generation uint64
 }
 
 // merge checks the states of all parts against each other and joins them.
@@ -163,7 +184,7 @@ func merge(parts []*part) (merged, error) {
 	if err := agree(states, newest); err != nil {
 		return merged{}, err
 	}
-	m := merged{base: newest.Base, closed: newest.Closed}
+	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation}
 	owned := []owned{{set: newest.Base, owner: "the base"}}
 	for _, p := range states {
 		set := p.Consumed
@@ -186,6 +207,8 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 		switch {
 		case i > 0 && states[i-1].Rank == p.Rank:
 			return refused("the state of rank %d was brought twice; each belongs in one Join", p.Rank)
+		case p.Session != newest.Session:
+			return refused("the state of rank %d is of session %q, that of rank %d of session %q", p.Rank, p.Session, newest.Rank, newest.Session)
 		case p.Generation != newest.Generation:
 			return refused("the state of rank %d is of generation %d, that of rank %d of generation %d", p.Rank, p.Generation, newest.Rank, newest.Generation)
 		case p.World != newest.World:
@@ -215,11 +238,16 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 	return nil
 }
 
-// rewind begins the next generation.
+// rewind begins the next generation. It is later than the states', if they are of this session: starts of theirs may
+// still call, and etcd may have been lost since.
 func (s *State) rewind(m merged, ch *Changes) {
+	if m.session == s.id.Session {
+		s.generation = max(s.generation, m.generation)
+	}
 	s.generation++
 	s.restored = s.restore.attempt
 	s.closed, s.base, s.failure = m.closed, m.base, ""
+	s.advanceFrontier()
 	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
 	s.baseVersion++
 	ranks := make([]*rank, s.restore.world)
@@ -232,8 +260,28 @@ func (s *State) rewind(m merged, ch *Changes) {
 	for _, b := range s.blocks {
 		s.absorb(b)
 	}
+	s.skipEmpty()
 	ch.Head = true
 	s.closeEpochs(ch)
+}
+
+// advanceFrontier moves the frontier to the end of the epoch in which the base ends, if that lies behind it. What is
+// not consumed there becomes returned, and is planned as such. No block can begin or end inside that part.
+func (s *State) advanceFrontier() {
+	start := position.Position{Epoch: s.closed}
+	if s.frontier.Less(start) {
+		s.frontier = start
+	}
+	if len(s.base) == 0 {
+		return
+	}
+	end := s.base[len(s.base)-1].To
+	if !s.frontier.Less(end) {
+		return
+	}
+	if s.frontier = end; end != (position.Position{Epoch: end.Epoch}) {
+		s.frontier = position.Position{Epoch: end.Epoch + 1}
+	}
 }
 
 // started is the rank that a part became.

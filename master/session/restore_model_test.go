@@ -24,7 +24,7 @@ func (m *model) checkpoint() {
 		if !runs || t.incarnation != k.incarnation {
 			return
 		}
-		c.states = append(c.states, t.state(m.s.world))
+		c.states = append(c.states, t.state(m.id.Session, m.s.world))
 	}
 	if len(c.states) == 0 {
 		return
@@ -67,6 +67,52 @@ func (m *model) restoreJob() {
 		m.trainers = append(m.trainers, r.t)
 	}
 	m.handed, m.excused = m.saved.handed.clone(), m.saved.excused.clone()
+}
+
+// moveJob loses the etcd, kills the job and starts it again from its checkpoint, as the same session or as another.
+func (m *model) moveJob() {
+	if m.saved == nil {
+		return
+	}
+	for _, t := range m.trainers {
+		if t != nil {
+			t.dead = true
+		}
+	}
+	again := m.draw(2) == 0
+	if !again {
+		m.id.Session = m.nonce()
+	}
+	// Starts of this session that are later than the checkpoint are known to nobody: the launcher has ended them.
+	taken := m.saved.states[0]
+	m.network = slices.DeleteFunc(m.network, func(q request) bool {
+		return taken.Session != m.id.Session || q.sync.Generation > taken.Generation
+	})
+	m.etcd, m.id.FirstWorldSize = map[string][]byte{}, uint32(1+m.draw(3))
+	s, err := New(m.id)
+	if err != nil {
+		m.fail("%w", err)
+	}
+	m.s, m.trainers = s, make([]*trainer, m.id.FirstWorldSize)
+	m.write(Changes{Head: true})
+	for range m.draw(8) {
+		m.plan()
+	}
+	if !again { // a job may have begun there without the checkpoint
+		m.begin()
+	}
+	m.restoreJob()
+}
+
+// begin lets a job take a few steps.
+func (m *model) begin() {
+	for range m.draw(4) {
+		r := m.draw(len(m.trainers))
+		m.start(uint32(r))
+		m.trainers[r].hand(m.d, m.draw)
+		m.call(m.trainers[r].request(m.draw), false)
+		m.plan()
+	}
 }
 
 // abandon lets some ranks of a new job begin a restore and die, while the old job goes on.

@@ -28,7 +28,7 @@ func twoRanks(t *testing.T) (*job, []Checkpoint) {
 			tr := trainer{rank: r, generation: 1}
 			tr.consumed = s.Consumed
 			tr.learn(reply)
-			states = append(states, tr.state(3))
+			states = append(states, tr.state(testID.Session, 3))
 		}
 	}
 	return j, states
@@ -107,7 +107,7 @@ func TestRestoreReopensEpochsAndFailedSessions(t *testing.T) {
 	taken := j.more(0)[0]
 	tr := trainer{generation: 1, consumed: position.Set{taken}}
 	tr.learn(j.do(j.sync(0, taken)))
-	state := tr.state(1)
+	state := tr.state(testID.Session, 1)
 	for j.s.Closed() == 0 {
 		j.more(0)
 		j.do(j.sync(0, position.Interval{To: j.s.frontier}))
@@ -132,12 +132,17 @@ func TestRestoreRefusals(t *testing.T) {
 	for says, change := range map[string]func(a, b *Checkpoint){
 		"version 2":                      func(a, _ *Checkpoint) { a.Version = 2 },
 		`session "other"`:                func(a, _ *Checkpoint) { a.Session = "other" },
+		"blocks, shards or windows":      func(a, _ *Checkpoint) { a.PlannerDigest = "x" },
 		"another spec":                   func(a, _ *Checkpoint) { a.ProgramDigest = "x" },
 		"another version of the dataset": func(a, _ *Checkpoint) { a.DatasetDigest = "x" },
-		"generation 9":                   func(a, _ *Checkpoint) { a.Generation = 9 },
+		"generation 9":                   func(a, b *Checkpoint) { a.Session, a.Generation = "other", 9; b.Session = "other" },
+		"etcd is older":                  func(a, b *Checkpoint) { a.Generation, b.Generation = 2, 2 },
+		"generation 0":                   func(a, b *Checkpoint) { a.Generation, b.Generation = 0, 0 },
+		"generations count from 1":       func(a, _ *Checkpoint) { a.Generation = maxGeneration + 1 },
 		"rank 5 of 3":                    func(a, _ *Checkpoint) { a.Rank = 5 },
-		"1 closed epochs":                func(a, _ *Checkpoint) { a.Closed = 1 },
-		"never granted":                  func(a, _ *Checkpoint) { a.Consumed = position.Set{{To: pos(1, 0, 0)}} },
+		"ended 3 epochs":                 func(a, _ *Checkpoint) { a.Closed = 3 },
+		"not of the same step":           func(a, _ *Checkpoint) { a.Closed = 1 },
+		"the session has 2 epochs":       func(a, _ *Checkpoint) { a.Consumed = position.Set{{To: pos(2, 0, 1)}} },
 		"brought twice":                  func(a, b *Checkpoint) { *b = *a },
 		"world size":                     func(a, _ *Checkpoint) { a.World = 4 },
 		"rank 0 and rank 1 both have":    func(a, b *Checkpoint) { a.Consumed = b.Consumed },

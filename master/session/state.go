@@ -7,6 +7,9 @@
 //
 //	closed │ base ∪ consumed(r) ∪ held(r) ∪ returned │ frontier: never granted … end
 //
+// Behind the frontier lies nothing that anybody consumed, also of states from another session: a restore moves it
+// to the end of the epoch that they end in, and what they did not consume of it is returned, granted before or not.
+//
 // Work and memory follow what is in flight. Only blocks with positions in flight are kept; a block that a restore
 // makes grantable again is asked for again by NeedsPlan.
 package session
@@ -22,12 +25,14 @@ import (
 // maxWorld bounds world sizes from outside.
 const maxWorld = 1 << 16
 
-// Identity is what never changes in a session. States brought to a restore must bear the same digests.
+// Identity is what never changes in a session. States brought to a restore must bear the same digests: then their
+// positions mean the same rows.
 type Identity struct {
 	Session        string
 	Epochs         uint32
 	ProgramDigest  string
 	DatasetDigest  string
+	PlannerDigest  string
 	FirstWorldSize uint32 // until a restore changes it
 }
 
@@ -37,8 +42,8 @@ type State struct {
 	generation uint64
 	world      uint32
 	closed     uint32            // epochs closed
-	frontier   position.Position // first one never granted
-	returned   position.Set      // granted once, and free again
+	frontier   position.Position // free from here on
+	returned   position.Set      // free before the frontier: given back, or not consumed by those who were restored
 	base       position.Set      // consumed by departed ranks or before a restore
 	// baseVersion counts the changes of base, closed, members and departed.
 	baseVersion uint64
@@ -115,7 +120,7 @@ func (s *State) Apply(c Command) (Reply, Changes, error) {
 	return reply, ch, nil
 }
 
-// Generation is the count of restores, from 1.
+// Generation counts restores, from 1; those that etcd has lost, too, if a state tells of them.
 func (s *State) Generation() uint64 { return s.generation }
 
 // World is the number of ranks.

@@ -129,13 +129,13 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 }
 
 // state is the trainer's checkpoint.
-func (t *trainer) state(world uint32) Checkpoint {
+func (t *trainer) state(session string, world uint32) Checkpoint {
 	return Checkpoint{
-		Version: checkpointVersion, Session: testID.Session, Generation: t.generation,
+		Version: checkpointVersion, Session: session, Generation: t.generation,
 		Rank: t.rank, World: world, Closed: t.closed,
 		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
 		Members: t.members, Departed: t.departed,
-		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest,
+		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
 }
 
@@ -143,7 +143,7 @@ func (t *trainer) String() string {
 	return fmt.Sprintf("rank %d, generation %d, incarnation %d", t.rank, t.generation, t.incarnation)
 }
 
-var testID = Identity{Session: "test", ProgramDigest: "program", DatasetDigest: "dataset"}
+var testID = Identity{Session: "test", ProgramDigest: "program", DatasetDigest: "dataset", PlannerDigest: "planner"}
 
 // joinCommand is the trainer's Join; every start of a rank has its own nonce.
 func (t *trainer) joinCommand(world uint32) Join {
