@@ -80,10 +80,12 @@ def _remove(handle: EventHandlerHandle) -> bool:
 
 
 def log_event(event: Event) -> None:
-    """Gives event to every registered handler, in the order of their registration. Raises nothing that a handler does."""
+    """Gives event to every handler, in the order of their registration. Raises none of their exceptions."""
     for handle in _handles:
         try:
             handle._handler(event)
         except Exception:
             if _remove(handle):
-                _log.exception("the event handler %r failed and was unregistered; register it again once it works", handle._handler)
+                _log.exception(
+                    "event handler %r failed and is unregistered; mend it, and register it again", handle._handler
+                )
