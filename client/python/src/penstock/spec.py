@@ -165,7 +165,7 @@ def sigrid_hash(in_: Names, *, max: int, salt: int = 0, out: str | None = None) 
 
 
 def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform:
-    """Any op by its name, such as op("mine", "int_*", out="{}_mine", n=3). Parameters that are None are left out.
+    """A transform by any op, by its name; parameters that are None are left out.
 
     Without out the result replaces the input; "{}" in it stands for the input's name.
     """

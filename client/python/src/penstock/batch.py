@@ -1,0 +1,392 @@
+"""A batch as a training loop sees it: views of one Arrow record in torch, NumPy or Arrow.
+
+The loader makes a Batch of each record that the session hands over. Nothing is copied: arrays are views of the record's
+memory (worker/tensor/README.md says what lies there), made when they are first asked for and kept. Only what Arrow
+packs is unpacked: bools, and offsets of a record that was cut out of a larger one.
+
+torch tensors may be written in place: no other batch shares their memory. NumPy and Arrow arrays are read-only.
+A batch belongs to one thread at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock._pb import control_pb2
+
+Array: TypeAlias = Any
+"""A torch.Tensor, numpy.ndarray or pyarrow.Array, as the loader's `format` says."""
+
+FORMATS = ("torch", "numpy", "arrow")
+
+_Key: TypeAlias = tuple[str, str]  # name of the column, part of it
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where the training loop stands behind one batch. `loader.state_dict(after=position)` is the state there."""
+
+    epoch: int
+    number: int  # of the batch, counted from 0 since the loader was made or a state was loaded
+    _loader: object = field(repr=False, compare=False)
+    _state: Callable[[], control_pb2.State] = field(repr=False, compare=False)
+
+
+class Columns:
+    """What the columns of a session's records are, read from their schema once."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.dense: str | None = None
+        self.dense_names: tuple[str, ...] = ()
+        self.sparse: dict[str, bool] = {}  # whether it has weights
+        self.labels: list[str] = []
+        self.bytes: list[str] = []
+        self.images: dict[str, tuple[int, ...]] = {}
+        self.provenance = False
+        for f in schema:
+            self._add(f)
+
+    def _add(self, column: pa.Field) -> None:
+        metadata = column.metadata or {}
+        layout = metadata.get(b"penstock.layout", b"").decode()
+        if layout == "dense":
+            self.dense, self.dense_names = column.name, tuple(json.loads(metadata[b"penstock.names"]))
+        elif layout == "sparse":
+            self.sparse[column.name] = pa.types.is_struct(column.type.value_type)
+        elif layout == "label":
+            self.labels.append(column.name)
+        elif layout == "bytes":
+            self.bytes.append(column.name)
+        elif layout == "image":
+            self.images[column.name] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
+        elif column.name in ("_file", "_row"):
+            self.provenance = True
+
+    def arrays(self) -> Iterator[_Key]:
+        """All arrays of a batch."""
+        if self.dense is not None:
+            yield self.dense, "values"
+        for name, weighted in self.sparse.items():
+            yield from ((name, part) for part in ("values", "offsets", "weights")[: 3 if weighted else 2])
+        yield from ((name, "values") for name in (*self.labels, *self.images))
+        yield from ((name, part) for name in self.bytes for part in ("values", "offsets"))
+        if self.provenance:
+            yield from (("_file", "values"), ("_row", "values"))
+
+    def shape(self, key: _Key, rows: int) -> tuple[int, ...]:
+        """The shape of an array; (-1,) if it is flat."""
+        name, _ = key
+        if name == self.dense:
+            return rows, len(self.dense_names)
+        if name in self.images:
+            return rows, *self.images[name]
+        return (-1,)
+
+
+class Sparse:
+    """A jagged feature: row i has values[offsets[i]:offsets[i + 1]]."""
+
+    __slots__ = ("_batch", "_weighted", "name")
+
+    def __init__(self, batch: Batch, name: str, weighted: bool) -> None:
+        self._batch, self.name, self._weighted = batch, name, weighted
+
+    @property
+    def values(self) -> Array:
+        """int64 or float32, all rows' values one after the other."""
+        return self._batch._array((self.name, "values"))
+
+    @property
+    def offsets(self) -> Array:
+        """int32 [B + 1]; the first is 0, the last the number of values."""
+        return self._batch._array((self.name, "offsets"))
+
+    @property
+    def weights(self) -> Array | None:
+        """float32, a score for each value; None where the spec names no weights."""
+        return self._batch._array((self.name, "weights")) if self._weighted else None
+
+    @property
+    def lengths(self) -> Array:
+        """int32 [B], the number of values of each row."""
+        offsets = self.offsets
+        if isinstance(offsets, pa.Array):
+            return pc.subtract(offsets[1:], offsets[:-1])
+        return offsets[1:] - offsets[:-1]
+
+    def jagged(self) -> Array:
+        """The values as a torch nested tensor of layout torch.jagged, [B, *]; it shares their memory."""
+        torch = self._batch._torch("sparse.jagged()")
+        return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
+
+    def __repr__(self) -> str:
+        return f"Sparse({self.name!r}, values={len(self.values)}{', weighted' if self._weighted else ''})"
+
+
+class Bytes(Sequence[bytes]):
+    """One byte string a row: bytes[i], or data and offsets for all of them."""
+
+    __slots__ = ("_batch", "name")
+
+    def __init__(self, batch: Batch, name: str) -> None:
+        self._batch, self.name = batch, name
+
+    @property
+    def data(self) -> Array:
+        """uint8, all rows' bytes one after the other."""
+        return self._batch._array((self.name, "values"))
+
+    @property
+    def offsets(self) -> Array:
+        """int32 [B + 1]; the first is 0."""
+        return self._batch._array((self.name, "offsets"))
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def __getitem__(self, row: Any) -> Any:
+        column = self._batch.to_arrow().column(self.name)
+        return column[row].to_pylist() if isinstance(row, slice) else column[row].as_py()
+
+    def __repr__(self) -> str:
+        return f"Bytes({self.name!r}, rows={len(self)})"
+
+
+class Named(Mapping[str, _T], Generic[_T]):
+    """Values by name, in the order of the spec, each made when it is asked for."""
+
+    __slots__ = ("_kind", "_make", "_names")
+
+    def __init__(self, kind: str, names: Iterable[str], make: Callable[[str], _T]) -> None:
+        self._kind, self._names, self._make = kind, dict.fromkeys(names), make
+
+    def __getitem__(self, name: str) -> _T:
+        if name not in self._names:
+            raise KeyError(f"no {self._kind} is called {name!r}; there are: {', '.join(self._names) or 'none'}")
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(map(repr, self._names))}}}"
+
+
+class Batch:
+    """Rows of one epoch in tensor layout; len() is their number: the spec's batch size, or less at the epoch's end.
+
+    Arrays are torch tensors, NumPy or Arrow arrays, as the loader's `format` says.
+    """
+
+    __slots__ = ("_arrays", "_columns", "_format", "_record", "epoch", "position")
+
+    def __init__(self, record: pa.RecordBatch, columns: Columns, epoch: int, position: Position, format: str) -> None:  # noqa: A002
+        self._record, self._columns, self._format = record, columns, format
+        self._arrays: dict[_Key, Array] = {}
+        self.epoch = epoch  # counts from 0
+        self.position = position
+
+    def __len__(self) -> int:
+        return int(self._record.num_rows)
+
+    def __repr__(self) -> str:
+        c = self._columns
+        parts = [f"dense=[{len(self)}, {len(c.dense_names)}]"] if c.dense else []
+        for kind in ("sparse", "labels", "bytes", "images"):
+            parts += [f"{kind}={len(getattr(c, kind))}"] if getattr(c, kind) else []
+        return f"Batch(rows={len(self)}, epoch={self.epoch}, {', '.join(parts)})"
+
+    @property
+    def dense(self) -> Array:
+        """float32 [B, D]; column j is dense_names[j]. Null is NaN."""
+        if self._columns.dense is None:
+            raise UsageError("the batch has no dense features; add penstock.dense(...) to features=")
+        return self._array((self._columns.dense, "values"))
+
+    @property
+    def dense_names(self) -> tuple[str, ...]:
+        """The names of the columns of dense."""
+        return self._columns.dense_names
+
+    @property
+    def sparse(self) -> Named[Sparse]:
+        """Jagged features by name."""
+        weighted = self._columns.sparse
+        return Named("sparse feature", weighted, lambda name: Sparse(self, name, weighted[name]))
+
+    @property
+    def label(self) -> Array:
+        """[B], the only label; labels has several."""
+        if len(self._columns.labels) != 1:
+            names = ", ".join(self._columns.labels) or "none"
+            raise UsageError(f"batch.label is the only label, but there are: {names}; use batch.labels[name]")
+        return self._array((self._columns.labels[0], "values"))
+
+    @property
+    def labels(self) -> Named[Array]:
+        """Labels by name, [B] each, of the feature's own dtype: bool, int32, int64, float32 or float64."""
+        return Named("label", self._columns.labels, lambda name: self._array((name, "values")))
+
+    @property
+    def bytes(self) -> Named[Bytes]:
+        """Byte strings by name."""
+        return Named("bytes feature", self._columns.bytes, lambda name: Bytes(self, name))
+
+    @property
+    def images(self) -> Named[Array]:
+        """Images by name, uint8 [B, H, W, C]."""
+        return Named("image", self._columns.images, lambda name: self._array((name, "values")))
+
+    @property
+    def files(self) -> Array:
+        """int32 [B]: the index of each row's file in the listing, sorted by URI. Needs provenance=True."""
+        return self._provenance("_file")
+
+    @property
+    def rows(self) -> Array:
+        """int64 [B]: the row of its file that each row was. Needs provenance=True."""
+        return self._provenance("_row")
+
+    def to(self, device: Any, *, non_blocking: bool = False) -> Batch:
+        """The same batch on another device, as torch tensors. non_blocking needs a pinned batch to be of use."""
+        self._torch("batch.to()")
+        return self._mapped(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self, device: Any = None) -> Batch:
+        """The same batch in page-locked memory, as torch tensors: one copy, for non-blocking ones to a device."""
+        self._torch("batch.pin_memory()")
+        return self._mapped(lambda tensor: tensor.pin_memory() if device is None else tensor.pin_memory(device))
+
+    def numpy(self) -> Batch:
+        """The same batch as NumPy arrays: views of the memory in which it arrived, not of a device's."""
+        return Batch(self._record, self._columns, self.epoch, self.position, "numpy")
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """The record in which the batch arrived, in the wire's layout: a column for each tensor."""
+        return self._record
+
+    def keyed_jagged_tensor(self, names: Sequence[str] | None = None, *, dtype: Any = None) -> Any:
+        """Sparse features, all or those named, as one torchrec KeyedJaggedTensor: their values are joined by one copy.
+
+        dtype is that of lengths and offsets: torch.int32 (the default) or torch.int64. Weights are those of the
+        features; either all or none of them must have some, and all values must have one dtype.
+        """
+        torch = self._torch("batch.keyed_jagged_tensor()")
+        try:
+            from torchrec import KeyedJaggedTensor
+        except ImportError as err:
+            raise UsageError(f"batch.keyed_jagged_tensor() needs torchrec: {err}; pip install torchrec") from err
+        chosen = [self.sparse[name] for name in (self.sparse if names is None else names)]
+        if not chosen:
+            raise UsageError("a KeyedJaggedTensor needs a sparse feature; add penstock.sparse(...) to features=")
+        _uniform("dtype", {f.name: f.values.dtype for f in chosen})
+        weighted = _uniform("weights", {f.name: f.weights is not None for f in chosen})
+        lengths = torch.cat([f.lengths for f in chosen])
+        return KeyedJaggedTensor(
+            keys=[f.name for f in chosen],
+            values=torch.cat([f.values for f in chosen]),
+            weights=torch.cat([f.weights for f in chosen]) if weighted else None,
+            lengths=lengths if dtype is None else lengths.to(dtype),
+        )
+
+    def _provenance(self, name: str) -> Array:
+        if not self._columns.provenance:
+            raise UsageError("the batch does not say where its rows come from; give the loader provenance=True")
+        return self._array((name, "values"))
+
+    def _torch(self, what: str) -> Any:
+        if self._format != "torch":
+            raise UsageError(
+                f'{what} needs torch tensors, but the loader\'s format is "{self._format}"; give format="torch"'
+            )
+        import torch
+
+        return torch
+
+    def _mapped(self, change: Callable[[Array], Array]) -> Batch:
+        batch = Batch(self._record, self._columns, self.epoch, self.position, self._format)
+        batch._arrays = {key: change(self._array(key)) for key in self._columns.arrays()}
+        return batch
+
+    def _array(self, key: _Key) -> Array:
+        made = self._arrays.get(key)
+        if made is None:
+            made = self._arrays[key] = self._make(key)
+        return made
+
+    def _make(self, key: _Key) -> Array:
+        name, part = key
+        column = self._record.column(name)
+        if self._format == "arrow" and part == "values" and not _is_jagged(column.type):
+            return column
+        flat, shape = _flat(column, part), self._columns.shape(key, len(self))
+        if self._format == "arrow":
+            return flat
+        if self._format == "numpy":
+            return _numpy(flat).reshape(shape)
+        import torch
+
+        # DLPack rather than NumPy: no warning about memory that NumPy holds to be read-only.
+        tensor = torch.from_numpy(_numpy(flat)) if pa.types.is_boolean(flat.type) else torch.from_dlpack(flat)
+        return tensor.reshape(shape)
+
+
+def _uniform(what: str, by_name: dict[str, Any]) -> Any:
+    """The one value that all features have."""
+    if len(set(by_name.values())) > 1:
+        found = ", ".join(f"{name}: {value}" for name, value in by_name.items())
+        raise UsageError(
+            f"a KeyedJaggedTensor has one {what} for all features, but found {found}; choose some by names="
+        )
+    return next(iter(by_name.values()))
+
+
+def _is_jagged(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_binary(kind))
+
+
+def _flat(column: pa.Array, part: str) -> pa.Array:
+    """A part of a column as a flat array of its elements: a view, if the column was not cut out of a larger one."""
+    kind = column.type
+    if pa.types.is_binary(kind):
+        return _binary(column, part)
+    if pa.types.is_list(kind):
+        if part == "offsets":
+            return _from_zero(column.offsets)
+        values = column.flatten()
+        return values.field(part == "weights") if pa.types.is_struct(values.type) else values
+    return column.flatten() if pa.types.is_fixed_size_list(kind) else column
+
+
+def _binary(column: pa.Array, part: str) -> pa.Array:
+    _, offsets, data = column.buffers()
+    ends = pa.Array.from_buffers(pa.int32(), len(column) + 1, [None, offsets], offset=column.offset)
+    if part == "offsets":
+        return _from_zero(ends)
+    first, last = ends[0].as_py(), ends[-1].as_py()
+    if data is None or first == last:
+        return pa.array([], pa.uint8())
+    return pa.Array.from_buffers(pa.uint8(), last - first, [None, data], offset=first)
+
+
+def _from_zero(offsets: pa.Array) -> pa.Array:
+    return offsets if offsets[0].as_py() == 0 else pc.subtract(offsets, offsets[0])
+
+
+def _numpy(flat: pa.Array) -> np.ndarray[Any, Any]:
+    unpacked: np.ndarray[Any, Any] = flat.to_numpy(zero_copy_only=not pa.types.is_boolean(flat.type))
+    return unpacked

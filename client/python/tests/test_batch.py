@@ -1,0 +1,143 @@
+"""Batches are views of one Arrow record: the right numbers, and no copies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock._pb import control_pb2
+from penstock.batch import Batch, Columns, Position
+from penstock.errors import UsageError
+
+ROWS = 5
+
+
+def _field(name: str, kind: pa.DataType, layout: str, **metadata: str) -> pa.Field:
+    return pa.field(name, kind, nullable=False, metadata={"penstock.layout": layout, **metadata})
+
+
+def record(rows: int = ROWS) -> pa.RecordBatch:
+    """Every layout of worker/tensor/README.md, as a worker would send it."""
+    weighted = pa.struct([("value", pa.int64()), ("weight", pa.float32())])
+    fields = [
+        _field("dense", pa.list_(pa.float32(), 2), "dense", **{"penstock.names": json.dumps(["a", "b"])}),
+        _field("ids", pa.list_(pa.int64()), "sparse"),
+        _field("scores", pa.list_(pa.float32()), "sparse"),
+        _field("weighted", pa.list_(weighted), "sparse"),
+        _field("click", pa.bool_(), "label"),
+        _field("price", pa.float64(), "label"),
+        _field("word", pa.binary(), "bytes"),
+        _field("photo", pa.list_(pa.uint8(), 6), "image", **{"penstock.shape": "1,2,3"}),
+        pa.field("_file", pa.int32(), nullable=False),
+        pa.field("_row", pa.int64(), nullable=False),
+    ]
+    columns = [
+        pa.array([[i, i + 0.5] for i in range(rows)], fields[0].type),
+        pa.array([list(range(i)) for i in range(rows)], fields[1].type),
+        pa.array([[0.5] * (i % 2) for i in range(rows)], fields[2].type),
+        pa.array([[{"value": i, "weight": i / 2}] * (i % 3) for i in range(rows)], fields[3].type),
+        pa.array([i % 2 == 0 for i in range(rows)]),
+        pa.array([i / 4 for i in range(rows)]),
+        pa.array([b"w" * i for i in range(rows)], pa.binary()),
+        pa.array([[i] * 6 for i in range(rows)], fields[7].type),
+        pa.array([7] * rows, pa.int32()),
+        pa.array(range(100, 100 + rows), pa.int64()),
+    ]
+    return pa.record_batch(columns, schema=pa.schema(fields))
+
+
+def batch(of: pa.RecordBatch, kind: str = "numpy") -> Batch:
+    position = Position(3, 0, None, control_pb2.State)
+    return Batch(of, Columns(of.schema), 3, position, kind)
+
+
+def check(b: Batch, lo: int, to_numpy: Callable[[Any], Any] = np.asarray) -> None:
+    """B is rows lo and on of record()."""
+    n = to_numpy
+    rows = np.arange(lo, lo + len(b))
+    np.testing.assert_array_equal(n(b.dense), np.stack([rows, rows + 0.5], axis=1))
+    assert n(b.dense).dtype == np.float32
+    assert b.dense_names == ("a", "b")
+    assert list(b.sparse) == ["ids", "scores", "weighted"]
+    ids = b.sparse["ids"]
+    np.testing.assert_array_equal(n(ids.values), np.concatenate([np.arange(i) for i in rows]))
+    np.testing.assert_array_equal(n(ids.offsets), np.concatenate([[0], np.cumsum(rows)]))
+    np.testing.assert_array_equal(n(ids.lengths), rows)
+    assert (n(ids.values).dtype, n(ids.offsets).dtype, ids.weights) == (np.int64, np.int32, None)
+    assert n(b.sparse["scores"].values).dtype == np.float32
+    np.testing.assert_array_equal(n(b.sparse["scores"].lengths), rows % 2)
+    weighted = b.sparse["weighted"]
+    np.testing.assert_array_equal(n(weighted.values), np.repeat(rows, rows % 3))
+    np.testing.assert_array_equal(n(weighted.weights), np.repeat(rows, rows % 3) / 2)
+    np.testing.assert_array_equal(n(b.labels["click"]), rows % 2 == 0)
+    assert n(b.labels["click"]).dtype == np.bool_
+    np.testing.assert_array_equal(n(b.labels["price"]), rows / 4)
+    assert list(b.bytes["word"]) == [b"w" * i for i in rows]
+    np.testing.assert_array_equal(n(b.bytes["word"].offsets), np.concatenate([[0], np.cumsum(rows)]))
+    assert bytes(n(b.bytes["word"].data)) == b"w" * int(rows.sum())
+    assert n(b.images["photo"]).shape == (len(b), 1, 2, 3)
+    assert n(b.images["photo"]).dtype == np.uint8
+    np.testing.assert_array_equal(n(b.images["photo"])[:, 0, 1, 2], rows)
+    np.testing.assert_array_equal(n(b.files), [7] * len(b))
+    np.testing.assert_array_equal(n(b.rows), 100 + rows)
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(0, ROWS), (0, 3), (2, 4), (1, 2)])
+def test_numpy(lo: int, hi: int) -> None:
+    """Also of records that were cut out of larger ones, whose offsets do not begin at 0."""
+    check(batch(record().slice(lo, hi - lo)), lo)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_jagged_features_without_values(rows: int) -> None:
+    b = batch(record(rows).slice(0, 1))
+    assert len(b.sparse["ids"].values) == len(b.bytes["word"].data) == 0
+    np.testing.assert_array_equal(b.sparse["ids"].offsets, [0, 0])
+    np.testing.assert_array_equal(b.bytes["word"].offsets, [0, 0])
+
+
+def test_views_share_the_records_memory() -> None:
+    of = record()
+    b = batch(of)
+    where = {buffer.address for column in of.columns for buffer in column.buffers() if buffer is not None}
+    arrays = [b.dense, b.labels["price"], b.images["photo"], b.rows, b.bytes["word"].data]
+    arrays += [a for f in b.sparse.values() for a in (f.values, f.offsets, f.weights) if a is not None]
+    assert {a.__array_interface__["data"][0] for a in arrays} <= where
+    assert not any(a.flags.writeable for a in arrays)
+    assert b.dense is b.dense, "made once"
+
+
+def test_arrow() -> None:
+    of = record()
+    b = batch(of, "arrow")
+    assert b.to_arrow() is of
+    assert b.dense.equals(of.column("dense"))
+    assert b.sparse["ids"].values.to_pylist() == [0, 0, 1, 0, 1, 2, 0, 1, 2, 3]
+    assert b.sparse["ids"].lengths.to_pylist() == [0, 1, 2, 3, 4]
+    assert b.labels["click"].type == pa.bool_()
+    check(b.numpy(), 0)
+
+
+def test_what_a_batch_has_not() -> None:
+    b = batch(record().select(["price", "click", "ids"]))
+    assert repr(b) == "Batch(rows=5, epoch=3, sparse=1, labels=2)"
+    with pytest.raises(UsageError, match=r"penstock\.dense"):
+        _ = b.dense
+    with pytest.raises(UsageError, match="provenance=True"):
+        _ = b.rows
+    with pytest.raises(UsageError, match="price, click"):
+        _ = b.label
+    with pytest.raises(KeyError, match="there are: ids"):
+        b.sparse["id"]
+    with pytest.raises(UsageError, match='format="torch"'):
+        b.to("cpu")
+
+
+def test_the_only_label() -> None:
+    b = batch(record().select(["price"]))
+    assert b.label is b.labels["price"]
