@@ -192,13 +192,14 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 		default:
 			w.cfg.Logger.Debug("no master answered; streams go on", "error", err)
 		}
-		wait := syncEvery
-		if !known {
-			wait = syncEvery / 10
+		wait, joined := syncEvery, (<-chan struct{})(nil)
+		if !known { // a master that comes into sight is asked at once
+			wait, joined = syncEvery/10, w.fleet.Changed()
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-joined:
 		case <-time.After(wait):
 		}
 	}
