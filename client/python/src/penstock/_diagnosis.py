@@ -223,7 +223,7 @@ def _bottleneck(
     longest = last.longest_stall_seconds
     if longest >= 1 and longest > first.longest_stall_seconds and waited < 0.5 and waited - longest / elapsed < WAITED:
         failovers = last.failovers - first.failovers
-        during = f", with {failovers} failovers" if failovers else ""
+        during = f" (failovers: {failovers})" if failovers else ""
         rest = "otherwise the training loop is the bottleneck"
         return "one wait", f", nearly all of it in one wait of {longest:.0f} s{during}; {rest}"
     batch = last.bytes / last.batches if last.batches else 0.0

@@ -30,7 +30,7 @@ class JSONLines:
     def __init__(self, to: str | os.PathLike[str] | TextIO) -> None:
         self._lock = threading.Lock()
         self._owned = isinstance(to, (str, os.PathLike))
-        self._file = Path(to).open("a", encoding="utf-8") if isinstance(to, (str, os.PathLike)) else to
+        self._file = Path(to).open("a", encoding="utf-8") if isinstance(to, (str, os.PathLike)) else to  # noqa: SIM115
 
     def __call__(self, event: Event) -> None:
         line = json.dumps(

@@ -158,7 +158,7 @@ class Stat:
 
     def _end(self) -> Event:
         """Begins a new window and returns the event of the old one."""
-        metadata = {f"{self.name}.{a.value}": self._aggregate(a) for a in self.aggregations}
+        metadata = {f"{self.name}.{a.value}": float(self._aggregate(a)) for a in self.aggregations}
         message = ", ".join(f"{a.value} {metadata[f'{self.name}.{a.value}']:.6g}" for a in self.aggregations)
         self._reset()
         return Event(STAT_EVENT, f"{self.name}: {message}", metadata=metadata)
