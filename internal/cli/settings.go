@@ -25,7 +25,7 @@ func Setup(cmd *cobra.Command) *cobra.Command {
 	flags.String("log-level", "info", "debug, info, warn or error")
 	flags.String("log-format", "text", "text or json")
 	flags.StringP("output", "o", "text", "text for people, json for programs")
-	flags.Bool("end-with-stdin", false, "end when standard input closes, so that a child never outlives its parent")
+	flags.Bool("end-with-stdin", false, "end when standard input closes or the process that started this one ends, so that a child never outlives its parent")
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings(cmd); err != nil {
 			return err
@@ -33,9 +33,14 @@ func Setup(cmd *cobra.Command) *cobra.Command {
 		if end, _ := cmd.Flags().GetBool("end-with-stdin"); end {
 			ctx, cancel := context.WithCancel(cmd.Context())
 			cmd.SetContext(ctx)
-			go func() { // lives as long as the process
+			parent := os.Getppid()
+			go func() { // lives as long as the process, as does the next
 				defer cancel()
 				_, _ = io.Copy(io.Discard, os.Stdin)
+			}()
+			go func() { // a process that inherited the pipe may hold standard input open for longer
+				defer cancel()
+				awaitEndOf(parent)
 			}()
 		}
 		return nil
