@@ -11,10 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync/atomic"
 	"time"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -54,34 +52,11 @@ var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
-	return &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 16)}
-}
-
-// stats counts what the streams did, cumulatively, in rows, bytes and nanoseconds of one goroutine.
-type stats struct {
-	rows, bytesRead, bytesSent                   atomic.Int64
-	storage, decode, transform, tensor, sendTime atomic.Int64
-}
-
-// Counters returns what this worker has done since its start.
-func (p *Pipeline) Counters() *pb.WorkerCounters {
-	return &pb.WorkerCounters{
-		Rows: p.stats.rows.Load(), BytesRead: p.stats.bytesRead.Load(), BytesSent: p.stats.bytesSent.Load(),
-		StorageNs: p.stats.storage.Load(), DecodeNs: p.stats.decode.Load(), TransformNs: p.stats.transform.Load(),
-		TensorNs: p.stats.tensor.Load(), SendNs: p.stats.sendTime.Load(),
-	}
+	return &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 16), stats: stats{began: time.Now()}}
 }
 
 // MemoryInUse is the part of the budget that open streams hold, in bytes.
 func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }
-
-// timed adds the time that f takes to a counter.
-func timed(counter *atomic.Int64, f func() error) error {
-	start := time.Now()
-	err := f()
-	counter.Add(int64(time.Since(start)))
-	return err
-}
 
 // checkTicket finds what in a ticket does not fit the file, before anything is read by it.
 func (s *Stream) checkTicket() error {

@@ -52,7 +52,11 @@ type start struct {
 // Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
 // it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
-	f, err := p.footers.Load(ctx, p.cfg.Storage, program.GetStorage(), t.GetFile())
+	var f *footer.Footer
+	err := p.stats.timed(&p.stats.storage, func() (err error) {
+		f, err = p.footers.Load(ctx, p.cfg.Storage, program.GetStorage(), t.GetFile())
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -156,13 +160,14 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 
 // send hands the batches to emit; those that were ready when something failed, too.
 func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error {
+	stats := &s.pipeline.stats
 	for b := range ready {
 		rows, bytes := int64(b.Meta.GetRows()), b.Bytes
-		if err := timed(&s.pipeline.stats.sendTime, func() error { return emit(ctx, b) }); err != nil {
+		if err := stats.timed(&stats.send, func() error { return emit(ctx, b) }); err != nil {
 			return err
 		}
-		s.pipeline.stats.rows.Add(rows)
-		s.pipeline.stats.bytesSent.Add(bytes)
+		stats.rows.Add(rows)
+		stats.bytesSent.Add(bytes)
 	}
 	return nil
 }
@@ -184,7 +189,7 @@ func (s *Stream) fetch(ctx context.Context, out chan<- *rowGroup) error {
 		if i == s.start.rowGroup {
 			g.skip = s.start.skip
 		}
-		g.err = timed(&s.pipeline.stats.storage, func() error { return s.read(ctx, g) })
+		g.err = s.read(ctx, g)
 		select {
 		case out <- g:
 		case <-ctx.Done():
@@ -208,17 +213,21 @@ func (s *Stream) read(ctx context.Context, g *rowGroup) error {
 		return context.Cause(ctx)
 	}
 	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
-	g.chunks, err = storage.ReadRanges(ctx, s.pipeline.cfg.Storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how,
-		func(size int64) ([]byte, error) {
-			if int64(cap(g.buffer)) < size {
-				g.buffer = make([]byte, size)
-			}
-			g.buffer = g.buffer[:size]
-			return g.buffer, nil
-		})
+	stats := &s.pipeline.stats
+	err = stats.timed(&stats.storage, func() (err error) {
+		g.chunks, err = storage.ReadRanges(ctx, s.pipeline.cfg.Storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how,
+			func(size int64) ([]byte, error) {
+				if int64(cap(g.buffer)) < size {
+					g.buffer = make([]byte, size)
+				}
+				g.buffer = g.buffer[:size]
+				return g.buffer, nil
+			})
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("row group %d: %w", g.GetIndex(), err)
 	}
-	s.pipeline.stats.bytesRead.Add(int64(len(g.buffer)))
+	stats.bytesRead.Add(int64(len(g.buffer)))
 	return nil
 }

@@ -19,15 +19,19 @@ type windowScratch struct {
 
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
 func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Batch) error {
+	stats := &s.pipeline.stats
 	number, k := s.start.window, s.start.k
 	for g := range in {
 		if g.err != nil {
 			return g.err
 		}
-		if err := s.decoder.Reset(s.ticket.GetFile().GetUri(), s.footer, int(g.GetIndex()), g.chunks); err != nil {
-			return err
-		}
-		if err := timed(&s.pipeline.stats.decode, func() error { return s.decoder.Skip(int(g.skip)) }); err != nil {
+		err := stats.timed(&stats.decode, func() error {
+			if err := s.decoder.Reset(s.ticket.GetFile().GetUri(), s.footer, int(g.GetIndex()), g.chunks); err != nil {
+				return err
+			}
+			return s.decoder.Skip(int(g.skip))
+		})
+		if err != nil {
 			return err
 		}
 		for row := g.skip; row < g.GetRows(); row += g.GetWindowRows() {
@@ -56,7 +60,7 @@ func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
 	stats := &s.pipeline.stats
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: s.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
-	err := timed(&stats.decode, func() (err error) {
+	err := stats.timed(&stats.decode, func() (err error) {
 		w.Slots, err = s.decoder.Next(n)
 		return err
 	})
@@ -64,7 +68,7 @@ func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
 		return nil, err
 	}
 	s.correct(w.Slots, 0)
-	err = timed(&stats.transform, func() (err error) {
+	err = stats.timed(&stats.transform, func() (err error) {
 		if w.Order, err = s.choose(w); err != nil {
 			return err
 		}
@@ -143,7 +147,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, number uint32, k uin
 	if k >= uint64(total) {
 		return nil
 	}
-	cfg := &s.pipeline.cfg
+	cfg, stats := &s.pipeline.cfg, &s.pipeline.stats
 	step := s.builder.RowsFor(w, cfg.BatchBytes)
 	for from, to := int(k), 0; from < total; from = to {
 		var size int64
@@ -152,12 +156,11 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, number uint32, k uin
 				w.FirstRow+int64(w.Source(from)), size, cfg.MaxBatch)
 		}
 		s.correct(nil, size)
-		var b *tensor.Batch
-		err := timed(&s.pipeline.stats.tensor, func() (err error) {
-			b, err = s.builder.Build(ctx, w, from, to)
-			return err
-		})
+		b, err := s.builder.Take(ctx)
 		if err != nil {
+			return err
+		}
+		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, from, to) }); err != nil {
 			return err
 		}
 		meta := &pb.BatchMeta{Window: number, K: uint64(from), Rows: uint32(to - from), Last: to == total}

@@ -49,7 +49,10 @@ func BenchmarkBuild(b *testing.B) {
 				w := &Window{Slots: c.slots, Rows: benchRows, Order: order, File: &pb.File{}}
 				b.ReportAllocs()
 				for b.Loop() {
-					batch, err := builder.Build(b.Context(), w, 0, benchRows)
+					batch, err := builder.Take(b.Context())
+					if err == nil {
+						err = builder.Build(batch, w, 0, benchRows)
+					}
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -47,20 +47,19 @@ func TestNullLabelsThatAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestBuildWaitsForARelease(t *testing.T) {
+func TestTakeWaitsForARelease(t *testing.T) {
 	v := vec(pb.Kind_INT64, false, false)
 	b, err := NewBuilder(program(tensorOf(pb.Layout_LABEL, pb.Kind_INT64, 0), []*vector.Vector{v}), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Window{Slots: []*vector.Vector{v}, Rows: 4, File: &pb.File{}}
-	if _, err := b.Build(t.Context(), w, 0, 4); err != nil {
+	if _, err := b.Take(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("why")
 	cancel(why)
-	if _, err := b.Build(ctx, w, 0, 4); !errors.Is(err, why) {
+	if _, err := b.Take(ctx); !errors.Is(err, why) {
 		t.Errorf("got %v, want the cause of the context's end", err)
 	}
 }

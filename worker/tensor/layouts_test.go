@@ -142,7 +142,10 @@ func TestProvenanceAndSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &Window{Slots: []*vector.Vector{v}, Rows: 4, Order: []int32{3, 0}, File: &pb.File{Index: 7}, FirstRow: 100}
-	batch, err := b.Build(t.Context(), w, 0, 2)
+	batch, err := b.Take(t.Context())
+	if err == nil {
+		err = b.Build(batch, w, 0, 2)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,7 +74,7 @@ type output interface {
 	size(w *Window, from, to int) int64
 }
 
-// NewBuilder prepares for a program. At most `batches` batches are out at a time: Build waits for a Release
+// NewBuilder prepares for a program. At most `batches` batches are out at a time: Take waits for a Release
 // rather than allocate more.
 func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 	b := &Builder{free: make(chan *Batch, batches)}
@@ -143,27 +143,31 @@ func (b *Batch) Release() {
 	b.owner.free <- b
 }
 
-// Build lays out rows [from, to) of the window's output. It waits for a free batch until ctx ends.
-func (b *Builder) Build(ctx context.Context, w *Window, from, to int) (*Batch, error) {
-	var batch *Batch
+// Take waits for a batch that is free, until ctx ends. Release gives it back.
+func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 	select {
-	case batch = <-b.free:
+	case batch := <-b.free:
+		return batch, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+}
+
+// Build lays out rows [from, to) of the window's output in a batch of Take's, which it releases if it fails.
+func (b *Builder) Build(batch *Batch, w *Window, from, to int) error {
 	cols := make([]arrow.Array, len(b.outputs))
 	batch.Bytes = 0
 	for i, o := range b.outputs {
 		data, err := o.build(&batch.mem[i], w, from, to)
 		if err != nil {
 			batch.Release()
-			return nil, fmt.Errorf("tensor %s: %w", b.schema.Field(i).Name, err)
+			return fmt.Errorf("tensor %s: %w", b.schema.Field(i).Name, err)
 		}
 		cols[i] = array.MakeFromData(data)
 		batch.Bytes += dataBytes(data)
 	}
 	batch.Record = array.NewRecord(b.schema, cols, int64(to-from))
-	return batch, nil
+	return nil
 }
 
 func dataBytes(d arrow.ArrayData) (n int64) {
