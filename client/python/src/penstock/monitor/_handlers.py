@@ -125,4 +125,5 @@ class TorchMonitor:
             name = self._torch.STAT_EVENT
         else:
             data.setdefault("message", event.message)
-        self._torch.log_event(self._torch.Event(name=name, timestamp=event.timestamp, data=data))
+        # torch takes a time's fields for local time, whatever its zone.
+        self._torch.log_event(self._torch.Event(name=name, timestamp=event.timestamp.astimezone(), data=data))
