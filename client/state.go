@@ -62,6 +62,7 @@ func (s *Session) state(at snapshot) *pb.State {
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
 		Consumed: at.consumed.Proto(), ClosedEpochs: at.ended,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
+		PlannerDigest: s.session.GetPlannerDigest(),
 	}
 }
 

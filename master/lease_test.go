@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/master"
+	"github.com/penstock-ml/penstock/master/plan"
 )
 
 func TestALeaseThatEndsGivesBack(t *testing.T) {
@@ -58,9 +60,9 @@ func TestRestoreReadsExactlyWhatComesAfter(t *testing.T) {
 
 	a, b := newTrainer(t, m, "run", 0, 2), newTrainer(t, m, "run", 1, 2)
 	foreign := old.state()
-	foreign.Session = "another"
-	if err := a.restore("x", true, foreign); status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("a foreign state: %v", err)
+	foreign.PlannerDigest = plan.Config{}.Digest()
+	if err := a.restore("x", true, foreign); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "other sizes") {
+		t.Errorf("a state of a dataset that was cut otherwise: %v", err)
 	}
 	eventually(t, "both are restored", func() bool {
 		check(t, a.restore("c", true, state))

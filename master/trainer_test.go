@@ -154,7 +154,7 @@ func (r *trainer) state() *pb.State {
 	return &pb.State{
 		Version: 1, Session: r.session, Generation: r.joined.GetGeneration(), Rank: r.rank, WorldSize: r.world,
 		Base: r.joined.GetBase(), Consumed: r.consumed.Proto(), ClosedEpochs: r.epoch,
-		ProgramDigest: s.GetProgramDigest(), DatasetDigest: s.GetDatasetDigest(),
+		ProgramDigest: s.GetProgramDigest(), DatasetDigest: s.GetDatasetDigest(), PlannerDigest: s.GetPlannerDigest(),
 		BaseVersion: r.joined.GetBaseVersion(), Members: r.joined.GetMembers(), Departed: r.joined.GetDeparted(),
 	}
 }

@@ -7,6 +7,7 @@ package plan
 
 import (
 	"cmp"
+	"crypto/sha256"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -62,6 +63,17 @@ func (c Config) withDefaults() Config {
 		ShardBytes:      orDefault(c.ShardBytes, 64<<20),
 		WindowBytes:     orDefault(c.WindowBytes, 4<<20),
 	}
+}
+
+// Digest names c and the version of the planner: positions in sessions of the same program and dataset mean the same
+// rows if their digests are the same.
+func (c Config) Digest() []byte {
+	c = c.withDefaults()
+	h := sha256.New()
+	for _, v := range []int64{Version, c.BlockBytes, c.FirstBlockBytes, c.BlockFiles, c.ShardBytes, c.WindowBytes} {
+		writeUint(h, uint64(v))
+	}
+	return h.Sum(nil)
 }
 
 func orDefault(v, def int64) int64 { return cmp.Or(max(v, 0), def) }
