@@ -1,0 +1,45 @@
+package conformance
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+const driverEnv = "PENSTOCK_CONFORMANCE_DRIVER" // makes this binary the driver of package client
+
+func TestMain(m *testing.M) {
+	if os.Getenv(driverEnv) != "" {
+		os.Exit(drive(os.Stdin, os.Stdout))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestConformance(t *testing.T) {
+	t.Run("go", func(t *testing.T) {
+		Run(t, &Driver{Command: []string{os.Args[0]}, Env: append(os.Environ(), driverEnv+"=1")})
+	})
+	t.Run("python", func(t *testing.T) { Run(t, pythonDriver(t)) })
+}
+
+// pythonDriver needs a Python that has what client/python needs, such as the one that the Makefile makes.
+func pythonDriver(t *testing.T) *Driver {
+	client := filepath.Join("..", "python")
+	env := append(os.Environ(), "PYTHONPATH="+filepath.Join(client, "src"))
+	python, err := exec.LookPath("python3")
+	if err == nil {
+		check := exec.CommandContext(t.Context(), python, "-c", "import grpc, google.protobuf, numpy, pyarrow.flight")
+		check.Env = env
+		err = check.Run()
+	}
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("no Python with grpcio, protobuf, numpy and pyarrow on PATH: %v; make python makes one in .venv/bin", err)
+		}
+		t.Skipf("no Python with grpcio, protobuf, numpy and pyarrow on PATH: %v", err)
+	}
+	return &Driver{Command: []string{python, filepath.Join(client, "tests", "conformance_driver.py")}, Env: env}
+}

@@ -1,0 +1,285 @@
+package conformance
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+//go:embed scenarios/*.yaml
+var files embed.FS
+
+// Scenario is one file of scenarios/.
+type Scenario struct {
+	Name    string `yaml:"-"` // of its file
+	Doc     string // the rule that it tests
+	Dataset Dataset
+	Spec    Spec
+	Master  Master
+	Workers map[string]Worker // by name, which is the order in which tickets name them
+	Trainer Trainer
+	Steps   []Step
+	Expect  Outcome
+}
+
+// Dataset is given in full or made up: rows of each window of each shard.
+type Dataset struct {
+	Shards      [][]int
+	BlockShards int `yaml:"block_shards"` // 3 unless set
+	Random      *struct {
+		Seed   uint64
+		Shards int
+	}
+}
+
+// Spec is the part of the spec that clients act upon.
+type Spec struct {
+	BatchSize int64 `yaml:"batch_size"`
+	Drop      bool  // the last, short batch of an epoch
+	Epochs    uint32
+}
+
+// Master is how a master answers.
+type Master struct {
+	Streams uint32        // 2 unless set
+	Run     int           // shards granted at once; 2 unless set
+	Lease   time.Duration // 30 s unless set
+	Answers []Answer      // rules, the first that fits counts
+	Future  bool          // answers have fields that no client knows
+	// Masters are the names of those whom the client is told of: m alone unless set. Of the others, Followers lists
+	// who refers to whom; nobody listens where the rest would be.
+	Masters   []string
+	Followers map[string]string
+}
+
+// Answer is an error of a master.
+type Answer struct {
+	Call    string // open, join or sync; any unless set
+	Code    string // such as INVALID_ARGUMENT
+	Message string
+	Lost    bool // the call is applied all the same
+	Times   int  // how often; always unless set
+	OneIn   int  `yaml:"one_in"` // at random
+}
+
+// Worker is how a worker behaves.
+type Worker struct {
+	// Kind is empty, or: dead (nobody listens), tls (it speaks TLS, which the client does not), deaf (it accepts
+	// connections and never says a word).
+	Kind    string
+	Cut     int // rows of a record; 8 unless set
+	Without int // how many of the last columns its schema lacks
+	Faults  []Fault
+}
+
+// Fault is a mistake at certain records: those that fit all that is set.
+type Fault struct {
+	Epoch *uint32
+	Shard *int   // of the epoch
+	K     uint64 // first row in its window, at least
+	After int    // records that the stream sent before, at least
+	Times int    // how often; always unless set
+	OneIn int    `yaml:"one_in"` // at random
+
+	// Do is a status code such as UNAVAILABLE, or: end (the stream ends as if complete), silence, twice (the record
+	// comes twice), overlap (it begins with rows that were sent), gap (it lacks its first row), garbage (its
+	// app_metadata cannot be read), miscount (its app_metadata has the wrong number of rows), future (its
+	// app_metadata has a field that no client knows).
+	Do      string
+	Message string
+}
+
+// Trainer is how clients are configured.
+type Trainer struct {
+	Budget         int64         // 64 MiB unless set
+	SyncEvery      time.Duration `yaml:"sync_every"`      // 100 ms unless set
+	StreamTimeout  time.Duration `yaml:"stream_timeout"`  // 20 s unless set
+	ConnectTimeout time.Duration `yaml:"connect_timeout"` // 20 s unless set
+	Timeout        time.Duration // 60 s unless set
+	World          uint32        // 1 unless set
+}
+
+// Step is one of its fields.
+type Step struct {
+	Open   *OpenStep
+	Next   *NextStep
+	Read   *ReadStep
+	State  *StateStep
+	Stats  *StatsStep
+	Close  *On
+	Kill   *On
+	Master *MasterStep
+	Worker *WorkerStep
+	Wait   *WaitStep
+	Renew  *RenewStep
+}
+
+// On names a trainer, a unless set. A trainer is a process, which may be any rank.
+type On struct{ Trainer string }
+
+// OpenStep opens the session as a rank.
+type OpenStep struct {
+	On        `yaml:",inline"`
+	Rank      uint32
+	Restore   []string // names of states
+	Restoring bool     // takes part in a collective restore without bringing states
+	Start     bool     // does not wait for the answer, which a later step of this trainer does
+	Error     *Failure
+}
+
+// NextStep asks for batches.
+type NextStep struct {
+	On    `yaml:",inline"`
+	Count int // 1 unless set
+	// Blocks: there is no batch for so long. The request stays, for the next step to wait for.
+	Blocks time.Duration
+	Error  *Failure
+}
+
+// ReadStep reads trainers to their end, all at once.
+type ReadStep struct {
+	Trainers []string // a alone unless set
+	Error    *Failure
+}
+
+// StateStep takes a state, and checks that it consumed what was handed over.
+type StateStep struct {
+	On       `yaml:",inline"`
+	As       string
+	After    int      // as of a batch of this open, from 1; the newest unless set
+	Consumed []string // the intervals, byte for byte
+	Closed   *uint32  // epochs
+}
+
+// StatsStep checks a client's figures.
+type StatsStep struct {
+	On           `yaml:",inline"`
+	Failovers    *int64
+	MinFailovers int64 `yaml:"min_failovers"`
+	Dropped      *int64
+	Budget       bool // what is buffered fits the budget, and fills half of it
+}
+
+// MasterStep changes the master. Answers replace the rules that there were, if there is any field besides.
+type MasterStep struct {
+	Answers    []Answer
+	Heals      bool     // no more rules
+	Freeze     *bool    // grants nothing
+	Release    bool     // asks for all that is held
+	Revoke     []string // takes intervals from whoever holds them, as if leases had ended
+	Fail       string   // the session, for a reason
+	Candidates []string // the workers that tickets name
+	Stop       bool     // nobody listens
+	Start      bool
+}
+
+// WorkerStep changes a worker.
+type WorkerStep struct {
+	Name        string
+	Stop, Start bool
+	Heals       bool // no more faults
+	Without     int  // columns that its schema lacks
+}
+
+// WaitStep waits for a condition.
+type WaitStep struct {
+	On       `yaml:",inline"`
+	Synced   bool   // the trainer told all that was handed over, and heard the master's present will
+	Sent     int    // rows, by all workers
+	Still    bool   // workers send no more, for half a second
+	Closed   uint32 // epochs, by the master
+	Returned bool   // the master got something back
+	Left     bool   // the trainer's rank
+	Lapsed   bool   // the lease ended: so long ago the master answered a Sync
+}
+
+// RenewStep starts the fleet anew, with a master that knows nothing; the trainers go on from states.
+type RenewStep struct {
+	States []string
+}
+
+// Failure is how a step fails.
+type Failure struct {
+	Kind  string
+	Words []string // that stand in the message
+}
+
+// Outcome is what holds in the end.
+type Outcome struct {
+	Rows  string // all: exactly once, unless set; some: at most once
+	Short bool   // batches may be short before an epoch's end: rows came late
+}
+
+// Load reads all scenarios.
+func Load() ([]*Scenario, error) {
+	entries, err := files.ReadDir("scenarios")
+	if err != nil {
+		return nil, err
+	}
+	var out []*Scenario
+	for _, e := range entries {
+		text, err := files.ReadFile(path.Join("scenarios", e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		sc := &Scenario{Name: strings.TrimSuffix(e.Name(), ".yaml")}
+		if err := yaml.NewDecoder(bytes.NewReader(text), yaml.DisallowUnknownField()).Decode(sc); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		sc.defaults()
+		out = append(out, sc)
+	}
+	return out, nil
+}
+
+func (sc *Scenario) defaults() {
+	set(&sc.Dataset.BlockShards, 3)
+	set(&sc.Spec.Epochs, 1)
+	set(&sc.Master.Streams, 2)
+	set(&sc.Master.Run, 2)
+	set(&sc.Master.Lease, 30*time.Second)
+	if sc.Master.Masters == nil {
+		sc.Master.Masters = []string{"m"}
+	}
+	for name, w := range sc.Workers {
+		set(&w.Cut, 8)
+		sc.Workers[name] = w
+	}
+	set(&sc.Trainer.Budget, 64<<20)
+	set(&sc.Trainer.SyncEvery, 100*time.Millisecond)
+	set(&sc.Trainer.StreamTimeout, 20*time.Second)
+	set(&sc.Trainer.ConnectTimeout, 20*time.Second)
+	set(&sc.Trainer.Timeout, time.Minute)
+	set(&sc.Trainer.World, 1)
+	set(&sc.Expect.Rows, "all")
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// parseSet reads intervals in the way that they are printed.
+func parseSet(texts []string) (position.Set, error) {
+	var set []position.Interval
+	for _, text := range texts {
+		var iv position.Interval
+		f, t := &iv.From, &iv.To
+		_, err := fmt.Sscanf(text, "[%d/%d/%d/%d+%d, %d/%d/%d/%d+%d)",
+			&f.Epoch, &f.Block, &f.Shard, &f.Window, &f.K, &t.Epoch, &t.Block, &t.Shard, &t.Window, &t.K)
+		if err != nil {
+			return nil, fmt.Errorf("interval %q: %w; expected one such as [0/0/0/0+0, 0/0/0/2+3)", text, err)
+		}
+		set = append(set, iv)
+	}
+	return position.NewSet(set...), nil
+}

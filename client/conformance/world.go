@@ -1,0 +1,305 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
+)
+
+const patience = 30 * time.Second // for a condition that must come true, or an answer
+
+// world is a scenario's fleet, and what it sees of the trainers.
+type world struct {
+	sc   *Scenario
+	net  *fake.Net
+	data *fake.Dataset
+	spec *pb.Spec
+	fleet
+
+	mu       sync.Mutex
+	random   *rand.Rand
+	rules    []Answer
+	faults   map[string][]Fault
+	ranks    map[uint32]*rank // since the last renewal
+	restored []int64          // rows that were handed over before it
+	sent     int              // rows, by workers
+	lastSent time.Time
+	largest  int64 // record, in bytes
+	problems []string
+}
+
+// fleet is who listens. The steps alone use it.
+type fleet struct {
+	master  *fake.Master
+	workers map[string]*fake.Worker
+	stop    map[string]func()
+}
+
+// rank is what is known of one.
+type rank struct {
+	batches []batch
+	asked   bool      // a batch is on its way to the training loop
+	begun   int       // Syncs
+	heard   time.Time // the newest Sync that the master took in
+}
+
+func newWorld(t testing.TB, sc *Scenario) *world {
+	w := &world{
+		sc: sc, net: fake.Loopback(t), data: dataset(sc), random: rand.New(rand.NewPCG(1, 2)),
+		rules: sc.Master.Answers, faults: make(map[string][]Fault), lastSent: time.Now(),
+	}
+	w.spec = &pb.Spec{Dataset: &pb.Dataset{Uri: []string{"mem://data"}}, BatchSize: sc.Spec.BatchSize, Epochs: sc.Spec.Epochs}
+	if sc.Spec.Drop {
+		w.spec.LastBatch = pb.LastBatch_DROP
+	}
+	w.stop, w.workers = make(map[string]func()), make(map[string]*fake.Worker)
+	for name := range sc.Workers {
+		w.startWorker(t, name)
+	}
+	for name, leader := range sc.Master.Followers {
+		w.net.Follower(name, leader)
+	}
+	w.renew()
+	return w
+}
+
+func dataset(sc *Scenario) *fake.Dataset {
+	d := &fake.Dataset{Epochs: sc.Spec.Epochs, Shards: sc.Dataset.Shards, BlockShards: sc.Dataset.BlockShards}
+	if r := sc.Dataset.Random; r != nil {
+		d.Shards = fake.NewDataset(r.Seed, d.Epochs, r.Shards).Shards
+	}
+	return d
+}
+
+// renew starts a master that knows nothing, in place of the one that there was.
+func (w *world) renew() {
+	if stop := w.stop["m"]; stop != nil {
+		stop()
+	}
+	m := w.sc.Master
+	w.master = &fake.Master{
+		Data: w.data, Spec: w.spec, Workers: w.net.Workers(slices.Sorted(maps.Keys(w.sc.Workers))...),
+		Streams: m.Streams, Run: m.Run, LeaseMs: m.Lease.Milliseconds(), Intercept: w.intercept, Answer: w.answer,
+	}
+	w.mu.Lock()
+	w.ranks = make(map[uint32]*rank)
+	w.mu.Unlock()
+	w.stop["m"] = w.net.Master("m", w.master)
+}
+
+// rank returns what is known of a rank. w.mu must be held.
+func (w *world) rank(r uint32) *rank {
+	if w.ranks[r] == nil {
+		w.ranks[r] = new(rank)
+	}
+	return w.ranks[r]
+}
+
+// intercept sees each call before the master does.
+func (w *world) intercept(req proto.Message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	call := map[string]string{"OpenRequest": "open", "GetSessionRequest": "open", "JoinRequest": "join", "SyncRequest": "sync"}
+	if req, ok := req.(*pb.SyncRequest); ok {
+		r := w.rank(req.GetRank())
+		r.begun++
+		w.checkReport(r, req)
+	}
+	if err := w.rule(call[string(req.ProtoReflect().Descriptor().Name())], false); err != nil {
+		return err
+	}
+	if req, ok := req.(*pb.SyncRequest); ok {
+		w.rank(req.GetRank()).heard = time.Now()
+	}
+	return nil
+}
+
+// checkReport checks that a rank reports no rows as consumed that were not handed over. w.mu must be held.
+func (w *world) checkReport(r *rank, req *pb.SyncRequest) {
+	most := 0
+	if w.sc.Spec.Drop {
+		most = int(w.spec.GetEpochs()) * int(w.spec.GetBatchSize()-1)
+	}
+	for _, b := range r.batches {
+		most += len(b.ids)
+	}
+	if r.asked { // the trainer may know of its next batch earlier
+		most += int(w.spec.GetBatchSize())
+	}
+	if n := w.count(position.SetFromProto(req.GetConsumed())); n > most {
+		w.problems = append(w.problems, fmt.Sprintf("rank %d reported %d rows as consumed when it had been given %d", req.GetRank(), n, most))
+	}
+}
+
+func (w *world) count(set position.Set) int {
+	n := 0
+	w.data.In(set, func(_ fake.Row, lo, hi int) { n += hi - lo })
+	return n
+}
+
+// rule is the error of the first rule that fits a call. w.mu must be held.
+func (w *world) rule(call string, lost bool) error {
+	for i := range w.rules {
+		r := &w.rules[i]
+		if r.Lost != lost || r.Call != "" && r.Call != call || r.Times < 0 || r.OneIn > 0 && w.random.IntN(r.OneIn) > 0 {
+			continue
+		}
+		use(&r.Times)
+		return status.Error(code(r.Code), r.Message)
+	}
+	return nil
+}
+
+// use counts down; 0 is forever, and below 0 is used up.
+func use(times *int) {
+	if *times > 0 {
+		if *times--; *times == 0 {
+			*times = -1
+		}
+	}
+}
+
+func code(name string) codes.Code {
+	c := codes.Unavailable
+	if name != "" {
+		if err := c.UnmarshalJSON([]byte(`"` + name + `"`)); err != nil {
+			panic(fmt.Errorf("scenario: %w", err))
+		}
+	}
+	return c
+}
+
+// answer sees each answer before it leaves.
+func (w *world) answer(reply proto.Message) error {
+	call := map[string]string{"Session": "open", "JoinReply": "join", "SyncReply": "sync"}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sc.Master.Future {
+		reply.ProtoReflect().SetUnknown(future())
+		if reply, ok := reply.(*pb.SyncReply); ok {
+			for _, g := range reply.GetGrants() {
+				g.ProtoReflect().SetUnknown(future())
+				g.Ticket = append(g.Ticket, future()...)
+			}
+		}
+	}
+	return w.rule(call[string(reply.ProtoReflect().Descriptor().Name())], true)
+}
+
+// future is a field that no client knows.
+func future() []byte {
+	return protowire.AppendString(protowire.AppendTag(nil, 5000, protowire.BytesType), "from a later version")
+}
+
+func (w *world) startWorker(t testing.TB, name string) {
+	script := w.sc.Workers[name]
+	switch script.Kind {
+	case "dead":
+		w.net.Address(name)
+		return
+	case "tls":
+		srv := httptest.NewUnstartedServer(nil)
+		srv.Listener.Close()
+		srv.Listener = w.net.Listen(name)
+		srv.StartTLS()
+		t.Cleanup(srv.Close)
+		return
+	case "deaf":
+		l := w.net.Listen(name) // the kernel accepts
+		t.Cleanup(func() { l.Close() })
+		return
+	}
+	w.mu.Lock()
+	if _, again := w.faults[name]; !again {
+		w.faults[name] = script.Faults
+	}
+	w.mu.Unlock()
+	if w.workers[name] == nil {
+		w.workers[name] = &fake.Worker{Data: w.data, Cut: script.Cut, Without: script.Without}
+		w.workers[name].Fault = func(ctx context.Context, r *fake.Record) error { return w.fault(ctx, name, r) }
+	}
+	w.stop[name] = w.net.Worker(name, w.workers[name])
+}
+
+// fault does to a record what the first fault that fits it says.
+func (w *world) fault(ctx context.Context, worker string, r *fake.Record) error {
+	do, message := w.pickFault(worker, r)
+	switch do {
+	case "":
+	case "end":
+		return fake.ErrEnough
+	case "silence":
+		<-ctx.Done()
+		return ctx.Err()
+	case "twice":
+		r.Twice = true
+	case "overlap":
+		n := min(r.K, 3)
+		r.K, r.Rows = r.K-n, r.Rows+int(n)
+	case "gap":
+		r.K, r.Rows = r.K+1, r.Rows-1
+	case "garbage":
+		r.Meta = []byte{0xff}
+	case "miscount", "future":
+		meta := &pb.BatchMeta{Window: r.Window, K: r.K, Rows: uint32(r.Rows), Last: r.Last}
+		if do == "miscount" {
+			meta.Rows++
+		} else {
+			meta.ProtoReflect().SetUnknown(future())
+		}
+		var err error
+		r.Meta, err = proto.Marshal(meta)
+		return err
+	default:
+		return status.Error(code(do), message)
+	}
+	return nil
+}
+
+func (w *world) pickFault(worker string, r *fake.Record) (do, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	faults := w.faults[worker]
+	for i := range faults {
+		f := &faults[i]
+		if f.Times < 0 || f.Epoch != nil && *f.Epoch != r.Epoch || f.Shard != nil && *f.Shard != w.data.Index(r.Position) ||
+			r.K < f.K || r.Before < f.After || f.OneIn > 0 && w.random.IntN(f.OneIn) > 0 {
+			continue
+		}
+		use(&f.Times)
+		return f.Do, f.Message
+	}
+	w.sent += r.Rows
+	w.lastSent = time.Now()
+	return "", ""
+}
+
+// await waits for a condition, which it asks with w.mu held.
+func (w *world) await(what string, ok func() bool) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+		w.mu.Lock()
+		done := ok()
+		w.mu.Unlock()
+		if done {
+			return nil
+		}
+	}
+	return fmt.Errorf("waited for %v: %s", patience, what)
+}
