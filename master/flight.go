@@ -32,9 +32,9 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if d.GetType() != flight.DescriptorCMD {
 		return nil, status.Error(codes.InvalidArgument, "the descriptor must be a command that holds a spec, as YAML or JSON")
 	}
-	s, err := spec.Parse(d.GetCmd())
+	s, err := parseSpec(d.GetCmd())
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
+		return nil, err
 	}
 	cfg := &f.master.cfg
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)

@@ -38,9 +38,13 @@ func (m *Master) lead(ctx context.Context) error {
 	return nil
 }
 
-// follow tells that this master is up once another leads; until then its answers would help nobody.
+// follow keeps in mind who leads. It tells that this master is up once another one does; until then its answers would
+// help nobody.
 func (m *Master) follow(ctx context.Context) error {
 	_ = m.cfg.Store.Observe(ctx, func(leader string) { // it returns when ctx ends
+		m.mu.Lock()
+		m.leader = leader
+		m.mu.Unlock()
 		if leader != "" && leader != m.cfg.Advertise {
 			m.up()
 		}
@@ -107,4 +111,17 @@ func (m *Master) leading() *term {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.term
+}
+
+// leaderAddress is whom trainers should ask, "" if nobody leads yet.
+func (m *Master) leaderAddress() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.term != nil:
+		return m.cfg.Advertise
+	case m.leader == m.cfg.Advertise: // it takes up its sessions still, or has lost the leadership
+		return ""
+	}
+	return m.leader
 }

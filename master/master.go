@@ -72,12 +72,14 @@ type Master struct {
 	health  *health.Server
 	fleet   *fleet.Fleet
 	places  *placement
+	load    *load
 	footers *footer.Cache
 
 	announce sync.Once
 
-	mu   sync.Mutex
-	term *term // nil while another master leads
+	mu     sync.Mutex
+	term   *term  // nil while another master leads
+	leader string // the leader's address, as etcd told last; "" if there is none
 }
 
 // New prepares a master; Run runs it and closes its listener.
@@ -97,7 +99,10 @@ func New(cfg Config) (*Master, error) {
 	self.Name = cmp.Or(self.Name, "master-"+cfg.Advertise)
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
-	m := &Master{cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, footers: footer.NewCache(footerBytes)}
+	m := &Master{
+		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, load: &load{},
+		footers: footer.NewCache(footerBytes),
+	}
 	var err error
 	if m.grpc, err = rpc.NewServer(cfg.RPC); err != nil {
 		return nil, err
@@ -139,13 +144,15 @@ func (m *Master) Run(ctx context.Context) error {
 	return errors.Join(err, m.fleet.Close())
 }
 
-// followFleet keeps the placement table up to date. Each update gives trainers new tickets, so it makes one before
+// followFleet keeps placement and load up to date. Each update gives trainers new tickets, so it makes one before
 // theirs expire, too.
 func (m *Master) followFleet(ctx context.Context) error {
 	renew := time.NewTicker(ticketLife / 4)
 	defer renew.Stop()
 	for {
-		m.places.update(m.fleet.Members(fleet.Worker))
+		workers := m.fleet.Members(fleet.Worker)
+		m.load.follow(workers)
+		m.places.update(workers)
 		select {
 		case <-m.fleet.Changed():
 		case <-renew.C:

@@ -3,12 +3,14 @@ package master
 import (
 	"context"
 	"errors"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -50,6 +52,9 @@ func (s *service) running(ctx context.Context, id string) (*runner, error) {
 func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, error) {
 	t, err := s.leader(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if req, err = withSpec(req); err != nil {
 		return nil, err
 	}
 	r, err := t.open(ctx, req)
@@ -130,6 +135,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
 		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
+		Load: s.master.load.total(time.Now()),
 	}, nil
 }
 
@@ -138,7 +144,22 @@ func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.Worke
 	if req.GetName() == "" || len(req.GetName()) > maxText || len(req.GetAddress()) > maxText {
 		return nil, status.Errorf(codes.InvalidArgument, "a worker's report needs its name, and its name and address have at most %d bytes", maxText)
 	}
+	s.master.load.report(time.Now(), req)
 	return &pb.WorkerOrders{Keys: s.master.signer.Keys()}, nil
+}
+
+// GetFleet is answered by every master, whether it leads or not, and without etcd.
+func (s *service) GetFleet(context.Context, *pb.GetFleetRequest) (*pb.Fleet, error) {
+	out := &pb.Fleet{Leader: s.master.leaderAddress(), Load: s.master.load.total(time.Now())}
+	for _, role := range []fleet.Role{fleet.Master, fleet.Worker} {
+		for _, m := range s.master.fleet.Members(role) {
+			out.Members = append(out.Members, &pb.FleetMember{
+				Role: string(role), Name: m.Name, Address: m.Address, Zone: m.Zone, Version: m.Version,
+				Slots: uint32(m.Slots), Draining: m.Draining,
+			})
+		}
+	}
+	return out, nil
 }
 
 // callError says in a status code what the caller should do.

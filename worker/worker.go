@@ -37,7 +37,7 @@ const (
 	maxBatch = 240 << 20
 	// patience is how long a trainer waits for memory before it is sent to the next worker.
 	patience = 5 * time.Second
-	// syncEvery is how often a worker tells a master of itself, and syncTimeout how long it waits for the answer.
+	// syncEvery is how often a worker tells the masters of itself, and syncTimeout how long it waits for the answer.
 	syncEvery   = 2 * time.Second
 	syncTimeout = 2 * time.Second
 	// drainTimeout bounds how long running streams may take to reach a batch's end.
@@ -168,7 +168,7 @@ func (w *Worker) stop() {
 	w.server.Wait()
 }
 
-// sync tells a master of this worker again and again, and takes its orders.
+// sync tells the masters of this worker again and again, and takes their orders.
 func (w *Worker) sync(ctx context.Context) (err error) {
 	masters := rpc.NewPool(w.cfg.RPC)
 	defer func() { err = errors.Join(err, masters.Close()) }()
@@ -205,20 +205,41 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 	}
 }
 
+// syncOnce reports to all masters at once, since any of them may come to lead and should know the fleet's load then. The
+// keys are those of the first, in the fleet's order, that answers.
 func (w *Worker) syncOnce(ctx context.Context, masters *rpc.Pool) (*pb.WorkerOrders, error) {
 	report := &pb.WorkerReport{
 		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise,
 		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),
 		MemoryBytes: w.pipeline.MemoryInUse(), Counters: w.pipeline.Counters(),
 	}
-	err := errors.New("worker: the fleet has no master")
+	var addresses []string
 	for _, m := range w.fleet.Members(fleet.Master) {
-		var orders *pb.WorkerOrders
-		if orders, err = w.report(ctx, masters, m.Address, report); err == nil {
-			return orders, nil
-		}
+		addresses = append(addresses, m.Address)
 	}
-	return nil, err
+	if err := masters.Keep(addresses); err != nil {
+		return nil, fmt.Errorf("worker: %w", err)
+	}
+	orders, errs := make([]*pb.WorkerOrders, len(addresses)), make([]error, len(addresses))
+	var group sync.WaitGroup
+	for i, address := range addresses {
+		group.Go(func() { orders[i], errs[i] = w.report(ctx, masters, address, report) })
+	}
+	group.Wait()
+	var out *pb.WorkerOrders
+	for i, o := range orders {
+		if errs[i] != nil {
+			continue
+		}
+		if out == nil {
+			out = &pb.WorkerOrders{Keys: o.GetKeys()}
+		}
+		out.Drain = out.Drain || o.GetDrain()
+	}
+	if out == nil {
+		return nil, errors.Join(append(errs, errors.New("worker: no master of the fleet answered"))...)
+	}
+	return out, nil
 }
 
 func (w *Worker) report(ctx context.Context, masters *rpc.Pool, address string, report *pb.WorkerReport) (*pb.WorkerOrders, error) {

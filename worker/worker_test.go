@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"log/slog"
 	"math/big"
 	"net"
@@ -30,8 +31,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
+// TestMain excuses memberlist, which does not wait for the answer to its last probe.
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
 }
 
 // fakeMaster answers workers' reports.
@@ -83,8 +85,8 @@ func certificate(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// startMaster joins a fake master to a fleet of its own and returns its gossip address.
-func startMaster(t *testing.T, m *fakeMaster, cfg rpc.Config) string {
+// startMaster joins a fake master to a fleet, of its own unless it is told another, and returns its gossip address.
+func startMaster(t *testing.T, m *fakeMaster, cfg rpc.Config, join ...string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -98,14 +100,19 @@ func startMaster(t *testing.T, m *fakeMaster, cfg rpc.Config) string {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	f, err := fleet.New(fleet.Config{
-		Self: fleet.Member{Name: "m", Role: fleet.Master, Address: l.Addr().String()}, Bind: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Join: join,
+		Self: fleet.Member{Name: "master-" + l.Addr().String(), Role: fleet.Master, Address: l.Addr().String()}, Bind: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	joined := make(chan error, 1)
+	go func() { joined <- f.Run(ctx) }()
 	t.Cleanup(func() {
+		cancel()
 		srv.Stop()
-		if err := <-served; err != nil {
+		if err := errors.Join(<-served, <-joined); err != nil {
 			t.Error(err)
 		}
 		if err := f.Close(); err != nil {
@@ -214,6 +221,44 @@ func TestWorkerInAFleet(t *testing.T) {
 		t.Errorf("while it drains: %v, want Unavailable", err)
 	}
 	conn.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// Any master may come to lead, so all of them hear of a worker, whatever becomes of one.
+func TestWorkerReportsToAllMasters(t *testing.T) {
+	newMaster := func() *fakeMaster {
+		return &fakeMaster{reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})}
+	}
+	first, second, gone := newMaster(), newMaster(), newMaster()
+	gossip := startMaster(t, first, rpc.Config{})
+	startMaster(t, second, rpc.Config{}, gossip)
+	startMaster(t, gone, rpc.Config{Token: rpc.NewSecret("which the worker lacks")}, gossip)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(Config{
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	for range 2 {
+		for name, m := range map[string]*fakeMaster{"first": first, "second": second} {
+			select {
+			case <-m.reports:
+			case <-time.After(20 * time.Second):
+				t.Errorf("no report reaches the %s master", name)
+			}
+		}
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)

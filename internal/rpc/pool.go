@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"errors"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -32,14 +33,19 @@ func (p *Pool) Get(address string) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// Close closes all connections.
-func (p *Pool) Close() error {
+// Keep closes the connections to all other addresses.
+func (p *Pool) Keep(addresses []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
 	for address, conn := range p.conns {
-		errs = append(errs, conn.Close())
-		delete(p.conns, address)
+		if !slices.Contains(addresses, address) {
+			errs = append(errs, conn.Close())
+			delete(p.conns, address)
+		}
 	}
 	return errors.Join(errs...)
 }
+
+// Close closes all connections.
+func (p *Pool) Close() error { return p.Keep(nil) }

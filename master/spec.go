@@ -1,0 +1,59 @@
+package master
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// maxSpecText bounds a spec's text, in bytes. What etcd takes of a session is about as much.
+const maxSpecText = 1 << 20
+
+// withSpec returns a request whose spec, if it has one, is a message, and names nothing that only its sender could find.
+func withSpec(req *pb.OpenRequest) (*pb.OpenRequest, error) {
+	out := &pb.OpenRequest{Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize()}
+	if req.GetSpecText() == "" {
+		return out, checkPaths(out.GetSpec())
+	}
+	if req.GetSpec() != nil {
+		return nil, status.Error(codes.InvalidArgument, "the request has a spec and a spec's text; send one of them")
+	}
+	var err error
+	out.Spec, err = parseSpec([]byte(req.GetSpecText()))
+	return out, err
+}
+
+// parseSpec reads a spec that came as YAML or JSON.
+func parseSpec(text []byte) (*pb.Spec, error) {
+	if len(text) > maxSpecText {
+		return nil, status.Errorf(codes.InvalidArgument, "the spec has %d bytes; it may have %d: globs say what long lists of names would", len(text), maxSpecText)
+	}
+	s, err := spec.Parse(text)
+	if err != nil {
+		return nil, openError(err)
+	}
+	return s, checkPaths(s)
+}
+
+// checkPaths refuses paths relative to a working directory: this process's is not the one that the user means.
+func checkPaths(s *pb.Spec) error {
+	var problems spec.Problems
+	for _, uri := range s.GetDataset().GetUri() {
+		if uri == "" || strings.Contains(uri, "://") || path.IsAbs(uri) {
+			continue
+		}
+		problems = append(problems, spec.Problem{Path: "dataset.uri", Message: fmt.Sprintf(
+			"found %q, which is relative; a master does not know your working directory: write the whole path, such as /data/%s, or a URI, such as s3://bucket/dir/",
+			uri, strings.TrimPrefix(uri, "./"))})
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return openError(problems)
+}
