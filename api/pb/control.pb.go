@@ -304,7 +304,7 @@ type OpenRequest struct {
 	Spec    *Spec                  `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Number of trainers (data-parallel ranks).
 	WorldSize uint32 `protobuf:"varint,3,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
-	// The spec as text, YAML or JSON, in place of `spec`.
+	// The spec as text, YAML or JSON, in place of `spec`. Paths in it are absolute, as in `spec`.
 	SpecText      string `protobuf:"bytes,4,opt,name=spec_text,json=specText,proto3" json:"spec_text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1484,8 +1484,8 @@ func (x *SyncReply) GetLoad() *FleetLoad {
 	return nil
 }
 
-// FleetLoad says what workers are busy with, over the last seconds and all streams of all sessions. Workers run several stages of
-// a stream at once, so that a stage's time may be more than the clock's.
+// FleetLoad says what workers are busy with, over the last 5 to 10 seconds and all streams of all sessions. A worker runs several
+// streams, and several stages of each, at once: a counter's time may be more than the clock's.
 type FleetLoad struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Workers       uint32                 `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"`  // that reported
@@ -1602,7 +1602,7 @@ type Fleet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"` // its address; "" if none leads
 	Members       []*FleetMember         `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
-	Load          *FleetLoad             `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"` // of the workers that report to the master asked
+	Load          *FleetLoad             `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"` // workers report to each master
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2038,16 +2038,20 @@ func (x *WorkerReport) GetCounters() *WorkerCounters {
 	return nil
 }
 
+// WorkerCounters count from the worker's start. Times are of all streams together, what is under way included. A stage that
+// waits for the next one does not count that wait, so that it shows where time really goes.
 type WorkerCounters struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
-	BytesRead     int64                  `protobuf:"varint,2,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`
-	BytesSent     int64                  `protobuf:"varint,3,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`
-	StorageNs     int64                  `protobuf:"varint,4,opt,name=storage_ns,json=storageNs,proto3" json:"storage_ns,omitempty"`
-	DecodeNs      int64                  `protobuf:"varint,5,opt,name=decode_ns,json=decodeNs,proto3" json:"decode_ns,omitempty"`
-	TransformNs   int64                  `protobuf:"varint,6,opt,name=transform_ns,json=transformNs,proto3" json:"transform_ns,omitempty"`
-	TensorNs      int64                  `protobuf:"varint,7,opt,name=tensor_ns,json=tensorNs,proto3" json:"tensor_ns,omitempty"`
-	SendNs        int64                  `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Rows        int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`                                  // sent
+	BytesRead   int64                  `protobuf:"varint,2,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`       // from storage, without footers
+	BytesSent   int64                  `protobuf:"varint,3,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`       // of tensors
+	StorageNs   int64                  `protobuf:"varint,4,opt,name=storage_ns,json=storageNs,proto3" json:"storage_ns,omitempty"`       // waiting for storage, footers included
+	DecodeNs    int64                  `protobuf:"varint,5,opt,name=decode_ns,json=decodeNs,proto3" json:"decode_ns,omitempty"`          // decompressing and decoding columns
+	TransformNs int64                  `protobuf:"varint,6,opt,name=transform_ns,json=transformNs,proto3" json:"transform_ns,omitempty"` // filter, sampling, shuffle and transforms
+	TensorNs    int64                  `protobuf:"varint,7,opt,name=tensor_ns,json=tensorNs,proto3" json:"tensor_ns,omitempty"`          // laying out tensors
+	// Serialising batches and handing them to the connection, which waits while the trainer or the network takes no more. If
+	// most of the time goes there, trainers are the bottleneck.
+	SendNs        int64 `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
