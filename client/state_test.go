@@ -175,6 +175,21 @@ func readHeld(t *testing.T, s *Session, m *fake.Master, rank uint32) (ids []int6
 	}
 }
 
+// A restore is refused unless a state bears the session's digests.
+func TestStateBearsTheSessionsDigests(t *testing.T) {
+	s := &Session{
+		cfg: Config{Session: "run", Rank: 1, WorldSize: 2}, joined: &pb.JoinReply{Generation: 3},
+		session: &pb.Session{ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner")},
+	}
+	want := &pb.State{
+		Version: stateVersion, Session: "run", Generation: 3, Rank: 1, WorldSize: 2,
+		ProgramDigest: []byte("program"), DatasetDigest: []byte("dataset"), PlannerDigest: []byte("planner"),
+	}
+	if got := s.State(); !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestStateKeepsAnEpochUntilTheLoopHasLeftIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		d := fake.NewDataset(9, 2, 4)

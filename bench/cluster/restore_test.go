@@ -5,8 +5,10 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"sync"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -64,6 +66,114 @@ func TestRestore(t *testing.T) {
 				t.Fatalf("state %d: %+v was handed over %d times", i, r, n)
 			}
 		}
+	}
+}
+
+// TestRestoreElsewhere moves a job to a fleet that knows nothing of it, as another session with another number of ranks.
+func TestRestoreElsewhere(t *testing.T) {
+	const rows, epochs = 20_000, 2
+	s := provenanceSpec(t, rows, epochs)
+	seen := &tally{rows: map[row]int{}}
+	before := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
+	jobs := openRanks(t, before, "before", s, make([][]*pb.State, 2))
+	readTogether(t, jobs, seen, 10)
+	var states []*pb.State
+	for _, job := range jobs {
+		states = append(states, job.State())
+	}
+	for _, job := range jobs { // what they hold comes back, in vain
+		closeJob(t, job)
+	}
+	if err := before.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(seen.rows); n == 0 || n >= rows {
+		t.Fatalf("%d rows were handed over before; want some of the first epoch", n)
+	}
+
+	after := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
+	jobs = openRanks(t, after, "after", s, [][]*pb.State{{states[1]}, {}, {states[0]}})
+	readTogether(t, jobs, seen, 0)
+	for _, job := range jobs {
+		closeJob(t, job)
+	}
+	if len(seen.rows) != rows*epochs {
+		t.Errorf("%d different rows in all, want %d", len(seen.rows), rows*epochs)
+	}
+	for r, n := range seen.rows {
+		if n != 1 {
+			t.Fatalf("%+v was handed over %d times", r, n)
+		}
+	}
+}
+
+// openRanks opens a session as all of its ranks at once, each with the states that it brings; nil is no restore.
+func openRanks(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, states [][]*pb.State) []*client.Session {
+	t.Helper()
+	master, err := c.Master(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := make([]*client.Session, len(states))
+	var group errgroup.Group
+	for rank := range states {
+		group.Go(func() (err error) {
+			jobs[rank], err = client.Open(context.WithoutCancel(t.Context()), client.Config{
+				Masters: []string{master}, Session: id, Spec: s, Restore: states[rank],
+				Rank: uint32(rank), WorldSize: uint32(len(states)),
+				Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+			})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
+// tally counts how often each row was handed over.
+type tally struct {
+	mu      sync.Mutex
+	rows    map[row]int
+	batches int
+}
+
+func (y *tally) add(b *client.Batch) (batches int) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	for i, file := range b.Files {
+		y.rows[row{b.Epoch, file, b.RowIDs[i]}]++
+	}
+	y.batches++
+	return y.batches
+}
+
+// readTogether lets ranks read until they have handed over a number of batches between them, or to the end if it is 0.
+func readTogether(t *testing.T, jobs []*client.Session, seen *tally, batches int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var group errgroup.Group
+	for _, job := range jobs {
+		group.Go(func() error {
+			for {
+				b, err := job.Next(ctx)
+				if errors.Is(err, io.EOF) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				if n := seen.add(b); n == batches {
+					stop()
+				}
+				b.Release()
+			}
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
