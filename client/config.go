@@ -26,8 +26,8 @@ type Config struct {
 	Rank, WorldSize uint32
 	// Zone, if set, is where this trainer runs: it reads from workers of the same zone as long as they can serve it.
 	Zone string
-	// Restore holds checkpoints of ranks; each rank's belongs in exactly one Open of the collective restore. A rank
-	// that takes part without bringing any gives an empty slice that is not nil.
+	// Restore holds checkpoints of ranks, of this session or of another; each rank's belongs in exactly one Open of the
+	// collective restore. A rank that takes part without bringing any gives an empty slice that is not nil.
 	Restore []*pb.State
 	// Budget bounds, in bytes, the rows that were received and not yet copied into a batch (default 256 MiB). Each
 	// stream has an equal share, but may always hold one message, even one larger than its share.

@@ -1802,7 +1802,13 @@ func (x *Grant) GetTicket() []byte {
 	return nil
 }
 
-// State is a trainer's checkpoint. All ranks take theirs at the same step.
+// State is a trainer's checkpoint. All ranks take theirs at the same step. The states of a step restore the session
+// that they were taken in, or any other one with the same three digests: its id, master, etcd, world size, batch size and
+// number of epochs may be others. One with closed_epochs alone begins a session at that epoch.
+//
+// All states of a restore are of one session and generation. One of the very session that is restored may be of a later
+// generation than the master knows only while nothing was granted: etcd was lost, and the next generation is later than the
+// state's. Starts of generations that neither etcd nor the states tell of must have been ended before.
 type State struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Version    uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -2558,8 +2564,8 @@ func (x *PlannerConfig) GetWindowBytes() int64 {
 type SessionHead struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Generation   uint64                 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	Frontier     *Position              `protobuf:"bytes,2,opt,name=frontier,proto3" json:"frontier,omitempty"` // first position never granted
-	Returned     []*Interval            `protobuf:"bytes,3,rep,name=returned,proto3" json:"returned,omitempty"`
+	Frontier     *Position              `protobuf:"bytes,2,opt,name=frontier,proto3" json:"frontier,omitempty"` // free from here on
+	Returned     []*Interval            `protobuf:"bytes,3,rep,name=returned,proto3" json:"returned,omitempty"` // free before the frontier
 	Base         []*Interval            `protobuf:"bytes,4,rep,name=base,proto3" json:"base,omitempty"`
 	ClosedEpochs uint32                 `protobuf:"varint,5,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
 	WorldSize    uint32                 `protobuf:"varint,6,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
