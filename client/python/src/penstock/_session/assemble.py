@@ -1,0 +1,85 @@
+"""The thread that makes batches: it takes received rows and joins them with one copy, made by Arrow without the GIL.
+
+At most one batch is made ahead, so that it is ready when next is called; until then its rows are not consumed.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock import errors
+from penstock._session.core import Core, Made, Making
+
+
+class Assembler:
+    """Fills Core.made."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def run(self) -> None:
+        """Works until the session ends."""
+        core = self._core
+        while not core.closing.is_set():
+            with core.lock:
+                core.settle()
+                making, tell = self._fill(), self._to_tell()
+            if tell:
+                core.ready.ring()
+            if making is None:
+                core.filled.wait(1.0)
+            else:
+                self._join(making)
+
+    def _to_tell(self) -> bool:
+        """Whether next has something to do: a batch, or positions without rows that no batch takes along."""
+        core = self._core
+        return core.made is not None or (core.making is None and bool(core.ledger.pending))
+
+    def _fill(self) -> Making | None:
+        """Takes rows for the batch in the making, and returns it when it is whole."""
+        core = self._core
+        ledger, making = core.ledger, core.making
+        if core.made is not None:
+            if core.made.record.num_rows == core.batch_size or not ledger.has_rows():
+                return None
+            making = _reopen(core.made)  # it was to be the epoch's last, short one; then more came
+            core.made, core.making = None, making
+        while making is None or making.rows < core.batch_size:
+            taken = ledger.take(core.batch_size - (0 if making is None else making.rows))
+            if taken is None:
+                break
+            chunk, piece = taken
+            if making is None:
+                making = core.making = Making(ledger.epoch)
+            making.add(chunk)
+            core.moved(piece)
+        for p in ledger.pieces:
+            p.notify()
+        whole = making is not None and (making.rows == core.batch_size or core.last_of_epoch())
+        return making if whole else None
+
+    def _join(self, making: Making) -> None:
+        core = self._core
+        try:
+            record = pa.concat_batches(making.slices)
+        except (pa.ArrowException, MemoryError) as e:
+            core.fail(
+                errors.Error(
+                    f"session {core.config.session!r}: a batch of {making.rows} rows cannot be made: {e}; "
+                    "a column of a batch has room for 2^31 values or bytes: lower batch_size"
+                )
+            )
+            return
+        made = Made(record, making.epoch, record.nbytes, making.by_worker)
+        with core.lock:
+            if core.making is not making:
+                return  # discarded meanwhile: its rows are not ours any more
+            core.making, core.made = None, made
+        core.ready.ring()
+
+
+def _reopen(made: Made) -> Making:
+    making = Making(made.epoch, [made.record], made.record.num_rows)
+    making.by_worker.update(made.by_worker)
+    return making

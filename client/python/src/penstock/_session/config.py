@@ -1,0 +1,104 @@
+"""What a session is told at its start. Everything is immutable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock import errors
+from penstock._pb import control_pb2, spec_pb2
+from penstock.monitor import Event
+
+
+@dataclass(frozen=True)
+class Security:
+    """How ports are reached. Certificates and keys are PEM; tls alone trusts the system's authorities."""
+
+    token: str | None = field(default=None, repr=False)
+    ca: bytes | None = field(default=None, repr=False)
+    cert: bytes | None = field(default=None, repr=False)
+    key: bytes | None = field(default=None, repr=False)
+    tls: bool = False
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether calls use TLS."""
+        return self.tls or self.ca is not None or self.cert is not None
+
+    def check(self, address: str) -> None:
+        """Refuses to send a token in clear text beyond this machine."""
+        if (self.cert is None) != (self.key is None):
+            raise errors.UsageError("a certificate and its key go together; set both tls_cert and tls_key, or neither")
+        if self.token is not None and not self.encrypted and not is_local(address):
+            raise errors.UsageError(
+                f"{address}: a token is sent over TLS only, except on this machine; set tls_ca or tls=True"
+            )
+
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """The headers of a call."""
+        return () if self.token is None else (("authorization", f"Bearer {self.token}"),)
+
+
+def is_local(address: str) -> bool:
+    """Whether an address is of this machine's loopback, or a socket file."""
+    if address.startswith("unix:"):
+        return True
+    host, colon, _ = address.rpartition(":")
+    octets = host.split(".")
+    loopback = len(octets) == 4 and octets[0] == "127" and all(o.isdecimal() for o in octets)
+    return bool(colon) and (host in ("localhost", "[::1]") or loopback)
+
+
+def _ignore(event: Event) -> None:
+    """Where nobody listens."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which session to read, and as whom. Times are in seconds.
+
+    masters: addresses of masters, any of which leads to the leader.
+    session: its id, made from the job (run id and loader name).
+    spec, spec_text: what to read. With neither, the session must exist.
+    restore: checkpoints of ranks; each in exactly one Session of the collective restore. A rank that takes part
+        without bringing any gives an empty tuple, which is not None.
+    budget: bytes that may be received and not yet in a batch. Each stream has an equal share, but may always hold one
+        message, even one larger than its share.
+    sync_every: the longest time between two Syncs.
+    stream_timeout: how long a worker may send nothing while there is room, before the stream moves on to the next. It
+        doubles with each fruitless round over the candidates.
+    connect_timeout: until a master must have answered when the session opens.
+    timeout: how long next() waits without a row that was there to come, and a restore for its other ranks.
+    on_event: called from threads of the session. It must not block.
+    """
+
+    masters: tuple[str, ...]
+    session: str
+    spec: spec_pb2.Spec | None = None
+    spec_text: str = ""
+    rank: int = 0
+    world_size: int = 1
+    zone: str = ""
+    restore: tuple[control_pb2.State, ...] | None = None
+    budget: int = 256 << 20
+    sync_every: float = 1.0
+    stream_timeout: float = 60.0
+    connect_timeout: float = 30.0
+    timeout: float = 300.0
+    security: Security = field(default_factory=Security)
+    on_event: Callable[[Event], None] = _ignore
+
+    def check(self) -> None:
+        """Raises UsageError with all that is wrong, one mistake a line."""
+        positive = ("budget", "sync_every", "stream_timeout", "connect_timeout", "timeout", "world_size")
+        wrong = [f"{n} is {getattr(self, n)}; it must be positive" for n in positive if getattr(self, n) <= 0]
+        if not self.masters:
+            wrong.append("masters is empty; give the address of at least one master")
+        if not self.session:
+            wrong.append("session is empty; name it after the job, such as its run id and the loader's name")
+        if not 0 <= self.rank < max(self.world_size, 1):
+            wrong.append(f"rank {self.rank} is not below world_size {self.world_size}")
+        if wrong:
+            raise errors.UsageError("\n".join(wrong))
+        for address in self.masters:
+            self.security.check(address)

@@ -1,0 +1,209 @@
+"""What the threads of one session share, behind one lock.
+
+    stream threads: push records - assembler: takes rows, joins them to a batch - trainer's thread: hands it over
+
+The trainer's thread can be interrupted anywhere (a KeyboardInterrupt comes between two bytecodes), and must then have
+lost nothing. So a hand-over is one assignment, of `offered`; all that follows from it is in settle, which may be done
+again from its beginning, by whichever thread has the lock next.
+
+Attributes are touched with `lock` held, unless said otherwise. Events are told without it: a handler may ask for
+stats.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock import errors
+from penstock._pb import control_pb2 as pb
+from penstock._pb import spec_pb2
+from penstock._session.bell import Bell
+from penstock._session.config import Config
+from penstock._session.layout import Layout, LayoutError
+from penstock._session.ledger import Ledger, Snapshot
+from penstock._session.piece import Chunk, Piece
+from penstock._session.position import Interval, from_proto
+from penstock._session.workers import WorkerError
+from penstock.monitor import Event
+
+log = logging.getLogger("penstock")
+Value: TypeAlias = int | float | bool | str
+
+
+@dataclass(frozen=True)
+class Made:
+    """A batch that is ready. Its positions are the ledger's pending ones."""
+
+    record: pa.RecordBatch
+    epoch: int
+    bytes: int
+    by_worker: Mapping[str, int]
+
+
+@dataclass(eq=False)
+class Making:
+    """Rows that were taken for the next batch."""
+
+    epoch: int
+    slices: list[pa.RecordBatch] = field(default_factory=list)
+    rows: int = 0
+    by_worker: Counter[str] = field(default_factory=Counter)
+
+    def add(self, chunk: Chunk) -> None:
+        """Appends rows without copying them."""
+        self.slices.append(chunk.record.batch.slice(chunk.low, chunk.rows))
+        self.rows += chunk.rows
+        self.by_worker[chunk.record.worker] += chunk.rows
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Counters of what was handed over."""
+
+    rows: int = 0
+    batches: int = 0
+    bytes: int = 0
+    dropped: int = 0
+    by_worker: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, made: Made, dropped: bool) -> Totals:
+        """The counters after one more batch."""
+        rows = made.record.num_rows
+        if dropped:
+            return replace(self, dropped=self.dropped + rows)
+        by_worker = dict(Counter(self.by_worker) + Counter(made.by_worker))
+        return Totals(self.rows + rows, self.batches + 1, self.bytes + made.bytes, self.dropped, by_worker)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch, handed over: exactly batch_size rows, or the epoch's last.
+
+    record: contiguous and from offset 0, in the session's tensor layout, without nulls.
+    after: the state of this rank once the batch is consumed, for Session.state.
+    """
+
+    record: pa.RecordBatch
+    epoch: int
+    after: Snapshot
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """One hand-over: of a batch, of an epoch's end, or of positions without rows that a batch needs not wait for."""
+
+    rows: Rows | None
+    returns: bool  # it ends a call of next
+    epoch: int  # that the loop is in afterwards
+    made: Made | None
+    intervals: tuple[Interval, ...]
+    before: Snapshot
+    totals: Totals
+
+
+class Core:
+    """The shared part of a Session."""
+
+    def __init__(self, config: Config, info: pb.Session, joined: pb.JoinReply, lease_ends: float) -> None:
+        spec = info.spec
+        self.config, self.info, self.joined = config, info, joined
+        self.batch_size = spec.batch_size
+        self.drops_last = spec.last_batch == spec_pb2.DROP
+        self.epochs = max(1, spec.epochs)
+        self.lease = joined.lease_ms / 1000
+        self.lease_ends = lease_ends  # time.monotonic
+        self.lock = threading.Lock()
+        self.ledger = Ledger(epoch=joined.closed_epochs, consumed=from_proto(joined.consumed))
+        self.ledger.set_base(joined.base_version, joined.base, joined.members, joined.departed)
+        self.ledger.enter(joined.closed_epochs)
+
+        self.ready = Bell()  # wakes next
+        self.filled = Bell()  # wakes the assembler
+        self.wake = Bell()  # wakes the control thread
+        self.slot = Bell()  # wakes the thread that opens streams
+        self.closing = threading.Event()  # no lock needed
+        self.error: errors.Error | None = None  # why the session ended
+
+        self.making: Making | None = None
+        self.made: Made | None = None
+        self.offered: Offer | None = None  # by next last; written by the trainer's thread alone
+        self.settled: Offer | None = None
+        self.epoch = joined.closed_epochs  # that next reads
+        self.totals = Totals()
+
+        self.layout: Layout | None = None
+        self.finished = joined.closed_epochs >= self.epochs  # all epochs are closed
+        self.revision = 0
+        self.reply = pb.SyncReply()  # the newest
+        self.failovers = 0
+        self.streams_by_worker: Counter[str] = Counter()
+        self.worker_errors: dict[str, WorkerError] = {}  # the newest of each, by address
+        self.master_error = ""  # of the Syncs that fail at present
+        self.last_row = 0.0  # when a row of the open epoch came
+        self.stall = self.longest_stall = self.compute = 0.0
+
+    def settle(self) -> None:
+        """Does what follows from `offered`: each step may be done again."""
+        offer = self.offered
+        if offer is None or offer is self.settled:
+            return
+        self.ledger.hand_over(offer.intervals)
+        self.ledger.enter(offer.epoch)
+        if offer.made is not None and self.made is offer.made:
+            self.made = None
+        self.epoch, self.totals = offer.epoch, offer.totals
+        self.settled = offer
+
+    def discard(self) -> None:
+        """Throws the batch in the making away if its rows are not ours any more."""
+        if self.ledger.discard:
+            self.making = self.made = None
+            self.ledger.discard = False
+
+    def last_of_epoch(self) -> bool:
+        """Whether a short batch is the epoch's last, as far as is known."""
+        return self.ledger.drained and self.ledger.epoch_idle()
+
+    def moved(self, p: Piece) -> None:
+        """Is called after rows of a piece were received or taken.
+
+        If that ended it, its slot goes to the next, and the master hears of it.
+        """
+        if p.finished:
+            self.slot.ring()
+            self.wake.ring()
+
+    def agree(self, schema: pa.Schema) -> Layout:
+        """The session's layout, which the first stream's schema sets. Takes the lock; raises LayoutError."""
+        with self.lock:
+            if self.layout is None:
+                self.layout = Layout.parse(schema)
+            elif not self.layout.same(schema):
+                raise LayoutError(f"sends schema {schema}; the session's is {self.layout.schema}")
+            return self.layout
+
+    def fail(self, error: errors.Error) -> None:
+        """Ends the session; the first reason counts. Takes the lock."""
+        with self.lock:
+            if self.error is None:
+                self.error = error
+        self.closing.set()
+        for bell in (self.ready, self.filled, self.wake, self.slot):
+            bell.ring()
+
+    def say(
+        self, event: str, message: str, level: int = logging.INFO, metadata: Mapping[str, Value] = MappingProxyType({})
+    ) -> None:
+        """Tells the log and on_event. The lock must not be held."""
+        c = self.config
+        log.log(level, "session %s, rank %d: %s", c.session, c.rank, message)
+        about = {"session": c.session, "rank": c.rank, **metadata}
+        c.on_event(Event(f"penstock.{event}", message, metadata=about))

@@ -1,0 +1,72 @@
+"""From what masters and workers said to the exceptions of penstock.errors: their words stay, a next step is added."""
+
+from __future__ import annotations
+
+import grpc
+
+from penstock import errors
+from penstock._session.config import Config
+from penstock._session.masters import MasterError
+from penstock._session.piece import Piece
+from penstock._session.workers import WorkerError
+
+_TOKEN = "give the fleet's token (token=, token_file=) or certificate (tls_cert=, tls_key=)"
+
+
+def doctor(config: Config) -> str:
+    """The command that looks at each hop."""
+    return f"`penstock doctor --master {','.join(config.masters)}` checks each hop from this machine"
+
+
+def from_master(config: Config, e: MasterError, *, restoring: bool = False, opening: bool = False) -> errors.Error:
+    """What an error of a master means to the training loop."""
+    words = f"session {config.session!r}: {e}"
+    code = grpc.StatusCode
+    if e.transient:
+        return errors.MasterUnreachable(f"{words}\nno master answered; {doctor(config)}")
+    if e.code in (code.UNAUTHENTICATED, code.PERMISSION_DENIED):
+        return errors.PermissionDenied(f"{words}; {_TOKEN}")
+    if e.code is code.INVALID_ARGUMENT and opening:
+        return errors.SpecError(f"{words}\ncorrect the spec; `penstock validate` checks one without a training job")
+    if e.code is code.ALREADY_EXISTS:
+        return errors.SessionMismatch(f"{words}\ngive the loader a session= of its own, or the running session's spec")
+    if e.code is code.ABORTED:
+        return errors.Fenced(f"{words}; end this process, or start it anew if it is the right one")
+    if e.code is code.FAILED_PRECONDITION and restoring:
+        return errors.RestoreRefused(
+            f"{words}; restore the states of all ranks of one step, with their own dataset and spec"
+        )
+    if e.code is code.NOT_FOUND and opening:
+        return errors.UsageError(f"{words}; give a spec, so that the session is made")
+    return errors.SessionFailed(f"{words}; `penstock session show {config.session}` tells more")
+
+
+def session_failed(config: Config, words: str) -> errors.Error:
+    """The master gave the session up."""
+    return errors.SessionFailed(
+        f"session {config.session!r} failed: {words}; mend the cause, then start again from a checkpoint, or with another session="
+    )
+
+
+def refused_shard(config: Config, p: Piece, last: WorkerError) -> errors.Error:
+    """Every worker refuses a shard for good."""
+    words = f"session {config.session!r}: shard {p.shard} of {p.grant.file}: every worker refuses it: {last}"
+    if last.code == "UNAUTHENTICATED":
+        return errors.PermissionDenied(f"{words}; {_TOKEN}")
+    return errors.DataError(f"{words}; mend or leave out what the message names, then start again from a checkpoint")
+
+
+def workers_unreachable(config: Config, waited: float, fleet: int, seen: list[WorkerError]) -> errors.Error:
+    """No worker sent a row for too long."""
+    lines = [f"session {config.session!r}: no row came for {waited:.0f} s (timeout={config.timeout:g}); masters answer"]
+    lines += [str(e) for e in seen]
+    if fleet == 0:
+        lines.append("the fleet has no workers: start some")
+    lines.append(doctor(config))
+    return errors.WorkersUnreachable("\n".join(lines))
+
+
+def master_lost(config: Config, waited: float, words: str) -> errors.Error:
+    """Rows wait for a master's answer for too long."""
+    first = f"session {config.session!r}: no row came for {waited:.0f} s (timeout={config.timeout:g}), and no master answers"
+    return errors.MasterUnreachable(f"{first}:\n{words}\n{doctor(config)}")

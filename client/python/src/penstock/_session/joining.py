@@ -1,0 +1,92 @@
+"""How a session begins: Open and Join, in the trainer's thread.
+
+A master that does not answer is waited for, for Config.connect_timeout; the ranks of a collective restore wait for
+each other.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from penstock import errors
+from penstock._pb import control_pb2 as pb
+from penstock._session.config import Config
+from penstock._session.core import Core
+from penstock._session.failures import from_master, session_failed
+from penstock._session.masters import MasterError, Masters, backoff
+
+OPEN_TIMEOUT = 120.0  # of one Open or Join call: the master may have to list a large dataset
+
+Reply = TypeVar("Reply", bound=Message)
+_log = logging.getLogger("penstock")
+
+
+def open_session(config: Config, masters: Masters) -> Core:
+    """Opens the session (or finds it) and joins it as the configured rank."""
+    if config.spec is None and not config.spec_text:
+        found = pb.GetSessionRequest(session=config.session)
+        info, _ = _call(config, masters, "GetSession", found, pb.Session)
+    else:
+        opened = pb.OpenRequest(
+            session=config.session, spec=config.spec, spec_text=config.spec_text, world_size=config.world_size
+        )
+        info, _ = _call(config, masters, "Open", opened, pb.Session)
+    joined, sent = _join(config, masters)
+    if joined.HasField("session"):
+        info = joined.session
+    if info.state == pb.FAILED:
+        raise session_failed(config, info.failure)
+    if info.spec.batch_size < 1 or joined.lease_ms < 1:
+        raise errors.SessionFailed(
+            f"session {config.session!r}: the master gave batch_size {info.spec.batch_size} and a lease of "
+            f"{joined.lease_ms} ms; both must be positive: does it run the same version?"
+        )
+    core = Core(config, info, joined, sent + joined.lease_ms / 1000)
+    kind = pb.JoinKind.Name(joined.kind).lower()
+    about = {"generation": joined.generation, "incarnation": joined.incarnation, "epoch": joined.closed_epochs}
+    message = f"joined ({kind}), generation {joined.generation}, incarnation {joined.incarnation}"
+    core.say("joined", message, metadata={"kind": kind, **about})
+    return core
+
+
+def _join(config: Config, masters: Masters) -> tuple[pb.JoinReply, float]:
+    """Joins, waiting for the other ranks of a collective restore; also when the answered Join was sent."""
+    restoring = config.restore is not None
+    request = pb.JoinRequest(
+        session=config.session, rank=config.rank, world_size=config.world_size, nonce=uuid.uuid4().hex,
+        restore=config.restore or (), restoring=restoring,
+    )  # fmt: skip
+    begin, round_ = time.monotonic(), 0
+    while True:
+        joined, sent = _call(config, masters, "Join", request, pb.JoinReply, restoring=restoring)
+        if joined.kind != pb.JOIN_KIND_UNSPECIFIED:
+            return joined, sent
+        missing = list(joined.waiting_for)
+        if round_ == 0:
+            _log.info("session %s: the restore waits for ranks %s", config.session, missing)
+        if time.monotonic() - begin > config.timeout:
+            raise errors.RestoreRefused(
+                f"session {config.session!r}: restore: ranks {missing} have not called for {config.timeout:g} s; "
+                "every rank of the job must load its state, or an empty list of states"
+            )
+        time.sleep(backoff(round_, 1.0))
+        round_ += 1
+
+
+def _call(
+    config: Config, masters: Masters, method: str, request: Message, reply: type[Reply], *, restoring: bool = False
+) -> tuple[Reply, float]:
+    def warn(e: MasterError) -> None:
+        _log.warning("session %s: no master answers; trying on: %s", config.session, e)
+
+    try:
+        return masters.persist(
+            method, request, reply, timeout=OPEN_TIMEOUT, patience=config.connect_timeout, pause=time.sleep, warn=warn
+        )
+    except MasterError as e:
+        raise from_master(config, e, restoring=restoring, opening=True) from e

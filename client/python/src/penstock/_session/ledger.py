@@ -1,0 +1,287 @@
+"""What this rank holds, received, took and consumed: the twin of client/ledger.go.
+
+Pure bookkeeping without I/O and time. The session's lock guards it. The trainer's thread alone calls hand_over: that
+is what makes rows consumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock._pb import control_pb2 as pb
+from penstock._pb import stream_pb2
+from penstock._session.piece import Chunk, Grant, Piece, Received, StreamError
+from penstock._session.position import (
+    Interval,
+    Position,
+    Set,
+    covers,
+    from_epoch,
+    from_proto,
+    interval_from_proto,
+    make_set,
+    subtract,
+    to_proto,
+    union,
+)
+
+
+@dataclass(frozen=True)
+class Base:
+    """What others consumed who are no longer there, and who is."""
+
+    version: int = 0
+    consumed: Set = ()
+    members: tuple[int, ...] = ()
+    departed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a checkpoint tells of a moment."""
+
+    ended: int
+    base: Base
+    consumed: Set
+
+
+def parse_grant(m: pb.Grant) -> Grant:
+    """The grant that a Sync brought. A ticket that is no ticket raises google.protobuf's DecodeError."""
+    signed = stream_pb2.SignedTicket.FromString(m.ticket)
+    ticket = stream_pb2.Ticket.FromString(signed.ticket)
+    workers = tuple((w.name, w.address) for w in ticket.workers)
+    return Grant(interval_from_proto(m.interval), m.ticket, signed, workers, ticket.file.uri)
+
+
+@dataclass
+class Ledger:
+    """One rank's books. All positions that it holds and has not consumed are pending or in a piece."""
+
+    epoch: int = 0  # the open one: the master closed those before it
+    ended: int = 0  # epochs that the training loop has ended; base and consumed are of the later ones
+    base: Base = field(default_factory=Base)
+    consumed: Set = ()  # handed over
+    pending: list[Interval] = field(default_factory=list)  # in the batch in the making, or without rows
+    discard: bool = False  # the batch in the making holds rows that this rank does not hold any more
+    grants: list[Grant] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=list)  # in order of position
+    streams: int = 1  # how many pieces may be open
+    queued: int = 0  # bytes in all queues
+    peak: int = 0  # the most that queued ever was
+    drained: bool = False  # all of the open epoch is granted to someone
+    released: Set = ()
+    _seq: int = 0
+
+    def wants_more(self) -> bool:
+        """Whether fewer shards wait than streams may be opened, or none is left of the open epoch."""
+        return sum(not p.open for p in self.pieces) < self.streams or self.epoch_idle()
+
+    def epoch_idle(self) -> bool:
+        """Whether all that is held of the open epoch went into batches."""
+        return not self.pieces or self.pieces[0].taken.epoch > self.epoch
+
+    def request(self, req: pb.SyncRequest) -> None:
+        """Fills in what a Sync says of this ledger."""
+        req.consumed.extend(to_proto(from_epoch(self.consumed, self.epoch)))
+        req.released.extend(to_proto(self.released))
+        req.wants_more = self.wants_more()
+        req.base_version = self.base.version
+
+    def apply(self, reply: pb.SyncReply) -> None:
+        """Takes over the answer to the request made last."""
+        self.epoch = max(self.epoch, reply.closed_epochs)
+        self.streams = max(1, reply.streams)
+        self.drained = reply.drained
+        if reply.base_version != self.base.version:
+            self.set_base(reply.base_version, reply.base, reply.members, reply.departed)
+        if not reply.unchanged:
+            self._grant(reply.grants)
+        self.release(from_proto(reply.release))
+        self.reconcile()
+
+    def set_base(
+        self, version: int, consumed: Iterable[pb.Interval], members: Iterable[int], departed: Iterable[int]
+    ) -> None:
+        """Takes over a newer base.
+
+        What the master forgot of epochs that it closed is kept until the training loop has ended them too.
+        """
+        merged = union(self.base.consumed, from_proto(consumed))
+        self.base = Base(version, merged, tuple(members), tuple(departed))
+
+    def _grant(self, messages: Sequence[pb.Grant]) -> None:
+        """Replaces what is held. Tickets that did not change are not parsed again."""
+        known = {g.interval.start.shard_start(): g for g in self.grants}
+        grants = []
+        for m in messages:
+            interval = interval_from_proto(m.interval)
+            g = known.get(interval.start.shard_start())
+            if g is not None and g.raw == m.ticket:
+                grants.append(Grant(interval, g.raw, g.ticket, g.workers, g.file))
+            else:
+                grants.append(parse_grant(m))
+        self.grants = grants
+
+    def release(self, asked: Set) -> None:
+        """Gives back what the master asked for, except rows that are in the batch in the making or consumed."""
+        self.released = subtract(asked, self._gone())
+        if self.released:
+            self.grants = [
+                Grant(iv, g.raw, g.ticket, g.workers, g.file)
+                for g in self.grants
+                for iv in subtract((g.interval,), self.released)
+            ]
+
+    def _gone(self) -> Set:
+        """What needs no stream any more: consumed, or in the batch in the making."""
+        return union(self.consumed, make_set(self.pending))
+
+    def reconcile(self) -> None:
+        """Makes pieces of all that is granted and not gone.
+
+        It trims or drops the pieces that there are, renews their tickets, and adds what is missing.
+        """
+        self._check_pending()
+        gone = self._gone()
+        left: dict[Position, Set] = {}
+        by_shard: dict[Position, Grant] = {}
+        for g in self.grants:
+            shard = g.interval.start.shard_start()
+            if shard.epoch >= self.epoch:
+                by_shard[shard] = g
+                left[shard] = union(left.get(shard, ()), subtract((g.interval,), gone))
+        for p in list(self.pieces):
+            there = next((iv for iv in left.get(p.shard, ()) if iv.start <= p.taken < iv.end), None)
+            if there is None:
+                self._drop(p)
+                self._remove(p)
+                continue
+            start = p.taken
+            self._trim(p, there.end)
+            left[p.shard] = subtract(left[p.shard], (Interval(start, p.end),))
+            p.renew(by_shard[p.shard])
+        self.pieces += [Piece.of(iv, by_shard[shard]) for shard, ivs in left.items() for iv in ivs]
+        self.pieces.sort(key=lambda p: p.taken)
+
+    def _check_pending(self) -> None:
+        """Throws the batch in the making away if some of its rows are not held any more.
+
+        The lease had ended, and the master gave them to others. What is still held is read again.
+        """
+        held = from_epoch(make_set(g.interval for g in self.grants), self.epoch)
+        if not covers(held, make_set(self.pending)):
+            self.pending, self.discard = [], True
+
+    def _trim(self, p: Piece, to: Position) -> None:
+        """Gives up a piece's positions from `to` on."""
+        before = p.bytes
+        self._pass(p.trim(to))
+        self.queued += p.bytes - before
+        if p.complete:
+            p.cancel()
+        self._retire(p)
+
+    def _drop(self, p: Piece) -> None:
+        self.queued -= p.bytes
+        p.drop()
+
+    def startable(self) -> Piece | None:
+        """The next piece to open.
+
+        A piece of the open epoch that came late takes the place of the last piece of a later epoch, whose rows wait
+        for it anyway.
+        """
+        first = next((p for p in self.pieces if not p.open), None)
+        opened = [p for p in self.pieces if p.open]
+        if first is None or len(opened) < self.streams:
+            return first
+        if first.taken.epoch == self.epoch and all(p.taken.epoch != self.epoch for p in opened):
+            self._park(opened[-1])
+            return first
+        return None
+
+    def _park(self, p: Piece) -> None:
+        """Replaces an open piece by one that has not begun."""
+        self._drop(p)
+        self.pieces[self.pieces.index(p)] = Piece.of(Interval(p.taken, p.end), p.grant)
+
+    def push(self, p: Piece, record: Received, meta: stream_pb2.BatchMeta, first: bool) -> bool:
+        """Takes in a received record. Returns whether the piece wants no more."""
+        low, high, after = p.place(meta, first)
+        self._seq += 1
+        before = p.bytes
+        self._pass(p.push(record, meta, low, high, after, self._seq))
+        self.queued += p.bytes - before
+        self.peak = max(self.peak, self.queued)
+        self._retire(p)
+        return p.complete
+
+    def end(self, p: Piece, first: bool) -> None:
+        """Marks a piece whose stream ended well: no more rows lie before its end. first: no batch came before."""
+        if not first and not p.complete and p.received.k > 0:
+            raise StreamError(f"stream ended at {p.received}, inside a window: rows are missing")
+        self._pass(p.skip(p.end))
+        self._retire(p)
+
+    def _pass(self, interval: Interval | None) -> None:
+        """Notes positions that have no rows: like rows they are consumed with the next hand-over, under the lease."""
+        if interval is not None:
+            self.pending.append(interval)
+
+    def _retire(self, p: Piece) -> None:
+        if p.finished:
+            self._remove(p)
+
+    def _remove(self, p: Piece) -> None:
+        if p in self.pieces:
+            self.pieces.remove(p)
+
+    def may_receive(self, p: Piece, size: int, budget: int) -> bool:
+        """Whether a stream may receive a message of about so many bytes within the budget."""
+        if not p.queue:
+            return True
+        return p.bytes + size <= budget // self.streams and self.queued + size <= budget
+
+    def has_rows(self) -> bool:
+        """Whether take would find rows."""
+        return any(p.queue and p.taken.epoch == self.epoch for p in self.pieces)
+
+    def take(self, rows: int) -> tuple[Chunk, Piece] | None:
+        """Moves up to so many rows of the open epoch into the batch in the making, in order of arrival."""
+        ready = [p for p in self.pieces if p.queue and p.taken.epoch == self.epoch]
+        if not ready:
+            return None
+        p = min(ready, key=lambda q: q.queue[0].seq)
+        before = p.bytes
+        chunk, interval = p.take(rows)
+        self.queued += p.bytes - before
+        self.pending.append(interval)
+        self._retire(p)
+        return chunk, p
+
+    def hand_over(self, intervals: Sequence[Interval]) -> None:
+        """Makes intervals that were pending consumed. Done twice, or done again after half of it, it is the same."""
+        self.consumed = make_set((*intervals, *self.consumed))
+        done = set(intervals)
+        self.pending = [iv for iv in self.pending if iv not in done]
+
+    def enter(self, epoch: int) -> None:
+        """Notes that the training loop is in an epoch, and has ended those before it."""
+        if epoch > self.ended:
+            self.consumed = from_epoch(self.consumed, epoch)
+            b = self.base
+            self.base = Base(b.version, from_epoch(b.consumed, epoch), b.members, b.departed)
+            self.ended = epoch
+
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return Snapshot(self.ended, self.base, self.consumed)
+
+    def addresses(self) -> set[str]:
+        """Those of all candidates."""
+        return {address for p in self.pieces for _, address in p.grant.workers}
+
+    def held(self) -> Set:
+        """What is pending or in pieces."""
+        return union(make_set(self.pending), make_set(Interval(p.taken, p.end) for p in self.pieces))

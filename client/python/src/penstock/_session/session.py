@@ -1,0 +1,338 @@
+"""A rank's reading of a session: what penstock.DataLoader stands on, and the twin of the Go package `client`.
+
+Open (joining.py) talks to a master; then four kinds of threads work, all daemons, all joined by close: one Syncs
+(control.py), one opens streams and watches them, one for each open stream (streams.py), and one joins received rows
+to batches (assemble.py). What they share is Core.
+
+The trainer owns the cursor: rows count as consumed when next returns their batch, and not before. next, close and
+state belong to the trainer's thread; stats may be called from any.
+
+When a process is stopped inside next (SIGSTOP, a frozen machine) and wakes after its lease ended, the one batch that
+was about to be returned may have been given to another rank too.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from penstock import errors
+from penstock._pb import control_pb2 as pb
+from penstock._pb import spec_pb2
+from penstock._session.assemble import Assembler
+from penstock._session.config import Config
+from penstock._session.control import LEAVE_TIMEOUT, Control
+from penstock._session.core import Offer, Rows
+from penstock._session.failures import doctor, master_lost, workers_unreachable
+from penstock._session.joining import open_session
+from penstock._session.ledger import Snapshot
+from penstock._session.masters import Masters
+from penstock._session.position import make_set, to_proto
+from penstock._session.streams import Streams
+
+STATE_VERSION = 1
+CLOSE_TIMEOUT = LEAVE_TIMEOUT + 1.0
+# How long one wait of next lasts: then it looks whether it waits for something that cannot come.
+WAIT = 1.0
+
+
+@dataclass(frozen=True)
+class SessionStats:
+    """Figures since the session was opened; seconds and bytes.
+
+    rows, batches, bytes: handed over. rows_by_worker says who sent the rows, streams_by_worker from whom streams are
+    being received. dropped: rows of short last batches that the spec drops.
+    stall_seconds: that next waited, longest_stall_seconds the most that one call did. compute_seconds: between
+    next's return with a batch and the next call. failovers: streams that went on with another worker.
+    buffered: received and not yet in a batch, peak_buffered the most there ever were.
+    workers: of the fleet; streams: that the master wants open; load: what the fleet's workers do.
+    """
+
+    rows: int = 0
+    batches: int = 0
+    bytes: int = 0
+    dropped: int = 0
+    stall_seconds: float = 0.0
+    longest_stall_seconds: float = 0.0
+    compute_seconds: float = 0.0
+    failovers: int = 0
+    buffered: int = 0
+    peak_buffered: int = 0
+    workers: int = 0
+    streams: int = 0
+    rows_by_worker: Mapping[str, int] = field(default_factory=dict)
+    streams_by_worker: Mapping[str, int] = field(default_factory=dict)
+    load: pb.FleetLoad = field(default_factory=pb.FleetLoad)
+
+
+class Session:
+    """One rank's reading of a session, from its opening to close."""
+
+    def __init__(self, config: Config) -> None:
+        """Opens the session on the master (or finds it), joins it as a rank, and begins to stream.
+
+        Raises SpecError, SessionMismatch, RestoreRefused, PermissionDenied, SessionFailed, UsageError, or
+        MasterUnreachable when no master has answered for Config.connect_timeout.
+        """
+        config.check()
+        self._pid = os.getpid()
+        masters = Masters(config.masters, config.security)
+        try:
+            self._core = core = open_session(config, masters)
+        except BaseException:
+            masters.close()
+            raise
+        self._masters = masters
+        self._streams = Streams(core)
+        self._control = Control(core, masters, self._streams.workers)
+        self._returned: Offer | None = None  # the offer whose call of next reached its end
+        self._last_return: float | None = None
+        self._said_lapsed = False
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=run, name=f"penstock-{name}", daemon=True)
+            for name, run in [
+                ("control", self._control.run),
+                ("streams", self._streams.run),
+                ("assembler", Assembler(core).run),
+            ]
+        ]
+        for t in self._threads:
+            t.start()
+        _open_sessions.add(self)
+
+    def next(self) -> Rows | None:
+        """The next batch of the loop's epoch; None, once, at the end of each epoch.
+
+        A batch has exactly batch_size rows. When this rank has nothing more of the epoch to get, what is left is a
+        shorter last batch, or dropped, as the spec says. (If another rank dies after that, rows of its shards may
+        come late and make one more short batch.) Returning a batch makes its rows consumed.
+
+        A KeyboardInterrupt loses nothing: the next call returns the batch that this one did not. Raises what ended
+        the session at once; EpochsExhausted after the last epoch; WorkersUnreachable or MasterUnreachable when
+        nothing came for Config.timeout that should have come: the session is still good then, and next may be called
+        again. Waiting for other ranks, or while the lease has run out, is no error.
+        """
+        self._check_process()
+        core = self._core
+        if core.offered is not self._returned:  # the call before was interrupted before its end
+            return self._deliver()
+        begin = time.monotonic()
+        if self._last_return is not None:
+            core.compute += begin - self._last_return
+            self._last_return = None
+        stalled = core.stall
+        while True:
+            with core.lock:
+                offer = self._offer()
+                if offer is not None:
+                    core.offered = offer
+            if offer is None:
+                self._wait(begin)
+                core.longest_stall = max(core.longest_stall, core.stall - stalled)
+            elif offer.returns:
+                return self._deliver()
+            else:
+                self._deliver()
+
+    def _deliver(self) -> Rows | None:
+        """Ends a call: from its last assignment on, the batch is the caller's."""
+        core = self._core
+        with core.lock:
+            core.settle()
+        core.filled.ring()
+        core.wake.ring()
+        offer = core.offered
+        assert offer is not None
+        if offer.rows is not None:
+            self._last_return = time.monotonic()
+        self._returned = offer
+        return offer.rows
+
+    def _offer(self) -> Offer | None:
+        """What may be handed over, or None if there is to wait. Changes nothing. The lock must be held."""
+        core = self._core
+        if core.error is not None:
+            raise core.error.with_traceback(None)
+        ledger, made = core.ledger, core.made
+        before = ledger.snapshot()
+        if core.epoch >= core.epochs:
+            raise errors.EpochsExhausted(
+                f"session {core.config.session!r}: all {core.epochs} epochs have been read; epochs= sets their number"
+            )
+        if ledger.epoch > core.epoch or core.finished:
+            return Offer(None, True, core.epoch + 1, None, (), before, core.totals)
+        short = made is not None and made.record.num_rows < core.batch_size
+        if core.making is not None or not ledger.pending or (short and not core.last_of_epoch()):
+            return None
+        if not self._leased():
+            return None
+        intervals = tuple(ledger.pending)
+        if made is None:
+            return Offer(None, False, core.epoch, None, intervals, before, core.totals)
+        dropped = short and core.drops_last
+        totals = core.totals.plus(made, dropped)
+        if dropped:
+            return Offer(None, False, core.epoch, made, intervals, before, totals)
+        after = Snapshot(before.ended, before.base, make_set((*intervals, *before.consumed)))
+        return Offer(Rows(made.record, made.epoch, after), True, core.epoch, made, intervals, before, totals)
+
+    def _leased(self) -> bool:
+        """Whether rows may be handed over."""
+        return time.monotonic() < self._core.lease_ends
+
+    def _wait(self, begin: float) -> None:
+        """Waits for something to hand over."""
+        core = self._core
+        start = time.monotonic()
+        core.ready.wait(min(WAIT, core.config.timeout))
+        now = time.monotonic()
+        core.stall += now - start
+        self._tell_lease()
+        with core.lock:
+            error = self._hopeless(now, begin)
+        if error is not None:
+            raise error
+
+    def _tell_lease(self) -> None:
+        core = self._core
+        lapsed = not self._leased()
+        if lapsed and not self._said_lapsed:
+            message = f"the lease of {core.lease:g} s ran out without an answer from a master; waiting for one"
+            core.say("lease_lapsed", message, logging.WARNING, metadata={"lease": core.lease})
+        self._said_lapsed = lapsed
+
+    def _hopeless(self, now: float, begin: float) -> errors.Error | None:
+        """Why what next waits for does not come, when it has waited for long enough. The lock must be held."""
+        core = self._core
+        waited = now - max(begin, core.last_row)
+        if waited < core.config.timeout or core.error is not None:
+            return None
+        if core.master_error:
+            return master_lost(core.config, waited, core.master_error)
+        unread = any(not p.complete and p.shard.epoch == core.ledger.epoch for p in core.ledger.pieces)
+        if unread or core.reply.workers == 0:
+            return workers_unreachable(core.config, waited, core.reply.workers, list(core.worker_errors.values()))
+        return None
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise errors.UsageError(
+                "the loader was opened in another process, and a fork does not take its threads along: use "
+                "num_workers=0, open the loader after the fork, or start processes with the spawn method"
+            )
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that next reads, from 0."""
+        return self._core.epoch
+
+    @property
+    def finished(self) -> bool:
+        """Whether next has ended all epochs."""
+        return self._core.epoch >= self._core.epochs
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of the session."""
+        return self._core.epochs
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a full batch."""
+        return self._core.batch_size
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The schema of all batches, or None before the first stream began."""
+        layout = self._core.layout
+        return None if layout is None else layout.schema
+
+    @property
+    def info(self) -> pb.Session:
+        """The session as the master described it when this rank joined."""
+        return self._core.info
+
+    @property
+    def program(self) -> spec_pb2.Program:
+        """What workers run: the spec resolved against the dataset."""
+        return spec_pb2.Program.FromString(self._core.info.program)
+
+    def state(self, after: Snapshot | None = None) -> pb.State:
+        """This rank's checkpoint as of what next returned last, or as of Rows.after, for loops that read ahead."""
+        self._check_process()
+        core = self._core
+        with core.lock:
+            offer = core.offered
+            if after is None and offer is not None and offer is not self._returned:
+                after = offer.before  # its call of next was interrupted
+            at = after or core.ledger.snapshot()
+        info, joined, base = core.info, core.joined, at.base
+        return pb.State(
+            version=STATE_VERSION, session=core.config.session, generation=joined.generation,
+            rank=core.config.rank, world_size=core.config.world_size,
+            base=to_proto(base.consumed), base_version=base.version, members=base.members, departed=base.departed,
+            consumed=to_proto(at.consumed), closed_epochs=at.ended,
+            program_digest=info.program_digest, dataset_digest=info.dataset_digest, planner_digest=info.planner_digest,
+        )  # fmt: skip
+
+    def stats(self) -> SessionStats:
+        """The present figures."""
+        self._check_process()
+        core = self._core
+        with core.lock:
+            t, reply = core.totals, core.reply
+            return SessionStats(
+                rows=t.rows, batches=t.batches, bytes=t.bytes, dropped=t.dropped, stall_seconds=core.stall,
+                longest_stall_seconds=core.longest_stall, compute_seconds=core.compute, failovers=core.failovers,
+                buffered=core.ledger.queued, peak_buffered=core.ledger.peak, workers=reply.workers,
+                streams=reply.streams, rows_by_worker=dict(t.by_worker),
+                streams_by_worker=dict(core.streams_by_worker), load=reply.load,
+            )  # fmt: skip
+
+    def close(self) -> None:
+        """Leaves the session: what this rank holds and has not consumed goes back at once. Ends all threads.
+
+        Takes about 6 seconds where no master answers. A thread may stay behind that waits for the first message of a
+        worker that hangs; it holds nothing, and the log says so. In a forked process it does nothing.
+        """
+        if os.getpid() != self._pid or self._closed:
+            return
+        core = self._core
+        core.fail(errors.Closed(f"session {core.config.session!r}: the loader was closed; make a new one to go on"))
+        self._masters.cancel()
+        deadline = time.monotonic() + CLOSE_TIMEOUT
+        for t in self._threads:
+            t.join(max(0.0, deadline - time.monotonic()))
+        stuck = self._streams.join(deadline) + [t for t in self._threads if t.is_alive()]
+        self._streams.workers.close()
+        self._closed = True
+        _open_sessions.discard(self)
+        log = logging.getLogger("penstock")
+        if self._control.leave_error is not None:
+            log.warning(
+                "session %s, rank %d: could not leave; the master takes back what this rank holds when its lease ends: %s; %s",
+                core.config.session, core.config.rank, self._control.leave_error, doctor(core.config),
+            )  # fmt: skip
+        if stuck:
+            log.warning(
+                "session %s: %d threads stay behind, waiting for workers that hang", core.config.session, len(stuck)
+            )
+
+
+_open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Closes what the user forgot."""
+    for session in list(_open_sessions):
+        session.close()

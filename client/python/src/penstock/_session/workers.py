@@ -1,0 +1,117 @@
+"""Connections to workers, and what their errors mean: the data path's wire, over pyarrow's Flight.
+
+Any thread may use the pool; a client serves all streams to its worker.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from penstock._session.config import Security
+from penstock._session.masters import CHANNEL_OPTIONS
+
+# How pyarrow words gRPC's codes.
+_PHRASES = {
+    "cancelled call": "CANCELLED",
+    "invalid argument": "INVALID_ARGUMENT",
+    "timeout": "DEADLINE_EXCEEDED",
+    "not found": "NOT_FOUND",
+    "already exists": "ALREADY_EXISTS",
+    "unauthorized": "PERMISSION_DENIED",
+    "resource exhausted": "RESOURCE_EXHAUSTED",
+    "precondition failed": "FAILED_PRECONDITION",
+    "aborted": "ABORTED",
+    "out-of-range": "OUT_OF_RANGE",
+    "unimplemented": "UNIMPLEMENTED",
+    "internal": "INTERNAL",
+    "unavailable": "UNAVAILABLE",
+    "data loss": "DATA_LOSS",
+    "unauthenticated": "UNAUTHENTICATED",
+}
+_WORDING = re.compile(
+    r"(?:\w+: )?(?:Flight|gRPC) (?:returned |RPC )?(?P<phrase>[a-z -]+?)(?: error)?,? with message: (?P<words>.*)",
+    re.DOTALL,
+)
+_FRAME = re.compile(r"\. (?:gRPC client debug context|Client context|Detail): .*", re.DOTALL)
+# Errors that will not go away by asking the same worker again. PERMISSION_DENIED does: a worker that has just started
+# learns the master's keys, and the next Sync brings a ticket that has not expired.
+_REFUSALS = {"DATA_LOSS", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAUTHENTICATED", "UNIMPLEMENTED"}
+
+
+class WorkerError(Exception):
+    """A worker's words, without the frames that gRPC and Flight put around them."""
+
+    def __init__(self, name: str, address: str, words: str, code: str) -> None:
+        super().__init__(f"worker {name} at {address}: {words} ({code})")
+        self.name, self.address, self.code = name, address, code
+
+    @property
+    def refusal(self) -> bool:
+        """Whether the worker will say the same again."""
+        return self.code in _REFUSALS
+
+
+def read_error(e: BaseException) -> tuple[str, str]:
+    """The code and the words of an error that pyarrow raised."""
+    text = e.args[0] if e.args and isinstance(e.args[0], str) else str(e)
+    said = _WORDING.match(text)
+    if said is None:
+        return "UNKNOWN", _FRAME.sub("", text)
+    return _PHRASES.get(said["phrase"], "UNKNOWN"), _FRAME.sub("", said["words"])
+
+
+class Workers:
+    """One connection for each address."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+        self._lock = threading.Lock()
+        self._clients: dict[str, flight.FlightClient] = {}
+
+    def client(self, address: str) -> flight.FlightClient:
+        """The connection to a worker; it connects with the first call."""
+        with self._lock:
+            client = self._clients.get(address)
+            if client is None:
+                client = self._clients[address] = self._dial(address)
+            return client
+
+    def _dial(self, address: str) -> flight.FlightClient:
+        s = self._security
+        s.check(address)
+        options: dict[str, Any] = {"generic_options": list(CHANNEL_OPTIONS)}
+        if s.encrypted:
+            options |= {"tls_root_certs": s.ca, "cert_chain": s.cert, "private_key": s.key}
+        if address.startswith("unix:"):
+            location = f"grpc+unix://{address.removeprefix('unix:')}"
+        else:
+            location = f"grpc+{'tls' if s.encrypted else 'tcp'}://{address}"
+        return flight.FlightClient(location, **options)
+
+    def options(self) -> flight.FlightCallOptions:
+        """Of each stream."""
+        headers = [(k.encode(), v.encode()) for k, v in self._security.metadata()]
+        return flight.FlightCallOptions(headers=headers)
+
+    def forget(self, address: str, client: flight.FlightClient) -> None:
+        """Has the next stream to an address connect anew, without the backoff of a connection that failed."""
+        with self._lock:
+            if self._clients.get(address) is client:
+                del self._clients[address]
+
+    def keep(self, addresses: set[str]) -> None:
+        """Forgets connections to all other addresses; streams that use one go on."""
+        with self._lock:
+            self._clients = {a: c for a, c in self._clients.items() if a in addresses}
+
+    def close(self) -> None:
+        """Forgets all connections. Each ends with its last stream."""
+        self.keep(set())
+
+
+ERRORS = (flight.FlightError, pa.ArrowException, OSError)
