@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -77,7 +76,29 @@ type process struct {
 	in      io.WriteCloser
 	replies chan Reply // closed when the process ended
 	err     error      // why, after it
-	stderr  *bytes.Buffer
+	stderr  log
+}
+
+// log keeps what a process wrote, to show the part of one scenario.
+type log struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *log) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, b...)
+	return len(b), nil
+}
+
+// drain returns what was written since the drain before.
+func (l *log) drain() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	text := string(l.text)
+	l.text = nil
+	return text
 }
 
 // take returns a driver that nobody uses.
@@ -87,6 +108,7 @@ func (d *Driver) take() (*process, error) {
 	if n := len(d.idle); n > 0 {
 		p := d.idle[n-1]
 		d.idle = d.idle[:n-1]
+		p.stderr.drain()
 		return p, nil
 	}
 	return d.start()
@@ -110,8 +132,8 @@ func (d *Driver) stop() {
 }
 
 func (d *Driver) start() (*process, error) {
-	p := &process{cmd: exec.CommandContext(context.Background(), d.Command[0], d.Command[1:]...), replies: make(chan Reply), stderr: new(bytes.Buffer)}
-	p.cmd.Env, p.cmd.Stderr = d.Env, p.stderr
+	p := &process{cmd: exec.CommandContext(context.Background(), d.Command[0], d.Command[1:]...), replies: make(chan Reply)}
+	p.cmd.Env, p.cmd.Stderr = d.Env, &p.stderr
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err

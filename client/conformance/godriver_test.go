@@ -56,13 +56,14 @@ type goDriver struct {
 
 func (d *goDriver) obey(c Command) (Reply, error) {
 	if c.Do == "open" {
+		d.session = nil
 		return Reply{}, d.open(c.Open)
 	}
-	if d.session == nil {
+	if d.session == nil { // the open failed
 		if c.Do == "close" {
 			return Reply{}, nil
 		}
-		return Reply{}, client.ErrClosed
+		return Reply{}, errors.New("no session is open")
 	}
 	switch c.Do {
 	case "next":
@@ -81,9 +82,7 @@ func (d *goDriver) obey(c Command) (Reply, error) {
 			Buffered: s.Buffered, PeakBuffered: s.PeakBuffered,
 		}}, nil
 	case "close":
-		err := d.session.Close()
-		d.session = nil
-		return Reply{}, err
+		return Reply{}, d.session.Close()
 	}
 	return Reply{}, fmt.Errorf("no command %q", c.Do)
 }

@@ -182,7 +182,7 @@ func (p *player) stats(s *StatsStep) error {
 	switch {
 	case s.Failovers != nil && st.Failovers != *s.Failovers, st.Failovers < s.MinFailovers,
 		s.Dropped != nil && st.Dropped != *s.Dropped,
-		s.Budget && (st.Buffered < budget/2 || st.PeakBuffered > budget+p.largest):
+		s.Budget && st.PeakBuffered > budget+p.largest, s.Full && st.Buffered < budget/2:
 		return fmt.Errorf("%+v; expected %+v, a budget of %d bytes, and records of at most %d", st, s, budget, p.largest)
 	}
 	return nil
@@ -264,7 +264,7 @@ func (p *player) dismiss(t *testing.T, failed bool) {
 		}
 		tr.process.kill()
 		if t.Failed() || failed {
-			t.Logf("trainer %s wrote:\n%s", name, tr.process.stderr)
+			t.Logf("trainer %s wrote:\n%s", name, tr.process.stderr.drain())
 		}
 	}
 }

@@ -128,6 +128,7 @@ type On struct{ Trainer string }
 type OpenStep struct {
 	On        `yaml:",inline"`
 	Rank      uint32
+	World     uint32   // the scenario's unless set
 	Restore   []string // names of states
 	Restoring bool     // takes part in a collective restore without bringing states
 	Start     bool     // does not wait for the answer, which a later step of this trainer does
@@ -164,7 +165,8 @@ type StatsStep struct {
 	Failovers    *int64
 	MinFailovers int64 `yaml:"min_failovers"`
 	Dropped      *int64
-	Budget       bool // what is buffered fits the budget, and fills half of it
+	Budget       bool // never more was buffered than the budget
+	Full         bool // half of the budget is in use
 }
 
 // MasterStep changes the master. Answers replace the rules that there were, if there is any field besides.

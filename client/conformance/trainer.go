@@ -24,6 +24,7 @@ type trainer struct {
 	w       *world
 	process *process
 	rank    uint32
+	world   uint32
 	opened  bool
 	waiting bool // for the reply to a command
 	first   int  // which of the rank's batches was the first of this open
@@ -93,13 +94,14 @@ func (t *trainer) open(step *OpenStep, restore [][]byte) error {
 	if t.waiting {
 		return t.openDone(step)
 	}
-	t.rank = step.Rank
+	t.rank, t.world = step.Rank, step.World
+	set(&t.world, tr.World)
 	spec, err := protojson.Marshal(w.spec)
 	if err != nil {
 		return err
 	}
 	cfg := &Config{
-		Session: "run-1/train", Spec: spec, Rank: step.Rank, World: tr.World, Restore: restore, Budget: tr.Budget,
+		Session: "run-1/train", Spec: spec, Rank: step.Rank, World: t.world, Restore: restore, Budget: tr.Budget,
 		SyncEvery: tr.SyncEvery.Seconds(), StreamTimeout: tr.StreamTimeout.Seconds(),
 		ConnectTimeout: tr.ConnectTimeout.Seconds(), Timeout: tr.Timeout.Seconds(),
 	}
@@ -294,7 +296,7 @@ func (t *trainer) checkConsumed(consumed position.Set, ids []int64) error {
 
 // checkState compares what a state says literally.
 func checkState(got *pb.State, step *StateStep, t *trainer) error {
-	if got.GetSession() != "run-1/train" || got.GetRank() != t.rank || got.GetWorldSize() != t.w.sc.Trainer.World ||
+	if got.GetSession() != "run-1/train" || got.GetRank() != t.rank || got.GetWorldSize() != t.world ||
 		got.GetVersion() != 1 || got.GetGeneration() != 1 || string(got.GetProgramDigest()) != "digest" {
 		return fmt.Errorf("state is of another session, rank or program: %v", got)
 	}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"net/http/httptest"
@@ -11,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/util"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -214,6 +217,7 @@ func (w *world) startWorker(t testing.TB, name string) {
 		return
 	case "tls":
 		srv := httptest.NewUnstartedServer(nil)
+		srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		srv.Listener.Close()
 		srv.Listener = w.net.Listen(name)
 		srv.StartTLS()
@@ -231,9 +235,17 @@ func (w *world) startWorker(t testing.TB, name string) {
 	w.mu.Unlock()
 	if w.workers[name] == nil {
 		w.workers[name] = &fake.Worker{Data: w.data, Cut: script.Cut, Without: script.Without}
+		w.workers[name].After = w.measure
 		w.workers[name].Fault = func(ctx context.Context, r *fake.Record) error { return w.fault(ctx, name, r) }
 	}
 	w.stop[name] = w.net.Worker(name, w.workers[name])
+}
+
+// measure keeps the largest record's size.
+func (w *world) measure(rec arrow.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.largest = max(w.largest, util.TotalRecordSize(rec))
 }
 
 // fault does to a record what the first fault that fits it says.

@@ -230,11 +230,9 @@ func (m *Master) grant(r *Member) bool {
 		return false
 	}
 	if len(m.Returned) > 0 {
-		if got := m.Returned.Intersect(position.Set{{To: position.Position{Epoch: m.Closed + 2}}}); len(got) > 0 {
-			r.Held, m.Returned = r.Held.Union(got), m.Returned.Subtract(got)
-			return true
-		}
-		return false
+		got := m.returnedRun()
+		r.Held, m.Returned = r.Held.Union(got), m.Returned.Subtract(got)
+		return len(got) > 0
 	}
 	n := 0
 	for ; n < m.Run; n++ {
@@ -247,6 +245,21 @@ func (m *Master) grant(r *Member) bool {
 		m.Next++
 	}
 	return n > 0
+}
+
+// returnedRun is what was returned of up to Run shards.
+func (m *Master) returnedRun() (got position.Set) {
+	n := 0
+	for epoch := m.Closed; epoch < min(m.Closed+2, m.Data.Epochs); epoch++ {
+		for i := 0; i < len(m.Data.Shards) && n < m.Run; i++ {
+			shard := position.Set{{From: m.Data.Start(epoch, i), To: m.Data.Start(epoch, i+1)}}
+			if part := m.Returned.Intersect(shard); len(part) > 0 {
+				got = got.Union(part)
+				n++
+			}
+		}
+	}
+	return got
 }
 
 func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -81,7 +82,7 @@ func (n *Net) Serve(name string, register func(*grpc.Server)) (stop func()) {
 	register(srv)
 	var done sync.WaitGroup
 	done.Go(func() {
-		if err := srv.Serve(l); err != nil {
+		if err := srv.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			n.t.Errorf("serve %s: %v", name, err)
 		}
 	})
