@@ -1,0 +1,106 @@
+"""States as plain dictionaries, and which of them is the loop's where a framework reads ahead of it.
+
+It stands between the loader and its reader. Everything belongs to the thread of the training loop, and is pure but for
+calls of the functions that it was given.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import collections
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from google.protobuf.message import DecodeError
+
+from penstock._pb import control_pb2 as pb
+from penstock.batch import Position
+from penstock.errors import UsageError
+
+FORMAT = "penstock.state/1"
+_MOST = 4096  # batches between a framework's reading and the loop
+
+
+def to_dict(state: pb.State, batch_size: int) -> dict[str, Any]:
+    """A state that JSON, pickle and torch.save can hold. The other fields than `state` are for people."""
+    return {
+        "format": FORMAT,
+        "session": state.session,
+        "rank": state.rank,
+        "world_size": state.world_size,
+        "epoch": state.closed_epochs,
+        "batch_size": batch_size,
+        "state": base64.b64encode(state.SerializeToString()).decode(),
+    }
+
+
+def of_ranks(dicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The states of all ranks as one."""
+    return {"format": FORMAT, "ranks": sorted(dicts, key=lambda d: int(d["rank"]))}
+
+
+def flatten(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], bool]:
+    """The dictionaries of single ranks, and whether they are those of all."""
+    if not isinstance(given, Mapping):
+        return [one for many in given for one in flatten(many)[0]], True
+    if "ranks" in given:
+        return list(given["ranks"]), True
+    return [given], False
+
+
+def from_dict(given: Mapping[str, Any]) -> pb.State:
+    """What to_dict() was given."""
+    try:
+        if given["format"] != FORMAT:
+            raise UsageError(
+                f"the state's format is {given['format']!r}, and this version of penstock reads {FORMAT!r}"
+            )
+        return pb.State.FromString(base64.b64decode(given["state"], validate=True))
+    except (KeyError, TypeError, ValueError, binascii.Error, DecodeError) as err:
+        raise UsageError(
+            f"this is not a loader's state ({type(err).__name__}: {err}); give what loader.state_dict() returned"
+        ) from err
+
+
+class InFlight:
+    """Batches that were yielded, and how far the loop has come with them."""
+
+    def __init__(self, start: pb.State) -> None:
+        self._done: Callable[[], pb.State] = lambda: start  # as of the newest batch that is done
+        self._newest = self._done  # as of the newest batch that was yielded
+        self._open: collections.deque[tuple[Position, Any]] = collections.deque(maxlen=_MOST)
+        self.follows = False  # the loop says which batches it is done with
+        self.keeps = False  # batches are kept until they are done
+
+    def yielded(self, position: Position, item: Any) -> None:
+        """Notes a batch that the loop gets."""
+        self._newest = position._state
+        self._open.append((position, item if self.keeps else None))
+
+    def ended(self, state: Callable[[], pb.State]) -> None:
+        """Notes that the loop was told of an epoch's end."""
+        self._newest = state
+
+    def done(self, position: Position | None) -> None:
+        """Notes that the loop has finished with a batch and those before it; with None, with the oldest."""
+        self.follows = True
+        if position is None:
+            if not self._open:
+                raise UsageError("done() without a batch, and none is in flight; call it once for each batch")
+            position = self._open[0][0]
+        while self._open and self._open[0][0].number <= position.number:
+            self._done = self._open.popleft()[0]._state
+
+    def undone(self) -> Iterator[Any]:
+        """The batches that are kept and not done, to be yielded again."""
+        for position, item in list(self._open):
+            if item is not None and any(p is position for p, _ in self._open):
+                yield item
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def state(self) -> pb.State:
+        """The loop's state: behind the newest batch, or, once done() was called, behind the newest that is done."""
+        return self._done() if self.follows and self._open else self._newest()

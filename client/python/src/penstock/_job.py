@@ -1,0 +1,68 @@
+"""The name of a loader's session: what makes a job find its own session again, and no other job.
+
+An id comes from the job, never from the spec, so that two jobs with equal specs read all rows each. The ids in use in
+this process are kept, so that two loaders do not fence each other. Any thread may call.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import UsageError
+
+
+def run_id(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The id that a launcher gave the job: the same on all ranks and after a restart. None if there is none."""
+    explicit = environ.get("PENSTOCK_RUN_ID")
+    if explicit:
+        return explicit
+    torchrun = environ.get("TORCHELASTIC_RUN_ID", "")
+    if torchrun and torchrun != "none":  # which is torchrun's default, the same for all jobs
+        return torchrun
+    index, host = environ.get("JOB_COMPLETION_INDEX"), environ.get("HOSTNAME", "")
+    if index and host.endswith(f"-{index}"):  # a pod of a Kubernetes indexed Job
+        return host.removesuffix(f"-{index}")
+    return environ.get("SLURM_JOB_ID") or None
+
+
+def session_id(session: str | None, name: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """The id that the user or the job's launcher gives a loader's session; None where it must be made up."""
+    if session:
+        return session
+    run = run_id(environ)
+    return f"{run}/{name}" if run else None
+
+
+def unique_id(name: str) -> str:
+    """An id that no other session has."""
+    return f"{secrets.token_hex(8)}/{name}"
+
+
+_lock = threading.Lock()
+_used: weakref.WeakValueDictionary[tuple[int, str], Any] = weakref.WeakValueDictionary()
+
+
+def claim(session: str, owner: object) -> None:
+    """Notes that owner reads a session, until it lets go or is gone. Raises UsageError if another one does already."""
+    key = os.getpid(), session  # a fork's child may begin anew
+    with _lock:
+        other = _used.get(key)
+        if other is not None and other is not owner:
+            raise UsageError(
+                f"another loader of this process reads the session {session!r}: each would fence the other. "
+                'Give each its own name, such as name="train" and name="validation", or close the other first'
+            )
+        _used[key] = owner
+
+
+def let_go(session: str, owner: object) -> None:
+    """Ends what claim() began."""
+    key = os.getpid(), session
+    with _lock:
+        if _used.get(key) is owner:
+            del _used[key]

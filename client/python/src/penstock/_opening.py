@@ -1,0 +1,218 @@
+"""Opens a loader's session: finds the master, the rank, the session's id and the states to go on from.
+
+It stands between the loader, which knows what the user asked for, and the readers. Everything belongs to the thread of
+the training loop; what is opened is closed with its Stream, or when the process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock import _job, _replica
+from penstock._pb import control_pb2, spec_pb2
+from penstock._reader import Reader, SessionReader
+from penstock._session import Config, Security, Session
+from penstock.errors import UsageError
+from penstock.monitor import log_event
+
+
+@dataclass(frozen=True)
+class Restore:
+    """States to go on from: this rank's own (shared is False), or those of all ranks, the same on each."""
+
+    states: tuple[control_pb2.State, ...]
+    batch_sizes: tuple[int, ...]  # of the loaders that they are of
+    shared: bool
+
+    def is_even(self, batch_size: int) -> bool:
+        """Whether batches go on as if the reading had never been interrupted."""
+        return all(s.world_size == 1 for s in self.states) and set(self.batch_sizes) <= {batch_size}
+
+    def brought_by(self, at: _replica.Place) -> tuple[control_pb2.State, ...]:
+        """The states that this rank brings: all ranks together bring each once."""
+        return self.states[at.rank :: at.world_size] if self.shared else self.states
+
+
+class Stream:
+    """An open session and all that was started for it."""
+
+    def __init__(self, place: _replica.Place, session: str, world: _replica.World | None) -> None:
+        self.place, self.session, self.world = place, session, world
+        self.pid = os.getpid()
+        self._resources: list[Any] = []  # in the order in which they were opened
+        self._finalizer = weakref.finalize(self, _close_all, self._resources, self.pid)
+        if world is not None:
+            self.owns(world)
+        self.reader: Reader
+
+    def owns(self, resource: Any) -> None:
+        """Has a resource closed with the stream."""
+        self._resources.append(resource)
+
+    def close(self) -> None:
+        """Gives back what is held. A second call does nothing."""
+        self._finalizer()
+
+
+def _close_all(resources: list[Any], pid: int) -> None:
+    if os.getpid() != pid:
+        return  # they are the parent's
+    failure: Exception | None = None
+    while resources:
+        try:
+            resources.pop().close()
+        except Exception as err:
+            failure = failure or err
+    if failure is not None:
+        raise failure
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What is needed to open a session, as often as the loader has to."""
+
+    spec: spec_pb2.Spec | None
+    spec_text: str
+    masters: tuple[str, ...]  # none: a fleet on this machine
+    session: str | None
+    name: str
+    rank: int | None
+    world_size: int | None
+    process_group: Any
+    mesh: Any
+    security: Security
+    zone: str
+    budget: int
+    timeout: float
+    connect_timeout: float
+    workers: int | None
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
+        """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
+        at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh, self.environ)
+        session = session or _job.session_id(self.session, self.name, self.environ)
+        dist = _replica.distributed()
+        shared = self.process_group is not None or self.mesh is not None
+        world = (
+            _replica.World(dist)
+            if dist is not None and (shared or session is None) and dist.get_world_size() > 1
+            else None
+        )
+        if session is None:
+            session = self._unique(at, world)
+        stream = Stream(at, session, world)
+        try:
+            if shared and world is not None:
+                stream.place = _replica.with_members(at, world)
+            self._read(stream, owner, restore)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    def _unique(self, at: _replica.Place, world: _replica.World | None) -> str:
+        mine = _job.unique_id(self.name)
+        if world is not None:
+            return str(world.gather(mine)[0])
+        if at.world_size > 1:
+            raise UsageError(
+                f"{at.world_size} ranks need one id for their session, and neither a launcher nor torch.distributed "
+                f'gives one; give each rank the same session=, such as session="job-17/{self.name}", or set '
+                "PENSTOCK_RUN_ID"
+            )
+        return mine
+
+    def _read(self, stream: Stream, owner: object, restore: Restore | None) -> None:
+        members = stream.place.members
+        if not members or stream.world is None:
+            stream.reader = self._session_reader(stream, owner, restore)
+        else:
+            channel = stream.world.channel(members)
+            if channel.leads:
+                stream.reader = _replica.Leader(channel, lambda: self._session_reader(stream, owner, restore))
+            else:
+                stream.reader = _replica.Follower(channel)
+
+    def _session_reader(self, stream: Stream, owner: object, restore: Restore | None) -> Reader:
+        at = stream.place
+        _job.claim(stream.session, owner)
+        stream.owns(_Claim(stream.session, owner))
+        masters, security = self.masters, self.security
+        if not masters:
+            if at.world_size > 1:
+                raise UsageError(
+                    f"{at.world_size} ranks need one master, but without master= each would start a fleet of its own; "
+                    "start one with `penstock up` and give its address as master="
+                )
+            from penstock._onbox import LocalFleet
+
+            fleet = LocalFleet(workers=self.workers)
+            stream.owns(fleet)
+            masters, security = (fleet.address,), Security(token=fleet.token)
+        config = Config(
+            masters=masters,
+            session=stream.session,
+            spec=self.spec,
+            spec_text=self.spec_text,
+            rank=at.rank,
+            world_size=at.world_size,
+            zone=self.zone,
+            restore=None if restore is None else restore.brought_by(at),
+            budget=self.budget,
+            timeout=self.timeout,
+            connect_timeout=self.connect_timeout,
+            security=security,
+            on_event=log_event,
+        )
+        session = Session(config)
+        stream.owns(session)
+        return SessionReader(session, config)
+
+
+class _Claim:
+    """A session's id that a loader reads, until it is closed."""
+
+    def __init__(self, session: str, owner: object) -> None:
+        self._session, self._owner = session, weakref.ref(owner)
+
+    def close(self) -> None:
+        owner = self._owner()
+        if owner is not None:
+            _job.let_go(self._session, owner)
+
+
+def security(
+    token: str | None,
+    token_file: str | os.PathLike[str] | None,
+    tls_ca: str | os.PathLike[str] | None,
+    tls_cert: str | os.PathLike[str] | None,
+    tls_key: str | os.PathLike[str] | None,
+    tls: bool,
+    environ: Mapping[str, str] = os.environ,
+) -> Security:
+    """How ports are reached. The token may also lie in the file that PENSTOCK_TOKEN_FILE names."""
+    if token is not None and token_file is not None:
+        raise UsageError("token= and token_file= exclude each other; give one of them")
+    if token is None:
+        path = token_file or environ.get("PENSTOCK_TOKEN_FILE")
+        token = None if not path else _bytes("token_file", path).decode().strip()
+    return Security(
+        token=token or None,
+        ca=_bytes("tls_ca", tls_ca) if tls_ca else None,
+        cert=_bytes("tls_cert", tls_cert) if tls_cert else None,
+        key=_bytes("tls_key", tls_key) if tls_key else None,
+        tls=tls,
+    )
+
+
+def _bytes(option: str, path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as err:
+        raise UsageError(f"{option}: {err}; give a file that this process can read") from err

@@ -1,0 +1,124 @@
+"""Where a loader's records come from: a session of its own, or another rank's of the same replica.
+
+A Reader belongs to the thread of the training loop, but for stats(), which may be called from any.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from penstock._diagnosis import SessionStats
+from penstock._pb import control_pb2 as pb
+from penstock._pb import spec_pb2
+from penstock._session import Config, Session
+from penstock._session.masters import MasterError, Masters
+
+_ASK_EVERY = 1.0  # seconds
+
+
+@dataclass(frozen=True)
+class Read:
+    """A batch's rows. state() is this rank's checkpoint as of them."""
+
+    record: pa.RecordBatch
+    epoch: int
+    state: Callable[[], pb.State]
+
+
+class Reader(Protocol):
+    """A stream of batches, epoch by epoch."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that next() reads."""
+
+    @property
+    def info(self) -> pb.Session:
+        """The session as it was when this rank joined."""
+
+    def next(self) -> Read | None:
+        """The next batch of the epoch; None once at its end."""
+
+    def state(self) -> pb.State:
+        """The checkpoint as of what next() returned last."""
+
+    def rows_per_epoch(self) -> int | None:
+        """How many rows this rank gets in each epoch, where that is known."""
+
+    def stats(self) -> SessionStats:
+        """Cumulative figures."""
+
+    def close(self) -> None:
+        """Gives back what is held."""
+
+
+class SessionReader:
+    """Reads a session of its own."""
+
+    def __init__(self, session: Session, config: Config) -> None:
+        self._session, self._config = session, config
+        self._rows: int | None = None
+        self._ask_at = 0.0  # the master, for the number of rows
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that next() reads."""
+        return self._session.epoch
+
+    @property
+    def info(self) -> pb.Session:
+        """The session as it was when this rank joined."""
+        return self._session.info
+
+    def next(self) -> Read | None:
+        """The next batch of the epoch; None once at its end."""
+        rows = self._session.next()
+        if rows is None:
+            return None
+        return Read(rows.record, rows.epoch, functools.partial(self._session.state, rows.after))
+
+    def state(self) -> pb.State:
+        """The checkpoint as of what next() returned last."""
+        return self._session.state()
+
+    def rows_per_epoch(self) -> int | None:
+        """How many rows each epoch has: for one rank, once all is planned, and if no row is left out."""
+        if self._rows is None and time.monotonic() >= self._ask_at and _countable(self.info, self._session.program):
+            self._ask_at = time.monotonic() + _ASK_EVERY
+            self._rows = _planned_rows(self._config)
+        return self._rows
+
+    def stats(self) -> SessionStats:
+        """Cumulative figures."""
+        return self._session.stats()
+
+    def close(self) -> None:
+        """Gives back what is held."""
+        self._session.close()
+
+
+def _countable(info: pb.Session, program: spec_pb2.Program) -> bool:
+    """Whether all planned rows come to this rank."""
+    return info.world_size == 1 and not program.filter and all(step.outs for step in program.steps)
+
+
+def _planned_rows(config: Config) -> int | None:
+    """The rows of an epoch, if a master says that all of it is planned."""
+    masters = Masters(config.masters, config.security)
+    try:
+        session, _ = masters.call(
+            "GetSession", pb.GetSessionRequest(session=config.session), pb.Session, config.connect_timeout
+        )
+    except MasterError:
+        return None
+    finally:
+        masters.close()
+    progress = session.progress
+    planned = progress.blocks > 0 and progress.blocks_planned == progress.blocks
+    return progress.rows_planned if planned else None

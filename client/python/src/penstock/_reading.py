@@ -1,0 +1,241 @@
+"""A loader's reading of one open session: makes batches of records, and keeps count.
+
+It stands between the loader, which opens and leaves sessions, and a Reader. Everything belongs to the thread of the
+training loop, but for stats(), which may be called from any.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock._checkpoint import InFlight
+from penstock._diagnosis import Stats, Watch
+from penstock._opening import Stream
+from penstock._pb import control_pb2, spec_pb2
+from penstock._progress import Progress
+from penstock._reader import Read
+from penstock.batch import FORMATS, Batch, Columns, Position
+from penstock.errors import UsageError
+from penstock.monitor import P99, Aggregation, Event, Stat, log_event
+
+
+@dataclass(frozen=True)
+class Making:
+    """What becomes of a record before the loop gets it."""
+
+    name: str  # of the loader
+    format: str
+    device: Any = None
+    pin_memory: bool = False
+    map: Callable[[Batch], Any] | None = None
+    progress: bool = False
+
+    def __post_init__(self) -> None:
+        needs_torch = self.device is not None or self.pin_memory
+        if self.format not in ("auto", *FORMATS):
+            raise UsageError(f'format: found {self.format!r}; give "auto", {", ".join(map(repr, FORMATS))}')
+        if needs_torch and self.format in ("numpy", "arrow"):
+            raise UsageError(f'device= and pin_memory= need torch tensors, but format is "{self.format}"; leave it out')
+        if needs_torch or self.format == "torch":
+            _need_torch()
+
+    def array_format(self) -> str:
+        """The format with "auto" decided."""
+        if self.format != "auto":
+            return self.format
+        return "torch" if "torch" in sys.modules or self.device is not None or self.pin_memory else "numpy"
+
+    def place(self, batch: Batch) -> Batch:
+        """Copies a batch to where the loop wants it."""
+        if self.device is None:
+            return batch.pin_memory() if self.pin_memory else batch
+        import torch
+
+        if torch.device(self.device).type == "cpu":
+            return batch.pin_memory() if self.pin_memory else batch
+        return batch.pin_memory().to(self.device, non_blocking=True)
+
+
+def _need_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError as err:
+        raise UsageError(f'format="torch", device= and pin_memory= need torch: {err}; pip install torch') from err
+
+
+class Reading:
+    """What a loader knows of a session while it is open."""
+
+    def __init__(self, stream: Stream, making: Making, evenly: bool) -> None:
+        self.stream, self._reader, self._making = stream, stream.reader, making
+        self._format = making.array_format()
+        self.flight = InFlight(self._reader.state())
+        self.position: Position | None = None  # of the batch yielded last
+        self.reads_ahead: str | None = None  # the framework that does
+        self.turn: Pass | None = None  # the iterator that may read
+        self._evenly = evenly  # batches of all epochs are cut at multiples of batch_size
+        self._read: Read | None = None  # what a call that was interrupted has read and not yielded
+        self._number = 0  # of the next batch
+        self._of_epoch = 0  # batches and rows of the reader's epoch that were yielded
+        self._rows_of_epoch = 0
+        self._columns: Columns | None = None
+        self._watch = Watch()
+        self._map_seconds = 0.0
+        self._wait = Stat(
+            f"penstock.{making.name}.wait_seconds",
+            [Aggregation.COUNT, Aggregation.MEAN, P99, Aggregation.MAX, Aggregation.SUM],
+        )
+        self._progress = Progress(making.name, lambda: self._reader.stats().stall_seconds) if making.progress else None
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is read next."""
+        return self._reader.epoch
+
+    @property
+    def epochs(self) -> int:
+        """How many there are."""
+        return max(1, self._reader.info.spec.epochs)
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch."""
+        return self._reader.info.spec.batch_size
+
+    def length(self) -> int | None:
+        """Batches of each epoch, where that is known."""
+        rows = self._reader.rows_per_epoch() if self._evenly else None
+        if rows is None:
+            return None
+        drop = self._reader.info.spec.last_batch == spec_pb2.DROP
+        return rows // self.batch_size if drop else -(-rows // self.batch_size)
+
+    @property
+    def has_begun_epoch(self) -> bool:
+        """Whether batches of the reader's epoch were yielded."""
+        return self._of_epoch > 0
+
+    def check_process(self) -> None:
+        """Raises UsageError in a fork of the process that opened the session: its threads are not there."""
+        if os.getpid() != self.stream.pid:
+            raise UsageError(
+                f"this process ({os.getpid()}) is a fork of the one that opened the loader ({self.stream.pid}), whose "
+                'threads and connections it lacks; make a loader here, or start processes by "spawn" (in torch\'s '
+                "DataLoader: num_workers=0)"
+            )
+
+    def next(self) -> Any:
+        """What the loop gets next of the epoch. Raises StopIteration once at its end."""
+        self.check_process()
+        read = self._read
+        if read is None:
+            asked = time.monotonic()
+            read = self._read = self._reader.next()
+            self._wait.add(time.monotonic() - asked)
+        if read is None:
+            self._end()
+            raise StopIteration
+        if self._columns is None:
+            self._columns = Columns(read.record.schema)
+        if self._progress is not None and self._of_epoch == 0:
+            self._progress.begin(read.epoch, self._reader.rows_per_epoch())
+        position = Position(read.epoch, self._number, self.stream, read.state)
+        batch = self._making.place(Batch(read.record, self._columns, read.epoch, position, self._format))
+        item = self._mapped(batch)
+        self._count(len(batch))
+        self.position = position
+        self.flight.yielded(position, item)
+        self._read = None
+        return item
+
+    def _mapped(self, batch: Batch) -> Any:
+        if self._making.map is None:
+            return batch
+        began = time.monotonic()
+        item = self._making.map(batch)
+        self._map_seconds += time.monotonic() - began
+        return item
+
+    def _count(self, rows: int) -> None:
+        self._number += 1
+        self._of_epoch += 1
+        self._rows_of_epoch += rows
+        self._watch.observe(self._reader.stats, self._map_seconds)
+        if self._progress is not None:
+            self._progress.update(rows)
+
+    def _end(self) -> None:
+        self.flight.ended(self._reader.state)
+        read = {"epoch": self.epoch - 1, "batches": self._of_epoch, "rows": self._rows_of_epoch}
+        log_event(
+            Event(
+                "penstock.epoch_end",
+                f"session {self.stream.session}: epoch {read['epoch']} ended on rank {self.stream.place.rank} "
+                f"with {read['rows']} rows in {read['batches']} batches",
+                metadata={"session": self.stream.session, "rank": self.stream.place.rank, **read},
+            )
+        )
+        self._of_epoch = self._rows_of_epoch = 0
+        if self._progress is not None:
+            self._progress.end()
+
+    def end_epoch_if_read(self) -> None:
+        """Ends an epoch of which the loop took all batches, where it counted them and did not ask for one more."""
+        if self._of_epoch and self._of_epoch == self.length():
+            try:
+                self.next()
+            except StopIteration:
+                return
+            raise AssertionError("an epoch has more batches than its length")
+
+    def newest_state(self) -> control_pb2.State:
+        """The reader's state, which may be ahead of the loop."""
+        return self._reader.state()
+
+    def stats(self) -> Stats:
+        """Figures since the session was opened."""
+        return self._watch.stats(self._reader.stats(), self._map_seconds)
+
+    def close(self) -> None:
+        """Leaves the session."""
+        if self._progress is not None:
+            self._progress.end()
+        self._wait.flush()
+        self.stream.close()
+
+
+class Pass(Iterator[Any]):
+    """One iteration: what is left of an epoch."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._again = reading.flight.undone()
+        # A pass before this one may have taken the epoch's last batch and not asked for more.
+        self._may_be_over = reading.has_begun_epoch
+        self._over = False
+        reading.turn = self
+
+    def __next__(self) -> Any:
+        reading = self._reading
+        if reading.turn is not self:
+            raise UsageError("a newer iter(loader) reads on from here; use one iterator at a time")
+        if self._over:
+            raise StopIteration
+        for item in self._again:
+            self._may_be_over = False
+            return item
+        try:
+            item = reading.next()
+        except StopIteration:
+            if not self._may_be_over or reading.epoch >= reading.epochs:
+                self._over = True
+                raise
+            item = reading.next()
+        finally:
+            self._may_be_over = False
+        return item

@@ -1,0 +1,361 @@
+"""Which data-parallel rank a process is, and batches for the ranks that share one.
+
+Ranks of one replica (of tensor, pipeline or context parallelism) need the same batches. The lowest of them reads a
+session, and broadcasts what it gets to the others over gloo: rows, ends of epochs and errors alike, so that all of them
+see the same. All ranks of a replica iterate in lock-step, as they train.
+
+Everything belongs to the thread of the training loop. The calls that make groups are collective.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from penstock import errors
+from penstock._diagnosis import SessionStats
+from penstock._pb import control_pb2 as pb
+from penstock._reader import Read, Reader
+
+_T = TypeVar("_T")
+
+_DATA_DIMENSIONS = ("dp", "data", "fsdp", "hsdp")  # what names of mesh dimensions begin with
+_FOLLOW_TIMEOUT = datetime.timedelta(hours=1)  # for a rank of the replica to come to the next batch, too
+
+
+@dataclass(frozen=True)
+class Place:
+    """A data-parallel rank. members are the global ranks that share it, if there are several."""
+
+    rank: int
+    world_size: int
+    members: tuple[int, ...] = ()
+
+
+def distributed() -> Any:
+    """The module torch.distributed, if the program has initialised it; else None."""
+    module = sys.modules.get("torch.distributed")
+    return module if module is not None and module.is_available() and module.is_initialized() else None
+
+
+class World:
+    """All processes of the job, which talk over gloo, whatever they compute with."""
+
+    def __init__(self, dist: Any) -> None:
+        self._dist = dist
+        self.rank: int = dist.get_rank()
+        self.size: int = dist.get_world_size()
+        self._groups: list[Any] = []
+        # The default group may be NCCL's, which takes tensors of devices only.
+        self._all = None if dist.get_backend() == "gloo" else self._made(dist.new_group(backend="gloo"))
+
+    def gather(self, mine: Any) -> list[Any]:
+        """What each rank gives, by rank. Collective."""
+        gathered: list[Any] = [None] * self.size
+        self._dist.all_gather_object(gathered, mine, group=self._all)
+        return gathered
+
+    def channel(self, members: Sequence[int]) -> Channel:
+        """A channel from the lowest of some ranks to the others. Collective among them."""
+        made = self._dist.new_group(
+            list(members), backend="gloo", timeout=_FOLLOW_TIMEOUT, use_local_synchronization=True
+        )
+        return Channel(self._dist, self._made(made), min(members), self.rank)
+
+    def _made(self, group: Any) -> Any:
+        self._groups.append(group)
+        return group
+
+    def close(self) -> None:
+        """Ends the groups that were made here."""
+        while self._groups:
+            group = self._groups.pop()
+            if self._dist.is_initialized():
+                self._dist.destroy_process_group(group)
+
+
+def place(
+    rank: int | None,
+    world_size: int | None,
+    process_group: Any,
+    mesh: Any,
+    environ: Mapping[str, str] = os.environ,
+) -> Place:
+    """The data-parallel rank: as given, else that of torch.distributed, else RANK of WORLD_SIZE, else 0 of 1."""
+    if (rank is None) != (world_size is None):
+        raise errors.UsageError("rank= and world_size= go together; give both or neither")
+    given = [rank is not None, process_group is not None, mesh is not None]
+    if sum(given) > 1:
+        raise errors.UsageError("rank= with world_size=, process_group= and mesh= exclude each other; give one of them")
+    if rank is not None and world_size is not None:
+        return _checked(rank, world_size)
+    dist = distributed()
+    if dist is None:
+        if process_group is not None or mesh is not None:
+            raise errors.UsageError(
+                "process_group= and mesh= need torch.distributed; call torch.distributed.init_process_group() first"
+            )
+        return _from_environment(environ)
+    if process_group is not None:
+        return Place(dist.get_rank(process_group), dist.get_world_size(process_group))
+    if mesh is not None:
+        return _from_mesh(mesh)
+    return Place(dist.get_rank(), dist.get_world_size())
+
+
+def _checked(rank: int, world_size: int) -> Place:
+    if not 0 <= rank < world_size:
+        raise errors.UsageError(f"rank {rank} is not in [0, world_size), world_size being {world_size}; count from 0")
+    return Place(rank, world_size)
+
+
+def _from_environment(environ: Mapping[str, str]) -> Place:
+    rank, world_size = environ.get("RANK") or "0", environ.get("WORLD_SIZE") or "1"
+    try:
+        return _checked(int(rank), int(world_size))
+    except ValueError:
+        raise errors.UsageError(
+            f"the environment has RANK={rank!r} and WORLD_SIZE={world_size!r}; set both to numbers, or give rank= and "
+            "world_size="
+        ) from None
+
+
+def _from_mesh(mesh: Any) -> Place:
+    """The coordinates along the mesh's data-parallel dimensions, the last one running fastest."""
+    names = mesh.mesh_dim_names or ()
+    chosen = [i for i, name in enumerate(names) if name.startswith(_DATA_DIMENSIONS)]
+    if mesh.ndim == 1:
+        chosen = [0]
+    coordinates = mesh.get_coordinate()
+    if not chosen:
+        raise errors.UsageError(
+            f"none of the mesh's dimensions {tuple(names)} is data-parallel by its name (dp..., data..., fsdp...); "
+            'give a slice of it, such as mesh=mesh["replica"]'
+        )
+    if coordinates is None:
+        raise errors.UsageError("this process is not part of the mesh; make the loader only on ranks that are")
+    rank = 0
+    for i in chosen:
+        rank = rank * mesh.size(i) + coordinates[i]
+    return Place(rank, math.prod(mesh.size(i) for i in chosen))
+
+
+def with_members(at: Place, world: World) -> Place:
+    """The place with all global ranks that share it. Collective."""
+    places = world.gather((at.rank, at.world_size))
+    if len({size for _, size in places}) > 1:
+        raise errors.UsageError(
+            f"the ranks' data-parallel groups have different sizes: {sorted({size for _, size in places})}; "
+            "give each rank its own data-parallel group of one mesh"
+        )
+    members = tuple(i for i, (rank, _) in enumerate(places) if rank == at.rank)
+    return replace(at, members=members) if len(members) > 1 else at
+
+
+class Channel:
+    """Messages from one rank of a group to all others of it, in order."""
+
+    def __init__(self, dist: Any, group: Any, source: int, rank: int) -> None:
+        import torch
+
+        self._torch, self._dist, self._group, self._source = torch, dist, group, source
+        self.leads = rank == source
+
+    def send(self, parts: Sequence[Any]) -> None:
+        """Sends byte strings, or other objects that show their memory."""
+        views = [np.frombuffer(part, np.uint8) if len(part) else np.empty(0, np.uint8) for part in parts]
+        self._broadcast(np.array([len(view) for view in views], np.int64))
+        for view in views:
+            if len(view):
+                self._broadcast(view if view.flags.writeable else view.copy())
+
+    def receive(self, parts: int) -> list[np.ndarray[Any, np.dtype[np.uint8]]]:
+        """What send() sent, as many byte strings."""
+        sizes = np.empty(parts, np.int64)
+        self._broadcast(sizes)
+        received = [np.empty(size, np.uint8) for size in sizes]
+        for part in received:
+            if len(part):
+                self._broadcast(part)
+        return received
+
+    def _broadcast(self, array: np.ndarray[Any, Any]) -> None:
+        try:
+            self._dist.broadcast(self._torch.from_numpy(array), self._source, group=self._group)
+        except RuntimeError as err:
+            raise errors.Error(
+                f"a rank of this replica is gone or does not iterate in step with rank {self._source}, which reads for "
+                f"it: {err}; see the other ranks' errors"
+            ) from err
+
+
+@dataclass(frozen=True)
+class FollowerStats:
+    """A follower's own figures, and what the leader last said of the fleet."""
+
+    rows: int = 0
+    batches: int = 0
+    bytes: int = 0
+    stall_seconds: float = 0.0
+    longest_stall_seconds: float = 0.0
+    compute_seconds: float = 0.0
+    failovers: int = 0
+    buffered: int = 0
+    peak_buffered: int = 0
+    workers: int = 0
+    streams: int = 0
+    rows_by_worker: Mapping[str, int] = field(default_factory=dict)
+    load: pb.FleetLoad = field(default_factory=pb.FleetLoad)
+
+
+_PARTS = 4  # of a message: facts (JSON), the State, the FleetLoad, rows (an Arrow IPC stream) or the Session
+
+
+class Leader:
+    """Reads for its replica, and tells the others all that it gets."""
+
+    def __init__(self, channel: Channel, open_reader: Callable[[], Reader]) -> None:
+        self._channel = channel
+        self._reader: Reader = self._told(open_reader)
+        self._tell("opened", self._reader.state(), self.info.SerializeToString())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that next() reads."""
+        return self._reader.epoch
+
+    @property
+    def info(self) -> pb.Session:
+        """The session as it was when this rank joined."""
+        return self._reader.info
+
+    def next(self) -> Read | None:
+        """The next batch of the epoch; None once at its end. All ranks of the replica must call it."""
+        read = self._told(self._reader.next)
+        if read is None:
+            self._tell("end", self.state(), b"")
+            return None
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, read.record.schema) as stream:
+            stream.write_batch(read.record)
+        state = read.state()
+        self._tell("rows", state, sink.getvalue())
+        return replace(read, state=lambda: state)
+
+    def state(self) -> pb.State:
+        """The checkpoint as of what next() returned last."""
+        return self._reader.state()
+
+    def rows_per_epoch(self) -> int | None:
+        """How many rows this replica gets in each epoch, where that is known."""
+        return self._reader.rows_per_epoch()
+
+    def stats(self) -> SessionStats:
+        """Cumulative figures."""
+        return self._reader.stats()
+
+    def close(self) -> None:
+        """Gives back what is held."""
+        self._reader.close()
+
+    def _told(self, call: Callable[[], _T]) -> _T:
+        """A call's result; the others learn of its failure."""
+        try:
+            return call()
+        except BaseException as err:
+            text = str(err) if isinstance(err, errors.Error) else f"{type(err).__name__}: {err}"
+            facts = {"kind": "failed", "error": type(err).__name__, "text": text}
+            self._channel.send([json.dumps(facts).encode(), b"", b"", b""])
+            raise
+
+    def _tell(self, kind: str, state: pb.State, payload: Any) -> None:
+        stats = self.stats()
+        facts = {
+            "kind": kind, "epoch": self.epoch, "rows": self.rows_per_epoch(),
+            "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
+        }  # fmt: skip
+        self._channel.send(
+            [json.dumps(facts).encode(), state.SerializeToString(), stats.load.SerializeToString(), payload]
+        )
+
+
+class Follower:
+    """Gets what the leader of its replica reads."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._stats = FollowerStats()
+        self._state, self._facts = pb.State(), dict[str, Any]()
+        self._returned = math.inf
+        self.info = pb.Session.FromString(self._receive().tobytes())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that next() reads."""
+        return int(self._facts["epoch"])
+
+    def next(self) -> Read | None:
+        """The next batch of the epoch; None once at its end. All ranks of the replica must call it."""
+        asked = time.monotonic()
+        payload = self._receive()
+        now = time.monotonic()
+        rows = None
+        if self._facts["kind"] == "rows":
+            rows = pa.ipc.open_stream(pa.py_buffer(payload)).read_next_batch()
+        self._count(0 if rows is None else rows.num_rows, len(payload), now - asked, max(asked - self._returned, 0.0))
+        self._returned = now
+        if rows is None:
+            return None
+        state = self._state
+        return Read(rows, self.epoch, lambda: state)
+
+    def state(self) -> pb.State:
+        """The checkpoint as of what next() returned last."""
+        return self._state
+
+    def rows_per_epoch(self) -> int | None:
+        """How many rows this replica gets in each epoch, where that is known."""
+        rows = self._facts["rows"]
+        return None if rows is None else int(rows)
+
+    def stats(self) -> SessionStats:
+        """Cumulative figures."""
+        return self._stats
+
+    def close(self) -> None:
+        """Nothing is held here."""
+
+    def _receive(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        said, state, load, payload = self._channel.receive(_PARTS)
+        facts = json.loads(said.tobytes())
+        if facts["kind"] == "failed":
+            known = getattr(errors, facts["error"], None)
+            raise (
+                known(facts["text"])
+                if known
+                else errors.Error(f"the rank that reads for this replica failed: {facts['text']}; see its own error")
+            )
+        self._facts, self._state = facts, pb.State.FromString(state.tobytes())
+        self._stats = replace(
+            self._stats, load=pb.FleetLoad.FromString(load.tobytes()),
+            workers=facts["workers"], streams=facts["streams"], failovers=facts["failovers"],
+        )  # fmt: skip
+        return payload
+
+    def _count(self, rows: int, size: int, waited: float, computed: float) -> None:
+        s = self._stats
+        self._stats = replace(
+            s, rows=s.rows + rows, batches=s.batches + (rows > 0), bytes=s.bytes + (size if rows else 0),
+            stall_seconds=s.stall_seconds + waited, compute_seconds=s.compute_seconds + computed,
+            longest_stall_seconds=max(s.longest_stall_seconds, waited),
+        )  # fmt: skip

@@ -1,0 +1,383 @@
+"""The user's face of Penstock: an iterable of batches that a fleet prepares.
+
+    loader = penstock.DataLoader(
+        "s3://bucket/criteo/",
+        features=penstock.dense("int_*") + penstock.sparse("cat_*") + penstock.label("label"),
+        batch_size=65536, master="penstock:7070")
+    for batch in loader:
+        train(batch.dense, batch.sparse["cat_0"].values, batch.label)
+
+It stands between the training loop and a session (penstock._session), which fetches and rebatches in threads of its
+own. A loader belongs to one thread, that of the loop; stats() may be called from any.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from penstock import _checkpoint, _hosts, _opening
+from penstock import spec as spec_builders
+from penstock._diagnosis import Stats, Watch
+from penstock._pb import control_pb2, spec_pb2
+from penstock._reading import Making, Pass, Reading
+from penstock._replica import FollowerStats, World, distributed
+from penstock.batch import Batch, Position
+from penstock.errors import Closed, EpochsExhausted, UsageError
+
+
+class DataLoader:
+    """Batches of a dataset, in tensor layout, each row once per epoch over all ranks.
+
+    iter(loader) reads one epoch. Breaking out and iterating again goes on where the loop stopped; after the last epoch
+    it raises EpochsExhausted. The session opens at the first iter(), len() or use of state, and lives until close(),
+    the end of a `with` block, or the end of the process. In programs that have imported torch, a loader is a
+    torch.utils.data.IterableDataset.
+
+    What to read, in place of a spec file (api/spec/README.md has the details):
+        uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
+        spec: instead of everything in this group, a YAML or JSON spec: its path, or the text itself.
+        features: sums of dense(), sparse(), label(), bytes_() and image().
+        transforms: a list of fill_null(), log1p(), sigrid_hash(), ..., applied in order.
+        filter, partitions: chooses rows by columns, and files by the hive keys of their paths.
+        storage: the storage profile of the fleet that opens the URIs.
+        batch_size: rows of a batch, per rank. last_batch: "keep" or "drop" an epoch's last, shorter one.
+        seed, shuffle, epochs: the order, and how many passes there are.
+        provenance: batches say of each row which one of which file it was: batch.files, batch.rows.
+
+    Who reads:
+        master: "host:port" of any master, or several. None starts a fleet on this machine, of `workers` workers.
+        session: the id under which all ranks of the job read, and under which a restarted job finds its session again.
+            By default the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
+            unique.
+        name: tells the loaders of one job apart, such as "train" and "validation".
+        rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE.
+        process_group, mesh: the data-parallel group, or a DeviceMesh with dimensions dp... or data..., for jobs whose
+            ranks share replicas: ranks of one replica get the same batches, and iterate in lock-step. Every rank of the
+            job makes the loader.
+        token, token_file, tls, tls_ca, tls_cert, tls_key: of the fleet's ports. tls alone trusts the system's
+            authorities. The environment's PENSTOCK_TOKEN_FILE serves in place of token_file.
+        zone: reads from workers of the same zone first.
+
+    What the loop gets:
+        format: "torch", "numpy" or "arrow" arrays; "auto" is torch in programs that have imported it, else NumPy.
+        device, pin_memory: copies batches to a device, or to page-locked memory (then the copy does not block).
+        map: a function of a Batch, applied here, whose result is yielded. loader.position is the batch's position.
+        budget: bytes received ahead. timeout, connect_timeout: seconds without a row, or a master, until an error.
+        progress: shows a progress bar.
+
+    Mistakes raise penstock.errors.Error's subclasses: those in the arguments at once, those that only the master sees
+    (SpecError, SessionMismatch, ...) when the session opens, and failures while reading in the loop.
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        *,
+        spec: str | os.PathLike[str] | None = None,
+        features: spec_builders.Features | None = None,
+        transforms: Sequence[spec_builders.Transform] = (),
+        filter: str = "",  # noqa: A002
+        partitions: str = "",
+        storage: str = "",
+        batch_size: int | None = None,
+        last_batch: str = "keep",
+        seed: int = 0,
+        shuffle: bool = False,
+        epochs: int = 1,
+        provenance: bool = False,
+        master: str | Sequence[str] | None = None,
+        workers: int | None = None,
+        session: str | None = None,
+        name: str = "train",
+        rank: int | None = None,
+        world_size: int | None = None,
+        process_group: Any = None,
+        mesh: Any = None,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        tls: bool = False,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_cert: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        zone: str = "",
+        format: str = "auto",  # noqa: A002
+        device: Any = None,
+        pin_memory: bool = False,
+        map: Callable[[Batch], Any] | None = None,  # noqa: A002
+        budget: int = 256 << 20,
+        timeout: float = 300.0,
+        connect_timeout: float = 30.0,
+        progress: bool = False,
+    ) -> None:
+        self._reading: Reading | None = None
+        message, text = _spec(
+            spec, uri, features, batch_size,
+            {
+                "transforms": list(transforms), "filter": filter, "partitions": partitions, "storage": storage,
+                "last_batch": last_batch, "seed": seed, "shuffle": shuffle, "epochs": epochs, "provenance": provenance,
+            },
+        )  # fmt: skip
+        if master is not None and workers is not None:
+            raise UsageError("workers= is of the fleet that a loader without master= starts; leave one of them out")
+        self._opening = _opening.Opening(
+            spec=message, spec_text=text, session=session, name=name, workers=workers,
+            masters=(master,) if isinstance(master, str) else tuple(master or ()),
+            rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
+            security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls),
+            zone=zone, budget=budget, timeout=timeout, connect_timeout=connect_timeout,
+        )  # fmt: skip
+        self._making = Making(name, format, device, pin_memory, map, progress)
+        self._restore: _opening.Restore | None = None
+        self._going_on: str | None = None  # the id of the session that the restore is of
+        self._keeps = False  # a framework's callback says what the loop has done: see _follow
+        self._closed = False
+        _hosts.register_dataset(DataLoader)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Reads the rest of the present epoch, or the next one if nothing of it is left.
+
+        A new iterator takes over from the one before.
+        """
+        _hosts.check()
+        _hosts.register_dataset(DataLoader)
+        reading = self._open()
+        if reading.epoch >= reading.epochs and not (self._keeps and reading.flight):
+            raise EpochsExhausted(
+                f"session {self.session!r}: all {reading.epochs} epochs have been read; for more passes give the "
+                f"loader epochs={reading.epochs + 1} or more, under a new session id"
+            )
+        reading.reads_ahead = _hosts.reads_ahead() or reading.reads_ahead
+        return Pass(reading)
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch on this rank.
+
+        Known for one rank that reads all rows (no filter, no sampling), once the master has planned the epoch; else it
+        raises TypeError, as for any iterable without a length.
+        """
+        length = self._open().length()
+        if length is None:
+            raise TypeError(
+                "the number of batches is not known: ranks share the rows as they go, filters and samples leave some "
+                "out, or the epoch is not planned yet"
+            )
+        return length
+
+    def __bool__(self) -> bool:
+        return True  # rather than whether len() is 0
+
+    @property
+    def epoch(self) -> int:
+        """The epoch, counted from 0, that iter() reads next or is reading; `epochs` if all have been read."""
+        return self._open().epoch
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch, per rank."""
+        return self._open().batch_size
+
+    @property
+    def session(self) -> str:
+        """The session's id."""
+        return self._open().stream.session
+
+    @property
+    def position(self) -> Position | None:
+        """The position of the batch that was yielded last; None before the first."""
+        return None if self._reading is None else self._reading.position
+
+    def set_epoch(self, epoch: int) -> None:
+        """Says which epoch iter() shall read, counted from 0.
+
+        Nothing happens if it is its turn anyway. Epochs in between, and what is left of the present one, are skipped:
+        then all ranks must call it together, as for load_state_dict(). There is no way back but a state.
+        """
+        _hosts.check()
+        reading = self._open()
+        if epoch == reading.epoch + 1:
+            reading.end_epoch_if_read()
+        if epoch == reading.epoch:
+            return
+        if epoch < reading.epoch:
+            raise UsageError(
+                f"set_epoch({epoch}): epoch {reading.epoch} is the next one, and earlier ones can be read again only "
+                "from a state; count epochs from loader.epoch"
+            )
+        if epoch >= reading.epochs:
+            raise EpochsExhausted(
+                f"set_epoch({epoch}): the session has {reading.epochs} epochs; give the loader epochs="
+            )
+        now = reading.newest_state()
+        ahead = control_pb2.State(
+            version=now.version, session=now.session, generation=now.generation, rank=now.rank,
+            world_size=now.world_size, closed_epochs=epoch, program_digest=now.program_digest,
+            dataset_digest=now.dataset_digest, planner_digest=now.planner_digest,
+        )  # fmt: skip
+        self._begin_at(_opening.Restore((ahead,), (reading.batch_size,), shared=False), reading.stream.session)
+        self._open()
+
+    def state_dict(self, *, after: Batch | Position | None = None) -> dict[str, Any]:
+        """Returns this rank's checkpoint: a dictionary that JSON can hold, of some hundred bytes.
+
+        It is as of the batch that was yielded last; or of `after`; or, once done() was called, of the batch that the
+        loop was last done with. Loops that read ahead need one of the two. All ranks take theirs at the same step.
+
+        It tells whether the loop has come to an epoch's end: a state taken inside the loop, behind the last batch,
+        begins with an empty pass; one taken behind the loop begins with the next epoch.
+        """
+        reading = self._open()
+        if after is not None:
+            return self._as_dict(self._position(after)._state())
+        saver = _hosts.saves_ahead()
+        if saver is not None and not self._keeps:
+            raise UsageError(
+                f"{saver} reads batches ahead, and saves the loader's state without saying how far its loop has come; "
+                "add penstock.lightning.ExactState() to the Trainer's callbacks"
+            )
+        if reading.reads_ahead and not reading.flight.follows and not _hosts.asked_by_stateful_loader():
+            raise UsageError(
+                f"{reading.reads_ahead} reads a batch ahead of the loop; say how far the loop has come, by "
+                "loader.state_dict(after=batch), or by loader.done(batch) after each batch"
+            )
+        mine = self._as_dict(reading.flight.state())
+        return self._of_all_ranks(mine) if saver is not None else mine
+
+    def done(self, batch: Batch | Position | None = None) -> None:
+        """Says that the loop has finished with a batch (and those before it), for loops that read ahead.
+
+        From then on state_dict() is as of it. Without an argument it is the oldest one that is not done.
+        """
+        self._open().flight.done(None if batch is None else self._position(batch))
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Goes on from a checkpoint: what state_dict() returned on this rank, or a list of all ranks' states.
+
+        A list must be the same on all ranks; it may come from a job of another size. An open session is left. The state
+        is checked when the next one opens: RestoreRefused says what does not fit, or which ranks are missing.
+        """
+        self._check_open()
+        dicts, shared = _checkpoint.flatten(state)
+        states = tuple(_checkpoint.from_dict(d) for d in dicts)
+        sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
+        self._begin_at(_opening.Restore(states, sizes, shared), None)
+
+    def stats(self) -> Stats:
+        """Figures since the session was opened, with a verdict: what limits the loop, in one line."""
+        return Watch().stats(FollowerStats()) if self._reading is None else self._reading.stats()
+
+    def close(self) -> None:
+        """Leaves the session: what this rank holds and has not read goes back at once. A second call does nothing."""
+        self._closed = True
+        if self._reading is not None:
+            self._reading.close()
+
+    def __enter__(self) -> DataLoader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._reading is not None:
+            raise UsageError(
+                "an open loader cannot be copied or sent to another process; make one there (in torch's DataLoader: "
+                "num_workers=0)"
+            )
+        return self.__dict__.copy()
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "penstock.DataLoader(closed)"
+        return f"penstock.DataLoader({'not open' if self._reading is None else repr(self.session)})"
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the loader was closed; make another one")
+        if self._reading is not None:
+            self._reading.check_process()
+
+    def _open(self) -> Reading:
+        """The open session, opened if need be."""
+        self._check_open()
+        if self._reading is None:
+            stream = self._opening.open(self, self._restore, self._going_on)
+            batch_size = stream.reader.info.spec.batch_size
+            self._reading = Reading(stream, self._making, self._restore is None or self._restore.is_even(batch_size))
+            self._follow(self._keeps)
+        return self._reading
+
+    def _begin_at(self, restore: _opening.Restore, session: str | None) -> None:
+        """Leaves the session, if one is open; the next one begins at restore."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.close()
+        self._restore, self._going_on = restore, session
+
+    def _follow(self, keeps: bool) -> None:
+        """For a framework's callback, which calls _finished() with each batch.
+
+        Batches that the framework took and lost are yielded again.
+        """
+        self._keeps = keeps
+        if self._reading is not None:
+            self._reading.flight.keeps = keeps
+            self._reading.flight.follows |= keeps
+
+    def _finished(self, position: Position | None) -> None:
+        """For a framework's callback: its loop is done with a batch, or with the oldest one."""
+        reading = self._open()
+        reading.flight.done(position)
+        if not reading.flight:
+            reading.end_epoch_if_read()
+
+    def _as_dict(self, state: control_pb2.State) -> dict[str, Any]:
+        return _checkpoint.to_dict(state, self.batch_size)
+
+    def _of_all_ranks(self, mine: dict[str, Any]) -> dict[str, Any]:
+        """The states of all ranks, for a framework that saves those of rank 0. Collective."""
+        dist = distributed()
+        if dist is None or dist.get_world_size() == 1:
+            return mine
+        world = World(dist)
+        try:
+            by_rank = {int(state["rank"]): state for state in world.gather(mine)}
+        finally:
+            world.close()
+        return _checkpoint.of_ranks(list(by_rank.values()))
+
+    def _position(self, of: Batch | Position) -> Position:
+        position = of.position if isinstance(of, Batch) else of
+        if not isinstance(position, Position):
+            raise UsageError(f"found a {type(of).__name__}; give a batch, or its position")
+        if position._loader is not self._open().stream:
+            raise UsageError(
+                "the batch was read by another loader, or before load_state_dict() or set_epoch(); use one that this "
+                "loader read since"
+            )
+        return position
+
+
+def _spec(
+    spec: str | os.PathLike[str] | None,
+    uri: Any,
+    features: spec_builders.Features | None,
+    batch_size: int | None,
+    options: dict[str, Any],
+) -> tuple[spec_pb2.Spec | None, str]:
+    """The spec as a message, or as text."""
+    defaults = inspect.signature(spec_builders.build).parameters
+    if spec is not None:
+        given = [name for name, value in {"uri": uri, "features": features, "batch_size": batch_size}.items() if value]
+        given += [name for name, value in options.items() if value != defaults[name].default and value != []]
+        if given:
+            raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")
+        return None, spec_builders.read_text(spec)
+    if uri is None or features is None or batch_size is None:
+        raise UsageError("say what to read: a URI, features= and batch_size=, or spec= with a spec file")
+    return spec_builders.build(uri, features, batch_size=batch_size, **options), ""
