@@ -49,6 +49,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),
 		workercommand.Worker(ops, root.Version),
+		clientcommand.Local(),
 		mastercommand.Session(),
 		mastercommand.Validate(ops),
 		mastercommand.Plan(ops, workercommand.Decoders),

@@ -1,0 +1,169 @@
+package command
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/process"
+)
+
+// local is `penstock local`.
+type local struct {
+	listen, tokenFile, storageConfig, dir string
+	workers                               int
+	memory                                cli.Bytes
+}
+
+// Local returns `penstock local`, which runs a fleet on this machine until it is interrupted.
+func Local() *cobra.Command {
+	l := &local{}
+	cmd := &cobra.Command{
+		Use:   "local",
+		Short: "Run a fleet on this machine: a master and workers",
+		Long: "Run a fleet on this machine, for trainers on this machine: a master with an embedded etcd, and workers, as\n" +
+			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, however\n" +
+			"that ends, and leaves nothing behind: sessions last as long as the fleet. One worker uses all CPUs; several\n" +
+			"only bound what is lost when one dies. With --output json, one line tells programs where the fleet is:\n" +
+			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.",
+		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n" +
+			"  penstock local --output json --end-with-stdin",
+		Args: cobra.NoArgs,
+		RunE: l.run,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&l.listen, "listen", "127.0.0.1:0", "loopback address of the master; port 0 takes a free one")
+	flags.IntVar(&l.workers, "workers", 1, "worker processes; they share the CPUs")
+	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
+	flags.Lookup("memory").DefValue = "" // the worker's
+	flags.StringVar(&l.tokenFile, "token-file", "", "file with the token that callers must show (default: a new one, in a private directory)")
+	flags.StringVar(&l.storageConfig, "storage-config", "", "YAML file with storage profiles (default: the usual AWS environment and files)")
+	flags.StringVar(&l.dir, "dir", "", "directory for the processes' logs (default: a temporary one, kept only after a failure)")
+	return cli.Setup(cmd)
+}
+
+func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
+	output, err := cli.Output(cmd)
+	if err != nil {
+		return err
+	}
+	if err := l.check(); err != nil {
+		return err
+	}
+	f := &localFleet{workers: l.workers, worker: l.workerFlags(), common: l.commonFlags(cmd)}
+	if f.logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
+		return err
+	}
+	if f.binary, err = os.Executable(); err != nil {
+		return fmt.Errorf("local: %w", err)
+	}
+	private, err := os.MkdirTemp("", "penstock-local-") // that only this user may open
+	if err != nil {
+		return fmt.Errorf("local: %w", err)
+	}
+	defer func() { err = errors.Join(err, l.clean(private, err != nil)) }()
+	if err := l.prepare(private); err != nil {
+		return err
+	}
+	f.logs, f.data = l.dir, filepath.Join(private, "master")
+	f.common = append(f.common, "--token-file="+l.tokenFile)
+	f.master = []string{"--listen=" + l.listen}
+	err = f.run(cmd.Context(), func(a process.Announcement) error {
+		a.TokenFile = l.tokenFile
+		return l.announce(cmd.OutOrStdout(), a, output)
+	})
+	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
+		return nil // it was to end before it was up
+	}
+	return err
+}
+
+func (l *local) check() error {
+	if l.workers < 1 {
+		return fmt.Errorf("--workers: want 1 or more, found %d", l.workers)
+	}
+	host, _, err := net.SplitHostPort(l.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: want an address such as 127.0.0.1:0: %w", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--listen: %s is no loopback address: a local fleet serves its own machine; "+
+			"for others run `penstock master` and `penstock worker`", l.listen)
+	}
+	return nil
+}
+
+// workerFlags are those of each worker.
+func (l *local) workerFlags() []string {
+	if l.memory == 0 {
+		return nil
+	}
+	return []string{"--memory=" + l.memory.String()}
+}
+
+// commonFlags are those of master and workers.
+func (l *local) commonFlags(cmd *cobra.Command) []string {
+	var flags []string
+	for _, name := range []string{"log-level", "log-format", "storage-config"} {
+		if f := cmd.Flags().Lookup(name); f.Value.String() != "" {
+			flags = append(flags, "--"+name+"="+f.Value.String())
+		}
+	}
+	return flags
+}
+
+// prepare makes the directories and the token, and paths absolute, since they are told to others.
+func (l *local) prepare(private string) (err error) {
+	if l.dir == "" {
+		l.dir = filepath.Join(private, "logs")
+	}
+	if l.dir, err = filepath.Abs(l.dir); err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
+	if l.tokenFile == "" {
+		l.tokenFile = filepath.Join(private, "token")
+		if err := os.WriteFile(l.tokenFile, []byte(rand.Text()), 0o600); err != nil {
+			return fmt.Errorf("local: token: %w", err)
+		}
+	}
+	if l.tokenFile, err = filepath.Abs(l.tokenFile); err != nil {
+		return fmt.Errorf("--token-file: %w", err)
+	}
+	return nil
+}
+
+// clean removes what the fleet kept, but for the logs of one that failed.
+func (l *local) clean(private string, failed bool) error {
+	if !failed || l.dir != filepath.Join(private, "logs") {
+		return os.RemoveAll(private)
+	}
+	return errors.Join(os.RemoveAll(filepath.Join(private, "master")), os.RemoveAll(filepath.Join(private, "token")))
+}
+
+func (l *local) announce(out io.Writer, a process.Announcement, output string) error {
+	if output == "json" {
+		return cli.PrintJSON(out, a)
+	}
+	_, err := fmt.Fprintf(out, "A fleet of 1 master and %d %s is up at %s, until this command ends (Ctrl-C).\n\n"+
+		"  penstock read spec.yaml --master %s --token-file %s\n\nLogs are in %s\n",
+		l.workers, plural(l.workers, "worker"), a.Address, a.Address, a.TokenFile, l.dir)
+	return err
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
