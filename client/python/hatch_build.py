@@ -17,20 +17,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MODULE = "module github.com/penstock-ml/penstock"
 
 # The binary is static, so that any libc does, and has the oldest kernel and macOS that Go supports.
 PLATFORMS = {
-    ("linux", "amd64"): "manylinux2014_x86_64.manylinux_2_17_x86_64.musllinux_1_1_x86_64",
-    ("linux", "arm64"): "manylinux2014_aarch64.manylinux_2_17_aarch64.musllinux_1_1_aarch64",
+    ("linux", "amd64"): "manylinux_2_17_x86_64.musllinux_1_1_x86_64",
+    ("linux", "arm64"): "manylinux_2_17_aarch64.musllinux_1_1_aarch64",
     ("darwin", "amd64"): "macosx_12_0_x86_64",
     ("darwin", "arm64"): "macosx_12_0_arm64",
 }
 
 
-class BinaryBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+class BinaryBuildHook(BuildHookInterface[BuilderConfig])
     """Runs around the build of a wheel."""
 
     _folder: tempfile.TemporaryDirectory[str] | None = None
