@@ -1,5 +1,5 @@
-// Package command holds the client's commands: `penstock read`, a trainer on the command line, and `penstock
-// convert`, which makes Parquet that is good to train from.
+// Package command holds the client's commands: `penstock read`, a trainer on the command line, `penstock local`, a
+// fleet for the trainers of this machine, and `penstock convert`, which makes Parquet that is good to train from.
 package command
 
 import (
