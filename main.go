@@ -55,6 +55,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		mastercommand.Plan(ops, workercommand.Decoders),
 		clientcommand.Read(),
 		clientcommand.Convert(),
+		clientcommand.Doctor(root.Version),
 		workercommand.Ops(ops),
 	)
 	return root

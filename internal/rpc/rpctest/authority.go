@@ -47,11 +47,17 @@ func NewAuthority(t testing.TB) *Authority {
 // to dir, over those of an earlier call.
 func (a *Authority) Issue(t testing.TB, dir string) (cert, key string) {
 	t.Helper()
+	return a.IssueUntil(t, dir, time.Now().Add(time.Hour))
+}
+
+// IssueUntil is Issue for a certificate of two hours that ends at a time.
+func (a *Authority) IssueUntil(t testing.TB, dir string, end time.Time) (cert, key string) {
+	t.Helper()
 	a.next++
 	k := newKey(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, DNSNames: []string{"localhost"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
