@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock._session import Config, Rows, Session
 
 if TYPE_CHECKING:
-    from conftest import Dataset, Fleet
+    from tests.conftest import Dataset, Fleet
 
 SPEC = """
 dataset: {{uri: "{uri}"}}

@@ -105,7 +105,7 @@ class Control:
             core.say("waiting_for_ranks", message, metadata={"epoch": idle})
 
     def _request(self) -> pb.SyncRequest:
-        """This rank's complete state. The lock must be held."""
+        """The complete state of this rank. The lock must be held."""
         core = self._core
         core.settle()
         c, joined, totals = core.config, core.joined, core.totals

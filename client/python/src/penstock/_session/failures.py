@@ -43,9 +43,8 @@ def from_master(config: Config, e: MasterError, *, restoring: bool = False, open
 
 def session_failed(config: Config, words: str) -> errors.Error:
     """The master gave the session up."""
-    return errors.SessionFailed(
-        f"session {config.session!r} failed: {words}; mend the cause, then start again from a checkpoint, or with another session="
-    )
+    step = "mend the cause, then start again from a checkpoint, or with another session="
+    return errors.SessionFailed(f"session {config.session!r} failed: {words}; {step}")
 
 
 def refused_shard(config: Config, p: Piece, last: WorkerError) -> errors.Error:
@@ -68,5 +67,5 @@ def workers_unreachable(config: Config, waited: float, fleet: int, seen: list[Wo
 
 def master_lost(config: Config, waited: float, words: str) -> errors.Error:
     """Rows wait for a master's answer for too long."""
-    first = f"session {config.session!r}: no row came for {waited:.0f} s (timeout={config.timeout:g}), and no master answers"
-    return errors.MasterUnreachable(f"{first}:\n{words}\n{doctor(config)}")
+    what = f"no row came for {waited:.0f} s (timeout={config.timeout:g}), and no master answers"
+    return errors.MasterUnreachable(f"session {config.session!r}: {what}:\n{words}\n{doctor(config)}")

@@ -267,7 +267,7 @@ class Session:
         return spec_pb2.Program.FromString(self._core.info.program)
 
     def state(self, after: Snapshot | None = None) -> pb.State:
-        """This rank's checkpoint as of what next returned last, or as of Rows.after, for loops that read ahead."""
+        """The checkpoint of this rank as of what next returned last, or as of Rows.after, for loops that read ahead."""
         self._check_process()
         core = self._core
         with core.lock:
@@ -318,10 +318,9 @@ class Session:
         _open_sessions.discard(self)
         log = logging.getLogger("penstock")
         if self._control.leave_error is not None:
-            log.warning(
-                "session %s, rank %d: could not leave; the master takes back what this rank holds when its lease ends: %s; %s",
-                core.config.session, core.config.rank, self._control.leave_error, doctor(core.config),
-            )  # fmt: skip
+            why, hint = self._control.leave_error, doctor(core.config)
+            what = "could not leave, so the master takes back what this rank holds when its lease ends"
+            log.warning("session %s, rank %d: %s: %s; %s", core.config.session, core.config.rank, what, why, hint)
         if stuck:
             log.warning(
                 "session %s: %d threads stay behind, waiting for workers that hang", core.config.session, len(stuck)

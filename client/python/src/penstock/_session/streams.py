@@ -21,7 +21,7 @@ from pyarrow import flight
 from penstock import errors
 from penstock._pb import stream_pb2 as pb
 from penstock._session.bell import Bell
-from penstock._session.core import Core, log
+from penstock._session.core import Core, Value, log
 from penstock._session.failures import refused_shard
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import backoff
@@ -164,7 +164,12 @@ class Flight:
         p = self._piece
         why = "the fleet has no workers" if last is None else str(last)
         message = f"no worker serves shard {p.shard} ({p.grant.file}); trying on: {why}"
-        about = {"shard": str(p.shard), "file": p.grant.file, "workers": len(p.grant.workers), "cause": why}
+        about: dict[str, Value] = {
+            "shard": str(p.shard),
+            "file": p.grant.file,
+            "workers": len(p.grant.workers),
+            "cause": why,
+        }
         self._core.say("no_worker", message, logging.WARNING, metadata=about)
 
     def _read(self, name: str, address: str, round_: int) -> None:

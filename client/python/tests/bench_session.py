@@ -1,0 +1,85 @@
+"""Rows per second of this client beside the Go client's, on one fleet: python tests/bench_session.py BINARY DATA.
+
+DATA is a folder of Parquet files of Criteo's shape (int_*, cat_*, label), such as the one that `penstock demo` keeps
+in the user's cache directory. Both clients read one epoch in turns; the best of each counts.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+from penstock._session import Config, Session
+from tests.conftest import Fleet
+
+SPEC = """
+dataset: {{uri: "file://{data}/"}}
+features:
+- {{name: "int_*", layout: dense}}
+- {{name: "cat_*", layout: sparse}}
+- {{name: label, layout: label}}
+transforms:
+- {{op: fill_null, in: "int_*", value: 0}}
+- {{op: log1p, in: "int_*"}}
+- {{op: sigrid_hash, in: "cat_*", salt: 0, max: 1000000}}
+- {{op: first_x, in: "cat_*", x: 20}}
+batch_size: {batch_size}
+seed: 1
+shuffle: true
+"""
+ROUNDS = 3
+
+
+def go(fleet: Fleet, spec: Path) -> float:
+    command = [str(fleet.binary), "read", str(spec), f"--master={fleet.master}", "--output=json"]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    rate: float = json.loads(out.splitlines()[-1])["rows_per_second"]
+    return rate
+
+
+def python(fleet: Fleet, spec: Path) -> float:
+    begin, cpu = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
+    session = Session(Config((fleet.master,), uuid.uuid4().hex, spec_text=spec.read_text()))
+    rows = 0
+    first = last = begin
+    while (batch := session.next()) is not None:
+        rows += batch.record.num_rows
+        last = time.perf_counter()
+        first = last if first == begin else first
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    stats = session.stats()
+    session.close()
+    seconds = used.ru_utime + used.ru_stime - cpu.ru_utime - cpu.ru_stime
+    print(
+        f"  first batch after {first - begin:.2f} s, last after {last - begin:.2f} s; {seconds:.2f} s of CPU, "
+        f"{stats.stall_seconds:.2f} s stalled, {stats.streams} streams, {stats.bytes >> 20} MiB"
+    )
+    return rows / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    binary, data = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        fleet = Fleet(binary, Path(folder)).start(workers=2)
+        try:
+            for batch_size in (65536, 4096):
+                spec = Path(folder) / f"spec-{batch_size}.yaml"
+                spec.write_text(SPEC.format(data=data, batch_size=batch_size))
+                rates = [(go(fleet, spec), python(fleet, spec)) for _ in range(ROUNDS)]
+                best = [max(r) for r in zip(*rates, strict=True)]
+                print(
+                    f"batch_size {batch_size}: Go {best[0]:,.0f} rows/s, Python {best[1]:,.0f}: {best[1] / best[0]:.2f}"
+                )
+                print("  ", [f"{g:,.0f}/{p:,.0f}" for g, p in rates])
+        finally:
+            fleet.stop()
+
+
+if __name__ == "__main__":
+    main()
