@@ -31,7 +31,7 @@ PLATFORMS = {
 }
 
 
-class BinaryBuildHook(BuildHookInterface[BuilderConfig])
+class BinaryBuildHook(BuildHookInterface[BuilderConfig]):
     """Runs around the build of a wheel."""
 
     _folder: tempfile.TemporaryDirectory[str] | None = None
