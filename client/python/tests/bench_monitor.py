@@ -6,8 +6,8 @@ Both run in turns, block by block in the same process, over the same batches: th
 that a loader does per batch when everything is on (its Stats, the verdict's Watch, a progress display, a JSON lines
 handler, system statistics). Windows end every second here, where the default is a minute. The training step is one
 small hidden layer over 65,536 rows of 13 dense features: a few milliseconds, less than those of real models. The ratio
-of the means has what happens seldom in it, such as a window's end; that of
-the medians is the steadier one. The exit code is 1 if the cost is certainly above 1%.
+of the means has what happens seldom in it, such as a window's end; that of the medians is the steadier one. The exit
+code is 1 if the cost is certainly above 1%.
 """
 
 from __future__ import annotations
