@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/internal/cli"
@@ -31,8 +32,8 @@ func Local() *cobra.Command {
 		Short: "Run a fleet on this machine: a master and workers",
 		Long: "Run a fleet on this machine, for trainers on this machine: a master with an embedded etcd, and workers, as\n" +
 			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, however\n" +
-			"that ends, and leaves nothing behind: sessions last as long as the fleet. One worker uses all CPUs; several\n" +
-			"only bound what is lost when one dies. With --output json, one line tells programs where the fleet is:\n" +
+			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, streams go on\n" +
+			"while one that died is replaced. With --output json, one line tells programs where the fleet is:\n" +
 			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.",
 		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n" +
 			"  penstock local --output json --end-with-stdin",
@@ -58,7 +59,7 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	if err := l.check(); err != nil {
 		return err
 	}
-	f := &localFleet{workers: l.workers, worker: l.workerFlags(), common: l.commonFlags(cmd)}
+	f := &localFleet{workers: l.workers, worker: l.workerFlags(cmd), common: l.commonFlags(cmd)}
 	if f.logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
@@ -102,11 +103,11 @@ func (l *local) check() error {
 }
 
 // workerFlags are those of each worker.
-func (l *local) workerFlags() []string {
-	if l.memory == 0 {
+func (l *local) workerFlags(cmd *cobra.Command) []string {
+	if !cmd.Flags().Changed("memory") {
 		return nil
 	}
-	return []string{"--memory=" + l.memory.String()}
+	return []string{fmt.Sprint("--memory=", int64(l.memory))}
 }
 
 // commonFlags are those of master and workers.
@@ -155,15 +156,8 @@ func (l *local) announce(out io.Writer, a process.Announcement, output string) e
 	if output == "json" {
 		return cli.PrintJSON(out, a)
 	}
-	_, err := fmt.Fprintf(out, "A fleet of 1 master and %d %s is up at %s, until this command ends (Ctrl-C).\n\n"+
+	_, err := fmt.Fprintf(out, "A fleet of 1 master and %s is up at %s, until this command ends (Ctrl-C).\n\n"+
 		"  penstock read spec.yaml --master %s --token-file %s\n\nLogs are in %s\n",
-		l.workers, plural(l.workers, "worker"), a.Address, a.Address, a.TokenFile, l.dir)
+		english.Plural(l.workers, "worker", ""), a.Address, a.Address, a.TokenFile, l.dir)
 	return err
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
 }

@@ -54,10 +54,10 @@ func (f *localFleet) run(ctx context.Context, up func(process.Announcement) erro
 	}
 	group.Go(func() error {
 		starting.Wait()
-		if ctx.Err() != nil {
-			return nil
+		if ctx.Err() == nil {
+			return up(announced)
 		}
-		return up(announced)
+		return nil
 	})
 	return group.Wait()
 }
@@ -83,6 +83,9 @@ func (f *localFleet) keep(ctx context.Context, number int, gossip string, starte
 		err := f.serve(ctx, name, launch, gossip, func() {
 			up = true
 			started()
+			if launch > 1 {
+				f.logger.Info("the other worker is up", "worker", name)
+			}
 		})
 		if ctx.Err() != nil {
 			return nil
