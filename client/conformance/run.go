@@ -36,7 +36,7 @@ type player struct {
 
 func play(t *testing.T, d *Driver, sc *Scenario) {
 	p := &player{world: newWorld(t, sc), driver: d, trainers: make(map[string]*trainer), states: make(map[string]*state)}
-	err := p.steps()
+	err := p.run()
 	p.dismiss(t, err != nil)
 	if err == nil {
 		err = p.outcome()
@@ -46,7 +46,7 @@ func play(t *testing.T, d *Driver, sc *Scenario) {
 	}
 }
 
-func (p *player) steps() error {
+func (p *player) run() error {
 	for i, s := range p.sc.Steps {
 		if name, err := p.step(s); err != nil {
 			return fmt.Errorf("step %d, %s: %w", i+1, name, err)
@@ -71,7 +71,8 @@ func (p *player) step(s Step) (string, error) {
 	case s.Close != nil:
 		return "close", p.close(p.trainer(s.Close.Trainer))
 	case s.Kill != nil:
-		return "kill", p.kill(s.Kill.Trainer)
+		p.kill(s.Kill.Trainer)
+		return "kill", nil
 	case s.Master != nil:
 		return "master", p.changeMaster(s.Master)
 	case s.Worker != nil:
@@ -79,7 +80,8 @@ func (p *player) step(s Step) (string, error) {
 	case s.Wait != nil:
 		return "wait", p.wait(s.Wait)
 	case s.Renew != nil:
-		return "renew", p.restart(s.Renew)
+		p.restart(s.Renew)
+		return "renew", nil
 	}
 	return "", errors.New("the step is empty")
 }
@@ -209,7 +211,7 @@ func (p *player) close(t *trainer) error {
 }
 
 // kill ends a trainer's process. What it was given and had not reported is lost with it.
-func (p *player) kill(name string) error {
+func (p *player) kill(name string) {
 	set(&name, "a")
 	t := p.trainer(name)
 	t.process.kill()
@@ -232,11 +234,10 @@ func (p *player) kill(name string) error {
 			b.ids = slices.DeleteFunc(slices.Clone(b.ids), func(id int64) bool { return !known[id] })
 		}
 	})
-	return nil
 }
 
 // restart renews the fleet. What was handed over after the states will come again.
-func (p *player) restart(s *RenewStep) error {
+func (p *player) restart(s *RenewStep) {
 	p.renew()
 	ids := make(map[int64]bool)
 	for _, name := range s.States {
@@ -248,7 +249,6 @@ func (p *player) restart(s *RenewStep) error {
 	for id := range ids {
 		p.restored = append(p.restored, id)
 	}
-	return nil
 }
 
 // dismiss ends the trainers.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
@@ -32,25 +33,25 @@ type world struct {
 	net  *fake.Net
 	data *fake.Dataset
 	spec *pb.Spec
-	fleet
+	steps
 
 	mu       sync.Mutex
 	random   *rand.Rand
 	rules    []Answer
 	faults   map[string][]Fault
 	ranks    map[uint32]*rank // since the last renewal
-	restored []int64          // rows that were handed over before it
 	sent     int              // rows, by workers
 	lastSent time.Time
 	largest  int64 // record, in bytes
 	problems []string
 }
 
-// fleet is who listens. The steps alone use it.
-type fleet struct {
-	master  *fake.Master
-	workers map[string]*fake.Worker
-	stop    map[string]func()
+// steps is what the goroutine that makes the steps has to itself.
+type steps struct {
+	master   *fake.Master
+	workers  map[string]*fake.Worker
+	stop     map[string]func() // of who listens
+	restored []int64           // rows that were handed over before the last renewal
 }
 
 // rank is what is known of one.
@@ -216,16 +217,14 @@ func (w *world) startWorker(t testing.TB, name string) {
 		w.net.Address(name)
 		return
 	case "tls":
-		srv := httptest.NewUnstartedServer(nil)
+		srv := &httptest.Server{Listener: w.net.Listen(name), Config: new(http.Server)}
 		srv.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-		srv.Listener.Close()
-		srv.Listener = w.net.Listen(name)
 		srv.StartTLS()
 		t.Cleanup(srv.Close)
 		return
 	case "deaf":
 		l := w.net.Listen(name) // the kernel accepts
-		t.Cleanup(func() { l.Close() })
+		t.Cleanup(func() { _ = l.Close() })
 		return
 	}
 	w.mu.Lock()

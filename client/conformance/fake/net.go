@@ -47,11 +47,14 @@ func (n *Net) Address(name string) string {
 	n.mu.Lock()
 	address, known := n.addresses[name]
 	n.mu.Unlock()
-	if !known {
-		n.Listen(name).Close()
-		return n.Address(name)
+	if known {
+		return address
 	}
-	return address
+	l := n.Listen(name)
+	if err := l.Close(); err != nil {
+		n.t.Errorf("%s: %v", name, err)
+	}
+	return l.Addr().String()
 }
 
 // Listen makes a listener of name.
