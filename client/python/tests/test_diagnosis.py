@@ -9,8 +9,6 @@ import pytest
 from penstock import _diagnosis as diagnosis
 from penstock._pb import control_pb2 as pb
 
-pytestmark = pytest.mark.pure
-
 
 def load(
     streams: int,

@@ -18,8 +18,6 @@ import pytest
 from penstock import errors, monitor
 from penstock.monitor import P50, P90, P95, P99, Aggregation, Event, Percentile, Stat
 
-pytestmark = pytest.mark.pure
-
 ALL = tuple(Aggregation)
 AT = datetime.datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=datetime.timezone.utc)
 

@@ -7,8 +7,6 @@ import pytest
 
 from penstock._progress import Progress
 
-pytestmark = pytest.mark.pure
-
 
 class Terminal(io.StringIO):
     def __init__(self, terminal: bool = True) -> None:
