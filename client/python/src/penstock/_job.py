@@ -44,25 +44,28 @@ def unique_id(name: str) -> str:
 
 
 _lock = threading.Lock()
-_used: weakref.WeakValueDictionary[tuple[int, str], Any] = weakref.WeakValueDictionary()
+_used: weakref.WeakValueDictionary[tuple[int, str, int], Any] = weakref.WeakValueDictionary()
 
 
-def claim(session: str, owner: object) -> None:
-    """Notes that owner reads a session, until it lets go or is gone. Raises UsageError if another one does already."""
-    key = os.getpid(), session  # a fork's child may begin anew
+def claim(session: str, rank: int, owner: object) -> None:
+    """Notes that owner reads a session as a rank, until it lets go or is gone.
+
+    Raises UsageError if another one does already.
+    """
+    key = os.getpid(), session, rank  # a fork's child may begin anew
     with _lock:
         other = _used.get(key)
         if other is not None and other is not owner:
             raise UsageError(
-                f"another loader of this process reads the session {session!r}: each would fence the other. "
+                f"another loader of this process reads the session {session!r} as rank {rank}: it would be fenced. "
                 'Give each its own name, such as name="train" and name="validation", or close the other first'
             )
         _used[key] = owner
 
 
-def let_go(session: str, owner: object) -> None:
+def let_go(session: str, rank: int, owner: object) -> None:
     """Ends what claim() began."""
-    key = os.getpid(), session
+    key = os.getpid(), session, rank
     with _lock:
         if _used.get(key) is owner:
             del _used[key]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock import _job, _replica
+from penstock._onbox import LocalFleet
 from penstock._pb import control_pb2, spec_pb2
 from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session
@@ -25,17 +26,26 @@ from penstock.monitor import log_event
 class Restore:
     """States to go on from: this rank's own (shared is False), or those of all ranks, the same on each."""
 
-    states: tuple[control_pb2.State, ...]
+    states: tuple[bytes, ...]  # serialised, so that a loader can be pickled
     batch_sizes: tuple[int, ...]  # of the loaders that they are of
     shared: bool
 
     def is_even(self, batch_size: int) -> bool:
         """Whether batches go on as if the reading had never been interrupted."""
-        return all(s.world_size == 1 for s in self.states) and set(self.batch_sizes) <= {batch_size}
+        return all(s.world_size == 1 for s in _parsed(self.states)) and set(self.batch_sizes) <= {batch_size}
+
+    @property
+    def epoch(self) -> int:
+        """The epoch to go on with."""
+        return max((s.closed_epochs for s in _parsed(self.states)), default=0)
 
     def brought_by(self, at: _replica.Place) -> tuple[control_pb2.State, ...]:
         """The states that this rank brings: all ranks together bring each once."""
-        return self.states[at.rank :: at.world_size] if self.shared else self.states
+        return _parsed(self.states[at.rank :: at.world_size] if self.shared else self.states)
+
+
+def _parsed(states: Iterable[bytes]) -> tuple[control_pb2.State, ...]:
+    return tuple(control_pb2.State.FromString(state) for state in states)
 
 
 class Stream:
@@ -76,7 +86,7 @@ def _close_all(resources: list[Any], pid: int) -> None:
 class Opening:
     """What is needed to open a session, as often as the loader has to."""
 
-    spec: spec_pb2.Spec | None
+    spec: bytes | None  # serialised, so that a loader can be pickled
     spec_text: str
     masters: tuple[str, ...]  # none: a fleet on this machine
     session: str | None
@@ -91,12 +101,11 @@ class Opening:
     timeout: float
     connect_timeout: float
     workers: int | None
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
         """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
-        at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh, self.environ)
-        session = session or _job.session_id(self.session, self.name, self.environ)
+        at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh)
+        session = session or _job.session_id(self.session, self.name)
         dist = _replica.distributed()
         shared = self.process_group is not None or self.mesh is not None
         world = (
@@ -141,29 +150,28 @@ class Opening:
 
     def _session_reader(self, stream: Stream, owner: object, restore: Restore | None) -> Reader:
         at = stream.place
-        _job.claim(stream.session, owner)
-        stream.owns(_Claim(stream.session, owner))
+        stream.owns(_Claim(stream.session, at.rank, owner))
         masters, security = self.masters, self.security
+        fleet: LocalFleet | None = None
         if not masters:
             if at.world_size > 1:
                 raise UsageError(
                     f"{at.world_size} ranks need one master, but without master= each would start a fleet of its own; "
                     "start one with `penstock up` and give its address as master="
                 )
-            from penstock._onbox import LocalFleet
-
             fleet = LocalFleet(workers=self.workers)
             stream.owns(fleet)
             masters, security = (fleet.address,), Security(token=fleet.token)
         config = Config(
             masters=masters,
             session=stream.session,
-            spec=self.spec,
+            spec=None if self.spec is None else spec_pb2.Spec.FromString(self.spec),
             spec_text=self.spec_text,
             rank=at.rank,
             world_size=at.world_size,
             zone=self.zone,
             restore=None if restore is None else restore.brought_by(at),
+            start_epoch=0 if restore is None else restore.epoch,
             budget=self.budget,
             timeout=self.timeout,
             connect_timeout=self.connect_timeout,
@@ -172,19 +180,20 @@ class Opening:
         )
         session = Session(config)
         stream.owns(session)
-        return SessionReader(session, config)
+        return SessionReader(session, config, None if fleet is None else fleet.error)
 
 
 class _Claim:
     """A session's id that a loader reads, until it is closed."""
 
-    def __init__(self, session: str, owner: object) -> None:
-        self._session, self._owner = session, weakref.ref(owner)
+    def __init__(self, session: str, rank: int, owner: object) -> None:
+        _job.claim(session, rank, owner)
+        self._session, self._rank, self._owner = session, rank, weakref.ref(owner)
 
     def close(self) -> None:
         owner = self._owner()
         if owner is not None:
-            _job.let_go(self._session, owner)
+            _job.let_go(self._session, self._rank, owner)
 
 
 def security(

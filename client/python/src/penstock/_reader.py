@@ -18,6 +18,7 @@ from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session import Config, Session
 from penstock._session.masters import MasterError, Masters
+from penstock.errors import LocalFleetError
 
 _ASK_EVERY = 1.0  # seconds
 
@@ -59,10 +60,13 @@ class Reader(Protocol):
 
 
 class SessionReader:
-    """Reads a session of its own."""
+    """Reads a session of its own.
 
-    def __init__(self, session: Session, config: Config) -> None:
-        self._session, self._config = session, config
+    fleet_error says why the fleet that was started for it has ended; None while it runs.
+    """
+
+    def __init__(self, session: Session, config: Config, fleet_error: Callable[[], str | None] | None = None) -> None:
+        self._session, self._config, self._fleet_error = session, config, fleet_error
         self._rows: int | None = None
         self._ask_at = 0.0  # the master, for the number of rows
 
@@ -78,7 +82,13 @@ class SessionReader:
 
     def next(self) -> Read | None:
         """The next batch of the epoch; None once at its end."""
-        rows = self._session.next()
+        try:
+            rows = self._session.next()
+        except ConnectionError as err:
+            reason = self._fleet_error() if self._fleet_error is not None else None
+            if reason is not None:
+                raise LocalFleetError(reason) from err
+            raise
         if rows is None:
             return None
         return Read(rows.record, rows.epoch, functools.partial(self._session.state, rows.after))

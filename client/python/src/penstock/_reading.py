@@ -107,6 +107,11 @@ class Reading:
         """Rows of a batch."""
         return self._reader.info.spec.batch_size
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing is left to iterate over."""
+        return self.epoch >= self.epochs and not (self.flight.keeps and self.flight)
+
     def length(self) -> int | None:
         """Batches of each epoch, where that is known."""
         rows = self._reader.rows_per_epoch() if self._evenly else None
@@ -230,6 +235,8 @@ class Pass(Iterator[Any]):
             self._may_be_over = False
             return item
         try:
+            if reading.epoch >= reading.epochs:
+                raise StopIteration
             item = reading.next()
         except StopIteration:
             if not self._may_be_over or reading.epoch >= reading.epochs:

@@ -124,7 +124,8 @@ class DataLoader:
         if master is not None and workers is not None:
             raise UsageError("workers= is of the fleet that a loader without master= starts; leave one of them out")
         self._opening = _opening.Opening(
-            spec=message, spec_text=text, session=session, name=name, workers=workers,
+            spec=None if message is None else message.SerializeToString(), spec_text=text,
+            session=session, name=name, workers=workers,
             masters=(master,) if isinstance(master, str) else tuple(master or ()),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
             security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls),
@@ -145,7 +146,7 @@ class DataLoader:
         _hosts.check()
         _hosts.register_dataset(DataLoader)
         reading = self._open()
-        if reading.epoch >= reading.epochs and not (self._keeps and reading.flight):
+        if reading.exhausted:
             raise EpochsExhausted(
                 f"session {self.session!r}: all {reading.epochs} epochs have been read; for more passes give the "
                 f"loader epochs={reading.epochs + 1} or more, under a new session id"
@@ -217,7 +218,9 @@ class DataLoader:
             world_size=now.world_size, closed_epochs=epoch, program_digest=now.program_digest,
             dataset_digest=now.dataset_digest, planner_digest=now.planner_digest,
         )  # fmt: skip
-        self._begin_at(_opening.Restore((ahead,), (reading.batch_size,), shared=False), reading.stream.session)
+        self._begin_at(
+            _opening.Restore((ahead.SerializeToString(),), (reading.batch_size,), shared=False), reading.stream.session
+        )
         self._open()
 
     def state_dict(self, *, after: Batch | Position | None = None) -> dict[str, Any]:
@@ -226,8 +229,9 @@ class DataLoader:
         It is as of the batch that was yielded last; or of `after`; or, once done() was called, of the batch that the
         loop was last done with. Loops that read ahead need one of the two. All ranks take theirs at the same step.
 
-        It tells whether the loop has come to an epoch's end: a state taken inside the loop, behind the last batch,
-        begins with an empty pass; one taken behind the loop begins with the next epoch.
+        It tells whether the loop has come to the epoch's end: a state that was taken inside the loop, behind the last
+        batch, goes on with an empty pass, one that was taken behind the loop with the next epoch. Count epochs from
+        loader.epoch when going on: for epoch in range(loader.epoch, epochs).
         """
         reading = self._open()
         if after is not None:
@@ -261,7 +265,7 @@ class DataLoader:
         """
         self._check_open()
         dicts, shared = _checkpoint.flatten(state)
-        states = tuple(_checkpoint.from_dict(d) for d in dicts)
+        states = tuple(_checkpoint.from_dict(d).SerializeToString() for d in dicts)
         sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
         self._begin_at(_opening.Restore(states, sizes, shared), None)
 
@@ -308,7 +312,8 @@ class DataLoader:
         if self._reading is None:
             stream = self._opening.open(self, self._restore, self._going_on)
             batch_size = stream.reader.info.spec.batch_size
-            self._reading = Reading(stream, self._making, self._restore is None or self._restore.is_even(batch_size))
+            restore = self._restore or _opening.Restore((), (), shared=False)
+            self._reading = Reading(stream, self._making, restore.is_even(batch_size))
             self._follow(self._keeps)
         return self._reading
 

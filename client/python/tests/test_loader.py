@@ -1,0 +1,456 @@
+"""The loader against a real fleet: every row once, states to the row, and mistakes that say what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import uuid
+from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock import errors
+from penstock.loader import DataLoader
+
+if TYPE_CHECKING:
+    from tests.conftest import Dataset, Fleet
+
+FEATURES = penstock.dense("int_*") + penstock.sparse("cat_*") + penstock.label("label")
+BATCH = 1000
+SOURCE = Path(__file__).parents[1] / "src"
+
+Place = tuple[int, int]
+
+
+def make(fleet: Fleet, dataset: Dataset, **options: Any) -> DataLoader:
+    """A loader of all rows, which says of each where it comes from."""
+    usual: dict[str, Any] = {"features": FEATURES, "batch_size": BATCH, "provenance": True, "master": fleet.master}
+    return DataLoader(dataset.uri, **(usual | options))
+
+
+def places(batches: Iterable[penstock.Batch]) -> list[Place]:
+    return [
+        place for b in batches for place in zip(np.asarray(b.files).tolist(), np.asarray(b.rows).tolist(), strict=True)
+    ]
+
+
+def take(loader: DataLoader, count: int) -> list[penstock.Batch]:
+    """Some batches of the present epoch, as a loop that breaks."""
+    out = []
+    for batch in loader:
+        out.append(batch)
+        if len(out) == count:
+            break
+    return out
+
+
+def test_each_row_once_in_each_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=2, seed=1, shuffle=True) as loader:
+        assert (loader.epoch, loader.batch_size, loader.position) == (0, BATCH, None)
+        orders = []
+        for epoch in range(2):
+            batches = list(loader)
+            assert [len(b) for b in batches[:-1]] == [BATCH] * (len(batches) - 1)
+            assert {b.epoch for b in batches} == {epoch}
+            orders.append(places(batches))
+            assert loader.position is batches[-1].position
+            assert loader.epoch == epoch + 1
+        for order in orders:
+            assert Counter(order) == Counter(dataset.places())
+        assert orders[0] != orders[1]
+        stats = loader.stats()
+        assert (stats.rows, stats.workers) == (2 * dataset.rows, 2)
+        with pytest.raises(errors.EpochsExhausted, match="epochs=3"):
+            iter(loader)
+
+
+def test_what_rows_hold(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        batch = next(iter(loader))
+    assert isinstance(batch.dense, np.ndarray), "this program has not imported torch"
+    for i in (0, 500, len(batch) - 1):
+        row = dataset.files[batch.files[i]].slice(int(batch.rows[i]), 1).to_pylist()[0]
+        want = [np.nan if row[n] is None else row[n] for n in batch.dense_names]
+        np.testing.assert_array_equal(batch.dense[i], np.array(want, np.float32))
+        ids = batch.sparse["cat_1"]
+        assert ids.values[ids.offsets[i] : ids.offsets[i + 1]].tolist() == (row["cat_1"] or [])
+        assert batch.label[i] == row["label"]
+
+
+def test_transforms_and_filters(shared_fleet: Fleet, dataset: Dataset) -> None:
+    transforms = [penstock.fill_null("int_*", 0), penstock.sigrid_hash("cat_*", max=100), penstock.first_x("cat_*", 2)]
+    with make(shared_fleet, dataset, transforms=transforms, filter="label == 1") as loader:
+        batches = list(loader)
+        with pytest.raises(TypeError, match="not known"):
+            len(loader)
+    assert sum(len(b) for b in batches) == sum(sum(t["label"].to_pylist()) for t in dataset.files)
+    for b in batches:
+        assert b.label.all()
+        assert not np.isnan(b.dense).any()
+        assert b.sparse["cat_0"].values.max() < 100
+        assert b.sparse["cat_0"].lengths.max() <= 2
+
+
+def test_breaking_out_and_going_on(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        first = take(loader, 3)
+        assert loader.epoch == 0
+        rest = list(loader)
+        assert Counter(places(first + rest)) == Counter(dataset.places())
+        assert {b.epoch for b in first + rest} == {0}
+
+
+@pytest.mark.parametrize("last_batch", ["keep", "drop"])
+def test_len(shared_fleet: Fleet, dataset: Dataset, last_batch: str) -> None:
+    with make(shared_fleet, dataset, epochs=2, last_batch=last_batch) as loader:
+        count = len(take(loader, 1)) + len(list(loader))
+        length = len(loader)
+        assert count == length == dataset.rows // BATCH + (last_batch == "keep")
+        # A loop that counts instead of asking for the end gets the next epoch then, and no empty one.
+        assert [b.epoch for b in take(loader, length)] == [1] * length
+
+
+def test_a_loop_that_counts_gets_no_empty_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        for epoch in range(2):
+            iter(loader)
+            length = dataset.rows // BATCH + 1
+            assert [b.epoch for b in take(loader, length)] == [epoch] * length
+        assert list(loader) == []
+        with pytest.raises(errors.EpochsExhausted):
+            iter(loader)
+
+
+def test_a_state_is_as_of_its_batch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Three batches are in flight when the state of the first of them is taken."""
+    with make(shared_fleet, dataset, shuffle=True) as loader:
+        held = take(loader, 6)
+        state = json.loads(json.dumps(loader.state_dict(after=held[2])))
+        same = loader.state_dict(after=held[2].position)
+        newest = loader.state_dict()
+    assert state == same
+    assert newest == {**newest, "rank": 0, "world_size": 1, "epoch": 0, "batch_size": BATCH}
+    for saved, behind in ((state, 3), (newest, 6)):
+        with make(shared_fleet, dataset, shuffle=True) as resumed:
+            resumed.load_state_dict(saved)
+            rest = list(resumed)
+        assert Counter(places(held[:behind] + rest)) == Counter(dataset.places())
+
+
+def test_done_says_how_far_a_loop_is_that_reads_ahead(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        batches = iter(loader)
+        pipeline = [next(batches) for _ in range(3)]
+        finished = []
+        while pipeline:
+            batch = pipeline.pop(0)
+            finished.append(batch)
+            loader.done(batch)
+            pipeline += [b for b in [next(batches, None)] if b is not None]
+            if len(finished) in (1, 5):
+                assert loader.state_dict() == loader.state_dict(after=batch)
+        assert Counter(places(finished)) == Counter(dataset.places())
+        ended = loader.state_dict()
+        assert ended["epoch"] == 1, "the loop has ended the epoch"
+        with pytest.raises(errors.UsageError, match="none is in flight"):
+            loader.done()
+    with make(shared_fleet, dataset, epochs=2) as resumed:
+        resumed.load_state_dict(ended)
+        assert Counter(places(resumed)) == Counter(dataset.places())
+        assert resumed.epoch == 2
+
+
+def test_a_state_knows_whether_the_loop_has_ended_the_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        inside = [loader.state_dict() for _ in loader][-1]
+        behind = loader.state_dict()
+    assert (inside["epoch"], behind["epoch"]) == (0, 1)
+    for state in (inside, behind):
+        with make(shared_fleet, dataset, epochs=2) as resumed:
+            resumed.load_state_dict(state)
+            if state is inside:
+                assert resumed.epoch == 0
+                assert list(resumed) == []
+            assert resumed.epoch == 1
+            assert Counter(places(resumed)) == Counter(dataset.places())
+            with pytest.raises(errors.EpochsExhausted):
+                iter(resumed)
+
+
+def test_a_rank_that_comes_late_has_an_empty_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    session = uuid.uuid4().hex
+    with make(shared_fleet, dataset, session=session, rank=0, world_size=2) as loader:
+        assert len(places(loader)) == dataset.rows
+    with make(shared_fleet, dataset, session=session, rank=1, world_size=2) as late:
+        assert list(late) == []
+        with pytest.raises(errors.EpochsExhausted):
+            iter(late)
+    with (
+        make(shared_fleet, dataset, session=session, rank=0, world_size=2) as again,
+        pytest.raises(errors.EpochsExhausted, match="new session id"),
+    ):
+        iter(again)
+
+
+def test_states_of_all_ranks_go_into_a_job_of_another_size(shared_fleet: Fleet, dataset: Dataset) -> None:
+    job = uuid.uuid4().hex
+    loaders = [make(shared_fleet, dataset, session=f"{job}-a", rank=r, world_size=2) for r in range(2)]
+    with ThreadPoolExecutor(3) as pool:
+        read = list(pool.map(lambda loader: take(loader, 4), loaders))
+        states = list(pool.map(lambda loader: loader.state_dict(), loaders))
+        list(pool.map(lambda loader: loader.close(), loaders))
+        assert [s["rank"] for s in states] == [0, 1]
+        before = places(read[0] + read[1])
+        assert len(before) == len(set(before)) == 8 * BATCH
+        resumed = [make(shared_fleet, dataset, session=f"{job}-b", rank=r, world_size=3) for r in range(3)]
+        for loader in resumed:
+            loader.load_state_dict(states)
+        rest = [place for read in pool.map(places, resumed) for place in read]
+        list(pool.map(lambda loader: loader.close(), resumed))
+    assert Counter(before + rest) == Counter(dataset.places())
+
+
+def test_loading_a_state_into_an_open_loader(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        held = take(loader, 4)
+        state = loader.state_dict(after=held[1])
+        loader.load_state_dict(state)
+        assert Counter(places(held[:2]) + places(loader)) == Counter(dataset.places())
+        with pytest.raises(errors.UsageError, match="before load_state_dict"):
+            loader.state_dict(after=held[3])
+
+
+@pytest.mark.parametrize("state", [{}, {"format": "penstock.state/0"}, {"format": "penstock.state/1", "state": "no"}])
+def test_what_is_no_state(state: dict[str, Any]) -> None:
+    loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1")
+    with pytest.raises(errors.UsageError, match="state"):
+        loader.load_state_dict(state)
+
+
+def test_set_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=5) as loader:
+        loader.set_epoch(0)
+        assert {b.epoch for b in loader} == {0}
+        loader.set_epoch(1)  # its turn anyway
+        session = loader.session
+        loader.set_epoch(2)
+        assert loader.session == session
+        some = take(loader, 2)
+        assert {b.epoch for b in some} == {2}
+        loader.set_epoch(3)  # in the middle of an epoch
+        batches = list(loader)
+        assert {b.epoch for b in batches} == {3}
+        assert Counter(places(batches)) == Counter(dataset.places())
+        with pytest.raises(errors.UsageError, match=r"loader\.epoch"):
+            loader.set_epoch(3)
+        with pytest.raises(errors.EpochsExhausted):
+            loader.set_epoch(5)
+
+
+def test_map_and_a_map_that_fails(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """A batch whose map was interrupted is not lost, and no state has it."""
+    fail = [False]
+
+    def double(batch: penstock.Batch) -> tuple[penstock.Batch, Any]:
+        if fail[0]:
+            fail[0] = False
+            raise KeyboardInterrupt
+        return batch, batch.dense * 2
+
+    with make(shared_fleet, dataset, map=double) as loader:
+        batches = iter(loader)
+        first, doubled = next(batches)
+        np.testing.assert_array_equal(doubled, first.dense * 2)
+        assert loader.position is first.position
+        before = loader.state_dict()
+        fail[0] = True
+        with pytest.raises(KeyboardInterrupt):
+            next(batches)
+        assert loader.state_dict() == before
+        rest = [batch for batch, _ in batches]
+        assert Counter(places([first, *rest])) == Counter(dataset.places())
+        assert loader.stats().map_seconds > 0
+
+
+def test_a_newer_iterator_takes_over(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        older = iter(loader)
+        next(older)
+        next(iter(loader))
+        with pytest.raises(errors.UsageError, match="newer iter"):
+            next(older)
+
+
+def test_formats(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, format="arrow") as loader:
+        batch = next(iter(loader))
+    assert isinstance(batch.to_arrow(), pa.RecordBatch)
+    assert isinstance(batch.dense, pa.FixedSizeListArray)
+    with pytest.raises(errors.UsageError, match="format"):
+        DataLoader("/data", features=FEATURES, batch_size=1, format="tensorflow")
+    with pytest.raises(errors.UsageError, match="torch"):
+        DataLoader("/data", features=FEATURES, batch_size=1, format="numpy", device="cpu")
+
+
+def test_spec_files(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    text = f"dataset: {{uri: '{dataset.uri}'}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\n"
+    file = tmp_path / "spec.yaml"
+    file.write_text(text)
+    for spec in (text, file):
+        with DataLoader(spec=spec, master=shared_fleet.master) as loader:
+            assert (sum(len(b) for b in loader), loader.batch_size) == (dataset.rows, BATCH)
+    with pytest.raises(errors.UsageError, match="batch_size, shuffle"):
+        DataLoader(spec=text, batch_size=BATCH, shuffle=True)
+    with pytest.raises(errors.UsageError, match="features="):
+        DataLoader("/data")
+    relative = text.replace(dataset.uri, "data/")
+    with pytest.raises(errors.SpecError, match="relative"):
+        iter(DataLoader(spec=relative, master=shared_fleet.master))
+
+
+def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, dataset: Dataset) -> None:
+    wrong = penstock.dense("int_*", "nothing") + penstock.label("cat_0")
+    with pytest.raises(errors.SpecError) as caught, make(shared_fleet, dataset, features=wrong) as loader:
+        next(iter(loader))
+    assert "nothing" in str(caught.value)
+    assert "cat_0" in str(caught.value)
+    session = uuid.uuid4().hex
+    with make(shared_fleet, dataset, session=session) as loader:
+        next(iter(loader))
+    with pytest.raises(errors.SessionMismatch, match="batch_size"):
+        iter(make(shared_fleet, dataset, session=session, batch_size=7))
+
+
+def test_no_master() -> None:
+    loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connect_timeout=0.5)
+    with pytest.raises(errors.MasterUnreachable, match=r"127\.0\.0\.1:1"):
+        iter(loader)
+
+
+def test_loaders_of_one_job_need_names(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_RUN_ID", run := uuid.uuid4().hex)
+    with make(shared_fleet, dataset) as train, make(shared_fleet, dataset, name="validation") as validation:
+        assert (train.session, validation.session) == (f"{run}/train", f"{run}/validation")
+        with pytest.raises(errors.UsageError, match="name="):
+            iter(make(shared_fleet, dataset))
+        assert Counter(places(validation)) == Counter(places(train)) == Counter(dataset.places())
+
+
+def test_jobs_with_equal_specs_get_all_rows_each(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as one, make(shared_fleet, dataset) as other, ThreadPoolExecutor(2) as pool:
+        read = list(pool.map(places, [one, other]))
+    assert [Counter(r) for r in read] == [Counter(dataset.places())] * 2
+
+
+def test_ranks_need_one_id() -> None:
+    options: dict[str, Any] = {"features": FEATURES, "batch_size": 1, "rank": 1, "world_size": 2}
+    with pytest.raises(errors.UsageError, match="session="):
+        iter(DataLoader("/data", master="127.0.0.1:1", **options))
+    with pytest.raises(errors.UsageError, match="penstock up"):
+        iter(DataLoader("/data", session="x", **options))
+    with pytest.raises(errors.UsageError, match="go together"):
+        iter(DataLoader("/data", features=FEATURES, batch_size=1, rank=0))
+
+
+def test_closed(shared_fleet: Fleet, dataset: Dataset) -> None:
+    loader = make(shared_fleet, dataset)
+    with loader:
+        batches = iter(loader)
+        next(batches)
+    loader.close()
+    for use in (lambda: next(batches), lambda: iter(loader), loader.state_dict, lambda: loader.epoch):
+        with pytest.raises(errors.Closed):
+            use()
+    assert loader.stats().batches == 1
+    assert repr(loader) == "penstock.DataLoader(closed)"
+
+
+def test_a_fork_says_what_to_do(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        batches = iter(loader)
+        first = next(batches)
+        uses = (lambda: next(batches), lambda: iter(loader), loader.state_dict)
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            said = []
+            for use in uses:
+                try:
+                    use()
+                except errors.UsageError as err:
+                    said.append(str(err))
+            loader.close()
+            os.write(write, json.dumps(said).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        os.close(write)
+        with os.fdopen(read) as pipe:
+            said = json.load(pipe)
+        assert len(said) == len(uses)
+        assert all("fork" in s and "num_workers=0" in s for s in said)
+        # The child's close() took nothing from the parent.
+        assert Counter(places([first, *batches])) == Counter(dataset.places())
+
+
+def test_an_open_loader_is_not_copied(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        copy = pickle.loads(pickle.dumps(loader))
+        assert loader.epoch == 0
+        with pytest.raises(errors.UsageError, match="num_workers=0"):
+            pickle.dumps(loader)
+    with copy:
+        assert sum(len(b) for b in copy) == dataset.rows
+
+
+def run(code: str, **environ: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": str(SOURCE)} | environ,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_importing_penstock_imports_nothing_optional() -> None:
+    code = "import sys, penstock; print([m for m in ('torch', 'tqdm', 'torchrec', 'lightning') if m in sys.modules])"
+    out, err = run(code).communicate(timeout=60)
+    assert (out, err) == ("[]\n", "")
+
+
+def test_ctrl_c(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """A loop that waits for its epoch's end ends at once, with nothing but KeyboardInterrupt."""
+    code = (
+        """
+import sys, penstock
+options = dict(features=penstock.dense("int_*"), batch_size=1000, master=sys.argv[1] if sys.argv[1:] else "MASTER")
+with penstock.DataLoader("URI", session="SESSION", rank=0, world_size=2, **options) as loader:
+    for i, batch in enumerate(loader):
+        print(i, flush=True)
+""".replace("MASTER", shared_fleet.master)
+        .replace("URI", dataset.uri)
+        .replace("SESSION", uuid.uuid4().hex)
+    )
+    process = run(code)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "0\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGINT
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert err.count("Traceback") == 1, err
+
+
+def test_on_box(dataset: Dataset, penstock_binary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_BINARY", str(penstock_binary))
+    with DataLoader(dataset.uri, features=FEATURES, batch_size=BATCH, provenance=True) as loader:
+        assert Counter(places(loader)) == Counter(dataset.places())
