@@ -66,10 +66,14 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	if f.binary, err = os.Executable(); err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
-	private, err := os.MkdirTemp("", "penstock-local-") // that only this user may open
-	if err != nil {
-		return fmt.Errorf("local: %w", err)
+	if err := removeAbandoned(); err != nil {
+		f.logger.Warn("could not remove what a killed fleet left", "error", err)
 	}
+	private, lock, err := newDir()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	defer func() { err = errors.Join(err, l.clean(private, err != nil)) }()
 	if err := l.prepare(private); err != nil {
 		return err
@@ -149,7 +153,11 @@ func (l *local) clean(private string, failed bool) error {
 	if !failed || l.dir != filepath.Join(private, "logs") {
 		return os.RemoveAll(private)
 	}
-	return errors.Join(os.RemoveAll(filepath.Join(private, "master")), os.RemoveAll(filepath.Join(private, "token")))
+	var errs []error
+	for _, name := range []string{"master", "token", lockName} {
+		errs = append(errs, os.RemoveAll(filepath.Join(private, name)))
+	}
+	return errors.Join(errs...)
 }
 
 func (l *local) announce(out io.Writer, a process.Announcement, output string) error {

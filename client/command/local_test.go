@@ -1,6 +1,8 @@
 package command
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 )
@@ -31,6 +33,36 @@ func TestSlots(t *testing.T) {
 		}
 		if got*c.workers < 2*c.cpus {
 			t.Errorf("%d CPUs, %d workers: %d slots each leave CPUs idle", c.cpus, c.workers, got)
+		}
+	}
+}
+
+// TestAbandonedDirectories tells apart directories by their owners.
+func TestAbandonedDirectories(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	living, lock, err := newDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	abandoned, dead, err := newDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(abandoned, "token"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dead.Close() // as the system does at a process's end
+	logs, err := os.MkdirTemp("", dirPattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := removeAbandoned(); err != nil {
+		t.Error(err)
+	}
+	for dir, want := range map[string]bool{living: true, abandoned: false, logs: true} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s: %v; is to be there: %t", dir, err, want)
 		}
 	}
 }
