@@ -35,7 +35,10 @@ func (p *player) changeMaster(s *MasterStep) error {
 		if s.Candidates != nil {
 			m.Workers = p.net.Workers(s.Candidates...)
 		}
-		for _, r := range m.Ranks {
+		for rank, r := range m.Ranks {
+			if s.Expire != nil && *s.Expire == rank {
+				m.Returned, r.Held = m.Returned.Union(r.Held), nil
+			}
 			if s.Release {
 				m.Release = m.Release.Union(r.Held)
 			}
@@ -92,14 +95,18 @@ func (p *player) wait(s *WaitStep) error {
 			return err
 		}
 	}
-	return p.await("the master", func() bool { return p.masterIs(s) })
+	returned, err := parseSet(s.Returned)
+	if err != nil {
+		return err
+	}
+	return p.await("the master", func() bool { return p.masterIs(s, returned) })
 }
 
-func (p *player) masterIs(s *WaitStep) bool {
+func (p *player) masterIs(s *WaitStep, returned position.Set) bool {
 	ok := true
 	m := p.master
 	m.Look(func() {
-		ok = m.Closed >= s.Closed && (!s.Returned || len(m.Returned) > 0)
+		ok = m.Closed >= s.Closed && (s.Returned == nil || m.Returned.Equal(returned))
 		if s.Left {
 			r := m.Ranks[p.trainer(s.Trainer).rank]
 			ok = ok && r != nil && r.Left

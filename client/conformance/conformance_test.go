@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,5 +42,20 @@ func pythonDriver(t *testing.T) *Driver {
 		}
 		t.Skipf("no Python with grpcio, protobuf, numpy and pyarrow on PATH: %v", err)
 	}
+	if err := depend(client); err != nil {
+		t.Fatal(err)
+	}
 	return &Driver{Command: []string{python, filepath.Join(client, "tests", "conformance_driver.py")}, Env: env}
+}
+
+// depend looks at a folder's Python files. The go command then runs the tests again, though it has a result of them,
+// when a file changed.
+func depend(folder string) error {
+	return filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".py" {
+			return err
+		}
+		_, err = os.Stat(path)
+		return err
+	})
 }

@@ -59,6 +59,9 @@ type Stats struct {
 	Failovers    int64 `json:"failovers"`
 	Buffered     int64 `json:"buffered"`
 	PeakBuffered int64 `json:"peak_buffered"`
+	// Stall is the time that next waited, Compute the time between its return with a batch and the next call: seconds.
+	Stall   float64 `json:"stall"`
+	Compute float64 `json:"compute"`
 }
 
 // Driver is how to start a client's driver.

@@ -80,6 +80,7 @@ func (d *goDriver) obey(c Command) (Reply, error) {
 		return Reply{Stats: &Stats{
 			Rows: s.Rows, Batches: s.Batches, Dropped: s.Dropped, Failovers: s.Failovers,
 			Buffered: s.Buffered, PeakBuffered: s.PeakBuffered,
+			Stall: s.Stall.Seconds(), Compute: s.Compute.Seconds(),
 		}}, nil
 	case "close":
 		return Reply{}, d.session.Close()

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
@@ -178,6 +180,9 @@ func (p *player) stats(s *StatsStep) error {
 		return errors.New("the reply has no stats")
 	}
 	st := *r.Stats
+	if err := p.checkStall(p.trainer(s.Trainer).rank, st, s.Stalled); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	budget := p.sc.Trainer.Budget
@@ -186,6 +191,16 @@ func (p *player) stats(s *StatsStep) error {
 		s.Dropped != nil && st.Dropped != *s.Dropped,
 		s.Budget && st.PeakBuffered > budget+p.largest, s.Full && st.Buffered < budget/2:
 		return fmt.Errorf("%+v; expected %+v, a budget of %d bytes, and records of at most %d", st, s, budget, p.largest)
+	}
+	return nil
+}
+
+// checkStall compares how long next waited with what the client and the master know of it.
+func (p *player) checkStall(rank uint32, st Stats, least time.Duration) error {
+	var told *pb.Counters
+	p.master.Look(func() { told = p.master.Ranks[rank].Counters })
+	if st.Stall < least.Seconds() || least > 0 && (st.Compute > least.Seconds()/2 || time.Duration(told.GetStallNs()) < least) {
+		return fmt.Errorf("stall %g s, compute %g s; the master was told %v; expected a stall of %v", st.Stall, st.Compute, told, least)
 	}
 	return nil
 }

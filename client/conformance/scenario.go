@@ -165,8 +165,9 @@ type StatsStep struct {
 	Failovers    *int64
 	MinFailovers int64 `yaml:"min_failovers"`
 	Dropped      *int64
-	Budget       bool // never more was buffered than the budget
-	Full         bool // half of the budget is in use
+	Budget       bool          // never more was buffered than the budget
+	Full         bool          // half of the budget is in use
+	Stalled      time.Duration // at least, as the client and the master know; and nothing of it was compute time
 }
 
 // MasterStep changes the master. Answers replace the rules that there were, if there is any field besides.
@@ -176,6 +177,7 @@ type MasterStep struct {
 	Freeze     *bool    // grants nothing
 	Release    bool     // asks for all that is held
 	Revoke     []string // takes intervals from whoever holds them, as if leases had ended
+	Expire     *uint32  // the lease of a rank: all that it holds goes back
 	Fail       string   // the session, for a reason
 	Candidates []string // the workers that tickets name
 	Stop       bool     // nobody listens
@@ -193,13 +195,13 @@ type WorkerStep struct {
 // WaitStep waits for a condition.
 type WaitStep struct {
 	On       `yaml:",inline"`
-	Synced   bool   // the trainer told all that was handed over, and heard the master's present will
-	Sent     int    // rows, by all workers
-	Still    bool   // workers send no more, for half a second
-	Closed   uint32 // epochs, by the master
-	Returned bool   // the master got something back
-	Left     bool   // the trainer's rank
-	Lapsed   bool   // the lease ended: so long ago the master answered a Sync
+	Synced   bool     // the trainer told all that was handed over, and heard the master's present will
+	Sent     int      // rows, by all workers
+	Still    bool     // workers send no more, for half a second
+	Closed   uint32   // epochs, by the master
+	Returned []string // these intervals, and no others, came back to the master
+	Left     bool     // the trainer's rank
+	Lapsed   bool     // the lease ended: so long ago the master answered a Sync
 }
 
 // RenewStep starts the fleet anew, with a master that knows nothing; the trainers go on from states.

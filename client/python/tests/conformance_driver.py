@@ -96,7 +96,8 @@ class Driver:
     def _stats(self, session: Session, _: dict[str, Any]) -> dict[str, Any]:
         stats = session.stats()
         names = ("rows", "batches", "dropped", "failovers", "buffered", "peak_buffered")
-        return {"stats": {name: getattr(stats, name) for name in names}}
+        figures = {name: getattr(stats, name) for name in names}
+        return {"stats": {**figures, "stall": stats.stall_seconds, "compute": stats.compute_seconds}}
 
     def _close(self, session: Session, _: dict[str, Any]) -> dict[str, Any]:
         session.close()
@@ -108,7 +109,7 @@ def ipc(record: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, record.schema) as out:
         out.write_batch(record)
-    return sink.getvalue().to_pybytes()
+    return bytes(sink.getvalue())
 
 
 def _encode(data: bytes) -> str:
