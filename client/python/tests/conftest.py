@@ -256,10 +256,12 @@ def criteo_table(rows: int, seed: int, dense: int = 3, sparse: int = 4) -> pa.Ta
     return pa.table(columns)
 
 
-def write_dataset(folder: Path, files: int, rows: int, row_group: int = 1000) -> Dataset:
+def write_dataset(
+    folder: Path, files: int, rows: int, row_group: int = 1000, dense: int = 3, sparse: int = 4
+) -> Dataset:
     """Writes files of Criteo's shape into a new folder; the tables differ from file to file."""
     folder.mkdir(parents=True)
-    tables = tuple(criteo_table(rows + i, seed=i) for i in range(files))
+    tables = tuple(criteo_table(rows + i, i, dense, sparse) for i in range(files))
     for i, table in enumerate(tables):
         pq.write_table(table, folder / f"part-{i:03d}.parquet", row_group_size=row_group)
     return Dataset(folder, tables)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import dataclass
 
@@ -48,7 +49,7 @@ def test_sets_follow_set_algebra(seed: int) -> None:
     }
     for name, (got, want) in results.items():
         assert points(got) == want, name
-        assert all(a.end < b.start for a, b in zip(got, got[1:], strict=False)), f"{name} is not in normal form"
+        assert all(a.end < b.start for a, b in itertools.pairwise(got)), f"{name} is not in normal form"
     assert position.covers(s, t) == (points(t) <= points(s))
     assert position.from_proto(position.to_proto(s)) == s
 

@@ -62,6 +62,7 @@ class Config:
     spec, spec_text: what to read. With neither, the session must exist.
     restore: checkpoints of ranks; each in exactly one Session of the collective restore. A rank that takes part
         without bringing any gives an empty tuple, which is not None.
+    start_epoch: the epoch that the restored states are in, for a rank that brings none of them.
     budget: bytes that may be received and not yet in a batch. Each stream has an equal share, but may always hold one
         message, even one larger than its share.
     sync_every: the longest time between two Syncs.
@@ -80,6 +81,7 @@ class Config:
     world_size: int = 1
     zone: str = ""
     restore: tuple[control_pb2.State, ...] | None = None
+    start_epoch: int = 0
     budget: int = 256 << 20
     sync_every: float = 1.0
     stream_timeout: float = 60.0

@@ -128,6 +128,7 @@ class Control:
             core.revision = reply.revision
             core.lease_ends = sent + core.lease
             core.reply = reply
+            waiting = not core.unread()
             try:
                 core.ledger.apply(reply)
             except DecodeError as e:
@@ -136,6 +137,8 @@ class Control:
                 core.closing.set()
                 return None
             core.discard()
+            if waiting and core.unread():
+                core.progress = time.monotonic()
             core.finished = reply.finished or core.ledger.epoch >= core.epochs
             if core.ledger.released:
                 core.wake.ring()

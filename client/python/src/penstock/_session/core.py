@@ -123,7 +123,8 @@ class Core:
         self.lock = threading.Lock()
         self.ledger = Ledger(epoch=joined.closed_epochs, consumed=from_proto(joined.consumed))
         self.ledger.set_base(joined.base_version, joined.base, joined.members, joined.departed)
-        self.ledger.enter(joined.closed_epochs)
+        self.epoch = _first_epoch(config, joined)  # that next reads
+        self.ledger.enter(self.epoch)
 
         self.ready = Bell()  # wakes next
         self.filled = Bell()  # wakes the assembler
@@ -136,7 +137,6 @@ class Core:
         self.made: Made | None = None
         self.offered: Offer | None = None  # by next last; written by the trainer's thread alone
         self.settled: Offer | None = None
-        self.epoch = joined.closed_epochs  # that next reads
         self.totals = Totals()
 
         self.layout: Layout | None = None
@@ -147,7 +147,7 @@ class Core:
         self.streams_by_worker: Counter[str] = Counter()
         self.worker_errors: dict[str, WorkerError] = {}  # the newest of each, by address
         self.master_error = ""  # of the Syncs that fail at present
-        self.last_row = 0.0  # when a row of the open epoch came
+        self.progress = 0.0  # when a row of the open epoch came last, or the first piece of it
         self.stall = self.longest_stall = self.compute = 0.0
 
     def settle(self) -> None:
@@ -167,6 +167,10 @@ class Core:
         if self.ledger.discard:
             self.making = self.made = None
             self.ledger.discard = False
+
+    def unread(self) -> list[Piece]:
+        """What rows of the open epoch are to come from."""
+        return [p for p in self.ledger.pieces if not p.complete and p.shard.epoch == self.ledger.epoch]
 
     def last_of_epoch(self) -> bool:
         """Whether a short batch is the epoch's last, as far as is known."""
@@ -207,3 +211,17 @@ class Core:
         log.log(level, "session %s, rank %d: %s", c.session, c.rank, message)
         about = {"session": c.session, "rank": c.rank, **metadata}
         c.on_event(Event(f"penstock.{event}", message, metadata=about))
+
+
+def _first_epoch(config: Config, joined: pb.JoinReply) -> int:
+    """The epoch that the training loop is in at its start.
+
+    It may be closed already, where this rank was late and the others have read all of it: the loop then gets no batch
+    of it, and is in step with theirs. A rank that comes back cannot know where its loop was, and goes on with the open
+    epoch.
+    """
+    if joined.kind == pb.FRESH and joined.incarnation == 1:  # later ones left before
+        return 0
+    if joined.kind == pb.RESTORED:
+        return max((s.closed_epochs for s in config.restore or ()), default=config.start_epoch)
+    return joined.closed_epochs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import grpc
 
 from penstock import errors
@@ -55,10 +57,13 @@ def refused_shard(config: Config, p: Piece, last: WorkerError) -> errors.Error:
     return errors.DataError(f"{words}; mend or leave out what the message names, then start again from a checkpoint")
 
 
-def workers_unreachable(config: Config, waited: float, fleet: int, seen: list[WorkerError]) -> errors.Error:
-    """No worker sent a row for too long."""
+def workers_unreachable(
+    config: Config, waited: float, fleet: int, asked: set[tuple[str, str]], seen: Mapping[str, WorkerError]
+) -> errors.Error:
+    """No worker sent a row for too long. asked: names and addresses; seen: the newest error by address."""
     lines = [f"session {config.session!r}: no row came for {waited:.0f} s (timeout={config.timeout:g}); masters answer"]
-    lines += [str(e) for e in seen]
+    for name, address in sorted(asked):
+        lines.append(str(seen.get(address, f"worker {name} at {address}: no error; it sends nothing")))
     if fleet == 0:
         lines.append("the fleet has no workers: start some")
     lines.append(doctor(config))

@@ -109,6 +109,12 @@ class Session:
             t.start()
         _open_sessions.add(self)
 
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
     def next(self) -> Rows | None:
         """The next batch of the loop's epoch; None, once, at the end of each epoch.
 
@@ -213,15 +219,16 @@ class Session:
     def _hopeless(self, now: float, begin: float) -> errors.Error | None:
         """Why what next waits for does not come, when it has waited for long enough. The lock must be held."""
         core = self._core
-        waited = now - max(begin, core.last_row)
+        waited = now - max(begin, core.progress)
         if waited < core.config.timeout or core.error is not None:
             return None
         if core.master_error:
             return master_lost(core.config, waited, core.master_error)
-        unread = any(not p.complete and p.shard.epoch == core.ledger.epoch for p in core.ledger.pieces)
-        if unread or core.reply.workers == 0:
-            return workers_unreachable(core.config, waited, core.reply.workers, list(core.worker_errors.values()))
-        return None
+        unread = core.unread()
+        if not unread and core.reply.workers > 0:
+            return None
+        asked = {w for p in unread for w in p.grant.workers}
+        return workers_unreachable(core.config, waited, core.reply.workers, asked, core.worker_errors)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

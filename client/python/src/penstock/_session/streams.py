@@ -265,7 +265,7 @@ class Flight:
             complete = core.ledger.push(p, record, meta, first)
             core.moved(p)
             if p.shard.epoch == core.ledger.epoch:
-                core.last_row = time.monotonic()
+                core.progress = time.monotonic()
         core.filled.ring()
         return complete
 

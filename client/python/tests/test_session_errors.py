@@ -1,0 +1,270 @@
+"""Bad input and missing hops: the right exception, at once, with the words of who said it."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+import time
+from concurrent import futures
+from typing import TYPE_CHECKING
+
+import grpc
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from penstock import errors
+from penstock._pb import control_pb2 as pb
+from penstock._session import Config, Security, Session
+from penstock._session.config import is_local
+from penstock._session.layout import Layout, LayoutError
+from penstock._session.masters import MasterError, Masters
+from penstock._session.workers import WorkerError, read_error
+from tests.session_cases import configure, name, read_epoch, spec, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Dataset, Fleet
+
+
+def test_spec_mistakes_are_listed(shared_fleet: Fleet, dataset: Dataset) -> None:
+    text = spec(dataset).replace('"int_*", layout', '"innt_*", layout').replace("label, layout", "labl, layout")
+    with pytest.raises(errors.SpecError) as caught:
+        Session(configure(shared_fleet, text))
+    assert "innt_*" in str(caught.value)
+    assert "labl" in str(caught.value)
+    assert not threads()
+
+
+def test_session_of_another_spec(shared_fleet: Fleet, dataset: Dataset) -> None:
+    config = configure(shared_fleet, spec(dataset))
+    with Session(config), pytest.raises(errors.SessionMismatch, match="batch_size: 1000 and 500"):
+        Session(dataclasses.replace(config, spec_text=spec(dataset, batch_size=500)))
+
+
+def test_session_that_does_not_exist(shared_fleet: Fleet) -> None:
+    with pytest.raises(errors.UsageError, match=r"does not exist.*give a spec"):
+        Session(configure(shared_fleet, ""))
+
+
+def test_deleted_session_fails(shared_fleet: Fleet, dataset: Dataset) -> None:
+    config = configure(shared_fleet, spec(dataset, batch_size=10), world_size=2)
+    with Session(config) as session:
+        read_epoch(session, 1)
+        masters = Masters(config.masters, config.security)
+        masters.call("DeleteSession", pb.DeleteSessionRequest(session=config.session), pb.DeleteSessionReply, 10.0)
+        masters.close()
+        with pytest.raises(errors.SessionFailed, match="does not exist"):
+            read_epoch(session)
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port: int = s.getsockname()[1]
+        return port
+
+
+def test_no_master(dataset: Dataset) -> None:
+    masters = tuple(f"127.0.0.1:{free_port()}" for _ in range(2))
+    begin = time.monotonic()
+    with pytest.raises(errors.MasterUnreachable) as caught:
+        Session(Config(masters, "s", spec_text=spec(dataset), connect_timeout=1.0))
+    assert 0.9 < time.monotonic() - begin < 10
+    for m in masters:
+        assert f"master {m}: failed to connect" in str(caught.value)
+    assert f"penstock doctor --master {','.join(masters)}" in str(caught.value)
+
+
+def test_token(fleet: Fleet, dataset: Dataset) -> None:
+    fleet.start(workers=1, token="open-sesame")
+    text = spec(dataset)
+    for security, why in [(Security(), "bears no token"), (Security(token="wrong"), "is not this port's")]:
+        with pytest.raises(errors.PermissionDenied, match=why) as caught:
+            Session(configure(fleet, text, security=security))
+        assert "wrong" not in str(caught.value)
+    with Session(configure(fleet, text, security=Security(token="open-sesame"))) as session:
+        assert sum(b.record.num_rows for b in read_epoch(session)) == dataset.rows
+
+
+def test_secrets_do_not_print() -> None:
+    s = Security(token="open-sesame", key=b"private", cert=b"c")
+    assert "sesame" not in repr(s)
+    assert "private" not in repr(Config(("m:1",), "s", security=s))
+
+
+def test_token_in_clear_stays_here() -> None:
+    for address in ("127.0.0.1:1", "[::1]:1", "localhost:1", "unix:/run/x"):
+        assert is_local(address)
+    for address in ("10.0.0.1:1", "0.0.0.0:1", "[::]:1", "localhost.evil.com:1", "127.0.0.1", "127.0.0.1.evil.com:1"):
+        assert not is_local(address)
+    with pytest.raises(errors.UsageError, match="TLS only"):
+        Session(Config(("10.0.0.1:1",), "s", security=Security(token="x")))
+
+
+def test_all_mistakes_of_a_config() -> None:
+    with pytest.raises(errors.UsageError) as caught:
+        Session(Config((), "", rank=3, world_size=2, budget=0))
+    for word in ("masters is empty", "session is empty", "rank 3", "budget is 0"):
+        assert word in str(caught.value)
+
+
+def test_broken_file_is_named(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """A column chunk that cannot be read: every worker refuses the shard, in words that reach the loop."""
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    for path in sorted(dataset.dir.iterdir()):
+        (folder / path.name).write_bytes(path.read_bytes())
+    victim = folder / "part-003.parquet"
+    content = bytearray(victim.read_bytes())
+    content[4:20_000] = b"\xff" * (20_000 - 4)
+    victim.write_bytes(content)
+    fleet.start(workers=1)
+    text = spec(dataset).replace(str(dataset.dir), str(folder))
+    with Session(configure(fleet, text)) as session:
+        with pytest.raises(errors.DataError) as caught:
+            read_epoch(session)
+        assert "part-003.parquet" in str(caught.value)
+        assert "worker-1" in str(caught.value)
+        with pytest.raises(errors.DataError):
+            session.next()
+
+
+def test_restore_of_another_dataset_is_refused(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with Session(configure(shared_fleet, spec(dataset))) as first:
+        read_epoch(first, 2)
+        state = first.state()
+    state.dataset_digest = b"another"
+    with pytest.raises(errors.RestoreRefused, match="dataset"):
+        Session(configure(shared_fleet, spec(dataset), session=name(), restore=(state,)))
+
+
+class Handler(grpc.GenericRpcHandler):
+    """A server whose every call does what `act` does."""
+
+    def __init__(self, act: Callable[[str, bytes, grpc.ServicerContext], bytes], stream: bool) -> None:
+        self._act, self._stream = act, stream
+
+    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
+        if self._stream:
+            return grpc.unary_stream_rpc_method_handler(lambda req, ctx: iter([self._act(details.method, req, ctx)]))
+        return grpc.unary_unary_rpc_method_handler(lambda req, ctx: self._act(details.method, req, ctx))
+
+
+def serve(handler: grpc.GenericRpcHandler) -> tuple[grpc.Server, str]:
+    server = grpc.server(futures.ThreadPoolExecutor(4))
+    server.add_generic_rpc_handlers((handler,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    return server, f"127.0.0.1:{port}"
+
+
+WORDS = "busy: all 4 streams, with message: are. taken\nline two"
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("code", [c for c in grpc.StatusCode if c is not grpc.StatusCode.OK])
+def test_worker_words_and_codes_come_through(code: grpc.StatusCode) -> None:
+    def act(method: str, request: bytes, context: grpc.ServicerContext) -> bytes:
+        context.abort(code, WORDS)
+        raise AssertionError
+
+    server, address = serve(Handler(act, stream=True))
+    try:
+        with pytest.raises(Exception, match="busy") as caught:
+            flight.FlightClient(f"grpc://{address}").do_get(flight.Ticket(b"x")).read_chunk()
+    finally:
+        server.stop(None).wait()
+    read, words = read_error(caught.value)
+    assert words == WORDS
+    assert read == code.name
+    refusals = {"DATA_LOSS", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAUTHENTICATED", "UNIMPLEMENTED"}
+    assert WorkerError("w", address, words, read).refusal == (code.name in refusals)
+
+
+@pytest.mark.pure
+def test_the_leader_is_found() -> None:
+    """A master that does not lead names who does; that one is asked first from then on."""
+    calls: list[str] = []
+
+    def leads(method: str, request: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append("leader")
+        return pb.SyncReply(revision=7).SerializeToString()
+
+    leader, leader_address = serve(Handler(leads, stream=False))
+
+    def follows(method: str, request: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append("follower")
+        detail = pb.NotLeader(leader=leader_address).SerializeToString()
+        kind = b"type.googleapis.com/penstock.v1.NotLeader"
+        any_ = b"\x0a" + bytes([len(kind)]) + kind + b"\x12" + bytes([len(detail)]) + detail
+        status = b"\x08\x0e\x12\x02no\x1a" + bytes([len(any_)]) + any_
+        context.set_trailing_metadata((("grpc-status-details-bin", status),))
+        context.abort(grpc.StatusCode.UNAVAILABLE, "no leader here")
+        raise AssertionError
+
+    follower, follower_address = serve(Handler(follows, stream=False))
+    masters = Masters((follower_address,), Security())
+    try:
+        for _ in range(2):
+            reply, _ = masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 5.0)
+            assert reply.revision == 7
+        assert calls == ["follower", "leader", "leader"]
+        leader.stop(None).wait()
+        with pytest.raises(MasterError) as caught:
+            masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 5.0)
+        assert caught.value.transient
+        assert "no leader here" in str(caught.value)
+    finally:
+        masters.close()
+        follower.stop(None).wait()
+
+
+def field(kind: pa.DataType, **metadata: str) -> pa.Field:
+    return pa.field("x", kind, metadata={f"penstock.{k}": v for k, v in metadata.items()})
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (field(pa.float32()), "penstock.layout is ''"),
+        (field(pa.list_(pa.float32(), 2), layout="dense", names='["a"]'), "a list of 2 names"),
+        (field(pa.list_(pa.float32(), 2), layout="dense"), "penstock.names"),
+        (field(pa.list_(pa.float64(), 1), layout="dense", names='["a"]'), "fixed_size_list<float>"),
+        (field(pa.list_(pa.int32()), layout="sparse"), "list<int64>"),
+        (field(pa.string(), layout="bytes"), "expected binary"),
+        (field(pa.int8(), layout="label"), "expected bool, int32"),
+        (field(pa.list_(pa.uint8(), 12), layout="image", shape="2,2"), "expected H,W,C"),
+        (field(pa.list_(pa.uint8(), 12), layout="image", shape="2,2,4"), "a row has 12 bytes"),
+    ],
+)
+def test_schemas_that_are_no_tensors(bad: pa.Field, why: str) -> None:
+    with pytest.raises(LayoutError, match=why):
+        Layout.parse(pa.schema([bad]))
+
+
+@pytest.mark.pure
+def test_records_with_nulls_are_refused() -> None:
+    weighted = pa.list_(pa.struct([("value", pa.int64()), ("weight", pa.float32())]))
+    for kind, values in [
+        (pa.list_(pa.int64()), [[1], None]),
+        (pa.list_(pa.int64()), [[1, None]]),
+        (weighted, [[{"value": 1, "weight": None}]]),
+    ]:
+        schema = pa.schema([field(kind, layout="sparse")])
+        layout = Layout.parse(schema)
+        with pytest.raises(LayoutError, match="column 'x': 1 nulls"):
+            layout.check(pa.record_batch([pa.array(values, kind)], schema))
+
+
+@pytest.mark.pure
+def test_record_with_offsets_outside_its_buffers_is_refused() -> None:
+    kind = pa.list_(pa.int64())
+    schema = pa.schema([field(kind, layout="sparse")])
+    offsets = pa.array([0, 100, 1], pa.int32())  # the last one is right, which is all that Arrow looks at unasked
+    column = pa.Array.from_buffers(kind, 2, [None, offsets.buffers()[1]], children=[pa.array([1], pa.int64())])
+    with pytest.raises(LayoutError, match=r"record: .*offset"):
+        Layout.parse(schema).check(pa.record_batch([column], schema))

@@ -1,0 +1,161 @@
+"""Interrupts, forks and the process's end: nothing is lost, and nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock import errors
+from penstock._session import Session
+from tests.session_cases import all_places, configure, read_epoch, spec, threads
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from penstock._session import Rows
+    from tests.conftest import Dataset, Fleet
+
+
+class Loop:
+    """A training loop that is interrupted at random places inside next, and only there.
+
+    What it got lies in a slot that is filled by the very statement that calls next, as a caller's variable is.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.batches: list[Rows] = []
+        self.interrupts = 0
+        self.inside = False
+
+    def interrupt(self, number: int, frame: FrameType | None) -> None:
+        """The signal's handler. A signal that another thread received may come late."""
+        if self.inside:
+            self.inside = False
+            raise KeyboardInterrupt
+
+    def run(self, pause: float) -> None:
+        while True:
+            missing = object()
+            got: Rows | object | None = missing
+            try:
+                self.inside = True
+                signal.setitimer(signal.ITIMER_REAL, pause)
+                got = self.session.next()
+                self.inside = False
+            except KeyboardInterrupt:
+                self.interrupts += 1
+                pause *= 1.02  # or a short one would let no call through
+            if got is None:
+                return
+            if got is not missing:
+                self.batches.append(got)  # type: ignore[arg-type]
+            self.check_state()
+
+    def check_state(self) -> None:
+        """The state is as of the last batch that came back."""
+        if self.batches:
+            state, after = self.session.state(), self.session.state(self.batches[-1].after)
+            rows = [iv.SerializeToString() for iv in state.consumed]
+            assert rows == [iv.SerializeToString() for iv in after.consumed]
+
+
+# An interrupt inside a finaliser is printed by Python and goes no further.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("pause", [0.00001, 0.00003, 0.0001, 0.0003])
+def test_interrupts_lose_nothing(shared_fleet: Fleet, dataset: Dataset, pause: float) -> None:
+    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
+        loop = Loop(session)
+        before = signal.signal(signal.SIGALRM, loop.interrupt)
+        try:
+            loop.run(pause)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        stats = session.stats()
+    assert all_places(loop.batches) == sorted(dataset.places())
+    assert (stats.rows, stats.batches) == (dataset.rows, len(loop.batches))
+    assert loop.interrupts > 0
+
+
+PROGRAM = """
+import sys, time
+from penstock._session import Config, Session
+session = Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3], world_size=2))
+session.next()
+print("reading", flush=True)
+try:
+    while session.next() is not None:  # in the end it waits for the rank that is not there
+        pass
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    raise
+"""
+
+
+def start(fleet: Fleet, text: str, program: str, name: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
+    command = [sys.executable, "-c", program, fleet.master, name, text]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def test_ctrl_c_ends_a_waiting_process(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with start(shared_fleet, spec(dataset), PROGRAM, f"ctrl-c-{os.getpid()}") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n"
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        assert time.monotonic() - begin < 10
+    assert out == "interrupted\n"
+    assert process.returncode == -signal.SIGINT
+    assert err.rstrip().endswith("KeyboardInterrupt")
+    assert "Exception ignored" not in err
+
+
+FORGETFUL = """
+import sys
+from penstock._session import Config, Session
+session = Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3]))
+print(session.next().record.num_rows)
+"""
+
+
+def test_forgotten_session_gives_back(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """A process that ends without close leaves all the same: another gets the rest at once, not after a lease."""
+    name = f"forgotten-{os.getpid()}"
+    with start(shared_fleet, spec(dataset), FORGETFUL, name) as process:
+        out, err = process.communicate(timeout=30)
+    assert (out, err, process.returncode) == ("1000\n", "", 0)
+    with Session(configure(shared_fleet, spec(dataset), session=name)) as session:
+        begin = time.monotonic()
+        assert sum(b.record.num_rows for b in read_epoch(session)) == dataset.rows - 1000
+        assert time.monotonic() - begin < 20
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_fork_is_told_what_to_do(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with Session(configure(shared_fleet, spec(dataset))) as session:
+        batches = read_epoch(session, 2)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                session.next()
+            except errors.UsageError as e:
+                code = 0 if "num_workers=0" in str(e) and "spawn" in str(e) else 2
+            finally:
+                session.close()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        batches += read_epoch(session)
+    assert all_places(batches) == sorted(dataset.places())
+    assert not threads()
