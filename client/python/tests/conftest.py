@@ -249,10 +249,11 @@ def criteo_table(rows: int, seed: int, dense: int = 3, sparse: int = 4) -> pa.Ta
         values = rng.gamma(2.0, 10.0, rows).astype(np.float32)
         columns[f"int_{i}"] = pa.array(values, pa.float32(), mask=rng.random(rows) < 0.15)
     for i in range(sparse):
-        lengths = rng.integers(0, 5, rows)
+        missing = rng.random(rows) < 0.05
+        lengths = np.where(missing, 0, rng.integers(0, 5, rows))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         ids = pa.array(rng.integers(0, 1 << 40, int(offsets[-1])), pa.int64())
-        columns[f"cat_{i}"] = pa.ListArray.from_arrays(pa.array(offsets), ids, mask=pa.array(rng.random(rows) < 0.05))
+        columns[f"cat_{i}"] = pa.ListArray.from_arrays(pa.array(offsets), ids, mask=pa.array(missing))
     return pa.table(columns)
 
 
