@@ -141,7 +141,7 @@ def test_restore_of_another_dataset_is_refused(shared_fleet: Fleet, dataset: Dat
         Session(configure(shared_fleet, spec(dataset), session=name(), restore=(state,)))
 
 
-class Handler(grpc.GenericRpcHandler):
+class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
     """A server whose every call does what `act` does."""
 
     def __init__(self, act: Callable[[str, bytes, grpc.ServicerContext], bytes], stream: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import signal
 import threading
 import time
 from collections import Counter
@@ -182,6 +183,26 @@ def test_worker_killed_in_the_middle(fleet: Fleet, big: Dataset) -> None:
         assert e.metadata["from"] == killed
         assert e.metadata["cause"]
         assert isinstance(e.metadata["pause"], float)
+
+
+def test_worker_that_hangs_is_left(fleet: Fleet, big: Dataset) -> None:
+    """A stopped process keeps its connections: only silence tells, in open streams and in new ones."""
+    events: list[Event] = []
+    fleet.start(workers=2)
+    config = configure(fleet, spec(big, batch_size=2500), budget=4 << 20, stream_timeout=1.0, on_event=events.append)
+    with Session(config) as session:
+        batches = read_epoch(session, 4)
+        by_worker = session.stats().streams_by_worker
+        hangs = max(by_worker, key=lambda w: by_worker[w])
+        fleet.workers[hangs].signal(signal.SIGSTOP)
+        try:
+            batches += read_epoch(session)
+        finally:
+            fleet.workers[hangs].signal(signal.SIGCONT)
+        assert session.stats().failovers > 0
+    assert all_places(batches) == sorted(big.places())
+    causes = [str(e.metadata["cause"]) for e in events if e.type == "penstock.stream_resumed"]
+    assert any(f"worker {hangs}" in c and "sent nothing for" in c for c in causes)
 
 
 def test_all_workers_killed_then_others_come(fleet: Fleet, dataset: Dataset) -> None:
