@@ -1,5 +1,6 @@
 // Package command holds the client's commands: `penstock read`, a trainer on the command line, `penstock local`, a
-// fleet for the trainers of this machine, and `penstock convert`, which makes Parquet that is good to train from.
+// fleet for the trainers of this machine, `penstock convert`, which makes Parquet that is good to train from, and `penstock
+// doctor`, which checks each hop from a trainer to the fleet.
 package command
 
 import (
