@@ -13,7 +13,7 @@ GOLANGCI      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PROTOC_GO     := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GRPC   := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 
-PYTEST        := pytest==9.2.0 pytest-timeout==2.4.0
+PYTEST        := pytest==9.2.0 pytest-timeout==2.4.0 tqdm==4.70.1
 PYTHON_NEWEST := pyarrow==26.0.1 grpcio==1.85.1 protobuf==7.36.2 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 grpcio==1.71.0 protobuf==5.29.0 numpy==1.26.0 # what pyproject.toml allows
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 ruff==0.17.6 types-protobuf==7.35.1.20260906
