@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import threading
 import time
 from concurrent import futures
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from penstock._session import Config, Security, Session
 from penstock._session.config import is_local
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import MasterError, Masters
+from penstock._session.streams import Opening
 from penstock._session.workers import WorkerError, read_error
 from tests.session_cases import configure, name, read_epoch, spec, threads
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from penstock.monitor import Event
     from tests.conftest import Dataset, Fleet
 
 
@@ -130,6 +133,39 @@ def test_broken_file_is_named(fleet: Fleet, dataset: Dataset, tmp_path: Path) ->
         assert "worker-1" in str(caught.value)
         with pytest.raises(errors.DataError):
             session.next()
+
+
+def test_listener_that_fails_ends_nothing(
+    shared_fleet: Fleet, dataset: Dataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    def listen(event: Event) -> None:
+        raise ValueError("a broken sink")
+
+    with Session(configure(shared_fleet, spec(dataset), on_event=listen)) as session:
+        assert sum(b.record.num_rows for b in read_epoch(session)) == dataset.rows
+    assert "a broken sink" in caplog.text
+
+
+@pytest.mark.pure
+def test_do_get_that_hangs_is_left_behind() -> None:
+    """What it gets in the end is thrown away."""
+    answer, told = threading.Event(), threading.Event()
+    cancelled: list[bool] = []
+
+    class Reader:
+        def cancel(self) -> None:
+            cancelled.append(True)
+
+    def opens() -> Reader:
+        answer.wait(30)
+        return Reader()
+
+    opening = Opening(opens, told.set)
+    assert opening.take() is None
+    answer.set()
+    assert told.wait(30)
+    opening.thread.join(30)
+    assert cancelled == [True]
 
 
 def test_restore_of_another_dataset_is_refused(shared_fleet: Fleet, dataset: Dataset) -> None:

@@ -90,8 +90,8 @@ import sys, time
 from penstock._session import Config, Session
 session = Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3], world_size=2))
 session.next()
-print("reading", flush=True)
 try:
+    print("reading", flush=True)
     while session.next() is not None:  # in the end it waits for the rank that is not there
         pass
 except KeyboardInterrupt:

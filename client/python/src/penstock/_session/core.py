@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
@@ -210,7 +210,21 @@ class Core:
         c = self.config
         log.log(level, "session %s, rank %d: %s", c.session, c.rank, message)
         about = {"session": c.session, "rank": c.rank, **metadata}
-        c.on_event(Event(f"penstock.{event}", message, metadata=about))
+        try:
+            c.on_event(Event(f"penstock.{event}", message, metadata=about))
+        except Exception:
+            log.exception("on_event failed; the session goes on")
+
+    def guard(self, work: Callable[[], None]) -> None:
+        """Runs a thread's work. A mistake in it must end the session: next would wait for ever."""
+        try:
+            work()
+        except errors.Error as e:
+            self.fail(e)
+        except Exception as e:
+            name = threading.current_thread().name
+            log.exception("thread %s failed", name)
+            self.fail(errors.Error(f"session {self.config.session!r}: thread {name} failed: {e!r}; please report it"))
 
 
 def _first_epoch(config: Config, joined: pb.JoinReply) -> int:

@@ -98,7 +98,7 @@ class Session:
         self._said_lapsed = False
         self._closed = False
         self._threads = [
-            threading.Thread(target=run, name=f"penstock-{name}", daemon=True)
+            threading.Thread(target=core.guard, args=(run,), name=f"penstock-{name}", daemon=True)
             for name, run in [
                 ("control", self._control.run),
                 ("streams", self._streams.run),

@@ -18,10 +18,9 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from penstock import errors
 from penstock._pb import stream_pb2 as pb
 from penstock._session.bell import Bell
-from penstock._session.core import Core, Value, log
+from penstock._session.core import Core, Value
 from penstock._session.failures import refused_shard
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import backoff
@@ -101,7 +100,7 @@ class Flight:
         self._silent = False
         self._broken: Broken | None = None
         piece.cancel, piece.notify, piece.renewed = self.cancel, self._room.ring, self._fresh.ring
-        self.thread = threading.Thread(target=self.run, name="penstock-stream", daemon=True)
+        self.thread = threading.Thread(target=core.guard, args=(self.run,), name="penstock-stream", daemon=True)
 
     def cancel(self) -> None:
         """Ends the stream, whatever it waits for. Never blocks."""
@@ -121,13 +120,6 @@ class Flight:
 
     def run(self) -> None:
         """Reads the piece to its end."""
-        try:
-            self._run()
-        except Exception as e:
-            log.exception("a stream's thread failed")
-            self._core.fail(errors.Error(f"session {self._core.config.session!r}: a stream's thread failed: {e!r}"))
-
-    def _run(self) -> None:
         p, round_, refused = self._piece, 0, 0
         while not self._cancelled:
             self._fresh.clear()  # it is these candidates that are tried now
@@ -332,6 +324,7 @@ class Streams:
         while not core.closing.is_set():
             core.slot.wait(tick)
             self._flights = [f for f in self._flights if f.thread.is_alive()]
+            self._strays.difference_update(t for t in list(self._strays) if not t.is_alive())
             now = time.monotonic()
             for f in self._flights:
                 f.watch(now)
@@ -360,5 +353,6 @@ class Streams:
         """Waits for the streams' threads, after run has ended; returns those that hang inside a worker's silence."""
         for f in self._flights:
             f.thread.join(max(0.0, deadline - time.monotonic()))
-        threads = [f.thread for f in self._flights] + list(self._strays)
-        return [t for t in threads if t.is_alive()]
+        for t in self._strays:
+            t.join(max(0.0, deadline - time.monotonic()))
+        return [t for t in (*(f.thread for f in self._flights), *self._strays) if t.is_alive()]
