@@ -52,13 +52,16 @@ class Making:
 
     def place(self, batch: Batch) -> Batch:
         """Copies a batch to where the loop wants it."""
+        pinned = batch.pin_memory() if self.pin_memory or self._copies_from_pinned() else batch
+        return pinned if self.device is None else pinned.to(self.device, non_blocking=True)
+
+    def _copies_from_pinned(self) -> bool:
+        """Whether only copies from page-locked memory to the device do not block."""
         if self.device is None:
-            return batch.pin_memory() if self.pin_memory else batch
+            return False
         import torch
 
-        if torch.device(self.device).type == "cpu":
-            return batch.pin_memory() if self.pin_memory else batch
-        return batch.pin_memory().to(self.device, non_blocking=True)
+        return torch.device(self.device).type in ("cuda", "xpu")
 
 
 def _need_torch() -> None:

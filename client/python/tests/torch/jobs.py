@@ -1,0 +1,62 @@
+"""Runs a Python program on several ranks, as torchrun does, and collects what each of them found."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+PACKAGE = Path(__file__).parents[2]
+TIMEOUT = 90.0  # seconds
+
+PREAMBLE = """
+import json, os, sys
+import torch, torch.distributed as dist
+import penstock
+from tests.test_loader import FEATURES, places
+
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+given = json.loads(sys.argv[1])
+
+def loader(**options):
+    options = {"features": FEATURES, "batch_size": 1000, "provenance": True, "master": given["master"]} | options
+    return penstock.DataLoader(given["uri"], **options)
+
+def found(value):
+    with open(f"{given['out']}/{RANK}.json", "w") as out:
+        json.dump(value, out)
+"""
+
+
+def run(code: str, ranks: int, out: Path, given: dict[str, Any], run_id: str = "none") -> list[Any]:
+    """What each rank's program gave to found(). It has loader(), RANK, WORLD and the names of PREAMBLE."""
+    out.mkdir(parents=True, exist_ok=True)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    program = PREAMBLE + textwrap.dedent(code)
+    arguments = json.dumps({"out": str(out), **given})
+    processes = []
+    for rank in range(ranks):
+        environ = os.environ | {
+            "PYTHONPATH": f"{PACKAGE / 'src'}:{PACKAGE}",
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": run_id, "OMP_NUM_THREADS": "1",
+            "ACCELERATE_USE_CPU": "true",
+        }  # fmt: skip
+        command = [sys.executable, "-c", program, arguments]
+        processes.append(
+            subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
+    try:
+        said = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    for rank, process in enumerate(processes):
+        assert process.returncode == 0, f"rank {rank}:\n" + "\n".join(said)
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(ranks)]

@@ -1,0 +1,137 @@
+"""Under Lightning, which reads a batch ahead and saves the loader's state in its checkpoints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lightning
+import pytest
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+
+import penstock.lightning
+from penstock import errors
+from penstock.loader import DataLoader
+from tests.test_loader import BATCH, Place, make, places
+from tests.torch import jobs
+
+if TYPE_CHECKING:
+    from tests.conftest import Dataset, Fleet
+
+STEPS = 19  # of an epoch
+
+
+class Model(lightning.LightningModule):
+    """Notes the rows that it was trained on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 1)
+        self.trained: list[tuple[int, list[Place]]] = []
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        batch = batch[0] if isinstance(batch, tuple) else batch
+        self.trained.append((self.current_epoch, places([batch])))
+        return self.layer(batch.dense.nan_to_num(0)).square().mean()
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=1e-9)
+
+    def rows(self, epoch: int | None = None) -> list[Place]:
+        return [place for e, rows in self.trained if epoch in (None, e) for place in rows]
+
+
+def trainer(folder: Path, *callbacks: Any, **options: Any) -> lightning.Trainer:
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    return lightning.Trainer(default_root_dir=folder, callbacks=list(callbacks), **(quiet | options))
+
+
+def saving(folder: Path, every: int) -> ModelCheckpoint:
+    return ModelCheckpoint(folder, filename="{step}", every_n_train_steps=every, save_top_k=-1)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("step", [1, 7, STEPS - 1, STEPS, STEPS + 3])
+def test_going_on_from_a_checkpoint(
+    shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, step: int, counted: bool
+) -> None:
+    """Whether Lightning knows the loader's length, and reads nothing ahead then, or not."""
+    options: dict[str, Any] = {"epochs": 2, "filter": "" if counted else "label >= 0"}
+    first = Model()
+    with make(shared_fleet, dataset, **options) as loader:
+        saves = saving(tmp_path, every=step)
+        trainer(tmp_path, penstock.lightning.ExactState(), saves, max_steps=step).fit(first, loader)
+    second = Model()
+    with make(shared_fleet, dataset, **options) as loader:
+        again = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=2)
+        again.fit(second, loader, ckpt_path=tmp_path / f"step={step}.ckpt", weights_only=False)
+    assert Counter(first.rows() + second.rows()) == Counter([*dataset.places()] * 2)
+    for epoch in range(2):
+        assert Counter(first.rows(epoch) + second.rows(epoch)) == Counter(dataset.places()), f"epoch {epoch}"
+
+
+def test_saving_without_the_callback_is_an_error(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    with (
+        make(shared_fleet, dataset, filter="label >= 0") as loader,
+        pytest.raises(errors.UsageError, match=r"penstock\.lightning\.ExactState"),
+    ):
+        trainer(tmp_path, saving(tmp_path, every=2), max_steps=3).fit(Model(), loader)
+
+
+def test_what_lightning_reads_and_leaves_comes_again(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """It throws away the batch that it has read ahead when its own epoch ends before the loader's."""
+    model = Model()
+    with make(shared_fleet, dataset, filter="label >= 0") as loader:
+        limits = {"limit_train_batches": 5, "max_epochs": 3, "enable_checkpointing": False}
+        trainer(tmp_path, penstock.lightning.ExactState(), **limits).fit(model, loader)
+        rest = list(loader)
+    assert len(model.rows()) == 15 * BATCH
+    assert Counter(model.rows() + places(rest)) == Counter(dataset.places())
+
+
+def test_with_map(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    first, second = Model(), Model()
+    options: dict[str, Any] = {"filter": "label >= 0", "map": lambda batch: (batch, 1)}
+    with make(shared_fleet, dataset, **options) as loader:
+        trainer(tmp_path, penstock.lightning.ExactState(), saving(tmp_path, every=4), max_steps=4).fit(first, loader)
+    with make(shared_fleet, dataset, **options) as loader:
+        again = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1)
+        again.fit(second, loader, ckpt_path=tmp_path / "step=4.ckpt", weights_only=False)
+    assert Counter(first.rows() + second.rows()) == Counter(dataset.places())
+
+
+def test_inside_torchs_loader(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    model = Model()
+    with make(shared_fleet, dataset) as loader:
+        wrapped = torch.utils.data.DataLoader(loader, batch_size=None)
+        trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1).fit(model, wrapped)
+        assert isinstance(loader, DataLoader)
+    assert Counter(model.rows()) == Counter(dataset.places())
+
+
+def test_a_checkpoint_has_all_ranks_states(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """Lightning saves what rank 0 has, and gives it to all ranks."""
+    fleet.start(workers=2)
+    code = """
+    import lightning, penstock.lightning
+    from tests.torch.test_lightning import Model, saving, trainer
+    from pathlib import Path
+    model, folder = Model(), Path(given["out"])
+    exact, parallel = penstock.lightning.ExactState(), {"devices": 2, "strategy": "ddp"}
+    with loader(filter="label >= 0") as train:
+        if given["first"]:
+            trainer(folder, exact, saving(folder, every=3), max_steps=3, **parallel).fit(model, train)
+        else:
+            t = trainer(folder, exact, max_steps=5, **parallel)
+            t.fit(model, train, ckpt_path=given["ckpt"], weights_only=False)
+    found(model.rows())
+    """
+    given = {"master": fleet.master, "uri": dataset.uri}
+    first = jobs.run(code, 2, tmp_path / "a", given | {"first": True})
+    ckpt = str(tmp_path / "a" / "step=3.ckpt")
+    second = jobs.run(code, 2, tmp_path / "b", given | {"first": False, "ckpt": ckpt})
+    read = [tuple(place) for rank in (*first, *second) for place in rank]
+    assert len(read) == 2 * 3 * BATCH + 2 * 2 * BATCH
+    assert len(set(read)) == len(read), "no row twice"

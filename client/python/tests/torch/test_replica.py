@@ -1,0 +1,158 @@
+"""Ranks of torch.distributed, and those that share a replica: real processes that talk over gloo."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from penstock import _replica, errors
+from penstock._replica import Place
+from tests.torch import jobs
+
+if TYPE_CHECKING:
+    from tests.conftest import Dataset, Fleet
+
+MESH = """
+    from torch.distributed.device_mesh import init_device_mesh
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "want"),
+    [
+        ((None, None), {}, Place(0, 1)),
+        ((None, None), {"RANK": "1", "WORLD_SIZE": "4"}, Place(1, 4)),
+        ((2, 3), {"RANK": "1", "WORLD_SIZE": "4"}, Place(2, 3)),
+    ],
+)
+def test_ranks_without_torch_distributed(given: Any, environ: dict[str, str], want: Place) -> None:
+    assert _replica.place(*given, None, None, environ) == want
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "says"),
+    [
+        ((1, None, None, None), {}, "go together"),
+        ((3, 3, None, None), {}, "world_size"),
+        ((0, 1, None, "mesh"), {}, "exclude each other"),
+        ((None, None, None, "mesh"), {}, "init_process_group"),
+        ((None, None, None, None), {"RANK": "x"}, "RANK='x'"),
+        ((None, None, None, None), {"RANK": "2", "WORLD_SIZE": "2"}, "count from 0"),
+    ],
+)
+def test_ranks_that_cannot_be(given: Any, environ: dict[str, str], says: str) -> None:
+    with pytest.raises(errors.UsageError, match=says):
+        _replica.place(*given, environ)
+
+
+def test_ranks_of_torch_distributed(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    fleet.start(workers=2)
+    code = """
+    dist.init_process_group("gloo")
+    with loader() as train:
+        read = []
+        for batch in train:
+            read += places([batch])
+            if len(read) == 2000:
+                dist.barrier()  # so that no rank reads all
+    found([train.stats().rows, read])
+    """
+    ranks = jobs.run(code, 2, tmp_path, {"master": fleet.master, "uri": dataset.uri}, run_id="job-1")
+    assert Counter(tuple(place) for _, read in ranks for place in read) == Counter(dataset.places())
+    assert all(rows == len(read) for rows, read in ranks)
+
+
+def test_ranks_of_a_replica_get_the_same_batches(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """Two replicas of two ranks. States are the same on both, and resume them; what follows is broadcast, too."""
+    fleet.start(workers=2)
+    code = (
+        MESH
+        + """
+    import hashlib
+    def digest(batch):
+        arrays = [batch.dense, batch.label, *(a for f in batch.sparse.values() for a in (f.values, f.offsets))]
+        return hashlib.sha256(b"".join(a.numpy().tobytes() for a in arrays)).hexdigest()
+    with loader(epochs=2, mesh=mesh) as train:
+        batches = iter(train)
+        first = [next(batches) for _ in range(4)]
+        state = train.state_dict(after=first[1])
+        ends = [train.epoch]
+        dist.barrier()  # states are of one step: no rank has left
+        train.load_state_dict(state)
+        rest = list(train)
+        ends.append(train.epoch)
+        second = list(train)
+        stats = train.stats()
+        read = first[:2] + rest
+        found([places(read), [digest(b) for b in read], places(second), state, ends, [b.epoch for b in second],
+               [stats.rows, stats.workers], hasattr(train._reading.stream.reader, "_session")])
+    """
+    )
+    given = {"master": fleet.master, "uri": dataset.uri}
+    ranks = jobs.run(code, 4, tmp_path, given)
+    for a, b in ((0, 1), (2, 3)):
+        assert ranks[a][:6] == ranks[b][:6], "the same for both ranks of a replica"
+    assert [state["rank"] for _, _, _, state, *_ in ranks] == [0, 0, 1, 1]
+    assert [rank[4] for rank in ranks] == [[0, 1]] * 4
+    for part in (0, 2):
+        read = [tuple(place) for rank in (ranks[0], ranks[2]) for place in rank[part]]
+        assert Counter(read) == Counter(dataset.places())
+    assert [rank[6][1] for rank in ranks] == [2] * 4, "followers know the fleet, too"
+    assert ranks[0][6][0] == ranks[1][6][0]
+
+
+def test_errors_reach_all_ranks_of_a_replica(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    fleet.start(workers=1)
+    code = (
+        MESH
+        + """
+    from penstock import errors
+    said = []
+    for options in ({"features": penstock.dense("nothing")}, {}):
+        with loader(mesh=mesh, name=f"loader-{len(said)}", **options) as train:
+            try:
+                for i, batch in enumerate(train):
+                    if i == 1 and hasattr(train._reading.stream.reader, "_reader"):
+                        train._reading.stream.reader.close()
+            except errors.Error as err:
+                said.append([type(err).__name__, str(err)])
+    found(said)
+    """
+    )
+    ranks = jobs.run(code, 4, tmp_path, {"master": fleet.master, "uri": dataset.uri})
+    for said in ranks:
+        assert [name for name, _ in said] == ["SpecError", "Closed"]
+        assert "nothing" in said[0][1]
+
+
+def test_ranks_of_meshes_and_groups(tmp_path: Path) -> None:
+    code = """
+    from torch.distributed.device_mesh import init_device_mesh
+    from penstock import errors, _replica
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("tp", "pp"))
+    try:
+        _replica.place(None, None, None, mesh)
+    except errors.UsageError as err:
+        said = str(err)
+    world = _replica.World(dist)
+    square = init_device_mesh("cpu", (1, 2), mesh_dim_names=("data", "tp"))
+    places = [
+        _replica.with_members(_replica.place(None, None, *given), world)
+        for given in ((None, square), (None, square["data"]), (square["data"].get_group(), None))
+    ]
+    world.close()
+    shared = [[at.rank, at.world_size, at.members] for at in places]
+    hybrid = init_device_mesh("cpu", (1, 2, 1), mesh_dim_names=("dp_replicate", "dp_shard", "tp"))
+    at = _replica.place(None, None, None, hybrid)
+    found([said, at.rank, at.world_size, shared])
+    """
+    ranks = jobs.run(code, 2, tmp_path, {})
+    assert [rank[1:3] for rank in ranks] == [[0, 2], [1, 2]]
+    assert [rank[3] for rank in ranks] == [[[0, 1, [0, 1]]] * 3] * 2
+    assert all("('tp', 'pp')" in rank[0] for rank in ranks)

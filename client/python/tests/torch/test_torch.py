@@ -1,0 +1,164 @@
+"""Batches as torch tensors, and the loader under torch's own DataLoader."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+import torch.utils.data
+
+import penstock
+from penstock import errors
+from tests import test_batch
+from tests.test_loader import make, places
+
+if TYPE_CHECKING:
+    from tests.conftest import Dataset, Fleet
+
+
+@pytest.mark.parametrize(("lo", "hi"), [(0, 5), (0, 3), (2, 4), (1, 2), (0, 1)])
+def test_tensors(lo: int, hi: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # such as torch's about memory that is not writable
+        b = test_batch.batch(test_batch.record().slice(lo, hi - lo), "torch")
+        test_batch.check(b, lo, lambda tensor: tensor.numpy())
+    assert isinstance(b.dense, torch.Tensor)
+
+
+def test_tensors_share_the_records_memory_and_may_be_written() -> None:
+    b = test_batch.batch(test_batch.record(), "torch")
+    assert b.dense.data_ptr() == b.to_arrow().column("dense").flatten().buffers()[1].address
+    b.dense.add_(1)
+    assert b.numpy().dense[0, 0] == 1
+
+
+def test_tensors_outlive_their_batch() -> None:
+    b = test_batch.batch(test_batch.record(), "torch")
+    values = b.sparse["ids"].values
+    del b
+    assert values.tolist() == [0, 0, 1, 0, 1, 2, 0, 1, 2, 3]
+
+
+def test_dlpack() -> None:
+    b = test_batch.batch(test_batch.record(), "torch")
+    np.testing.assert_array_equal(np.from_dlpack(b.dense), b.numpy().dense)
+    np.testing.assert_array_equal(torch.from_dlpack(b.dense).numpy(), b.numpy().dense)
+
+
+def test_moving_to_a_device() -> None:
+    b = test_batch.batch(test_batch.record(), "torch")
+    moved = b.to("meta", non_blocking=True)
+    arrays = [moved.dense, moved.labels["click"], moved.images["photo"], moved.rows, moved.bytes["word"].data]
+    arrays += [a for f in moved.sparse.values() for a in (f.values, f.offsets, f.weights, f.lengths) if a is not None]
+    assert {a.device.type for a in arrays} == {"meta"}
+    assert (moved.position, moved.epoch, len(moved), moved.dense.shape) == (b.position, b.epoch, len(b), b.dense.shape)
+    assert b.dense.device.type == "cpu"
+    test_batch.check(b.to("cpu"), 0, lambda tensor: tensor.numpy())
+
+
+def test_jagged_tensors() -> None:
+    f = test_batch.batch(test_batch.record(), "torch").sparse["ids"]
+    jagged = f.jagged()
+    assert jagged.layout == torch.jagged
+    assert [row.tolist() for row in jagged.unbind()] == [list(range(i)) for i in range(5)]
+    assert jagged.values().data_ptr() == f.values.data_ptr()
+
+
+def test_keyed_jagged_tensors() -> None:
+    b = test_batch.batch(test_batch.record(), "torch")
+    kjt = b.keyed_jagged_tensor(["ids"])
+    assert (kjt.keys(), kjt.lengths().dtype, kjt.weights_or_none()) == (["ids"], torch.int32, None)
+    assert kjt["ids"].to_dense()[3].tolist() == [0, 1, 2]
+    weighted = b.keyed_jagged_tensor(["weighted"], dtype=torch.int64)
+    assert weighted.lengths().dtype == weighted.offsets().dtype == torch.int64
+    assert weighted["weighted"].weights().tolist() == b.sparse["weighted"].weights.tolist()
+    with pytest.raises(errors.UsageError, match="one dtype"):
+        b.keyed_jagged_tensor(["ids", "scores"])
+    with pytest.raises(errors.UsageError, match="one weights"):
+        b.keyed_jagged_tensor(["ids", "weighted"])
+
+
+def test_keyed_jagged_tensors_of_several_features(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        b = next(iter(loader))
+    kjt = b.keyed_jagged_tensor()
+    assert kjt.keys() == list(b.sparse)
+    for name, feature in b.sparse.items():
+        assert torch.equal(kjt[name].values(), feature.values)
+        assert torch.equal(kjt[name].lengths(), feature.lengths)
+
+
+def test_the_loader_is_an_iterable_dataset(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        assert isinstance(loader, torch.utils.data.IterableDataset)
+        wrapped = torch.utils.data.DataLoader(loader, batch_size=None)
+        for _ in range(2):
+            batches = list(wrapped)
+            assert all(isinstance(b.dense, torch.Tensor) for b in batches)
+            assert Counter(places(batches)) == Counter(dataset.places())
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_worker_processes_are_an_error(shared_fleet: Fleet, dataset: Dataset, context: str) -> None:
+    with make(shared_fleet, dataset) as loader:
+        wrapped = torch.utils.data.DataLoader(loader, batch_size=None, num_workers=1, multiprocessing_context=context)
+        with pytest.raises(Exception, match="num_workers=0"):
+            next(iter(wrapped))
+        assert loader._reading is None, "nothing was opened"
+
+
+def test_worker_processes_of_an_open_loader_are_an_error(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        first = next(iter(loader))
+        with pytest.raises(errors.UsageError, match="num_workers=0"):
+            next(iter(torch.utils.data.DataLoader(loader, batch_size=None, num_workers=1)))
+        assert Counter(places([first, *loader])) == Counter(dataset.places())
+
+
+def test_collating_batches_is_an_error(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader, pytest.raises(errors.UsageError, match="batch_size=None"):
+        next(iter(torch.utils.data.DataLoader(loader)))
+
+
+def test_device(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, device="meta") as loader:
+        batch = next(iter(loader))
+        assert (batch.dense.device.type, batch.position) == ("meta", loader.position)
+    with make(shared_fleet, dataset, device=torch.device("cpu"), map=lambda b: b.dense) as loader:
+        assert sum(len(dense) for dense in loader) == dataset.rows
+
+
+def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """torch pins nothing without an accelerator, and says so."""
+    with make(shared_fleet, dataset, pin_memory=True) as loader:
+        if torch.cuda.is_available():
+            batch = next(iter(loader))
+            assert batch.dense.is_pinned()
+            assert batch.sparse["cat_0"].offsets.is_pinned()
+        else:
+            with pytest.raises(RuntimeError, match=r"accelerator|CUDA"):
+                next(iter(loader))
+
+
+def test_training(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """A loop as a user writes it."""
+    transforms = [penstock.fill_null("int_*", 0), penstock.log1p("int_*"), penstock.sigrid_hash("cat_*", max=50)]
+    model = torch.nn.ModuleDict(
+        {"dense": torch.nn.Linear(3, 1), "cat_0": torch.nn.EmbeddingBag(50, 1, include_last_offset=True)}
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    losses: list[Any] = []
+    with make(shared_fleet, dataset, transforms=transforms, batch_size=500) as loader:
+        for batch in loader:
+            bag = batch.sparse["cat_0"]
+            logits = model["dense"](batch.dense) + model["cat_0"](bag.values, bag.offsets.long())
+            loss = torch.nn.functional.binary_cross_entropy_with_logits(logits.squeeze(1), batch.label.float())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    assert sum(losses[-5:]) < sum(losses[:5])
