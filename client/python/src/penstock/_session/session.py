@@ -122,7 +122,8 @@ class Session:
         shorter last batch, or dropped, as the spec says. (If another rank dies after that, rows of its shards may
         come late and make one more short batch.) Returning a batch makes its rows consumed.
 
-        A KeyboardInterrupt loses nothing: the next call returns the batch that this one did not. Raises what ended
+        A KeyboardInterrupt loses nothing: the next call returns the batch that this one did not. (Before Python 3.11
+        one may still come between the return and the caller's assignment, as with any function.) Raises what ended
         the session at once; EpochsExhausted after the last epoch; WorkersUnreachable or MasterUnreachable when
         nothing came for Config.timeout that should have come: the session is still good then, and next may be called
         again. Waiting for other ranks, or while the lease has run out, is no error.
