@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.utils.data
+from torchrec.distributed.train_pipeline import TrainPipelineBase
 
 import penstock
 from penstock import errors
@@ -140,8 +141,39 @@ def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset) -> None:
             assert batch.dense.is_pinned()
             assert batch.sparse["cat_0"].offsets.is_pinned()
         else:
-            with pytest.raises(RuntimeError, match=r"accelerator|CUDA"):
+            with pytest.raises(RuntimeError, match=r"accelerator|CUDA|NVIDIA"):
                 next(iter(loader))
+
+
+class Summing(torch.nn.Module):
+    """What TorchRec's pipelines train: it gives the loss and an output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 1)
+
+    def forward(self, batch: penstock.Batch) -> tuple[torch.Tensor, penstock.Batch]:
+        return self.layer(batch.dense.nan_to_num(0)).square().mean(), batch
+
+
+def test_torchrecs_pipeline(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """It moves batches by to() and record_stream(), and reads ahead of what it has trained."""
+    model = Summing()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+    pipeline = TrainPipelineBase(model, optimizer, torch.device("cpu"))
+    with make(shared_fleet, dataset) as loader:
+        batches = iter(loader)
+        trained = []
+        for _ in range(5):
+            trained.append(pipeline.progress(batches))
+            loader.done(trained[-1])
+        assert loader.position is not None
+        assert loader.position.number > trained[-1].position.number, "it has read ahead"
+        state = loader.state_dict()
+        assert state == loader.state_dict(after=trained[-1])
+    with make(shared_fleet, dataset) as loader:
+        loader.load_state_dict(state)
+        assert Counter(places(trained + list(loader))) == Counter(dataset.places())
 
 
 def test_training(shared_fleet: Fleet, dataset: Dataset) -> None:
