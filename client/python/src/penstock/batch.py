@@ -271,6 +271,13 @@ class Batch:
         self._torch("batch.pin_memory()")
         return self._mapped(lambda tensor: tensor.pin_memory() if device is None else tensor.pin_memory(device))
 
+    def record_stream(self, stream: Any) -> None:
+        """Has a device's memory kept until a stream's present work is done, as TorchRec's pipelines ask of batches."""
+        self._torch("batch.record_stream()")
+        for tensor in self._arrays.values():
+            if tensor.device.type not in ("cpu", "meta"):
+                tensor.record_stream(stream)
+
     def numpy(self) -> Batch:
         """The same batch as NumPy arrays: views of the memory in which it arrived, not of a device's."""
         return Batch(self._record, self._columns, self.epoch, self.position, "numpy")

@@ -45,7 +45,7 @@ def run(code: str, ranks: int, out: Path, given: dict[str, Any], run_id: str = "
         environ = os.environ | {
             "PYTHONPATH": f"{PACKAGE / 'src'}:{PACKAGE}",
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": run_id, "OMP_NUM_THREADS": "1",
+            "WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": run_id, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
             "ACCELERATE_USE_CPU": "true",
         }  # fmt: skip
         command = [sys.executable, "-c", program, arguments]
