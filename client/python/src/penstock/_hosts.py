@@ -85,8 +85,14 @@ def asked_by_stateful_loader() -> bool:
     return next(_callers("torchdata.stateful_dataloader.stateful_dataloader"), None) is not None
 
 
-def register_dataset(kind: type[Any]) -> None:
-    """Makes a class an IterableDataset (a virtual subclass) in programs that have imported torch."""
-    torch = sys.modules.get("torch")
-    if torch is not None and hasattr(torch, "utils"):
-        torch.utils.data.IterableDataset.register(kind)
+def register(loader: type[Any], batch: type[Any]) -> None:
+    """Makes classes virtual subclasses of torch's IterableDataset and TorchRec's Pipelineable, which those test for.
+
+    In programs that have imported them only: importing penstock does not.
+    """
+    data = sys.modules.get("torch.utils.data")
+    if data is not None:
+        data.IterableDataset.register(loader)
+    streamable = sys.modules.get("torchrec.streamable")
+    if streamable is not None:
+        streamable.Pipelineable.register(batch)

@@ -136,7 +136,7 @@ class DataLoader:
         self._going_on: str | None = None  # the id of the session that the restore is of
         self._keeps = False  # a framework's callback says what the loop has done: see _follow
         self._closed = False
-        _hosts.register_dataset(DataLoader)
+        _hosts.register(DataLoader, Batch)
 
     def __iter__(self) -> Iterator[Any]:
         """Reads the rest of the present epoch, or the next one if nothing of it is left.
@@ -144,7 +144,7 @@ class DataLoader:
         A new iterator takes over from the one before.
         """
         _hosts.check()
-        _hosts.register_dataset(DataLoader)
+        _hosts.register(DataLoader, Batch)
         reading = self._open()
         if reading.exhausted:
             raise EpochsExhausted(
