@@ -8,6 +8,7 @@ import pytest
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails the run if a test was skipped."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("tests were skipped, which CI does not allow", red=True)

@@ -165,8 +165,8 @@ def test_a_fork_neither_ends_the_fleet_nor_keeps_it_alive() -> None:
 
 def test_an_interrupt_of_the_job_leaves_the_fleet_to_its_user(python: Callable[[str], subprocess.Popen[str]]) -> None:
     child = python(
-        "print(fleet._process._child.pid, flush=True)\n"
         "try:\n"
+        "    print(fleet._process._child.pid, flush=True)\n"
         "    signal.pause()\n"
         "except KeyboardInterrupt:\n"
         "    print(fleet.error(), flush=True)\n"
