@@ -1,8 +1,8 @@
 """Rows per second of this client beside the Go client's, on one fleet: python tests/bench_session.py BINARY DATA.
 
 DATA is a folder of Parquet files of Criteo's shape (int_*, cat_*, label), such as the one that `penstock demo` keeps
-in the user's cache directory. Both clients read one epoch in turns. CPU times tell more than rates where other programs run
-beside.
+in the user's cache directory. Both clients read one epoch in turns. Where other programs run beside, the CPU times
+tell more than the rates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ batch_size: {batch_size}
 seed: 1
 shuffle: true
 """
-ROUNDS = 5
+ROUNDS = 4
 
 
 def cpu(who: int) -> float:
