@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -281,6 +282,22 @@ def test_map_and_a_map_that_fails(shared_fleet: Fleet, dataset: Dataset) -> None
         rest = [batch for batch, _ in batches]
         assert Counter(places([first, *rest])) == Counter(dataset.places())
         assert loader.stats().map_seconds > 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    with make(shared_fleet, dataset, progress=True, epochs=2, name="clicks") as loader:
+        for _ in range(2):
+            list(loader)
+    shown = terminal.getvalue()
+    assert "clicks epoch 0" in shown
+    assert "clicks epoch 1" in shown
+    assert "waited" in shown
 
 
 def test_a_newer_iterator_takes_over(shared_fleet: Fleet, dataset: Dataset) -> None:

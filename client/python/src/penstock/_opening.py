@@ -18,7 +18,7 @@ from penstock._onbox import LocalFleet
 from penstock._pb import control_pb2, spec_pb2
 from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session
-from penstock.errors import UsageError
+from penstock.errors import LocalFleetError, UsageError
 from penstock.monitor import log_event
 
 
@@ -178,7 +178,13 @@ class Opening:
             security=security,
             on_event=log_event,
         )
-        session = Session(config)
+        try:
+            session = Session(config)
+        except ConnectionError as err:
+            reason = None if fleet is None else fleet.error()
+            if reason is not None:
+                raise LocalFleetError(reason) from err
+            raise
         stream.owns(session)
         return SessionReader(session, config, None if fleet is None else fleet.error)
 
