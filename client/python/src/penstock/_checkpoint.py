@@ -19,7 +19,7 @@ from penstock.batch import Position
 from penstock.errors import UsageError
 
 FORMAT = "penstock.state/1"
-_MOST = 4096  # batches between a framework's reading and the loop
+_MOST = 256  # batches between a framework's reading and the loop; positions hold a set of intervals each
 
 
 def to_dict(state: pb.State, batch_size: int) -> dict[str, Any]:
