@@ -23,7 +23,7 @@ pytestmark = pytest.mark.fleet
 
 DEADLINE = 30.0
 SOURCE = Path(_onbox.__file__).parents[1]
-PREAMBLE = "import os, signal, sys; from penstock._onbox import LocalFleet; fleet = LocalFleet(); "
+PREAMBLE = "import sys, time; from penstock._onbox import LocalFleet; fleet = LocalFleet()\n"
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ def test_an_interrupt_of_the_job_leaves_the_fleet_to_its_user(python: Callable[[
     child = python(
         "try:\n"
         "    print(fleet._process._child.pid, flush=True)\n"
-        "    signal.pause()\n"
+        "    while True: time.sleep(0.01)\n"
         "except KeyboardInterrupt:\n"
         "    print(fleet.error(), flush=True)\n"
         "    sys.stdin.read()\n"
