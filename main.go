@@ -61,7 +61,13 @@ func command(ops *transform.Registry) *cobra.Command {
 	return root
 }
 
+// release is set by builds of packages (-ldflags "-X main.release=1.2.3").
+var release string
+
 func version() string {
+	if release != "" {
+		return release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

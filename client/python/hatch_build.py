@@ -53,11 +53,11 @@ class BinaryBuildHook(BuildHookInterface[BuilderConfig]):
                 + ", ".join("/".join(p) for p in PLATFORMS)
             )
         if version == "editable":
-            build(go, repository, Path(self.root, "src", "penstock", "_bin", "penstock"))
+            build(go, repository, Path(self.root, "src", "penstock", "_bin", "penstock"), self.metadata.version)
             return
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-wheel-")
         binary = Path(self._folder.name, "penstock")
-        build(go, repository, binary)
+        build(go, repository, binary, self.metadata.version)
         build_data["force_include"][str(binary)] = "penstock/_bin/penstock"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{PLATFORMS[platform]}"
@@ -89,10 +89,10 @@ def go_platform(go: str, repository: Path) -> tuple[str, str]:
     return settings["GOOS"], settings["GOARCH"]
 
 
-def build(go: str, repository: Path, binary: Path) -> None:
-    """Builds the static binary. Raises RuntimeError with Go's own words."""
+def build(go: str, repository: Path, binary: Path, version: str) -> None:
+    """Builds the static binary, which bears the package's version. Raises RuntimeError with Go's own words."""
     binary.parent.mkdir(parents=True, exist_ok=True)
-    _run([go, "build", "-trimpath", "-ldflags=-s -w", "-o", str(binary), "."], repository)
+    _run([go, "build", "-trimpath", f"-ldflags=-s -w -X main.release={version}", "-o", str(binary), "."], repository)
 
 
 def _run(command: list[str], repository: Path) -> str:
