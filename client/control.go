@@ -118,7 +118,7 @@ func (s *Session) sync(ctx context.Context) error {
 func (s *Session) request() *pb.SyncRequest {
 	req := &pb.SyncRequest{
 		Session: s.cfg.Session, Generation: s.joined.GetGeneration(), Rank: s.cfg.Rank, Incarnation: s.joined.GetIncarnation(),
-		Revision: s.revision, Zone: s.cfg.Zone,
+		Nonce: s.nonce, Revision: s.revision, Zone: s.cfg.Zone,
 		Counters: &pb.Counters{
 			Rows: s.stats.Rows, Batches: s.stats.Batches, Bytes: s.stats.Bytes,
 			StallNs: int64(s.stats.Stall), ComputeNs: int64(s.stats.Compute), Failovers: s.stats.Failovers,

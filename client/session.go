@@ -33,6 +33,7 @@ type Session struct {
 	log      *slog.Logger
 	pool     *pool // of workers
 	masters  *masters
+	nonce    string // of the Join, and of this start for good
 	joined   *pb.JoinReply
 	session  *pb.Session
 	lease    time.Duration
@@ -75,6 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	s := &Session{
 		cfg:     cfg,
 		log:     cfg.Logger.With("session", cfg.Session, "rank", cfg.Rank),
+		nonce:   rand.Text(),
 		pool:    newPool(cfg.Dial),
 		masters: &masters{addresses: cfg.Masters, pool: newPool(cfg.Dial)},
 		done:    make(chan struct{}),
@@ -139,7 +141,7 @@ func (s *Session) open(ctx context.Context) error {
 // answered Join was sent.
 func (s *Session) join(ctx context.Context, warn func(error)) (sent time.Time, err error) {
 	req := &pb.JoinRequest{
-		Session: s.cfg.Session, Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize, Nonce: rand.Text(),
+		Session: s.cfg.Session, Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize, Nonce: s.nonce,
 		Restore: s.cfg.Restore, Restoring: s.cfg.Restore != nil,
 	}
 	for round := 0; ; round++ {

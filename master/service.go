@@ -123,7 +123,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 	streams := places.streamsFor(int(r.world.Load()))
 	revision, sameFleet := places.split(req.GetRevision())
 	a, err := r.do(ctx, call{refresh: !sameFleet, zone: req.GetZone(), command: session.Sync{
-		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(),
+		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(), Nonce: req.GetNonce(),
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
 		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Streams: streams,

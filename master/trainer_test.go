@@ -24,6 +24,7 @@ type trainer struct {
 	world   uint32
 	zone    string
 	joined  *pb.JoinReply
+	nonce   string // of the Join
 	keys    map[string][]byte
 
 	consumed position.Set
@@ -59,7 +60,7 @@ func (r *trainer) restore(nonce string, restoring bool, states ...*pb.State) err
 	if err != nil {
 		return err
 	}
-	r.joined, r.last, r.grants = reply, nil, nil
+	r.joined, r.nonce, r.last, r.grants = reply, nonce, nil, nil
 	r.consumed, r.epoch = position.SetFromProto(reply.GetConsumed()), reply.GetClosedEpochs()
 	return nil
 }
@@ -72,7 +73,7 @@ func (r *trainer) mustJoin(nonce string) *trainer {
 
 func (r *trainer) request() *pb.SyncRequest {
 	return &pb.SyncRequest{
-		Session: r.session, Rank: r.rank, Generation: r.joined.GetGeneration(), Incarnation: r.joined.GetIncarnation(),
+		Session: r.session, Rank: r.rank, Nonce: r.nonce, Generation: r.joined.GetGeneration(), Incarnation: r.joined.GetIncarnation(),
 		Consumed: r.consumed.Proto(), Revision: r.last.GetRevision(), BaseVersion: r.last.GetBaseVersion(), WantsMore: true,
 		Zone: r.zone, Counters: proto.CloneOf(&r.counters),
 	}

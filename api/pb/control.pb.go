@@ -1201,7 +1201,9 @@ type SyncRequest struct {
 	// The base_version that the caller has; base, members and departed are left out of a reply that would repeat them.
 	BaseVersion uint64 `protobuf:"varint,11,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
 	// Of the trainer: its tickets name workers of the same zone first. Empty: all are equally near.
-	Zone          string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
+	Zone string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
+	// Of the Join: generation and incarnation count anew in a session that was deleted, or lost with its etcd.
+	Nonce         string `protobuf:"bytes,13,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1316,6 +1318,13 @@ func (x *SyncRequest) GetBaseVersion() uint64 {
 func (x *SyncRequest) GetZone() string {
 	if x != nil {
 		return x.Zone
+	}
+	return ""
+}
+
+func (x *SyncRequest) GetNonce() string {
+	if x != nil {
+		return x.Nonce
 	}
 	return ""
 }
@@ -1808,7 +1817,7 @@ func (x *Grant) GetTicket() []byte {
 //
 // All states of a restore are of one session and generation. One of the very session that is restored may be of a later
 // generation than the master knows only while nothing was granted: etcd was lost, and the next generation is later than the
-// state's. Starts of generations that neither etcd nor the states tell of must have been ended before.
+// state's.
 type State struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Version    uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -3183,7 +3192,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bstall_ns\x18\x04 \x01(\x03R\astallNs\x12\x1d\n" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
-	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\x9e\x03\n" +
+	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\xb4\x03\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -3200,7 +3209,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"wants_more\x18\n" +
 	" \x01(\bR\twantsMore\x12!\n" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x12\n" +
-	"\x04zone\x18\f \x01(\tR\x04zone\"\xfb\x03\n" +
+	"\x04zone\x18\f \x01(\tR\x04zone\x12\x14\n" +
+	"\x05nonce\x18\r \x01(\tR\x05nonce\"\xfb\x03\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +

@@ -84,7 +84,8 @@ func (j *job) join(r uint32, nonce string) Reply {
 
 // sync is a Sync of a rank's present start.
 func (j *job) sync(r uint32, consumed ...position.Interval) Sync {
-	return Sync{Rank: r, Generation: j.s.generation, Incarnation: j.s.ranks[r].incarnation, Consumed: position.NewSet(consumed...)}
+	k := j.s.ranks[r]
+	return Sync{Rank: r, Generation: j.s.generation, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: position.NewSet(consumed...)}
 }
 
 func (j *job) more(r uint32, consumed ...position.Interval) []position.Interval {
@@ -126,6 +127,22 @@ func TestFencing(t *testing.T) {
 	j.refuses(Sync{Rank: 0, Generation: 1, Incarnation: 3}, ErrInvalid, "etcd is older")
 	j.refuses(Sync{Rank: 1, Generation: 1, Incarnation: 1}, ErrInvalid, "call Join first")
 	j.refuses(Sync{Rank: 9, Generation: 1, Incarnation: 1}, ErrInvalid, "call Join first")
+}
+
+// A trainer that outlived its session cannot speak for one of the same id that was opened since, though both count from 1.
+func TestFencingOfADeletedSession(t *testing.T) {
+	var late []Sync
+	for _, nonce := range []string{"a", "b"} {
+		j := newJob(t, 1, 1)
+		j.plan(0, 0, 1, 4)
+		j.join(0, nonce)
+		late = append(late, j.sync(0, j.more(0)...))
+		for _, c := range late[:len(late)-1] {
+			j.refuses(c, ErrFenced, "opened anew")
+		}
+		j.s = j.reload()
+		j.do(late[len(late)-1])
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -49,7 +49,7 @@ func BenchmarkSync(b *testing.B) {
 		consumed[r] = position.NewSet(report...)
 		start := time.Now()
 		reply := must(Sync{
-			Rank: r, Generation: 1, Incarnation: 1, Consumed: consumed[r], Revision: revision[r],
+			Rank: r, Generation: 1, Incarnation: 1, Nonce: fmt.Sprint(r), Consumed: consumed[r], Revision: revision[r],
 			BaseVersion: s.baseVersion, WantsMore: i%4 == 0,
 		})
 		spent += time.Since(start)

@@ -107,7 +107,14 @@ func bugs() map[string]executor {
 		},
 		"old starts are not fenced": func(s *State, c Command) (Reply, Changes, error) {
 			if q, ok := c.(Sync); ok && s.rank(q.Rank) != nil {
-				q.Generation, q.Incarnation = s.generation, s.ranks[q.Rank].incarnation
+				q.Generation, q.Incarnation, q.Nonce = s.generation, s.ranks[q.Rank].incarnation, s.ranks[q.Rank].nonce
+				c = q
+			}
+			return s.Apply(c)
+		},
+		"starts of a lost session are not fenced": func(s *State, c Command) (Reply, Changes, error) {
+			if q, ok := c.(Sync); ok && s.rank(q.Rank) != nil {
+				q.Nonce = s.ranks[q.Rank].nonce
 				c = q
 			}
 			return s.Apply(c)

@@ -31,6 +31,7 @@ type Sync struct {
 	Rank        uint32
 	Generation  uint64
 	Incarnation uint64
+	Nonce       string       // of the Join
 	Consumed    position.Set // in epochs not closed
 	Released    position.Set
 	Leave       bool

@@ -30,7 +30,7 @@ func (e *FencedError) Error() string {
 	if e.Expired {
 		return fmt.Sprintf("rank %d is fenced: its lease ended, and other ranks were granted rows that it handed over since; start it anew", e.Rank)
 	}
-	return fmt.Sprintf("rank %d is fenced by generation %d, incarnation %d: another start of it has joined or the session was restored",
+	return fmt.Sprintf("rank %d is fenced by generation %d, incarnation %d: another start of it has joined, or the session was restored or opened anew",
 		e.Rank, e.Generation, e.Incarnation)
 }
 

@@ -217,12 +217,14 @@ func (m *model) call(q request, lost bool) {
 	r, err := m.apply(q.sync)
 	var fenced *FencedError
 	switch {
+	case q.from.orphan && (errors.As(err, &fenced) || errors.Is(err, ErrInvalid)):
+	case q.from.orphan:
+		m.fail("%v speaks for a start of another life of the session", q.from)
 	case err == nil && !lost:
 		q.from.receive(q, r, m.draw)
 	case err == nil:
 	case errors.As(err, &fenced):
 		m.fenced(q, fenced)
-	case errors.Is(err, ErrInvalid) && q.from.dead && m.s.untouched(): // it calls a session whose etcd was lost
 	default:
 		m.fail("%v: %w", q.from, err)
 	}

@@ -81,13 +81,11 @@ func (m *model) moveJob() {
 	}
 	again := m.draw(2) == 0
 	if !again {
-		m.id.Session = m.nonce()
+		m.id.Session, m.network = m.nonce(), nil
 	}
-	// Starts of this session that are later than the checkpoint are known to nobody: the launcher has ended them.
-	taken := m.saved.states[0]
-	m.network = slices.DeleteFunc(m.network, func(q request) bool {
-		return taken.Session != m.id.Session || q.sync.Generation > taken.Generation
-	})
+	for _, q := range m.network {
+		q.from.orphan = true
+	}
 	m.etcd, m.id.FirstWorldSize = map[string][]byte{}, uint32(1+m.draw(3))
 	s, err := New(m.id)
 	if err != nil {

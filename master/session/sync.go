@@ -4,8 +4,10 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// fence returns the rank if the caller is its present start.
-func (s *State) fence(r uint32, generation, incarnation uint64) (*rank, error) {
+// fence returns the rank if the caller is its present start. The counts tell who is older; that the caller is not of a
+// session that was deleted, or lost with its etcd, and opened anew, only the nonce tells.
+func (s *State) fence(c Sync) (*rank, error) {
+	r, generation, incarnation := c.Rank, c.Generation, c.Incarnation
 	k := s.rank(r)
 	current := uint64(0)
 	if k != nil {
@@ -20,12 +22,14 @@ func (s *State) fence(r uint32, generation, incarnation uint64) (*rank, error) {
 		return nil, invalid("rank %d has not joined: call Join first", r)
 	case incarnation > current:
 		return nil, invalid("rank %d reports incarnation %d, but is at %d: the state in etcd is older than the job", r, incarnation, current)
+	case c.Nonce != k.nonce:
+		return nil, &FencedError{Rank: r, Generation: s.generation, Incarnation: current}
 	}
 	return k, nil
 }
 
 func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
-	k, err := s.fence(c.Rank, c.Generation, c.Incarnation)
+	k, err := s.fence(c)
 	if err != nil {
 		return Reply{}, err
 	}

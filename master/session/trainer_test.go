@@ -28,6 +28,7 @@ type trainer struct {
 	cutAt   int // its lease ended after so many Syncs; it waits for the answer to a later one
 	cut     bool
 	dead    bool
+	orphan  bool // its session was begun anew, and knows nothing of it
 	leaving bool
 	left    bool
 	rows    int64
@@ -89,7 +90,7 @@ type request struct {
 func (t *trainer) request(draw func(n int) int) request {
 	t.sent++
 	r := request{from: t, seq: t.sent, sync: Sync{
-		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation,
+		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation, Nonce: t.nonce,
 		Consumed: t.consumed, Released: t.released, Leave: t.leaving,
 		Counters: Counters{Rows: t.rows}, Revision: t.revision,
 		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)),

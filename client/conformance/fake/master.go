@@ -177,7 +177,7 @@ func (m *Master) Sync(_ context.Context, req *pb.SyncRequest) (*pb.SyncReply, er
 
 func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	r := m.Ranks[req.GetRank()]
-	if r == nil || r.Incarnation != req.GetIncarnation() {
+	if r == nil || r.Incarnation != req.GetIncarnation() || r.nonce != req.GetNonce() {
 		return nil, status.Error(codes.Aborted, "another start of the rank has joined")
 	}
 	if m.Failure != "" {

@@ -111,7 +111,7 @@ class Control:
         c, joined, totals = core.config, core.joined, core.totals
         request = pb.SyncRequest(
             session=c.session, generation=joined.generation, rank=c.rank, incarnation=joined.incarnation,
-            revision=core.revision, zone=c.zone,
+            nonce=core.nonce, revision=core.revision, zone=c.zone,
             counters=pb.Counters(
                 rows=totals.rows, batches=totals.batches, bytes=totals.bytes, stall_ns=int(core.stall * 1e9),
                 compute_ns=int(core.compute * 1e9), failovers=core.failovers,

@@ -112,9 +112,9 @@ class Offer:
 class Core:
     """The shared part of a Session."""
 
-    def __init__(self, config: Config, info: pb.Session, joined: pb.JoinReply, lease_ends: float) -> None:
+    def __init__(self, config: Config, info: pb.Session, joined: pb.JoinReply, nonce: str, lease_ends: float) -> None:
         spec = info.spec
-        self.config, self.info, self.joined = config, info, joined
+        self.config, self.info, self.joined, self.nonce = config, info, joined, nonce
         self.batch_size = spec.batch_size
         self.drops_last = spec.last_batch == spec_pb2.DROP
         self.epochs = max(1, spec.epochs)

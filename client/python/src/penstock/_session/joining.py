@@ -36,7 +36,8 @@ def open_session(config: Config, masters: Masters) -> Core:
             session=config.session, spec=config.spec, spec_text=config.spec_text, world_size=config.world_size
         )
         info, _ = _call(config, masters, "Open", opened, pb.Session)
-    joined, sent = _join(config, masters)
+    nonce = uuid.uuid4().hex
+    joined, sent = _join(config, masters, nonce)
     if joined.HasField("session"):
         info = joined.session
     if info.state == pb.FAILED:
@@ -46,7 +47,7 @@ def open_session(config: Config, masters: Masters) -> Core:
             f"session {config.session!r}: the master gave batch_size {info.spec.batch_size} and a lease of "
             f"{joined.lease_ms} ms; both must be positive: does it run the same version?"
         )
-    core = Core(config, info, joined, sent + joined.lease_ms / 1000)
+    core = Core(config, info, joined, nonce, sent + joined.lease_ms / 1000)
     kind = pb.JoinKind.Name(joined.kind).lower()
     about = {"generation": joined.generation, "incarnation": joined.incarnation, "epoch": joined.closed_epochs}
     message = f"joined ({kind}), generation {joined.generation}, incarnation {joined.incarnation}"
@@ -54,11 +55,11 @@ def open_session(config: Config, masters: Masters) -> Core:
     return core
 
 
-def _join(config: Config, masters: Masters) -> tuple[pb.JoinReply, float]:
+def _join(config: Config, masters: Masters, nonce: str) -> tuple[pb.JoinReply, float]:
     """Joins, waiting for the other ranks of a collective restore; also when the answered Join was sent."""
     restoring = config.restore is not None
     request = pb.JoinRequest(
-        session=config.session, rank=config.rank, world_size=config.world_size, nonce=uuid.uuid4().hex,
+        session=config.session, rank=config.rank, world_size=config.world_size, nonce=nonce,
         restore=config.restore or (), restoring=restoring,
     )  # fmt: skip
     begin, round_ = time.monotonic(), 0
