@@ -18,7 +18,7 @@ import io
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,8 +26,8 @@ import numpy as np
 
 from penstock import _diagnosis as diagnosis
 from penstock import monitor
-from penstock._pb import control_pb2 as pb
 from penstock._progress import Progress
+from penstock._session import SessionStats
 from penstock.monitor import P50, P99, Aggregation, Stat
 
 ROWS, FEATURES, HIDDEN = 65536, 13, 64
@@ -36,26 +36,9 @@ WINDOW = 1.0
 LIMIT = 1.01
 
 
-@dataclasses.dataclass
-class Figures:
-    """A session's figures, as many as those of a fleet of 32 workers."""
-
-    rows: int = 0
-    batches: int = 0
-    bytes: int = 0
-    stall_seconds: float = 0.0
-    longest_stall_seconds: float = 0.0
-    compute_seconds: float = 0.0
-    failovers: int = 0
-    buffered: int = 0
-    peak_buffered: int = 0
-    workers: int = 32
-    streams: int = 8
-    rows_by_worker: Mapping[str, int] = dataclasses.field(default_factory=lambda: {f"worker-{i}": i for i in range(32)})
-    load: pb.FleetLoad = dataclasses.field(default_factory=pb.FleetLoad)
-
-    def copy(self) -> Figures:
-        return dataclasses.replace(self, rows_by_worker=dict(self.rows_by_worker))
+def copied(figures: SessionStats) -> SessionStats:
+    """What a session makes when it is asked."""
+    return dataclasses.replace(figures, rows_by_worker=dict(figures.rows_by_worker))
 
 
 class Terminal(io.StringIO):
@@ -69,7 +52,7 @@ class Monitoring:
     """What a loader keeps of its batches."""
 
     def __init__(self) -> None:
-        self.session = Figures()
+        self.session = SessionStats(workers=32, streams=8, rows_by_worker={f"worker-{i}": i for i in range(32)})
         waits = (Aggregation.MEAN, Aggregation.SUM, Aggregation.MAX, P50, P99)
         self.wait = Stat("penstock.bench.wait_seconds", waits, WINDOW)
         self.rows = Stat("penstock.bench.rows", (Aggregation.SUM, Aggregation.COUNT), WINDOW)
@@ -82,7 +65,7 @@ class Monitoring:
         self.wait.add(time.perf_counter() - began)
         self.rows.add(ROWS)
         self.bytes.add(nbytes)
-        self.watch.observe(self.session.copy)
+        self.watch.observe(lambda: copied(self.session))
         self.progress.update(ROWS)
 
 

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from penstock import _diagnosis as diagnosis
 from penstock._pb import control_pb2 as pb
+from penstock._session import SessionStats
 
 
 def load(
@@ -41,23 +42,9 @@ def load(
 COMPUTES = load(8, 8, storage=0.2, decode=0.29, transform=0.58, tensor=0.08, send=0.1)
 
 
-@dataclasses.dataclass(frozen=True)
-class Figures:
-    """What a session says."""
-
-    rows: int = 0
-    batches: int = 0
-    bytes: int = 0
-    stall_seconds: float = 0.0
-    longest_stall_seconds: float = 0.0
-    compute_seconds: float = 0.0
-    failovers: int = 0
-    buffered: int = 0
-    peak_buffered: int = 0
-    workers: int = 2
-    streams: int = 4
-    rows_by_worker: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    load: pb.FleetLoad = dataclasses.field(default_factory=pb.FleetLoad)
+def Figures(**figures: Any) -> SessionStats:  # noqa: N802
+    """What a session of two workers says."""
+    return SessionStats(**({"workers": 2, "streams": 4} | figures))
 
 
 # After an hour of training, to show that differences count.
@@ -73,7 +60,7 @@ BEFORE = Figures(
 )
 
 
-def after(stall: float, compute: float, **changes: object) -> Figures:
+def after(stall: float, compute: float, **changes: object) -> SessionStats:
     """A hundred batches later."""
     later = dataclasses.replace(
         BEFORE,
@@ -86,7 +73,7 @@ def after(stall: float, compute: float, **changes: object) -> Figures:
     return dataclasses.replace(later, **changes)  # type: ignore[arg-type]
 
 
-def judge(last: Figures, before: Figures = BEFORE, map_seconds: float = 0.0) -> tuple[str, str]:
+def judge(last: SessionStats, before: SessionStats = BEFORE, map_seconds: float = 0.0) -> tuple[str, str]:
     # The load of both ends is that of the last one, so that a case has one load.
     first = diagnosis.Observation(dataclasses.replace(before, load=last.load), 7.0)
     verdict = diagnosis.judge([first, diagnosis.Observation(last, 7.0 + map_seconds)])
@@ -257,7 +244,7 @@ def test_watch_asks_once_a_second() -> None:
     watch = diagnosis.Watch(clock=clock)
     asked = []
 
-    def figures() -> Figures:
+    def figures() -> SessionStats:
         asked.append(clock.now)
         return Figures()
 

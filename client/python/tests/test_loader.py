@@ -232,8 +232,15 @@ def test_loading_a_state_into_an_open_loader(shared_fleet: Fleet, dataset: Datas
             loader.state_dict(after=held[3])
 
 
-@pytest.mark.parametrize("state", [{}, {"format": "penstock.state/0"}, {"format": "penstock.state/1", "state": "no"}])
-def test_what_is_no_state(state: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "state",
+    [
+        {}, {"format": "penstock.state/0"}, {"format": "penstock.state/1", "state": "no"},
+        None, "text", 3, [], [3], ["text"], {"format": "penstock.state/1", "ranks": 3},
+        {"format": "penstock.state/1", "ranks": []},
+    ],
+)  # fmt: skip
+def test_what_is_no_state(state: Any) -> None:
     loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1")
     with pytest.raises(errors.UsageError, match="state"):
         loader.load_state_dict(state)
@@ -255,7 +262,7 @@ def test_set_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
         assert Counter(places(batches)) == Counter(dataset.places())
         with pytest.raises(errors.UsageError, match=r"loader\.epoch"):
             loader.set_epoch(3)
-        with pytest.raises(errors.EpochsExhausted):
+        with pytest.raises(errors.EpochsExhausted, match="epochs=6"):
             loader.set_epoch(5)
 
 
@@ -349,6 +356,33 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
         iter(make(shared_fleet, dataset, session=session, batch_size=7))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"features": [penstock.dense("a"), penstock.label("b")]}, r"penstock\.dense\(...\) \+"),
+        ({"features": "int_*"}, r"penstock\.dense\(...\) \+"),
+        ({"transforms": penstock.log1p}, r"transforms=\["),
+        ({"transforms": ["log1p"]}, r"transforms=\["),
+        ({"transforms": None}, r"transforms=\["),
+        ({"batch_size": 1e3}, "batch_size: .* integer"),
+        ({"epochs": 0}, "epochs: .* 1 or more"),
+        ({"map": "double"}, "map="),
+        ({"master": "10.0.0.1"}, "host:port"),
+        ({"master": "http://10.0.0.1:7070"}, "host:port"),
+        ({"master": []}, "host:port"),
+        ({"master": 7070}, "host:port"),
+        ({"budget": "1GB"}, "budget="),
+        ({"timeout": 0}, "timeout="),
+        ({"connect_timeout": True}, "connect_timeout="),
+    ],
+)
+def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:
+    """They raise at once, not when the session opens."""
+    options: dict[str, Any] = {"features": FEATURES, "batch_size": 1, "master": "127.0.0.1:1"}
+    with pytest.raises((errors.UsageError, errors.SpecError), match=says):
+        DataLoader("/data", **(options | wrong))
+
+
 def test_no_master() -> None:
     loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connect_timeout=0.5)
     with pytest.raises(errors.MasterUnreachable, match=r"127\.0\.0\.1:1"):
@@ -374,7 +408,7 @@ def test_ranks_need_one_id() -> None:
     options: dict[str, Any] = {"features": FEATURES, "batch_size": 1, "rank": 1, "world_size": 2}
     with pytest.raises(errors.UsageError, match="session="):
         iter(DataLoader("/data", master="127.0.0.1:1", **options))
-    with pytest.raises(errors.UsageError, match="penstock up"):
+    with pytest.raises(errors.UsageError, match="penstock local"):
         iter(DataLoader("/data", session="x", **options))
     with pytest.raises(errors.UsageError, match="go together"):
         iter(DataLoader("/data", features=FEATURES, batch_size=1, rank=0))

@@ -42,11 +42,14 @@ def of_ranks(dicts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def flatten(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], bool]:
     """The dictionaries of single ranks, and whether they are those of all."""
-    if not isinstance(given, Mapping):
-        return [one for many in given for one in flatten(many)[0]], True
-    if "ranks" in given:
-        return list(given["ranks"]), True
-    return [given], False
+    if isinstance(given, Mapping):
+        return flatten([given["ranks"]]) if "ranks" in given else ([given], False)
+    if isinstance(given, str) or not isinstance(given, Sequence) or not given:
+        raise UsageError(
+            f"found {given!r:.80} in place of a loader's state; give what loader.state_dict() returned, or a list of "
+            "what it returned on all ranks"
+        )
+    return [one for many in given for one in flatten(many)[0]], True
 
 
 def from_dict(given: Mapping[str, Any]) -> pb.State:

@@ -43,54 +43,14 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from penstock._pb import control_pb2 as pb
+from penstock._session import SessionStats
 
 WAITED = 0.05  # of the time: less is no reason to change anything
 MAPS = 0.25  # of the time
 SATURATED = 0.5  # of a stream's time, for its busiest thread
 MENTIONED = 0.1  # of the workers' work, for a stage to be named in a verdict
-
-
-class SessionStats(Protocol):
-    """What is read of a session's figures, all cumulative but those that say otherwise."""
-
-    @property
-    def rows(self) -> int: ...
-    @property
-    def batches(self) -> int: ...
-    @property
-    def bytes(self) -> int: ...
-    @property
-    def stall_seconds(self) -> float: ...
-    @property
-    def longest_stall_seconds(self) -> float: ...
-    @property
-    def compute_seconds(self) -> float:
-        """Between a batch's hand-over and the next request, the loader's map included."""
-
-    @property
-    def failovers(self) -> int: ...
-    @property
-    def buffered(self) -> int:
-        """Bytes received and not yet in a batch, at present."""
-
-    @property
-    def peak_buffered(self) -> int: ...
-    @property
-    def workers(self) -> int:
-        """Of the fleet, at present."""
-
-    @property
-    def streams(self) -> int:
-        """That the master wants open, at present."""
-
-    @property
-    def rows_by_worker(self) -> Mapping[str, int]: ...
-    @property
-    def load(self) -> pb.FleetLoad:
-        """Of the fleet, over the last seconds; empty if the master has not said."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,25 +219,6 @@ def _in_fleet(fleet: _FleetUse | None) -> tuple[str, str]:
     return "workers", f"; workers are the bottleneck: {fleet.work()}"
 
 
-@dataclasses.dataclass(frozen=True)
-class _Unread:
-    """The figures of a session of which nothing was asked yet."""
-
-    rows: int = 0
-    batches: int = 0
-    bytes: int = 0
-    stall_seconds: float = 0.0
-    longest_stall_seconds: float = 0.0
-    compute_seconds: float = 0.0
-    failovers: int = 0
-    buffered: int = 0
-    peak_buffered: int = 0
-    workers: int = 0
-    streams: int = 0
-    rows_by_worker: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    load: pb.FleetLoad = dataclasses.field(default_factory=pb.FleetLoad)
-
-
 class Watch:
     """Keeps a minute of observations of one session, for verdicts about the present, not the job's whole life."""
 
@@ -304,7 +245,7 @@ class Watch:
     def stats(self, session: SessionStats, map_seconds: float = 0.0) -> Stats:
         """The user's figures. session: the present ones."""
         with self._lock:
-            seen = list(self._recent) or [Observation(_Unread())]
+            seen = list(self._recent) or [Observation(SessionStats())]
         # A loop that waits for rows observes nothing. What the fleet does after a loop's end says nothing about it.
         if session.stall_seconds > seen[-1].session.stall_seconds or session.rows > seen[-1].session.rows:
             seen.append(Observation(session, map_seconds))

@@ -7,8 +7,9 @@ the training loop; what is opened is closed with its Stream, or when the process
 from __future__ import annotations
 
 import os
+import re
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session
 from penstock.errors import LocalFleetError, UsageError
 from penstock.monitor import log_event
+
+_ADDRESS = re.compile(r"unix:.+|[^/\s]+:[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,14 @@ class Opening:
     connect_timeout: float
     workers: int | None
 
+    def __post_init__(self) -> None:
+        for name, unit in (("budget", "bytes"), ("timeout", "seconds"), ("connect_timeout", "seconds")):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+                raise UsageError(f"{name}={value!r}: give a number of {unit} above 0")
+        for address in self.masters:
+            self.security.check(address)
+
     def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
         """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
         at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh)
@@ -157,7 +168,7 @@ class Opening:
             if at.world_size > 1:
                 raise UsageError(
                     f"{at.world_size} ranks need one master, but without master= each would start a fleet of its own; "
-                    "start one with `penstock up` and give its address as master="
+                    "start one with `penstock local` and give its address as master=, and its token_file="
                 )
             fleet = LocalFleet(workers=self.workers)
             stream.owns(fleet)
@@ -200,6 +211,18 @@ class _Claim:
         owner = self._owner()
         if owner is not None:
             _job.let_go(self._session, self._rank, owner)
+
+
+def addresses(master: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The masters' addresses; none for a fleet on this machine."""
+    if master is None:
+        return ()
+    given = [master] if isinstance(master, str) or not isinstance(master, Sequence) else list(master)
+    if not given or not all(isinstance(a, str) and _ADDRESS.fullmatch(a) for a in given):
+        raise UsageError(
+            f'master={master!r}: give "host:port", or a list of those; without master= a fleet starts on this machine'
+        )
+    return tuple(given)
 
 
 def security(

@@ -13,10 +13,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from penstock._diagnosis import SessionStats
 from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
-from penstock._session import Config, Session
+from penstock._session import Config, Session, SessionStats
 from penstock._session.masters import MasterError, Masters
 from penstock.errors import LocalFleetError
 

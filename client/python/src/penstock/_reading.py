@@ -41,6 +41,8 @@ class Making:
             raise UsageError(f'format: found {self.format!r}; give "auto", {", ".join(map(repr, FORMATS))}')
         if needs_torch and self.format in ("numpy", "arrow"):
             raise UsageError(f'device= and pin_memory= need torch tensors, but format is "{self.format}"; leave it out')
+        if self.map is not None and not callable(self.map):
+            raise UsageError(f"map={self.map!r}: give a function of a Batch, such as map=lambda batch: batch.dense")
         if needs_torch or self.format == "torch":
             _need_torch()
 

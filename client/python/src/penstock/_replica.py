@@ -16,16 +16,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from penstock import errors
-from penstock._diagnosis import SessionStats
 from penstock._pb import control_pb2 as pb
 from penstock._reader import Read, Reader
+from penstock._session import SessionStats
 
 _T = TypeVar("_T")
 
@@ -107,13 +107,20 @@ def place(
             )
         return _from_environment(environ)
     if process_group is not None:
-        return Place(dist.get_rank(process_group), dist.get_world_size(process_group))
+        at = Place(dist.get_rank(process_group), dist.get_world_size(process_group))
+        if at.rank < 0:
+            raise errors.UsageError(
+                "this process is not in process_group=; give each rank the data-parallel group that it belongs to"
+            )
+        return at
     if mesh is not None:
         return _from_mesh(mesh)
     return Place(dist.get_rank(), dist.get_world_size())
 
 
 def _checked(rank: int, world_size: int) -> Place:
+    if not isinstance(rank, int) or not isinstance(world_size, int):
+        raise errors.UsageError(f"rank={rank!r}, world_size={world_size!r}: give integers")
     if not 0 <= rank < world_size:
         raise errors.UsageError(f"rank {rank} is not in [0, world_size), world_size being {world_size}; count from 0")
     return Place(rank, world_size)
@@ -132,6 +139,8 @@ def _from_environment(environ: Mapping[str, str]) -> Place:
 
 def _from_mesh(mesh: Any) -> Place:
     """The coordinates along the mesh's data-parallel dimensions, the last one running fastest."""
+    if not hasattr(mesh, "mesh_dim_names"):
+        raise errors.UsageError(f"mesh={mesh!r:.80}: give a torch.distributed.device_mesh.DeviceMesh")
     names = mesh.mesh_dim_names or ()
     chosen = [i for i, name in enumerate(names) if name.startswith(_DATA_DIMENSIONS)]
     if mesh.ndim == 1:
@@ -197,25 +206,6 @@ class Channel:
                 f"a rank of this replica is gone or does not iterate in step with rank {self._source}, which reads for "
                 f"it: {err}; see the other ranks' errors"
             ) from err
-
-
-@dataclass(frozen=True)
-class FollowerStats:
-    """A follower's own figures, and what the leader last said of the fleet."""
-
-    rows: int = 0
-    batches: int = 0
-    bytes: int = 0
-    stall_seconds: float = 0.0
-    longest_stall_seconds: float = 0.0
-    compute_seconds: float = 0.0
-    failovers: int = 0
-    buffered: int = 0
-    peak_buffered: int = 0
-    workers: int = 0
-    streams: int = 0
-    rows_by_worker: Mapping[str, int] = field(default_factory=dict)
-    load: pb.FleetLoad = field(default_factory=pb.FleetLoad)
 
 
 _PARTS = 4  # of a message: facts (JSON), the State, the FleetLoad, rows (an Arrow IPC stream) or the Session
@@ -294,7 +284,7 @@ class Follower:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._stats = FollowerStats()
+        self._stats = SessionStats()  # its own figures, and what the leader last said of the fleet
         self._state, self._facts = pb.State(), dict[str, Any]()
         self._returned = math.inf
         self.info = pb.Session.FromString(self._receive().tobytes())

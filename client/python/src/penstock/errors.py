@@ -1,6 +1,7 @@
 """The exceptions of this package: all are `Error`, and say in their last words what to do next.
 
-What a master or worker said stands in the message unchanged.
+What a master or worker said stands in the message unchanged. Python's own protocols raise Python's own exceptions:
+batch.sparse["no such name"] a KeyError, and len(loader) a TypeError where the length is not known.
 """
 
 from __future__ import annotations

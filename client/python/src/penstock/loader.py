@@ -24,7 +24,8 @@ from penstock import spec as spec_builders
 from penstock._diagnosis import Stats, Watch
 from penstock._pb import control_pb2, spec_pb2
 from penstock._reading import Making, Pass, Reading
-from penstock._replica import FollowerStats, World, distributed
+from penstock._replica import World, distributed
+from penstock._session import SessionStats
 from penstock.batch import Batch, Position
 from penstock.errors import Closed, EpochsExhausted, UsageError
 
@@ -41,7 +42,7 @@ class DataLoader:
         uri: prefixes, globs or files under s3:// or file://, or local paths; one or several.
         spec: instead of everything in this group, a YAML or JSON spec: its path, or the text itself.
         features: sums of dense(), sparse(), label(), bytes_() and image().
-        transforms: a list of fill_null(), log1p(), sigrid_hash(), ..., applied in order.
+        transforms: a list of fill_null(), log1p(), sigrid_hash(), ..., applied in order, or a single one.
         filter, partitions: chooses rows by columns, and files by the hive keys of their paths.
         storage: the storage profile of the fleet that opens the URIs.
         batch_size: rows of a batch, per rank. last_batch: "keep" or "drop" an epoch's last, shorter one.
@@ -79,7 +80,7 @@ class DataLoader:
         *,
         spec: str | os.PathLike[str] | None = None,
         features: spec_builders.Features | None = None,
-        transforms: Sequence[spec_builders.Transform] = (),
+        transforms: spec_builders.Transform | Sequence[spec_builders.Transform] = (),
         filter: str = "",  # noqa: A002
         partitions: str = "",
         storage: str = "",
@@ -117,7 +118,7 @@ class DataLoader:
         message, text = _spec(
             spec, uri, features, batch_size,
             {
-                "transforms": list(transforms), "filter": filter, "partitions": partitions, "storage": storage,
+                "transforms": transforms, "filter": filter, "partitions": partitions, "storage": storage,
                 "last_batch": last_batch, "seed": seed, "shuffle": shuffle, "epochs": epochs, "provenance": provenance,
             },
         )  # fmt: skip
@@ -126,7 +127,7 @@ class DataLoader:
         self._opening = _opening.Opening(
             spec=None if message is None else message.SerializeToString(), spec_text=text,
             session=session, name=name, workers=workers,
-            masters=(master,) if isinstance(master, str) else tuple(master or ()),
+            masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
             security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls),
             zone=zone, budget=budget, timeout=timeout, connect_timeout=connect_timeout,
@@ -210,7 +211,8 @@ class DataLoader:
             )
         if epoch >= reading.epochs:
             raise EpochsExhausted(
-                f"set_epoch({epoch}): the session has {reading.epochs} epochs; give the loader epochs="
+                f"set_epoch({epoch}): the session has {reading.epochs} epochs, counted from 0; for more passes give "
+                f"the loader epochs={epoch + 1} or more, under a new session id"
             )
         now = reading.newest_state()
         ahead = control_pb2.State(
@@ -271,7 +273,7 @@ class DataLoader:
 
     def stats(self) -> Stats:
         """Figures since the session was opened, with a verdict: what limits the loop, in one line."""
-        return Watch().stats(FollowerStats()) if self._reading is None else self._reading.stats()
+        return Watch().stats(SessionStats()) if self._reading is None else self._reading.stats()
 
     def close(self) -> None:
         """Leaves the session: what this rank holds and has not read goes back at once. A second call does nothing."""
@@ -359,7 +361,7 @@ class DataLoader:
     def _position(self, of: Batch | Position) -> Position:
         position = of.position if isinstance(of, Batch) else of
         if not isinstance(position, Position):
-            raise UsageError(f"found a {type(of).__name__}; give a batch, or its position")
+            raise UsageError(f"found {type(of).__name__}; give a batch, or its position")
         if position._loader is not self._open().stream:
             raise UsageError(
                 "the batch was read by another loader, or before load_state_dict() or set_epoch(); use one that this "

@@ -199,7 +199,7 @@ def build(
     features: Features,
     *,
     batch_size: int,
-    transforms: Iterable[Transform] = (),
+    transforms: Transform | Iterable[Transform] = (),
     filter: str = "",  # noqa: A002
     partitions: str = "",
     storage: str = "",
@@ -212,13 +212,15 @@ def build(
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
     if last_batch not in _LAST_BATCH:
         raise SpecError(f'last_batch: found {last_batch!r}; give "keep" or "drop"')
+    steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
+    _check(features, steps, {"batch_size": batch_size, "epochs": epochs, "seed": seed})
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
     try:
         return pb.Spec(
             dataset=pb.Dataset(uri=[absolute(u) for u in uris], storage=storage, partitions=partitions),
             filter=filter,
             features=list(features),
-            transforms=list(transforms),
+            transforms=steps,
             batch_size=batch_size,
             last_batch=_LAST_BATCH[last_batch],
             seed=seed,
@@ -228,6 +230,20 @@ def build(
         )
     except (TypeError, ValueError) as err:
         raise SpecError(f"the spec: {err}; see the types of penstock.DataLoader's parameters") from err
+
+
+def _check(features: object, transforms: Iterable[object], integers: Mapping[str, object]) -> None:
+    """Refuses what no message can hold, in words about the arguments."""
+    if not isinstance(features, Features):
+        raise SpecError(f"features: found {features!r:.80}; add them up, as penstock.dense(...) + penstock.label(...)")
+    for step in transforms:
+        if not isinstance(step, Transform):
+            raise SpecError(f"transforms: found {step!r:.80}; give a list, as transforms=[penstock.log1p(...)]")
+    for name, value in integers.items():
+        if not isinstance(value, numbers.Integral):
+            raise SpecError(f"{name}: found {value!r}; give an integer")
+        if name != "seed" and value < 1:
+            raise SpecError(f"{name}: found {value!r}; give 1 or more")
 
 
 def absolute(uri: str | os.PathLike[str]) -> str:

@@ -39,6 +39,7 @@ def test_ranks_without_torch_distributed(given: Any, environ: dict[str, str], wa
     [
         ((1, None, None, None), {}, "go together"),
         ((3, 3, None, None), {}, "world_size"),
+        (("0", "2", None, None), {}, "integers"),
         ((0, 1, None, "mesh"), {}, "exclude each other"),
         ((None, None, None, "mesh"), {}, "init_process_group"),
         ((None, None, None, None), {"RANK": "x"}, "RANK='x'"),
@@ -139,7 +140,13 @@ def test_ranks_of_meshes_and_groups(tmp_path: Path) -> None:
     try:
         _replica.place(None, None, None, mesh)
     except errors.UsageError as err:
-        said = str(err)
+        said = [str(err)]
+    alone = dist.new_group([0])
+    for wrong in ((alone, None), (None, 3)):
+        try:
+            said.append(_replica.place(None, None, *wrong).rank)
+        except errors.UsageError as err:
+            said.append(str(err))
     world = _replica.World(dist)
     square = init_device_mesh("cpu", (1, 2), mesh_dim_names=("data", "tp"))
     places = [
@@ -155,4 +162,7 @@ def test_ranks_of_meshes_and_groups(tmp_path: Path) -> None:
     ranks = jobs.run(code, 2, tmp_path, {})
     assert [rank[1:3] for rank in ranks] == [[0, 2], [1, 2]]
     assert [rank[3] for rank in ranks] == [[[0, 1, [0, 1]]] * 3] * 2
-    assert all("('tp', 'pp')" in rank[0] for rank in ranks)
+    for rank, [_, process_group, mesh] in enumerate(said for said, *_ in ranks):
+        assert process_group == 0 if rank == 0 else "not in process_group=" in process_group
+        assert "DeviceMesh" in mesh
+    assert all("('tp', 'pp')" in said[0] for said, *_ in ranks)

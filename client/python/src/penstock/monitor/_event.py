@@ -1,6 +1,6 @@
 """Events and the handlers that receive them.
 
-Every other part of the package logs here; `penstock.monitor.handlers` has sinks to register. Handlers are kept in a
+Every other part of the package logs here; `_handlers` has sinks to register. Handlers are kept in a
 tuple that is replaced under a lock, so that log_event reads it without one: any thread may log, register and
 unregister at any time. Handlers run on the thread that logs, and must be safe to call from several.
 """
