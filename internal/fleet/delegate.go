@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -64,9 +65,32 @@ func (d delegate) NotifyUpdate(n *memberlist.Node) { d.lives(n) }
 
 func (d delegate) NotifyLeave(n *memberlist.Node) {
 	d.f.mu.Lock()
+	role := d.f.members[n.Name].Role
 	delete(d.f.members, n.Name)
+	delete(d.f.lives, n.Name)
 	d.f.mu.Unlock()
-	d.notify()
+	if role == Master {
+		signal(d.f.missed)
+	}
+	signal(d.f.changed)
+}
+
+// AckPayload goes with the answer to each ping.
+func (d delegate) AckPayload() []byte { return d.f.life }
+
+// NotifyPingComplete finds members that were restarted at their address before anybody missed them. Such a master sees
+// no worker, and the workers see no change.
+func (d delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, life []byte) {
+	d.f.mu.Lock()
+	defer d.f.mu.Unlock()
+	if known, ok := d.f.lives[n.Name]; ok && known != string(life) {
+		select {
+		case d.f.reborn <- n.Address():
+		default:
+			return // Run is busy; the next ping finds it again
+		}
+	}
+	d.f.lives[n.Name] = string(life)
 }
 
 func (d delegate) NotifyConflict(known, other *memberlist.Node) {
@@ -84,25 +108,26 @@ func (d delegate) lives(n *memberlist.Node) {
 	d.f.mu.Lock()
 	d.f.members[m.Name] = seen{m, n.Address()}
 	d.f.mu.Unlock()
-	d.notify()
+	signal(d.f.changed)
 }
 
-func (d delegate) notify() {
+// signal wakes the receiver of a channel with room for one.
+func signal(c chan<- struct{}) {
 	select {
-	case d.f.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// logWriter passes memberlist's lines to slog.
-type logWriter struct{ logger *slog.Logger }
+// logWriter passes memberlist's lines to slog. Its goroutines may find the sockets closed under them at the end.
+type logWriter struct{ f *Fleet }
 
 func (w logWriter) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
 	level := slog.LevelDebug
-	if strings.HasPrefix(line, "[ERR]") {
+	if strings.HasPrefix(line, "[ERR]") && !w.f.closed.Load() {
 		level = slog.LevelWarn
 	}
-	w.logger.Log(context.Background(), level, line)
+	w.f.cfg.Logger.Log(context.Background(), level, line)
 	return len(p), nil
 }

@@ -7,6 +7,7 @@
 package fleet
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -65,13 +67,18 @@ type Fleet struct {
 	cfg     Config
 	list    *memberlist.Memberlist
 	changed chan struct{}
-	address string // of this process's gossip
+	missed  chan struct{} // tells Run that a master went
+	reborn  chan string   // tells Run of the gossip address of a member that is a new process under an old name
+	address string        // of this process's gossip
+	life    []byte        // tells this process from others of its name, before and after it
 
 	mu      sync.Mutex
 	self    Member
-	members map[string]seen // the living, by name
+	members map[string]seen   // the living, by name
+	lives   map[string]string // of the living that answered a ping, by name
 
 	closing  sync.Once
+	closed   atomic.Bool
 	closeErr error
 }
 
@@ -86,7 +93,10 @@ func New(cfg Config) (*Fleet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, self: cfg.Self, members: map[string]seen{}, changed: make(chan struct{}, 1)}
+	f := &Fleet{
+		cfg: cfg, self: cfg.Self, life: []byte(rand.Text()), members: map[string]seen{}, lives: map[string]string{},
+		changed: make(chan struct{}, 1), missed: make(chan struct{}, 1), reborn: make(chan string, 1),
+	}
 	mc, err := f.memberlistConfig()
 	if err != nil {
 		return nil, err
@@ -133,13 +143,16 @@ func (f *Fleet) memberlistConfig() (mc *memberlist.Config, err error) {
 	mc.ProbeInterval = 500 * time.Millisecond
 	mc.ProbeTimeout = 250 * time.Millisecond
 	mc.SuspicionMult = 2
+	// News is sent about four times, an interval apart; Update and Close wait for the last. Without news nothing is sent.
+	mc.GossipInterval = 50 * time.Millisecond
 	mc.SuspicionMaxTimeoutMult = 2
 	mc.DeadNodeReclaimTime = time.Second
 	mc.TCPTimeout = dialTimeout
 	mc.Delegate = delegate{f}
 	mc.Events = delegate{f}
 	mc.Conflict = delegate{f}
-	mc.Logger = log.New(logWriter{cfg.Logger}, "", 0)
+	mc.Ping = delegate{f}
+	mc.Logger = log.New(logWriter{f}, "", 0)
 	if !cfg.Secret.IsZero() {
 		key := sha256.Sum256([]byte("penstock gossip\x00" + cfg.Secret.Reveal()))
 		mc.SecretKey = key[:]
@@ -193,6 +206,7 @@ func (f *Fleet) Close() error {
 			// They find out by themselves, in about two seconds.
 			f.cfg.Logger.Debug("the fleet may not know that this process left", "error", err)
 		}
+		f.closed.Store(true)
 		if err := f.list.Shutdown(); err != nil {
 			f.closeErr = fmt.Errorf("fleet: close: %w", err)
 		}

@@ -122,7 +122,7 @@ func TestMembersComeChangeAndGo(t *testing.T) {
 	cfg, _ = config("b", "localhost:"+port(t, a)) // by name
 	cfg.Secret = secret
 	b := start(t, cfg)
-	cfg, _ = config("c", "127.0.0.1:1", a.Address()) // one that does not answer
+	cfg, log := config("c", "127.0.0.1:1", a.Address()) // one that does not answer
 	cfg.Secret = secret
 	c, err := New(cfg)
 	if err != nil {
@@ -146,6 +146,9 @@ func TestMembersComeChangeAndGo(t *testing.T) {
 	}
 	eventually(t, b, "leave", count(1))
 	eventually(t, a, "leave", count(1))
+	if strings.Contains(log.String(), "level=WARN") {
+		t.Errorf("a member that leaves warns: %v", log)
+	}
 }
 
 func TestKilledMembersVanish(t *testing.T) {
@@ -261,5 +264,60 @@ func TestBindByName(t *testing.T) {
 	host, _, err := net.SplitHostPort(start(t, cfg).Address())
 	if err != nil || !net.ParseIP(host).IsLoopback() {
 		t.Errorf("%s, %v", host, err)
+	}
+}
+
+// TestRestartedMasterIsFound holds that a master that comes back at its address, and knows nobody, soon sees its
+// workers: whether they missed it or not.
+func TestRestartedMasterIsFound(t *testing.T) {
+	for name, missed := range map[string]bool{"at once": false, "after it was missed": true} {
+		t.Run(name, func(t *testing.T) {
+			cfg, _ := config("m")
+			cfg.Self.Role = Master
+			first, err := New(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Bind = first.Address()
+			worker, _ := config("w", first.Address())
+			w := start(t, worker)
+			eventually(t, first, "worker", count(1))
+			killOther(t, w, first)                        // when it is missed, the news that w came are told no more
+			if err := first.list.Shutdown(); err != nil { // without a word
+				t.Fatal(err)
+			}
+			if missed {
+				eventuallyOf(t, w, Master, "end of the master", count(0))
+			}
+			began := time.Now()
+			second := start(t, cfg)
+			eventually(t, second, "worker", count(1))
+			eventuallyOf(t, w, Master, "master", count(1))
+			if d := time.Since(began); d > 5*time.Second {
+				t.Errorf("the workers were unknown for %v", d)
+			}
+		})
+	}
+}
+
+// killOther runs a third member, kills it, and waits until the others miss it.
+func killOther(t *testing.T, others ...*Fleet) {
+	t.Helper()
+	cfg, _ := config("other", others[0].Address())
+	other, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range others {
+		eventually(t, f, "other", count(2))
+	}
+	if err := other.list.Shutdown(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range others {
+		eventually(t, f, "end of the other", count(1))
 	}
 }

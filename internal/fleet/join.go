@@ -11,35 +11,55 @@ import (
 )
 
 const (
-	firstRetry, lastRetry = 250 * time.Millisecond, 5 * time.Second
+	firstRetry, lastRetry = 250 * time.Millisecond, 2 * time.Second
 	// patience is how long others may take to come up, when all are started at once, before it is worth a warning.
 	patience = 3 * time.Second
 	// checkEvery is how often a member of a fleet looks whether those it should know are in it.
 	checkEvery = 10 * time.Second
 )
 
-// Run joins the configured addresses until one answers, and then those that are missing every now and then: so the
-// parts of a divided fleet find each other again. It returns when ctx ends.
+// Run joins the configured addresses until a master is seen, and then those that are missing every now and then: so
+// the parts of a divided fleet find each other again. A member that was restarted under its name before anybody missed
+// it is told who there is. Run returns when ctx ends.
 func (f *Fleet) Run(ctx context.Context) error {
 	retry, warned := firstRetry, false
 	began := time.Now()
 	for {
 		wait := checkEvery
-		if err := f.join(ctx); err != nil && f.list.NumMembers() < 2 {
-			if late := time.Since(began) > patience; late && !warned && ctx.Err() == nil {
-				warned = true
-				f.cfg.Logger.Warn("cannot join the fleet yet; trying on (do all members have the same token?)", "join", f.cfg.Join, "error", err)
-			}
+		err := f.join(ctx)
+		alone := f.list.NumMembers() < 2
+		if late := time.Since(began) > patience; err != nil && alone && late && !warned && ctx.Err() == nil {
+			warned = true
+			f.cfg.Logger.Warn("cannot join the fleet yet; trying on (do all members have the same token?)", "join", f.cfg.Join, "error", err)
+		}
+		if err != nil && alone || len(f.Members(Master)) == 0 {
 			wait, retry = retry, min(2*retry, lastRetry)
 		} else {
 			retry, warned = firstRetry, false
 		}
-		timer := time.NewTimer(wait)
+		if !f.pause(ctx, wait) {
+			return nil
+		}
+	}
+}
+
+// pause waits until it is time to join again, and meanwhile meets members that know nobody. It reports false when ctx
+// ended.
+func (f *Fleet) pause(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return nil
+			return false
+		case address := <-f.reborn:
+			if _, err := f.list.Join([]string{address}); err != nil {
+				f.cfg.Logger.Debug("a restarted member cannot be met", "gossip", address, "error", err)
+			}
+		case <-f.missed:
+			return true
 		case <-timer.C:
+			return true
 		}
 	}
 }
