@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -145,7 +144,7 @@ func (r *reader) read(cmd *cobra.Command, s *pb.Spec) (err error) {
 	dial := func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) }
 	if r.session == "" {
 		r.session = "read-" + rand.Text()[:10]
-		defer func() { err = errors.Join(err, r.delete(cmd.Context(), dial)) }()
+		defer func() { err = errors.Join(err, r.delete(cmd.Context(), cfg)) }()
 	}
 	r.seen.Session = r.session
 	session, err := client.Open(cmd.Context(), client.Config{
@@ -236,34 +235,19 @@ func (x *summary) String() string {
 		humanize.Comma(int64(x.RowsPerSecond)), humanize.Bytes(uint64(x.BytesPerSecond)), 100*x.StallShare)
 }
 
-// delete removes the session that this command made for itself, if it came to be. Any master knows who leads.
-func (r *reader) delete(ctx context.Context, dial func(string) (*grpc.ClientConn, error)) (err error) {
+// delete removes the session that this command made for itself, if it came to be.
+func (r *reader) delete(ctx context.Context, cfg rpc.Config) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
 	defer cancel()
-	todo := slices.Clone(r.masters)
-	for i := 0; i < len(todo); i++ {
-		if err = r.deleteAt(ctx, todo[i], dial); err == nil {
+	err := rpc.AtLeader(ctx, r.masters, cfg, func(ctx context.Context, m pb.MasterClient) error {
+		_, err := m.DeleteSession(ctx, &pb.DeleteSessionRequest{Session: r.session})
+		if status.Code(err) == codes.NotFound {
 			return nil
 		}
-		if leader := rpc.Leader(err); leader != "" && !slices.Contains(todo, leader) {
-			todo = append(todo, leader)
-		}
-	}
-	if r.info == nil { // the error of Open says enough
+		return err
+	})
+	if err == nil || r.info == nil { // the error of Open says enough
 		return nil
 	}
 	return fmt.Errorf("delete the session %s: %w", r.session, err)
-}
-
-func (r *reader) deleteAt(ctx context.Context, address string, dial func(string) (*grpc.ClientConn, error)) error {
-	conn, err := dial(address)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	_, err = pb.NewMasterClient(conn).DeleteSession(ctx, &pb.DeleteSessionRequest{Session: r.session})
-	if status.Code(err) == codes.NotFound {
-		return nil
-	}
-	return err
 }

@@ -1,6 +1,12 @@
 package rpc
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -14,4 +20,49 @@ func Leader(err error) string {
 		}
 	}
 	return ""
+}
+
+// AtLeader calls f once with a connection to the leader, for commands that make one call: it tries each address, and
+// whom a master names before the others. Any answer but Unavailable is the leader's. The error names each master that
+// was asked, and has its words without gRPC's frame around them.
+func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(context.Context, pb.MasterClient) error) error {
+	if len(addresses) == 0 {
+		return errors.New("--master names no address")
+	}
+	var errs []error
+	asked := map[string]bool{}
+	for todo := slices.Clone(addresses); len(todo) > 0; {
+		address := todo[0]
+		todo = todo[1:]
+		if asked[address] {
+			continue
+		}
+		asked[address] = true
+		err := at(ctx, address, cfg, f)
+		if status.Code(err) != codes.Unavailable {
+			return plain(err, address)
+		}
+		errs = append(errs, plain(err, address))
+		if leader := Leader(err); leader != "" {
+			todo = append([]string{leader}, todo...)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func at(ctx context.Context, address string, cfg Config, f func(context.Context, pb.MasterClient) error) error {
+	conn, err := Dial(address, cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return f(ctx, pb.NewMasterClient(conn))
+}
+
+// plain is an error without gRPC's frame.
+func plain(err error, address string) error {
+	if s, ok := status.FromError(err); ok && err != nil {
+		return fmt.Errorf("master %s: %s", address, s.Message())
+	}
+	return err
 }

@@ -2,17 +2,13 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -131,7 +127,7 @@ func (c *sessionCommand) call(f func(ctx context.Context, m pb.MasterClient, arg
 	}
 }
 
-// with calls f with a connection to the leader, and says of errors only what a person needs.
+// with calls f with a connection to the leader.
 func (c *sessionCommand) with(cmd *cobra.Command, timeout time.Duration, f func(ctx context.Context, m pb.MasterClient) error) error {
 	cfg, err := c.ports.Config()
 	if err != nil {
@@ -139,45 +135,7 @@ func (c *sessionCommand) with(cmd *cobra.Command, timeout time.Duration, f func(
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
-	err = errors.New("--master names no address")
-	asked := map[string]bool{}
-	for todo := slices.Clone(c.masters); len(todo) > 0; {
-		address := todo[0]
-		todo = todo[1:]
-		if asked[address] {
-			continue
-		}
-		asked[address] = true
-		var leader string
-		leader, err = ask(ctx, address, cfg, f)
-		if leader != "" {
-			todo = append([]string{leader}, todo...)
-		}
-		gone := status.Code(err) == codes.Unavailable // it may be another one that leads
-		if err = plain(err, address); !gone {
-			return err
-		}
-	}
-	return err
-}
-
-// ask calls f; if the master does not lead, it returns who does.
-func ask(ctx context.Context, address string, cfg rpc.Config, f func(ctx context.Context, m pb.MasterClient) error) (leader string, err error) {
-	conn, err := rpc.Dial(address, cfg)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	err = f(ctx, pb.NewMasterClient(conn))
-	return rpc.Leader(err), err
-}
-
-// plain is an error without gRPC's wrapping.
-func plain(err error, address string) error {
-	if s, ok := status.FromError(err); ok && err != nil {
-		return fmt.Errorf("master %s: %s", address, s.Message())
-	}
-	return err
+	return rpc.AtLeader(ctx, c.masters, cfg, f)
 }
 
 func printSessions(w io.Writer, sessions []*pb.Session) error {

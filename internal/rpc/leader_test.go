@@ -1,0 +1,97 @@
+package rpc_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// master knows no session, or who leads.
+type master struct {
+	pb.UnimplementedMasterServer
+	leader *string
+}
+
+func (m master) GetSession(context.Context, *pb.GetSessionRequest) (*pb.Session, error) {
+	if m.leader == nil {
+		return nil, status.Error(codes.NotFound, "no such session")
+	}
+	s, err := status.New(codes.Unavailable, "this one follows").WithDetails(&pb.NotLeader{Leader: *m.leader})
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.Err()
+}
+
+func serveMaster(t *testing.T, m master) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := rpc.NewServer(rpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pb.RegisterMasterServer(s, m)
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	t.Cleanup(func() {
+		s.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+func TestAtLeader(t *testing.T) {
+	var leader, lost string
+	leads := serveMaster(t, master{})
+	follower := serveMaster(t, master{leader: &leader})
+	astray := serveMaster(t, master{leader: &lost})
+	leader, lost = leads, astray
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		masters []string
+		calls   int
+		says    []string
+	}{
+		"the leader":              {[]string{leads, gone}, 1, []string{"master " + leads + ": no such session"}},
+		"whom a follower names":   {[]string{follower, gone, astray}, 2, []string{"master " + leads + ": no such session"}},
+		"behind one that is gone": {[]string{gone, follower}, 3, []string{"master " + leads + ": no such session"}},
+		"nobody leads":            {[]string{astray, gone, astray}, 2, []string{"master " + astray + ": this one follows", "master " + gone + ": ", "refused"}},
+		"nobody to ask":           {nil, 0, []string{"--master names no address"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := 0
+			err := rpc.AtLeader(t.Context(), c.masters, rpc.Config{}, func(ctx context.Context, m pb.MasterClient) error {
+				calls++
+				_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
+				return err
+			})
+			if err == nil || calls != c.calls {
+				t.Fatalf("%d calls and %v, want %d calls", calls, err, c.calls)
+			}
+			for _, words := range c.says {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%q does not say %q", err, words)
+				}
+			}
+		})
+	}
+}
