@@ -20,6 +20,14 @@ func TestDemo(t *testing.T) {
 	}
 }
 
+// TestDemoDataset reads the dataset by the URI that it is said to have, wherever that is used.
+func TestDemoDataset(t *testing.T) {
+	t.Chdir(t.TempDir())
+	uri, _ := run(t, 0, nil, "demo", "dataset", "--rows=1000", "--cache=here")
+	t.Chdir(t.TempDir())
+	demo(t, nil, "--data="+strings.TrimSpace(uri), "--workers=1", "--trainers=1", "--kill=0")
+}
+
 func TestDemoKillsSeveralWorkers(t *testing.T) {
 	r := demo(t, nil, "--rows=100000", "--workers=2", "--trainers=3", "--kill=3", "--cache="+t.TempDir())
 	if r.Kills != 3 || len(r.StallShare) != 3 {

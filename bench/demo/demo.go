@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -42,10 +43,8 @@ func Command() *cobra.Command {
 		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock demo --data s3://bucket/table/ --output json",
 		Args:    cobra.NoArgs,
 	}
-	shared := cmd.PersistentFlags()
-	shared.IntVar(&o.rows, "rows", 2_000_000, "rows of the generated dataset")
-	shared.StringVar(&o.cache, "cache", "", "directory of generated datasets (default: penstock in the user's cache directory)")
 	flags := cmd.Flags()
+	o.dataset(flags)
 	flags.IntVar(&o.workers, "workers", 3, "worker processes")
 	flags.IntVar(&o.trainers, "trainers", 2, "trainer processes")
 	flags.IntVar(&o.kill, "kill", 1, "workers to kill on the way")
@@ -74,13 +73,14 @@ func Command() *cobra.Command {
 		}
 		return err
 	}
-	cmd.AddCommand(datasetCommand(&o), trainerCommand())
+	cmd.AddCommand(datasetCommand(), trainerCommand())
 	return cli.Setup(cmd)
 }
 
 // datasetCommand is `penstock demo dataset`, which makes the dataset for other programs.
-func datasetCommand(o *options) *cobra.Command {
-	return &cobra.Command{
+func datasetCommand() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
 		Use:   "dataset",
 		Short: "Make the generated dataset and print its URI",
 		Long: "Make the demo's Criteo-shaped dataset, where it is not cached, and print its URI: label (int32), int_0 to int_12\n" +
@@ -96,7 +96,7 @@ func datasetCommand(o *options) *cobra.Command {
 				return fmt.Errorf("--rows: want 1 or more, found %d", o.rows)
 			}
 			show := newProgress(cmd.ErrOrStderr())
-			uri, err := makeDataset(cmd.Context(), *o, show)
+			uri, err := makeDataset(cmd.Context(), o, show)
 			show.end()
 			if err != nil {
 				return err
@@ -110,6 +110,14 @@ func datasetCommand(o *options) *cobra.Command {
 			return err
 		},
 	}
+	o.dataset(cmd.Flags())
+	return cmd
+}
+
+// dataset registers the flags of the generated dataset.
+func (o *options) dataset(flags *pflag.FlagSet) {
+	flags.IntVar(&o.rows, "rows", 2_000_000, "rows of the generated dataset")
+	flags.StringVar(&o.cache, "cache", "", "directory of generated datasets (default: penstock in the user's cache directory)")
 }
 
 func (o options) check() error {
@@ -166,8 +174,12 @@ func makeDataset(ctx context.Context, o options, show *progress) (string, error)
 		}
 		o.cache = filepath.Join(dir, "penstock")
 	}
-	paths, err := dataset.Criteo(ctx, o.cache, o.rows, func(done, total int) {
-		show.show("dataset", int64(done), int64(total), "made once, then cached in "+o.cache)
+	cache, err := filepath.Abs(o.cache) // others use the URI, elsewhere
+	if err != nil {
+		return "", fmt.Errorf("--cache: %w", err)
+	}
+	paths, err := dataset.Criteo(ctx, cache, o.rows, func(done, total int) {
+		show.show("dataset", int64(done), int64(total), "made once, then cached in "+cache)
 	})
 	if err != nil {
 		return "", err
