@@ -76,7 +76,7 @@ def after(stall: float, compute: float, **changes: object) -> SessionStats:
 def judge(last: SessionStats, before: SessionStats = BEFORE, map_seconds: float = 0.0) -> tuple[str, str]:
     # The load of both ends is that of the last one, so that a case has one load.
     first = diagnosis.Observation(dataclasses.replace(before, load=last.load), 7.0)
-    verdict = diagnosis.judge([first, diagnosis.Observation(last, 7.0 + map_seconds)])
+    verdict = diagnosis.judge([first, diagnosis.Observation(last, 7.0 + map_seconds, at=100.0)])
     assert "\n" not in verdict.text
     return verdict.bottleneck, verdict.text
 
@@ -143,19 +143,28 @@ def test_one_wait() -> None:
 def test_the_trainer_itself() -> None:
     batch = (BEFORE.bytes + (100 << 20)) // (BEFORE.batches + 100)
     full = dataclasses.replace(BEFORE, buffered=3 * batch)
-    got = judge(after(30, 70, buffered=4 * batch), full)
+    idle = load(8, 8, storage=0.1, transform=0.2, send=0.7)
+    got = judge(after(30, 70, buffered=4 * batch, load=idle), full)
     assert got[0] == "trainer"
     assert got[1].startswith(
         "trainer waited 30% of the time with 4 batches' rows received; this process is the bottleneck"
     )
-    assert judge(after(30, 70, buffered=4 * batch))[0] == "workers"  # it was empty before
-    assert judge(after(30, 70, buffered=batch), full)[0] == "workers"
+    assert judge(after(30, 70, buffered=4 * batch, load=idle))[0] == "network"  # it was empty before
+    assert judge(after(30, 70, buffered=batch, load=idle), full)[0] == "network"
+    # A message of many batches has just come, as it does at each observation: the loop looks after each batch.
+    slow = load(8, 8, storage=0.9, transform=0.1)
+    assert judge(after(100, 0, buffered=4 * batch, load=slow), full)[0] == "storage"
+    assert judge(after(100, 0, buffered=4 * batch), full)[0] == "workers"
+    assert judge(after(100, 0, buffered=4 * batch, load=pb.FleetLoad()), full)[0] == "unknown"
 
 
 def test_workers_that_have_not_reported() -> None:
     assert judge(after(30, 70, load=pb.FleetLoad())) == (
         "unknown",
-        "trainer waited 30% of the time; the workers have not reported yet what they do",
+        (
+            "trainer waited 30% of the time; the workers have not reported yet what they do for it: "
+            "read for ten seconds and more"
+        ),
     )
     assert judge(after(30, 70, load=pb.FleetLoad(workers=2, streams=4, slots=8)))[0] == "unknown"
 
@@ -214,18 +223,39 @@ def test_few_streams_that_are_full() -> None:
 def test_stages_are_compared_over_all_observations() -> None:
     # In the first reports storage was slow, in the more numerous later ones the transforms.
     slow = load(8, 8, storage=0.9, decode=0.1)
-    fast = load(8, 8, storage=0.1, decode=0.1, transform=0.9)
-    first, middle, last = BEFORE, after(15, 35), after(30, 70)
-    seen = [dataclasses.replace(s, load=f) for s, f in ((first, slow), (middle, fast), (last, fast))]
-    assert diagnosis.judge([diagnosis.Observation(s) for s in seen]).bottleneck == "workers"
-    seen = [dataclasses.replace(s, load=f) for s, f in ((first, slow), (middle, slow), (last, fast))]
-    assert diagnosis.judge([diagnosis.Observation(s) for s in seen]).bottleneck == "storage"
+    fast = load(8, 8, storage=0.1, decode=0.05, transform=0.4)
+
+    def judged(*loads: pb.FleetLoad) -> str:
+        seen = [BEFORE, *(dataclasses.replace(after(10.0 * i, 20.0 * i), load=load) for i, load in enumerate(loads, 1))]
+        return diagnosis.judge([diagnosis.Observation(s, at=30.0 * i) for i, s in enumerate(seen)]).bottleneck
+
+    assert judged(slow, fast, fast) == "workers"
+    assert judged(slow, slow, fast) == "storage"
+
+
+def test_what_the_fleet_did_before_is_left_out() -> None:
+    """A report of ten seconds that comes after eleven began before the first observation: it took time to get here."""
+    idle = dataclasses.replace(after(11, 0), load=load(8, 8))
+    busy = dataclasses.replace(after(12, 0), load=COMPUTES)
+
+    def judged(*seen: tuple[SessionStats, float]) -> str:
+        first = diagnosis.Observation(dataclasses.replace(BEFORE, load=load(8, 8)))
+        return diagnosis.judge([first, *(diagnosis.Observation(s, at=at) for s, at in seen)]).bottleneck
+
+    assert judged((idle, 11.0)) == "unknown"
+    assert judged((idle, 11.0), (busy, 12.0)) == "workers"
+
+
+def test_processors_that_all_streams_share() -> None:
+    """Two streams for each processor: each can compute half of the time."""
+    assert judge(after(30, 70, load=load(8, 8, transform=0.40, decode=0.08, storage=0.1)))[0] == "workers"
+    assert judge(after(30, 70, load=load(8, 8, transform=0.15, decode=0.05, storage=0.1)))[0] == "streams"
 
 
 def test_streams_that_ended_since_count_at_most_once() -> None:
     # The counters grew by more than the streams that are still open could do.
     busy = load(1, 8, decode=3.0, storage=0.2)
-    use = diagnosis._FleetUse.of([busy])
+    use = diagnosis._FleetUse.of([diagnosis.Observation(Figures()), diagnosis.Observation(Figures(load=busy), at=60.0)])
     assert use is not None
     assert use.compute == pytest.approx(1.0)
     assert use.storage == pytest.approx(0.2 / 3)
@@ -295,8 +325,9 @@ def test_stats_go_into_json() -> None:
     session = dataclasses.replace(
         after(12, 88), buffered=5, peak_buffered=9, rows_by_worker={"w1": 600_000, "w2": 500_000}
     )
-    watch = diagnosis.Watch(clock=Clock())
+    watch = diagnosis.Watch(clock=(clock := Clock()))
     watch.observe(lambda: BEFORE)
+    clock.now = 100.0
     stats = watch.stats(session, map_seconds=10.0)
     assert json.loads(json.dumps(dataclasses.asdict(stats))) == {
         "rows": 1_100_000,

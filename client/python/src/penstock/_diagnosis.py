@@ -8,7 +8,8 @@ How the figures identify the bottleneck. A worker serves a stream with three thr
 while the trainer's flow control or the network holds it up. So the busiest of the three limits the stream, and how busy
 it is, in shares of the time that streams were open (seconds per worker x streams), says whether anything does. That
 compute is the busiest says nothing yet about processors: a worker has two slots for each of them by default, and a
-stream computes on one, so that a worker is full from half of its slots on. Below that, more streams are faster.
+stream computes on one, so that a worker is full from half of its slots on. Below that, more streams are faster; above
+it, streams take turns, and compute's share is of the time of half of the slots.
 
 Time is that of the training loop: what it waited and what it computed. What passes before the first batch is asked for
 and after the last one is no part of it.
@@ -25,9 +26,10 @@ The first rule that holds decides:
     map            waited < 5%, and the loader's map= takes at least 25% of the time
     training loop  waited < 5%: a faster loader could gain no more than that
     one wait       waited < 50%, and without its longest wait, of at least a second, it would be < 5%
-    trainer        at both ends at least two batches' rows were received and not taken: they arrive faster than this
-                   process can join them (its processors are busy), or than it may hand them over (no master answers)
-    unknown        no worker has reported what it does
+    unknown        no worker has reported what it does: reports cover 5 to 10 s, those that began before are left out
+    trainer        at each observation at least two batches' rows were received and not taken, and neither storage nor
+                   compute is the busiest and busy for 50%: rows arrive faster than this process can join them. (Rows
+                   alone prove nothing: with slow storage, too, they come in messages of many batches)
     streams        none is open: the trainer has nothing granted, as at an epoch's end that waits for other ranks
     streams        the busiest thread of a stream is busy < 50%: streams open and end more than they carry
     network        send is the busiest: the network, or other trainers that take their rows slowly
@@ -40,6 +42,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +53,7 @@ from penstock._session import SessionStats
 WAITED = 0.05  # of the time: less is no reason to change anything
 MAPS = 0.25  # of the time
 SATURATED = 0.5  # of a stream's time, for its busiest thread
+LATENESS = 2.0  # seconds, of a worker's report on its way over the master to here
 MENTIONED = 0.1  # of the workers' work, for a stage to be named in a verdict
 
 
@@ -59,6 +63,7 @@ class Observation:
 
     session: SessionStats
     map_seconds: float = 0.0  # cumulative: the loader's map=
+    at: float = 0.0  # seconds, of any clock
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +113,11 @@ class Stats:
 
 @dataclasses.dataclass(frozen=True)
 class _FleetUse:
-    """How busy streams were over several reports; the shares are of the time that streams were open, at most 1."""
+    """How busy streams were over several reports.
+
+    storage and send are shares of the time that streams were open, compute of the time that processors were there for
+    them; each is at most 1.
+    """
 
     streams: float  # mean
     slots: float  # mean
@@ -118,8 +127,9 @@ class _FleetUse:
     stages: Mapping[str, float]  # of compute: shares that add up to 1, the largest first
 
     @classmethod
-    def of(cls, loads: Sequence[pb.FleetLoad]) -> _FleetUse | None:
-        loads = [load for load in loads if load.seconds > 0 and load.workers > 0]
+    def of(cls, observations: Sequence[Observation]) -> _FleetUse | None:
+        began = observations[0].at
+        loads = [o.session.load for o in observations if _lies_within(o.session.load, o.at - began)]
         if not loads:
             return None
 
@@ -132,14 +142,21 @@ class _FleetUse:
         # Streams are counted at one moment and time adds up over seconds: a stream cannot be busy for longer than open.
         is_open = sum(load.streams * load.seconds / load.workers for load in loads)
         is_open = max(is_open, storage, compute, send) or 1.0
+        can_compute = sum(min(load.streams, load.slots / 2) * load.seconds / load.workers for load in loads)
+        can_compute = max(can_compute, compute) or 1.0
         return cls(
             streams=sum(load.streams for load in loads) / len(loads),
             slots=sum(load.slots for load in loads) / len(loads),
             storage=storage / is_open,
-            compute=compute / is_open,
+            compute=compute / can_compute,
             send=send / is_open,
             stages={k: v / (compute or 1.0) for k, v in sorted(stages.items(), key=lambda s: -s[1])},
         )
+
+    def is_limit(self) -> bool:
+        """Whether the workers' storage or processors hold streams up."""
+        busiest = max(self.storage, self.compute)
+        return busiest >= SATURATED and busiest > self.send
 
     def slots_taken(self) -> str:
         return f"{self.streams:.0f} of {self.slots:.0f} slots taken"
@@ -152,6 +169,11 @@ class _FleetUse:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f}%"
+
+
+def _lies_within(load: pb.FleetLoad, seconds: float) -> bool:
+    """Whether a load that was known so long after the first observation is of the time since."""
+    return load.seconds > 0 and load.workers > 0 and load.seconds / load.workers + LATENESS <= seconds
 
 
 def judge(observations: Sequence[Observation]) -> Verdict:
@@ -186,19 +208,20 @@ def _bottleneck(
         during = f" (failovers: {failovers})" if failovers else ""
         rest = "otherwise the training loop is the bottleneck"
         return "one wait", f", nearly all of it in one wait of {longest:.0f} s{during}; {rest}"
-    batch = last.bytes / last.batches if last.batches else 0.0
-    if batch > 0 and min(first.buffered, last.buffered) >= 2 * batch:
+    fleet = _FleetUse.of(observations)
+    if fleet is None:
+        return "unknown", "; the workers have not reported yet what they do for it: read for ten seconds and more"
+    batch = last.bytes / last.batches if last.batches else math.inf
+    if min(o.session.buffered for o in observations) >= 2 * batch and not fleet.is_limit():
         return "trainer", (
             f" with {last.buffered / batch:.0f} batches' rows received; this process is the bottleneck: "
-            "its processors are busy, or no master answers"
+            "its processors are busy"
         )
-    return _in_fleet(_FleetUse.of([o.session.load for o in observations]))
+    return _in_fleet(fleet)
 
 
-def _in_fleet(fleet: _FleetUse | None) -> tuple[str, str]:
+def _in_fleet(fleet: _FleetUse) -> tuple[str, str]:
     """Where in the fleet a trainer's waiting comes from."""
-    if fleet is None:
-        return "unknown", "; the workers have not reported yet what they do"
     if fleet.streams == 0:
         return "streams", "; no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
     busiest = max(fleet.storage, fleet.compute, fleet.send)
@@ -238,7 +261,7 @@ class Watch:
         if now < self._due:
             return
         self._due = now + self._every
-        seen = Observation(figures(), map_seconds)
+        seen = Observation(figures(), map_seconds, now)
         with self._lock:
             self._recent.append(seen)
 
@@ -248,7 +271,7 @@ class Watch:
             seen = list(self._recent) or [Observation(SessionStats())]
         # A loop that waits for rows observes nothing. What the fleet does after a loop's end says nothing about it.
         if session.stall_seconds > seen[-1].session.stall_seconds or session.rows > seen[-1].session.rows:
-            seen.append(Observation(session, map_seconds))
+            seen.append(Observation(session, map_seconds, self._clock()))
         verdict = judge(seen)
         seconds = session.stall_seconds + session.compute_seconds
         return Stats(
