@@ -39,21 +39,30 @@ type stopwatch struct {
 
 // timed adds the time that f takes to a stopwatch.
 func (s *stats) timed(w *stopwatch, f func() error) error {
-	start := s.now()
-	w.add(0, 1, start)
-	defer func() { w.add(s.now()-start, -1, -start) }() // f may panic
+	start := w.start(s)
+	defer w.stop(s, start) // f may panic
 	return f()
 }
 
-func (w *stopwatch) add(total, running, started int64) {
+// start and stop ask for the time under the lock, as read does: else a reading could be less than the one before.
+func (w *stopwatch) start(s *stats) (start int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.total += total
-	w.running += running
-	w.started += started
+	start = s.now()
+	w.running++
+	w.started += start
+	return start
 }
 
-// read is the time so far.
+func (w *stopwatch) stop(s *stats, start int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running--
+	w.started -= start
+	w.total += s.now() - start
+}
+
+// read is the time so far. It never falls.
 func (w *stopwatch) read(s *stats) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,4 +93,29 @@ func BenchmarkTimed(b *testing.B) {
 	for b.Loop() {
 		_ = s.timed(&s.decode, func() error { return nil })
 	}
+}
+
+// Who compares two readings must not find that time went back.
+func TestStopwatchNeverFallsBack(t *testing.T) {
+	s := &stats{began: time.Now()}
+	var group sync.WaitGroup
+	var ended atomic.Bool
+	for range 4 {
+		group.Go(func() {
+			for !ended.Load() {
+				_ = s.timed(&s.decode, func() error { return nil })
+			}
+		})
+	}
+	last := int64(0)
+	for range 200_000 {
+		now := s.decode.read(s)
+		if now < last {
+			t.Errorf("%d ns after %d", now, last)
+			break
+		}
+		last = now
+	}
+	ended.Store(true)
+	group.Wait()
 }
