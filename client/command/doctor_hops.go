@@ -173,7 +173,8 @@ func (t *target) handshake(ctx context.Context) finding {
 	case isTimeout(err):
 		return t.silent()
 	}
-	return cut(strings.TrimPrefix(err.Error(), "rpc: dial: "))
+	words := strings.TrimPrefix(err.Error(), "rpc: dial: ")
+	return cut(strings.TrimPrefix(words, "rpc: handshake with "+t.address+": "), whosePort)
 }
 
 // untrusted says what is wrong with a certificate.
@@ -289,17 +290,19 @@ func (t *target) explain(err error) finding {
 	case st.Code() == codes.Unavailable && t.asksBack: // the alert itself may be lost with the connection
 		return fail("it asks its callers for a certificate, and does not take what this command shows", "set --tls-cert and --tls-key to one by an authority of its --tls-client-ca")
 	}
-	f := cut(st.Message())
-	if st.Code() == codes.Unavailable && f.Next == "" {
-		f.Next = "see whether this is a Penstock port at all: gossip has ports of its own, and a proxy may stand between"
+	next := "look at its log"
+	if st.Code() == codes.Unavailable {
+		next = whosePort
 	}
-	return f
+	return cut(st.Message(), next)
 }
 
-// cut is a failure whose words hold the next step already, behind a semicolon.
-func cut(words string) finding {
+const whosePort = "see whether this is a Penstock port at all: gossip has ports of its own, and a proxy may stand between"
+
+// cut is a failure whose words may hold the next step already, behind a semicolon.
+func cut(words, otherwise string) finding {
 	seen, next, _ := strings.Cut(words, "; ")
-	return fail(seen, next)
+	return fail(seen, cmp.Or(next, otherwise))
 }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,6 +184,36 @@ func TestDoctorLooksAtAddresses(t *testing.T) {
 			t.Errorf("%s goes on after %+v", x.target.address, x.target.findings)
 		}
 		want(t, x.target.findings, x.target.label(), "name", x.state, x.words)
+	}
+}
+
+// A port that speaks neither TLS nor gRPC is somebody else's.
+func TestDoctorOfAStranger(t *testing.T) {
+	l, err := net.Listen("tcp", here+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close() // without a word
+		}
+	})
+	defer group.Wait()
+	defer l.Close()
+	stranger := l.Addr().String()
+	for step, cfg := range map[string]rpc.Config{"call": {}, "tls": {TLS: true}} {
+		d := newDoctor(stranger)
+		d.rpc = cfg
+		got := d.examine(t.Context())
+		want(t, got, "master "+stranger, step, failure, "a Penstock port at all")
+		if last := got[len(got)-1]; strings.Contains(last.Seen, "rpc: ") {
+			t.Errorf("%s: %s", step, last.Seen)
+		}
 	}
 }
 
