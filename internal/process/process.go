@@ -201,12 +201,15 @@ func (p *Process) PeakMemory() int64 {
 
 // tail returns the end of a log.
 func tail(path string) string {
-	b, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return err.Error()
 	}
-	if len(b) > 4096 {
-		b = b[len(b)-4096:]
+	defer f.Close()
+	_, _ = f.Seek(-4096, io.SeekEnd) // fails, and stays at the beginning, if there is less
+	b, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return err.Error()
 	}
 	return string(b)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -122,6 +123,34 @@ func TestFailureEndsWithTheLog(t *testing.T) {
 	}
 	if p.Status() != "exit status 3" {
 		t.Errorf("status %q", p.Status())
+	}
+}
+
+func TestTailOfALongLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("begins "), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 64<<20); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	if _, err := log.WriteString("ends"); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	end := tail(path)
+	runtime.ReadMemStats(&after)
+	if len(end) != 4096 || !strings.HasSuffix(end, "ends") {
+		t.Errorf("%d bytes: %q", len(end), end)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("it takes %d bytes of memory", n)
 	}
 }
 
