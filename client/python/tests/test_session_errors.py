@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import socket
 import threading
 import time
+import weakref
 from concurrent import futures
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 import pyarrow as pa
@@ -18,9 +20,11 @@ from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._session import Config, Security, Session
 from penstock._session.config import is_local
+from penstock._session.core import THREADS
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import MasterError, Masters
-from penstock._session.streams import Opening
+from penstock._session.piece import StreamError
+from penstock._session.streams import Opening, _check
 from penstock._session.workers import WorkerError, read_error
 from tests.session_cases import configure, name, read_epoch, spec, threads
 
@@ -166,6 +170,80 @@ def test_do_get_that_hangs_is_left_behind() -> None:
     assert told.wait(30)
     opening.thread.join(30)
     assert cancelled == [True]
+
+
+@pytest.mark.pure
+def test_do_get_that_fails_leaves_nothing() -> None:
+    """Training loops switch the garbage collector off: no error may hold on to a connection by a cycle."""
+
+    def opens() -> None:
+        raise ZeroDivisionError
+
+    opening = Opening(opens, lambda: None)
+    opening.thread.join(30)
+    with pytest.raises(ZeroDivisionError):
+        opening.take()
+    there, enabled = weakref.ref(opening), gc.isenabled()
+    gc.disable()
+    try:
+        del opening
+        assert there() is None
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@pytest.mark.pure
+def test_message_without_a_record_is_a_workers_mistake() -> None:
+    class Message(NamedTuple):
+        data: pa.RecordBatch | None
+        app_metadata: pa.Buffer | None
+
+    layout = Layout.parse(pa.schema([]))
+    record = pa.RecordBatch.from_pydict({})
+    for message in (Message(None, pa.py_buffer(b"")), Message(record, None)):
+        with pytest.raises(StreamError, match="is this a Penstock worker"):
+            _check(message, layout, "w")
+
+
+@pytest.mark.pure
+def test_last_words_are_not_cancelled() -> None:
+    """A session that failed leaves while its user closes it: the close must not end the leave."""
+    server, address = serve(Handler(lambda method, request, context: b"", stream=False))
+    masters = Masters((address,), Security())
+    try:
+        masters.cancel()
+        with pytest.raises(MasterError):
+            masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 5.0)
+        masters.begin_last_words()
+        masters.cancel()
+        masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 5.0)
+    finally:
+        masters.close()
+        server.stop(None).wait()
+
+
+def test_close_in_a_thread_of_the_session(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """A listener closes; or the garbage collector does, wherever it runs, even with the lock held."""
+    session = Session(configure(shared_fleet, spec(dataset)))
+    closed = threading.Event()
+
+    def collect() -> None:
+        with session._core.lock:
+            session.close()
+        closed.set()
+
+    thread = threading.Thread(target=collect, name=f"{THREADS}test", daemon=True)
+    thread.start()
+    assert closed.wait(30)
+    with pytest.raises(errors.Closed):
+        read_epoch(session)
+    for t in session._threads:
+        t.join(30)
+    assert session._control.leave_error is None
+    session.close()
+    thread.join(30)
+    assert not threads()
 
 
 def test_restore_of_another_dataset_is_refused(shared_fleet: Fleet, dataset: Dataset) -> None:

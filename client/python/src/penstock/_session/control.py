@@ -165,7 +165,7 @@ class Control:
                 return
             request = self._request()
         request.leave, request.wants_more = True, False
-        self._masters.revive()
+        self._masters.begin_last_words()
         begin = time.monotonic()
         try:
             self._masters.persist(

@@ -36,6 +36,7 @@ from penstock.monitor import Event
 
 log = logging.getLogger("penstock")
 Value: TypeAlias = int | float | bool | str
+THREADS = "penstock-"  # how the names of the package's threads begin
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,7 @@ class Core:
         self.wake = Bell()  # wakes the control thread
         self.slot = Bell()  # wakes the thread that opens streams
         self.closing = threading.Event()  # no lock needed
+        self.abandoned = False  # was closed where nothing can be waited for; no lock needed
         self.error: errors.Error | None = None  # why the session ended
 
         self.making: Making | None = None
@@ -202,6 +204,15 @@ class Core:
         self.closing.set()
         for bell in (self.ready, self.filled, self.wake, self.slot):
             bell.ring()
+
+    def close(self) -> None:
+        """Ends the session because its user wants no more. Takes the lock."""
+        self.fail(errors.Closed(f"session {self.config.session!r}: the loader was closed; make a new one to go on"))
+
+    def abandon(self) -> None:
+        """Has the thread that opens streams close the session. Takes no lock."""
+        self.abandoned = True
+        self.slot.ring()
 
     def say(
         self, event: str, message: str, level: int = logging.INFO, metadata: Mapping[str, Value] = MappingProxyType({})

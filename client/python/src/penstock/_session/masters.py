@@ -1,7 +1,7 @@
 """Calls of the leader among the masters, over grpcio: the control path's wire.
 
 One thread at a time makes calls; cancel may be called from any, and ends the call that is under way and all later
-ones.
+ones up to the last words.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Masters:
         self._channels: dict[str, grpc.Channel] = {}
         self._lock = threading.Lock()  # of the two below
         self._under_way: Any = None
-        self._cancelled = False
+        self._cancelled = self._last_words = False
 
     def call(self, method: str, request: Message, reply: type[Reply], timeout: float) -> tuple[Reply, float]:
         """Asks the leader: first whom it takes for it, then whom a master names, then each of the others.
@@ -172,16 +172,18 @@ class Masters:
             round_ += 1
 
     def cancel(self) -> None:
-        """Ends the call that is under way."""
+        """Ends the call that is under way, unless it is of the last words."""
         with self._lock:
+            if self._last_words:
+                return
             self._cancelled, call = True, self._under_way
         if call is not None:
             call.cancel()
 
-    def revive(self) -> None:
-        """Allows calls again after cancel: the last words."""
+    def begin_last_words(self) -> None:
+        """Allows calls again after cancel, which does nothing from now on."""
         with self._lock:
-            self._cancelled = False
+            self._cancelled, self._last_words = False, True
 
     def close(self) -> None:
         """Closes the connections."""

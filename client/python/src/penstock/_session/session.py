@@ -19,6 +19,7 @@ import os
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -30,7 +31,7 @@ from penstock._pb import spec_pb2
 from penstock._session.assemble import Assembler
 from penstock._session.config import Config
 from penstock._session.control import LEAVE_TIMEOUT, Control
-from penstock._session.core import Offer, Rows
+from penstock._session.core import THREADS, Offer, Rows
 from penstock._session.failures import doctor, master_lost, workers_unreachable
 from penstock._session.joining import open_session
 from penstock._session.ledger import Snapshot
@@ -98,7 +99,7 @@ class Session:
         self._said_lapsed = False
         self._closed = False
         self._threads = [
-            threading.Thread(target=core.guard, args=(run,), name=f"penstock-{name}", daemon=True)
+            threading.Thread(target=core.guard, args=(run,), name=THREADS + name, daemon=True)
             for name, run in [
                 ("control", self._control.run),
                 ("streams", self._streams.run),
@@ -309,18 +310,24 @@ class Session:
     def close(self) -> None:
         """Leaves the session: what this rank holds and has not consumed goes back at once. Ends all threads.
 
-        Takes about 6 seconds where no master answers. A thread may stay behind that waits for the first message of a
-        worker that hangs; it holds nothing, and the log says so. In a forked process it does nothing.
+        Takes about 6 seconds where no master answers, or a worker is slow to send its first message. A thread that
+        waits for one may stay behind; it holds nothing, and the log says so. In a forked process it does nothing.
+
+        A thread of the package (which calls a listener, or collects a loader as garbage, perhaps with the lock held)
+        cannot wait: there the session ends by itself a moment later.
         """
         if os.getpid() != self._pid or self._closed:
             return
         core = self._core
-        core.fail(errors.Closed(f"session {core.config.session!r}: the loader was closed; make a new one to go on"))
+        if threading.current_thread().name.startswith(THREADS):
+            core.abandon()
+            return
+        core.close()
         self._masters.cancel()
         deadline = time.monotonic() + CLOSE_TIMEOUT
         for t in self._threads:
             t.join(max(0.0, deadline - time.monotonic()))
-        stuck = self._streams.join(deadline) + [t for t in self._threads if t.is_alive()]
+        late = self._streams.join(deadline) + [t for t in self._threads if t.is_alive()]
         self._streams.workers.close()
         self._closed = True
         _open_sessions.discard(self)
@@ -329,10 +336,10 @@ class Session:
             why, hint = self._control.leave_error, doctor(core.config)
             what = "could not leave, so the master takes back what this rank holds when its lease ends"
             log.warning("session %s, rank %d: %s: %s; %s", core.config.session, core.config.rank, what, why, hint)
-        if stuck:
-            log.warning(
-                "session %s: %d threads stay behind, waiting for workers that hang", core.config.session, len(stuck)
-            )
+        if late:
+            names = ", ".join(f"{n} {name}" for name, n in Counter(t.name for t in late).items())
+            what = "stay behind until a worker answers, and hold nothing: it hangs, or is busy with other trainers"
+            log.warning("session %s: threads (%s) %s", core.config.session, names, what)
 
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()

@@ -20,7 +20,7 @@ from pyarrow import flight
 
 from penstock._pb import stream_pb2 as pb
 from penstock._session.bell import Bell
-from penstock._session.core import Core, Value
+from penstock._session.core import THREADS, Core, Value
 from penstock._session.failures import refused_shard
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import backoff
@@ -62,29 +62,34 @@ class Opening:
         self._reader: flight.FlightStreamReader | None = None
         self._error: BaseException | None = None
         self.done = False
-        self.thread = threading.Thread(target=self._run, name="penstock-open", daemon=True)
+        self.thread = threading.Thread(target=self._run, name=THREADS + "open", daemon=True)
         self.thread.start()
 
     def _run(self) -> None:
-        reader, error = None, None
         try:
-            reader = self._opens()
+            self._reader = self._opens()
         except BaseException as e:
-            error = e
+            self._error = e
         with self._lock:
-            self._reader, self._error, self.done = reader, error, True
-            abandoned = self._abandoned
-        if abandoned and reader is not None:
-            reader.cancel()
+            self.done, abandoned = True, self._abandoned
+        if abandoned:
+            self._error = None  # its traceback holds this object
+            if self._reader is not None:
+                self._reader.cancel()
         self._tell()
 
     def take(self) -> flight.FlightStreamReader | None:
         """The reader, or None if it is not there: then whatever comes later is thrown away. Raises do_get's error."""
         with self._lock:
             self._abandoned = not self.done
+            if self._abandoned:
+                return None
+        try:
             if self._error is not None:
                 raise self._error
             return self._reader
+        finally:
+            self._error = None  # its traceback holds this object
 
 
 class Flight:
@@ -100,7 +105,7 @@ class Flight:
         self._silent = False
         self._broken: Broken | None = None
         piece.cancel, piece.notify, piece.renewed = self.cancel, self._room.ring, self._fresh.ring
-        self.thread = threading.Thread(target=core.guard, args=(self.run,), name="penstock-stream", daemon=True)
+        self.thread = threading.Thread(target=core.guard, args=(self.run,), name=THREADS + "stream", daemon=True)
 
     def cancel(self) -> None:
         """Ends the stream, whatever it waits for. Never blocks."""
@@ -128,12 +133,8 @@ class Flight:
             permanent = 0
             for name, address in candidates:
                 before = p.received
-                try:
-                    self._read(name, address, round_)
-                    return
-                except WorkerError as e:
-                    last = e
-                if self._cancelled:
+                last = self._read(name, address, round_)
+                if last is None or self._cancelled:
                     return
                 self._note(last)
                 if p.received != before:
@@ -164,8 +165,8 @@ class Flight:
         }
         self._core.say("no_worker", message, logging.WARNING, metadata=about)
 
-    def _read(self, name: str, address: str, round_: int) -> None:
-        """Streams from one worker, from behind the last row received, to the piece's end. Raises WorkerError."""
+    def _read(self, name: str, address: str, round_: int) -> WorkerError | None:
+        """Streams from one worker, from behind the last row received. None: the piece needs no more."""
         patience = self._core.config.stream_timeout * 2 ** min(round_, 10)
         self._silent = False
         client = None
@@ -192,15 +193,15 @@ class Flight:
             if code == "UNAVAILABLE" and client is not None:
                 self._workers.forget(address, client)
         else:
-            return
+            return None
         finally:
             self._deadline = None
             reader, self._reader = self._reader, None
             if reader is not None:
                 reader.cancel()
-        if began and self._broken is None:
+        if began and self._broken is None:  # an exception would hold the stream and its connection
             self._broken = Broken(name, self._piece.received, str(error), time.monotonic())
-        raise error
+        return error
 
     def _open(self, client: flight.FlightClient, patience: float) -> flight.FlightStreamReader:
         """Opens a stream at the piece's cursor."""
@@ -226,13 +227,13 @@ class Flight:
             try:
                 chunk = reader.read_chunk()
             except StopIteration:
-                self._end(first)
-                return
-            self._deadline = None
-            record, meta = _check(chunk, layout, worker)
-            size = record.bytes
-            complete = self._push(record, meta, first)
-            first = False
+                complete = self._end(first)
+            else:
+                self._deadline = None
+                record, meta = _check(chunk, layout, worker)
+                size = record.bytes
+                complete = self._push(record, meta, first)
+                first = False
             if self._broken is not None:
                 self._resumed(self._broken, worker)
             if complete:
@@ -261,15 +262,15 @@ class Flight:
         core.filled.ring()
         return complete
 
-    def _end(self, first: bool) -> None:
-        """The stream ended well."""
+    def _end(self, first: bool) -> bool:
+        """The stream ended well: the piece is complete."""
         core, p = self._core, self._piece
         with core.lock:
-            if self._cancelled or p.gone:
-                return
-            core.ledger.end(p, first)
-            core.moved(p)
+            if not self._cancelled and not p.gone:
+                core.ledger.end(p, first)
+                core.moved(p)
         core.filled.ring()
+        return True
 
     def _resumed(self, b: Broken, worker: str) -> None:
         """A broken stream went on with a worker, perhaps the same."""
@@ -298,8 +299,8 @@ def _silence(patience: float) -> str:
 
 def _check(chunk: Any, layout: Layout, worker: str) -> tuple[Record, pb.BatchMeta]:
     """A received record and where its rows belong, both checked."""
-    if chunk.app_metadata is None:
-        raise StreamError("a record has no app_metadata: is this a Penstock worker?")
+    if chunk.data is None or chunk.app_metadata is None:
+        raise StreamError("a message is no record with app_metadata: is this a Penstock worker?")
     meta = pb.BatchMeta.FromString(chunk.app_metadata.to_pybytes())
     batch = chunk.data
     layout.check(batch)
@@ -321,17 +322,25 @@ class Streams:
         """Works until the session ends, then ends all streams."""
         core = self._core
         tick = min(1.0, core.config.stream_timeout / 4)
-        while not core.closing.is_set():
-            core.slot.wait(tick)
-            self._flights = [f for f in self._flights if f.thread.is_alive()]
-            self._strays.difference_update(t for t in list(self._strays) if not t.is_alive())
-            now = time.monotonic()
+        try:
+            while not core.closing.is_set():
+                core.slot.wait(tick)
+                if core.abandoned:
+                    core.close()
+                self._tend()
+        finally:
             for f in self._flights:
-                f.watch(now)
-            while self._start():
-                pass
+                f.cancel()
+
+    def _tend(self) -> None:
+        """Forgets streams that ended, ends those that are silent, and opens those that there is a slot for."""
+        self._flights = [f for f in self._flights if f.thread.is_alive()]
+        self._strays.difference_update(t for t in list(self._strays) if not t.is_alive())
+        now = time.monotonic()
         for f in self._flights:
-            f.cancel()
+            f.watch(now)
+        while self._start():
+            pass
 
     def _start(self) -> bool:
         """Opens the next piece, if a slot is free."""
@@ -345,14 +354,15 @@ class Streams:
             more = core.ledger.wants_more()
         if more:
             core.wake.ring()
-        self._flights.append(f)
         f.thread.start()
+        self._flights.append(f)
         return True
 
     def join(self, deadline: float) -> list[threading.Thread]:
         """Waits for the streams' threads, after run has ended; returns those that hang inside a worker's silence."""
         for f in self._flights:
             f.thread.join(max(0.0, deadline - time.monotonic()))
-        for t in self._strays:
+        strays = list(self._strays)  # a stream that does not end in time may still add to them
+        for t in strays:
             t.join(max(0.0, deadline - time.monotonic()))
-        return [t for t in (*(f.thread for f in self._flights), *self._strays) if t.is_alive()]
+        return [t for t in (*(f.thread for f in self._flights), *strays) if t.is_alive()]
