@@ -159,7 +159,8 @@ func (p *process) listen(out io.Reader) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			p.err = fmt.Errorf("driver ended: %w", errors.Join(p.cmd.Wait()))
+			_ = p.cmd.Wait() // ProcessState says it
+			p.err = fmt.Errorf("the driver ended: %v", p.cmd.ProcessState)
 			return
 		}
 		var r Reply

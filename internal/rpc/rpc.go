@@ -1,5 +1,6 @@
 // Package rpc opens and serves Penstock's gRPC ports with one set of rules: TLS and a bearer token where they
-// are configured, tuned HTTP/2 windows, keepalives, bounded messages. Master, worker and client all use it.
+// are configured, tuned HTTP/2 windows, keepalives, bounded messages. It finds the leader for commands that make one
+// call. Master, worker and client all use it.
 // A Config is read-only once in use and may be shared.
 package rpc
 
