@@ -16,7 +16,10 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain excuses memberlist, which does not wait for the answer to its last probe.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
+}
 
 // logs are lines that several goroutines write.
 type logs struct {
