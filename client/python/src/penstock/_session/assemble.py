@@ -45,6 +45,7 @@ class Assembler:
                 return None
             making = _reopen(core.made)  # it was to be the epoch's last, short one; then more came
             core.made, core.making = None, making
+        before = ledger.queued
         while making is None or making.rows < core.batch_size:
             taken = ledger.take(core.batch_size - (0 if making is None else making.rows))
             if taken is None:
@@ -54,8 +55,9 @@ class Assembler:
                 making = core.making = Making(ledger.epoch)
             making.add(chunk)
             core.moved(piece)
-        for p in ledger.pieces:
-            p.notify()
+        if ledger.queued < before:
+            for p in ledger.pieces:
+                p.notify()
         whole = making is not None and (making.rows == core.batch_size or core.last_of_epoch())
         return making if whole else None
 

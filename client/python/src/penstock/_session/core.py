@@ -16,9 +16,9 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -39,8 +39,7 @@ Value: TypeAlias = int | float | bool | str
 THREADS = "penstock-"  # how the names of the package's threads begin
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(NamedTuple):
     """A batch that is ready. Its positions are the ledger's pending ones."""
 
     record: pa.RecordBatch
@@ -56,31 +55,33 @@ class Making:
     epoch: int
     slices: list[pa.RecordBatch] = field(default_factory=list)
     rows: int = 0
-    by_worker: Counter[str] = field(default_factory=Counter)
+    by_worker: dict[str, int] = field(default_factory=dict)
 
     def add(self, chunk: Chunk) -> None:
         """Appends rows without copying them."""
         self.slices.append(chunk.record.batch.slice(chunk.low, chunk.rows))
         self.rows += chunk.rows
-        self.by_worker[chunk.record.worker] += chunk.rows
+        worker = chunk.record.worker
+        self.by_worker[worker] = self.by_worker.get(worker, 0) + chunk.rows
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """Counters of what was handed over."""
 
     rows: int = 0
     batches: int = 0
     bytes: int = 0
     dropped: int = 0
-    by_worker: Mapping[str, int] = field(default_factory=dict)
+    by_worker: Mapping[str, int] = MappingProxyType({})
 
     def plus(self, made: Made, dropped: bool) -> Totals:
         """The counters after one more batch."""
         rows = made.record.num_rows
         if dropped:
-            return replace(self, dropped=self.dropped + rows)
-        by_worker = dict(Counter(self.by_worker) + Counter(made.by_worker))
+            return self._replace(dropped=self.dropped + rows)
+        by_worker = dict(self.by_worker)
+        for worker, n in made.by_worker.items():
+            by_worker[worker] = by_worker.get(worker, 0) + n
         return Totals(self.rows + rows, self.batches + 1, self.bytes + made.bytes, self.dropped, by_worker)
 
 
@@ -97,9 +98,11 @@ class Rows:
     after: Snapshot
 
 
-@dataclass(frozen=True, eq=False)
-class Offer:
-    """One hand-over: of a batch, of an epoch's end, or of positions without rows that a batch needs not wait for."""
+class Offer(NamedTuple):
+    """One hand-over: of a batch, of an epoch's end, or of positions without rows that a batch needs not wait for.
+
+    Offers are told apart by identity.
+    """
 
     rows: Rows | None
     returns: bool  # it ends a call of next

@@ -205,6 +205,8 @@ class Session:
         now = time.monotonic()
         core.stall += now - start
         self._tell_lease()
+        if now - begin < core.config.timeout:
+            return
         with core.lock:
             error = self._hopeless(now, begin)
         if error is not None:
