@@ -1,0 +1,129 @@
+"""The package's page, run as it stands: what needs no torch. tests/torch/test_package_page.py has the rest."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import penstock
+from tests import page
+from tests.conftest import write_dataset
+
+if TYPE_CHECKING:
+    from tests.conftest import Dataset, Fleet
+
+PLAIN = [b.name for b in page.blocks() if b.language == "python" and not b.needs_torch]
+READ_ALL = [
+    "Spec files-1", "Loops that read ahead-1", "On one machine-1", "What limits the loop-1", "What limits the loop-2",
+]  # fmt: skip
+CHECKED = [
+    "Start-1", "Start-2", "Epochs, length, map-1", "Epochs, length, map-2", "Checkpoints-1", "Checkpoints-2",
+    "Formats and devices-1", "Errors-1", "Tokens and TLS-1",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def clicks(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """Criteo's columns."""
+    return write_dataset(tmp_path_factory.mktemp("page") / "criteo", files=3, rows=2000, dense=13, sparse=3)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, penstock_binary: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PENSTOCK_BINARY", str(penstock_binary))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_block_is_run_here_or_with_torch() -> None:
+    assert sorted(PLAIN) == sorted(READ_ALL + CHECKED)
+    assert [b.name for b in page.blocks() if b.language != "python"] == ["What limits the loop-3"]
+
+
+@pytest.mark.parametrize("name", READ_ALL)
+def test_loops_that_read_all_rows(
+    name: str, clicks: Dataset, shared_fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = page.run(name, clicks, shared_fleet)
+    ahead = sum(len(batch) for batch in list(names.get("ahead", ())))
+    assert names["train"].rows + ahead == clicks.rows
+    if name == "What limits the loop-1":
+        assert names["stats"].rows == clicks.rows
+        assert "trainer waited" in capsys.readouterr().out
+    if name == "What limits the loop-2":
+        events = [json.loads(line) for line in Path("events.jsonl").read_text().splitlines()]
+        types = {event["type"] for event in events}
+        assert {"penstock.joined", "penstock.epoch_end", "penstock.Stat"} <= types
+        assert any(event["metadata"].get("train.loss.mean") == 0.5 for event in events)
+        assert any("penstock.system.rss_bytes.max" in event["metadata"] for event in events)
+
+
+def test_the_first_example(clicks: Dataset, shared_fleet: Fleet) -> None:
+    names = page.run("Start-1", clicks, shared_fleet)
+    assert names["loader"].stats().rows == clicks.rows
+    assert names["batch"].dense.shape[1] == 13
+
+
+def test_epochs(clicks: Dataset, shared_fleet: Fleet) -> None:
+    names = page.run("Epochs, length, map-1", clicks, shared_fleet)
+    assert names["train"].rows == 2 * clicks.rows
+    assert {batch.epoch for batch in names["train"].batches} == {0, 1}
+
+
+def test_map(clicks: Dataset, shared_fleet: Fleet) -> None:
+    assert isinstance(page.run("Epochs, length, map-2", clicks, shared_fleet)["dense"], np.ndarray)
+
+
+def test_checkpoints(clicks: Dataset, shared_fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = page.run("Checkpoints-1", clicks, shared_fleet)
+    assert names["train"].rows == clicks.rows
+    rest = page.run("Checkpoints-2", clicks, shared_fleet)
+    assert rest["train"].rows == clicks.rows - 3 * page.BATCH
+
+
+def test_formats(clicks: Dataset, shared_fleet: Fleet) -> None:
+    names = page.run("Formats and devices-1", clicks, shared_fleet)
+    assert names["table"].num_rows == page.BATCH
+    np.testing.assert_array_equal(names["dense"], names["batch"].dense)
+
+
+def test_errors(clicks: Dataset, shared_fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    page.run("Errors-1", clicks, shared_fleet)
+    assert "features[0]: no feature nothing" in capsys.readouterr().out
+    named = {
+        n for n, e in vars(penstock.errors).items() if isinstance(e, type) and issubclass(e, penstock.errors.Error)
+    }
+    text = page.PAGE.read_text()
+    assert [n for n in named - {"Error"} if f"| `{n}`" not in text] == []
+
+
+def test_tokens_and_tls(clicks: Dataset, fleet: Fleet, folder: Path) -> None:
+    certificate(folder)
+    ports = ["--tls-cert=ca.pem", "--tls-key=key.pem", "--tls-ca=ca.pem"]
+    fleet.start(workers=1, token="secret", master_flags=ports, worker_flags=ports)
+    (folder / "token").write_text("secret")
+    assert page.run("Tokens and TLS-1", clicks, fleet)["train"].rows == clicks.rows
+
+
+def certificate(folder: Path) -> None:
+    """One that signs itself, for this machine."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=penstock", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "ca.pem"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+
+
+def test_doctor(shared_fleet: Fleet, penstock_binary: Path) -> None:
+    code = page.on(page.block("What limits the loop-3").code, "", shared_fleet.master)
+    command: list[Any] = shlex.split(code)
+    assert command[0] == "penstock"
+    done = subprocess.run([penstock_binary, *command[1:]], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert shared_fleet.master in done.stdout
