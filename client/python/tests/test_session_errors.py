@@ -22,7 +22,7 @@ from penstock._session import Config, Security, Session
 from penstock._session.config import is_local
 from penstock._session.core import THREADS
 from penstock._session.layout import Layout, LayoutError
-from penstock._session.masters import MasterError, Masters
+from penstock._session.masters import CHANNEL_OPTIONS, MasterError, Masters
 from penstock._session.piece import StreamError
 from penstock._session.streams import Opening, _check
 from penstock._session.workers import WorkerError, read_error
@@ -334,6 +334,32 @@ def test_the_leader_is_found() -> None:
     finally:
         masters.close()
         follower.stop(None).wait()
+
+
+@pytest.mark.pure
+def test_silence_never_stops_the_pings() -> None:
+    """gRPC would send two pings, and none while the caller has nothing else to send: a dead machine is then not seen.
+
+    The listener speaks as much of HTTP/2 as a quiet server needs: it says its settings, and answers each ping.
+    """
+    ping, ack = b"\x00\x00\x08\x06\x00", b"\x00\x00\x08\x06\x01"
+    settings = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+    options = [*dict(CHANNEL_OPTIONS, **{"grpc.keepalive_time_ms": 100}).items()]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        channel = grpc.insecure_channel(f"127.0.0.1:{listener.getsockname()[1]}", options)
+        call = channel.unary_unary("/x/Y").future(b"", timeout=60)
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(30)
+            connection.sendall(settings)
+            received, pings = b"", 0
+            while pings < 5:
+                received += connection.recv(1 << 16)
+                while (at := received.find(ping)) >= 0 and len(received) >= at + 17:
+                    connection.sendall(ack + received[at + 5 : at + 17])
+                    pings, received = pings + 1, received[at + 17 :]
+        call.cancel()
+        channel.close()
 
 
 def field(kind: pa.DataType, **metadata: str) -> pa.Field:

@@ -34,6 +34,8 @@ def from_master(config: Config, e: MasterError, *, restoring: bool = False, open
         return errors.SessionMismatch(f"{words}\ngive the loader a session= of its own, or the running session's spec")
     if e.code is code.ABORTED:
         return errors.Fenced(f"{words}; end this process, or start it anew if it is the right one")
+    if e.code is code.FAILED_PRECONDITION and opening:
+        return errors.SessionFailed(f"{words}; mend what the master names, then open the session again")
     if e.code is code.FAILED_PRECONDITION and restoring:
         return errors.RestoreRefused(
             f"{words}; restore the states of all ranks of one step, with their own dataset and spec"
