@@ -383,6 +383,13 @@ def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:
         DataLoader("/data", **(options | wrong))
 
 
+def test_no_data(shared_fleet: Fleet, tmp_path: Path) -> None:
+    loader = DataLoader(tmp_path, features=FEATURES, batch_size=1, master=shared_fleet.master)
+    with pytest.raises(errors.SessionFailed, match=r"nothing found(.|\n)*mend what the master names") as caught:
+        iter(loader)
+    assert "session show" not in str(caught.value), "there is no session to be shown"
+
+
 def test_no_master() -> None:
     loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connect_timeout=0.5)
     with pytest.raises(errors.MasterUnreachable, match=r"127\.0\.0\.1:1"):

@@ -44,7 +44,17 @@ class Making:
         if self.map is not None and not callable(self.map):
             raise UsageError(f"map={self.map!r}: give a function of a Batch, such as map=lambda batch: batch.dense")
         if needs_torch or self.format == "torch":
-            _need_torch()
+            self._check_torch()
+
+    def _check_torch(self) -> None:
+        try:
+            import torch
+        except ImportError as err:
+            raise UsageError(f'format="torch", device= and pin_memory= need torch: {err}; pip install torch') from err
+        try:
+            torch.device("cpu" if self.device is None else self.device)
+        except (RuntimeError, TypeError) as err:
+            raise UsageError(f'device={self.device!r}: {err}; give one such as "cuda"') from err
 
     def array_format(self) -> str:
         """The format with "auto" decided."""
@@ -64,13 +74,6 @@ class Making:
         import torch
 
         return torch.device(self.device).type in ("cuda", "xpu")
-
-
-def _need_torch() -> None:
-    try:
-        import torch  # noqa: F401
-    except ImportError as err:
-        raise UsageError(f'format="torch", device= and pin_memory= need torch: {err}; pip install torch') from err
 
 
 class Reading:

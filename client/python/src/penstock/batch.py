@@ -286,7 +286,7 @@ class Batch:
         """The record in which the batch arrived, in the wire's layout: a column for each tensor."""
         return self._record
 
-    def keyed_jagged_tensor(self, names: Sequence[str] | None = None, *, dtype: Any = None) -> Any:
+    def keyed_jagged_tensor(self, names: str | Sequence[str] | None = None, *, dtype: Any = None) -> Any:
         """Sparse features, all or those named, as one torchrec KeyedJaggedTensor: their values are joined by one copy.
 
         dtype is that of lengths and offsets: torch.int32 (the default) or torch.int64. Weights are those of the
@@ -297,7 +297,8 @@ class Batch:
             from torchrec import KeyedJaggedTensor
         except ImportError as err:
             raise UsageError(f"batch.keyed_jagged_tensor() needs torchrec: {err}; pip install torchrec") from err
-        chosen = [self.sparse[name] for name in (self.sparse if names is None else names)]
+        wanted = self.sparse if names is None else [names] if isinstance(names, str) else names
+        chosen = [self.sparse[name] for name in wanted]
         if not chosen:
             raise UsageError("a KeyedJaggedTensor needs a sparse feature; add penstock.sparse(...) to features=")
         _uniform("dtype", {f.name: f.values.dtype for f in chosen})

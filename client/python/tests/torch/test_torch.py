@@ -77,6 +77,7 @@ def test_keyed_jagged_tensors() -> None:
     weighted = b.keyed_jagged_tensor(["weighted"], dtype=torch.int64)
     assert weighted.lengths().dtype == weighted.offsets().dtype == torch.int64
     assert weighted["weighted"].weights().tolist() == b.sparse["weighted"].weights.tolist()
+    assert b.keyed_jagged_tensor("ids").keys() == ["ids"]
     with pytest.raises(errors.UsageError, match="one dtype"):
         b.keyed_jagged_tensor(["ids", "scores"])
     with pytest.raises(errors.UsageError, match="one weights"):
@@ -131,6 +132,11 @@ def test_device(shared_fleet: Fleet, dataset: Dataset) -> None:
         assert (batch.dense.device.type, batch.position) == ("meta", loader.position)
     with make(shared_fleet, dataset, device=torch.device("cpu"), map=lambda b: b.dense) as loader:
         assert sum(len(dense) for dense in loader) == dataset.rows
+
+
+def test_no_device() -> None:
+    with pytest.raises(errors.UsageError, match="device='gpu'"):
+        penstock.DataLoader("/data", features=penstock.dense("a"), batch_size=1, device="gpu")
 
 
 def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,12 +34,12 @@ def from_master(config: Config, e: MasterError, *, restoring: bool = False, open
         return errors.SessionMismatch(f"{words}\ngive the loader a session= of its own, or the running session's spec")
     if e.code is code.ABORTED:
         return errors.Fenced(f"{words}; end this process, or start it anew if it is the right one")
-    if e.code is code.FAILED_PRECONDITION and opening:
-        return errors.SessionFailed(f"{words}; mend what the master names, then open the session again")
     if e.code is code.FAILED_PRECONDITION and restoring:
         return errors.RestoreRefused(
             f"{words}; restore the states of all ranks of one step, with their own dataset and spec"
         )
+    if e.code is code.FAILED_PRECONDITION and opening:
+        return errors.SessionFailed(f"{words}; mend what the master names, then open the session again")
     if e.code is code.NOT_FOUND and opening:
         return errors.UsageError(f"{words}; give a spec, so that the session is made")
     return errors.SessionFailed(f"{words}; `penstock session show {config.session}` tells more")
