@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"google.golang.org/grpc/codes"
@@ -134,7 +135,10 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, t *pb.Ticket, p *p
 		return reason(ctx, err)
 	}
 	defer stream.Close()
-	w := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema()))
+	w, err := newWriter(out, stream.Schema())
+	if err != nil {
+		return err
+	}
 	err = stream.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
 		defer b.Release()
 		if s.draining.Err() != nil {
@@ -150,6 +154,29 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, t *pb.Ticket, p *p
 		return reason(ctx, err)
 	}
 	return w.Close()
+}
+
+// afterSchema leaves the first message out: the schema, which was sent before.
+type afterSchema struct {
+	flight.DataStreamWriter
+	begun bool
+}
+
+func (a *afterSchema) Send(d *flight.FlightData) error {
+	if !a.begun {
+		a.begun = true
+		return nil
+	}
+	return a.DataStreamWriter.Send(d)
+}
+
+// newWriter sends the schema at once. Arrow's writer would send it with the first record, which may take its time; but
+// Arrow's C++ client can cancel a stream only after its schema came, so trainers that go would leave theirs behind.
+func newWriter(out flight.DataStreamWriter, schema *arrow.Schema) (*flight.Writer, error) {
+	if err := flight.NewRecordWriter(out, ipc.WithSchema(schema)).Close(); err != nil {
+		return nil, err
+	}
+	return flight.NewRecordWriter(&afterSchema{DataStreamWriter: out}, ipc.WithSchema(schema)), nil
 }
 
 // reason prefers why ctx was cancelled to the word that it was.

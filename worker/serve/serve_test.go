@@ -266,6 +266,30 @@ func TestSchemaWithoutRows(t *testing.T) {
 	}
 }
 
+// TestSchemaComesBeforeTheData: a trainer has an open stream, which it can cancel, while the worker waits for storage.
+func TestSchemaComesBeforeTheData(t *testing.T) {
+	store := &pipelinetest.Store{}
+	r := newRig(t, store, 1, nil).shard(t, 20)
+	store.Hook = func(ctx context.Context, f *pb.File, offset, length int64) error {
+		if offset+length == f.GetSize() { // the footer
+			return nil
+		}
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	rd, err := r.get(ctx, t, r.request(t, pipeline.Cursor{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rd.Release()
+	cancel()
+	if rd.Next() || status.Code(rd.Err()) != codes.Canceled {
+		t.Errorf("got %v, want Canceled", rd.Err())
+	}
+}
+
 func TestCorruptChunk(t *testing.T) {
 	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20, 30)
 	foot, err := footer.Load(t.Context(), r.store, "", r.ticket.File)
