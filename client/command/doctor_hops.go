@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/dustin/go-humanize"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -92,7 +93,9 @@ func (t *target) askWorker(ctx context.Context, member *pb.FleetMember) {
 		return
 	}
 	defer conn.Close()
-	t.add(ctx, "health", func(ctx context.Context) finding { return t.askHealth(ctx, conn, member) })
+	if t.add(ctx, "health", func(ctx context.Context) finding { return t.askHealth(ctx, conn, member) }) {
+		t.add(ctx, "flight", func(ctx context.Context) finding { return t.askStream(ctx, conn) })
+	}
 }
 
 func (t *target) resolve(ctx context.Context) finding {
@@ -275,6 +278,18 @@ func (t *target) askHealth(ctx context.Context, conn *grpc.ClientConn, member *p
 			"it must reach the masters where they say they are, with the same --token-file and --tls-ca; its log says more with --log-level debug")
 	}
 	return good("it serves, with %d slots", member.GetSlots())
+}
+
+// askStream sees whether streams can be had: a worker refuses a ticket that is none; others do not know the call.
+func (t *target) askStream(ctx context.Context, conn *grpc.ClientConn) finding {
+	stream, err := flight.NewClientFromConn(conn, nil).DoGet(ctx, &flight.Ticket{})
+	if err == nil {
+		_, err = stream.Recv()
+	}
+	if code := status.Code(err); code == codes.PermissionDenied || code == codes.InvalidArgument {
+		return good("it serves streams to whoever has a ticket")
+	}
+	return t.explain(err)
 }
 
 // explain says what to do about a call that failed, though the connection was made.

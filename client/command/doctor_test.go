@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow/flight"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -63,6 +64,9 @@ func serve(t *testing.T, host string, cfg rpc.Config, m *fakeMaster, healthy boo
 			h.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 		}
 		healthpb.RegisterHealthServer(s, h)
+		if healthy {
+			flight.RegisterFlightServiceServer(s, &refuser{})
+		}
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
@@ -73,6 +77,13 @@ func serve(t *testing.T, host string, cfg rpc.Config, m *fakeMaster, healthy boo
 		}
 	})
 	return l.Addr().String()
+}
+
+// refuser has the Flight port of a worker.
+type refuser struct{ flight.BaseFlightServer }
+
+func (*refuser) DoGet(*flight.Ticket, flight.FlightService_DoGetServer) error {
+	return status.Error(codes.PermissionDenied, "the ticket is signed by nobody")
 }
 
 // want checks that a finding of a target has a state and words.
@@ -113,6 +124,8 @@ func TestDoctorLooksAtEachWorker(t *testing.T) {
 	want(t, got, "fleet", "workers", fine, "4, with 7 slots; 5 streams are open")
 	want(t, got, "fleet", "versions", warning, `"v1": drains, m, no worker and 2 more; "v2": worker-`+healthy, "one release")
 	want(t, got, "worker "+healthy, "health", fine, "3 slots")
+	want(t, got, "worker "+healthy, "flight", fine, "it serves streams")
+	want(t, got, "worker drains "+drains, "flight", failure, "it is no worker", "--advertise")
 	want(t, got, "worker waits "+waiting, "health", failure, "no master has answered it yet", "--token-file and --tls-ca")
 	want(t, got, "worker drains "+drains, "health", warning, "it drains")
 	want(t, got, "worker no worker "+master, "health", failure, "it is no worker", "--advertise")
