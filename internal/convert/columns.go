@@ -140,7 +140,8 @@ func useHex(patterns []string, columns []textColumn) error {
 			matched, c.kind, c.origin = true, hexKind, "as declared"
 		}
 		if !matched {
-			return fmt.Errorf("no column matches %s of the hex columns; there are %s", pattern, some(names(columns)))
+			return fmt.Errorf("no column matches %s of the hex columns; there are %s (if that is the first row of data: --columns criteo, or names, and --no-header)",
+				pattern, some(names(columns)))
 		}
 	}
 	return nil
