@@ -21,7 +21,7 @@ def test_the_readme_reads_all_rows(
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     convert = re.search(r"^    penstock (convert .*?)  #", text, re.MULTILINE)
     assert convert
-    lines = ["label\tint_0\tcat_0", *(f"{i % 2}\t{i}\t{i:08x}" for i in range(ROWS))]
+    lines = ["label\tint_0\tcat_0", *(f"{i % 2}\t{i - 9}\t{i:08x}" for i in range(ROWS))]
     (tmp_path / "clicks.tsv").write_text("\n".join(lines) + "\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PENSTOCK_BINARY", str(penstock_binary))
@@ -29,13 +29,14 @@ def test_the_readme_reads_all_rows(
     seen: list[np.ndarray] = []
 
     def train(dense: np.ndarray, values: np.ndarray, offsets: np.ndarray, label: np.ndarray) -> None:
+        assert np.isfinite(dense).all()
         assert len(dense) == len(label) == len(offsets) - 1 and offsets[-1] == len(values)
         seen.append(dense[:, 0])
 
     names: dict[str, object] = {"train": train}
     exec(compile(code, "README.md", "exec"), names)
     names["loader"].close()  # type: ignore[attr-defined]
-    expected = np.log1p(np.arange(ROWS, dtype=np.float32))
+    expected = np.log1p(np.maximum(np.arange(ROWS, dtype=np.float32) - 9, 0))
     np.testing.assert_allclose(np.sort(np.concatenate(seen)), expected, rtol=1e-6)
     assert capsys.readouterr().out.strip(), "no verdict was printed"
     assert "state" in str(names["checkpoint"])
