@@ -60,8 +60,11 @@ lint: tools proto-check lint-python ## formatting, linters, types, generated cod
 lint-python: python
 	cd $(PACKAGE) && ../../.venv/bin/ruff format --check . && ../../.venv/bin/ruff check . && ../../.venv/bin/mypy
 
-bench:            ## benchmarks of the inner loops
+bench: build python ## benchmarks: the inner loops; the Python client beside the Go client; what its monitoring costs
 	go test -run '^$$' -bench . -benchmem ./...
+	cd $(PACKAGE) && PYTHONPATH=. ../../.venv/bin/python tests/bench_session.py $(CURDIR)/penstock \
+		"$$($(CURDIR)/penstock demo dataset --rows 1000000)"
+	cd $(PACKAGE) && PYTHONPATH=. OPENBLAS_NUM_THREADS=1 ../../.venv/bin/python tests/bench_monitor.py
 
 soak:             ## long randomised runs, and a long demo
 	go test -race -timeout 4h ./master/session ./worker/pipeline ./worker/filter ./worker/columns -rapid.checks=5000

@@ -1,7 +1,6 @@
-"""Rows per second of this client beside the Go client's, on one fleet: python tests/bench_session.py BINARY DATA.
+"""Rows per second of this client beside the Go client's, on one fleet: python tests/bench_session.py BINARY URI.
 
-DATA is a folder of Parquet files of Criteo's shape (int_*, cat_*, label), such as the one that `penstock demo` keeps
-in the user's cache directory. Both clients read one epoch in turns. Where other programs run beside, the CPU times
+URI holds Parquet files of Criteo's shape (int_*, cat_*, label); `penstock demo dataset` makes such. Both clients read one epoch in turns. Where other programs run beside, the CPU times
 tell more than the rates.
 """
 
@@ -21,7 +20,7 @@ from penstock._session import Config, Session
 from tests.conftest import Fleet
 
 SPEC = """
-dataset: {{uri: "file://{data}/"}}
+dataset: {{uri: "{uri}"}}
 features:
 - {{name: "int_*", layout: dense}}
 - {{name: "cat_*", layout: sparse}}
@@ -74,13 +73,13 @@ def python(fleet: Fleet, spec: Path) -> float:
 
 
 def main() -> None:
-    binary, data = Path(sys.argv[1]), Path(sys.argv[2]).resolve()
+    binary, uri = Path(sys.argv[1]).resolve(), sys.argv[2]
     with tempfile.TemporaryDirectory() as folder:
         fleet = Fleet(binary, Path(folder)).start(workers=2)
         try:
             for batch_size in (65536, 4096):
                 spec = Path(folder) / f"spec-{batch_size}.yaml"
-                spec.write_text(SPEC.format(data=data, batch_size=batch_size))
+                spec.write_text(SPEC.format(uri=uri, batch_size=batch_size))
                 rates = [(go(fleet, spec), python(fleet, spec)) for _ in range(ROUNDS)]
                 ratios = sorted(p / g for g, p in rates)
                 print(f"batch_size {batch_size}: rows/s of Go and Python:", [f"{g:,.0f} {p:,.0f}" for g, p in rates])
