@@ -1,7 +1,7 @@
 """Rows per second of this client beside the Go client's, on one fleet: python tests/bench_session.py BINARY URI.
 
-URI holds Parquet files of Criteo's shape (int_*, cat_*, label); `penstock demo dataset` makes such. Both clients read one epoch in turns. Where other programs run beside, the CPU times
-tell more than the rates.
+URI holds Parquet files of Criteo's shape (int_*, cat_*, label); `penstock demo dataset` makes such. Both clients read
+one epoch in turns. Where other programs run beside, the CPU times tell more than the rates.
 """
 
 from __future__ import annotations
