@@ -32,7 +32,7 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if d.GetType() != flight.DescriptorCMD {
 		return nil, status.Error(codes.InvalidArgument, "the descriptor must be a command that holds a spec, as YAML or JSON")
 	}
-	s, err := parseSpec(d.GetCmd())
+	s, err := parseSpec(d.GetCmd(), "")
 	if err != nil {
 		return nil, err
 	}

@@ -25,12 +25,12 @@ func withSpec(req *pb.OpenRequest) (*pb.OpenRequest, error) {
 		return nil, status.Error(codes.InvalidArgument, "the request has a spec and a spec's text; send one of them")
 	}
 	var err error
-	out.Spec, err = parseSpec([]byte(req.GetSpecText()))
+	out.Spec, err = parseSpec([]byte(req.GetSpecText()), req.GetWorkingDir())
 	return out, err
 }
 
-// parseSpec reads a spec that came as YAML or JSON.
-func parseSpec(text []byte) (*pb.Spec, error) {
+// parseSpec reads a spec that came as YAML or JSON. Relative paths in it begin at workingDir, if that is given.
+func parseSpec(text []byte, workingDir string) (*pb.Spec, error) {
 	if len(text) > maxSpecText {
 		return nil, status.Errorf(codes.InvalidArgument, "the spec has %d bytes; it may have %d: globs say what long lists of names would", len(text), maxSpecText)
 	}
@@ -38,14 +38,35 @@ func parseSpec(text []byte) (*pb.Spec, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
+	if path.IsAbs(workingDir) {
+		resolvePaths(s, workingDir)
+	}
 	return s, checkPaths(s)
+}
+
+// resolvePaths makes relative paths absolute. A slash at an end stays: it says that the path is a directory.
+func resolvePaths(s *pb.Spec, workingDir string) {
+	uris := s.GetDataset().GetUri()
+	for i, uri := range uris {
+		if !isRelative(uri) {
+			continue
+		}
+		uris[i] = path.Join(workingDir, uri)
+		if strings.HasSuffix(uri, "/") {
+			uris[i] += "/"
+		}
+	}
+}
+
+func isRelative(uri string) bool {
+	return uri != "" && !strings.Contains(uri, "://") && !path.IsAbs(uri)
 }
 
 // checkPaths refuses paths relative to a working directory: this process's is not the one that the user means.
 func checkPaths(s *pb.Spec) error {
 	var problems spec.Problems
 	for _, uri := range s.GetDataset().GetUri() {
-		if uri == "" || strings.Contains(uri, "://") || path.IsAbs(uri) {
+		if !isRelative(uri) {
 			continue
 		}
 		problems = append(problems, spec.Problem{Path: "dataset.uri", Message: fmt.Sprintf(

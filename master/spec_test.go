@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,29 @@ func TestOpenRefusesRelativePaths(t *testing.T) {
 		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), `dataset.uri: found "./day=0/", which is relative`) ||
 			strings.Contains(err.Error(), "day=1") {
 			t.Errorf("%s: %v", req.GetSession(), err)
+		}
+	}
+}
+
+// A trainer's text means its own working directory, as a spec file of the command line does.
+func TestOpenResolvesPathsOfText(t *testing.T) {
+	m := single(t)
+	dir := dataset(t, 2)
+	text := func(uris string) string {
+		return "dataset: {uri: " + uris + "}\nfeatures: [{dense: x}]\nbatch_size: 4\n"
+	}
+	got, err := m.Open(t.Context(), &pb.OpenRequest{
+		Session: "relative", SpecText: text("[./day=0/, ../" + filepath.Base(dir) + "/day=1/*.parquet, file://" + dir + "/day=1/]"), WorkingDir: dir,
+	})
+	check(t, err)
+	want := []string{dir + "/day=0/", dir + "/day=1/*.parquet", "file://" + dir + "/day=1/"}
+	if uris := got.GetSpec().GetDataset().GetUri(); !slices.Equal(uris, want) {
+		t.Errorf("opened %q, want %q", uris, want)
+	}
+	for _, workingDir := range []string{"", "here"} {
+		req := &pb.OpenRequest{Session: "new", SpecText: text("day=0/"), WorkingDir: workingDir}
+		if _, err := m.Open(t.Context(), req); status.Code(err) != codes.InvalidArgument {
+			t.Errorf("working directory %q: %v", workingDir, err)
 		}
 	}
 }

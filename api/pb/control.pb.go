@@ -304,8 +304,10 @@ type OpenRequest struct {
 	Spec    *Spec                  `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`
 	// Number of trainers (data-parallel ranks).
 	WorldSize uint32 `protobuf:"varint,3,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
-	// The spec as text, YAML or JSON, in place of `spec`. Paths in it are absolute, as in `spec`.
-	SpecText      string `protobuf:"bytes,4,opt,name=spec_text,json=specText,proto3" json:"spec_text,omitempty"`
+	// The spec as text, YAML or JSON, in place of `spec`, where paths are absolute.
+	SpecText string `protobuf:"bytes,4,opt,name=spec_text,json=specText,proto3" json:"spec_text,omitempty"`
+	// The directory, absolute, that relative paths in spec_text begin at: the sender's. Without it they are refused.
+	WorkingDir    string `protobuf:"bytes,5,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,6 +366,13 @@ func (x *OpenRequest) GetWorldSize() uint32 {
 func (x *OpenRequest) GetSpecText() string {
 	if x != nil {
 		return x.SpecText
+	}
+	return ""
+}
+
+func (x *OpenRequest) GetWorkingDir() string {
+	if x != nil {
+		return x.WorkingDir
 	}
 	return ""
 }
@@ -3114,13 +3123,15 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x01k\x18\x05 \x01(\x04R\x01k\"\\\n" +
 	"\bInterval\x12)\n" +
 	"\x04from\x18\x01 \x01(\v2\x15.penstock.v1.PositionR\x04from\x12%\n" +
-	"\x02to\x18\x02 \x01(\v2\x15.penstock.v1.PositionR\x02to\"\x8a\x01\n" +
+	"\x02to\x18\x02 \x01(\v2\x15.penstock.v1.PositionR\x02to\"\xab\x01\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
 	"\n" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x1b\n" +
-	"\tspec_text\x18\x04 \x01(\tR\bspecText\"\xdb\x03\n" +
+	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
+	"\vworking_dir\x18\x05 \x01(\tR\n" +
+	"workingDir\"\xdb\x03\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +

@@ -338,9 +338,19 @@ def test_spec_files(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> No
         DataLoader(spec=text, batch_size=BATCH, shuffle=True)
     with pytest.raises(errors.UsageError, match="features="):
         DataLoader("/data")
-    relative = text.replace(dataset.uri, "data/")
-    with pytest.raises(errors.SpecError, match="relative"):
-        iter(DataLoader(spec=relative, master=shared_fleet.master))
+
+
+def test_paths_in_spec_files_begin_at_the_working_directory(
+    shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(dataset.dir.parent)
+    file = tmp_path / "spec.yaml"
+    file.write_text(f"dataset: {{uri: {dataset.dir.name}/}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\n")
+    with DataLoader(spec=file, master=shared_fleet.master) as loader:
+        monkeypatch.chdir(tmp_path)  # the session is not open yet
+        assert sum(len(b) for b in loader) == dataset.rows
+    with pytest.raises(errors.SessionFailed, match=str(tmp_path / dataset.dir.name)):
+        iter(DataLoader(spec=file, master=shared_fleet.master))
 
 
 def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, dataset: Dataset) -> None:

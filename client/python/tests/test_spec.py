@@ -84,6 +84,13 @@ def test_an_op_of_ones_own() -> None:
     assert getattr(spec.log1p("a"), "in") == ["a"]
 
 
+def test_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert spec.absolute("~/data/") == f"{tmp_path}/data/"
+    assert spec.absolute(Path("~/x.parquet")) == f"{tmp_path}/x.parquet"
+    assert spec.absolute("s3://bucket/~/") == "s3://bucket/~/"
+
+
 def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     made = spec.build(

@@ -91,6 +91,7 @@ class Opening:
 
     spec: bytes | None  # serialised, so that a loader can be pickled
     spec_text: str
+    working_dir: str
     masters: tuple[str, ...]  # none: a fleet on this machine
     session: str | None
     name: str
@@ -178,6 +179,7 @@ class Opening:
             session=stream.session,
             spec=None if self.spec is None else spec_pb2.Spec.FromString(self.spec),
             spec_text=self.spec_text,
+            working_dir=self.working_dir,
             rank=at.rank,
             world_size=at.world_size,
             zone=self.zone,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -127,7 +128,7 @@ class DataLoader:
         if master is not None and workers is not None:
             raise UsageError("workers= is of the fleet that a loader without master= starts; leave one of them out")
         self._opening = _opening.Opening(
-            spec=None if message is None else message.SerializeToString(), spec_text=text,
+            spec=None if message is None else message.SerializeToString(), spec_text=text, working_dir=str(Path.cwd()),
             session=session, name=name, workers=workers,
             masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,

@@ -249,17 +249,20 @@ def _check(features: object, transforms: Iterable[object], integers: Mapping[str
 def absolute(uri: str | os.PathLike[str]) -> str:
     """A URI as it is, and a local path made absolute; a slash at its end stays, since it says that it is a folder."""
     text = os.fspath(uri)
-    if not text or "://" in text or os.path.isabs(text):  # noqa: PTH117
+    if not text or "://" in text:
         return text
-    clean = os.path.abspath(text)  # noqa: PTH100  (Path drops the slash)
+    text = os.path.expanduser(text)  # noqa: PTH111  (Path drops the slash)
+    if os.path.isabs(text):  # noqa: PTH117
+        return text
+    clean = os.path.abspath(text)  # noqa: PTH100
     return clean + "/" if text.endswith("/") else clean
 
 
 def read_text(spec: str | os.PathLike[str]) -> str:
     """The text of a spec that is given as YAML or JSON, or as the path of a file with it.
 
-    A str with a line break or a brace at its start is the text itself. The master parses it. Local paths in it must be
-    absolute; it says so where they are not.
+    A str with a line break or a brace at its start is the text itself. The master parses it. Relative paths in it begin
+    at the program's working directory.
     """
     if isinstance(spec, str) and ("\n" in spec or spec.lstrip().startswith("{")):
         return spec

@@ -58,16 +58,18 @@ class Interval(_message.Message):
     def __init__(self, to: _Optional[_Union[Position, _Mapping]] = ..., **kwargs) -> None: ...
 
 class OpenRequest(_message.Message):
-    __slots__ = ("session", "spec", "world_size", "spec_text")
+    __slots__ = ("session", "spec", "world_size", "spec_text", "working_dir")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     SPEC_TEXT_FIELD_NUMBER: _ClassVar[int]
+    WORKING_DIR_FIELD_NUMBER: _ClassVar[int]
     session: str
     spec: _spec_pb2.Spec
     world_size: int
     spec_text: str
-    def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ...) -> None: ...
+    working_dir: str
+    def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ...) -> None: ...
 
 class Session(_message.Message):
     __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest")

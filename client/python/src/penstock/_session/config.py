@@ -60,6 +60,7 @@ class Config:
     masters: addresses of masters, any of which leads to the leader.
     session: its id, made from the job (run id and loader name).
     spec, spec_text: what to read. With neither, the session must exist.
+    working_dir: the directory that relative paths in spec_text begin at; without it they are refused.
     restore: checkpoints of ranks; each in exactly one Session of the collective restore. A rank that takes part
         without bringing any gives an empty tuple, which is not None.
     start_epoch: the epoch that the restored states are in, for a rank that brings none of them.
@@ -77,6 +78,7 @@ class Config:
     session: str
     spec: spec_pb2.Spec | None = None
     spec_text: str = ""
+    working_dir: str = ""
     rank: int = 0
     world_size: int = 1
     zone: str = ""

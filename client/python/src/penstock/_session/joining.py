@@ -33,8 +33,9 @@ def open_session(config: Config, masters: Masters) -> Core:
         info, _ = _call(config, masters, "GetSession", found, pb.Session)
     else:
         opened = pb.OpenRequest(
-            session=config.session, spec=config.spec, spec_text=config.spec_text, world_size=config.world_size
-        )
+            session=config.session, spec=config.spec, spec_text=config.spec_text, working_dir=config.working_dir,
+            world_size=config.world_size,
+        )  # fmt: skip
         info, _ = _call(config, masters, "Open", opened, pb.Session)
     nonce = uuid.uuid4().hex
     joined, sent = _join(config, masters, nonce)
