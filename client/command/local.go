@@ -165,7 +165,8 @@ func (l *local) announce(out io.Writer, a process.Announcement, output string) e
 		return cli.PrintJSON(out, a)
 	}
 	_, err := fmt.Fprintf(out, "A fleet of 1 master and %s is up at %s, until this command ends (Ctrl-C).\n\n"+
-		"  penstock read spec.yaml --master %s --token-file %s\n\nLogs are in %s\n",
-		english.Plural(l.workers, "worker", ""), a.Address, a.Address, a.TokenFile, l.dir)
+		"  penstock read spec.yaml --master %s --token-file %s\n"+
+		"  penstock.DataLoader(..., master=%q, token_file=%q)  # in Python\n\nLogs are in %s\n",
+		english.Plural(l.workers, "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile, l.dir)
 	return err
 }

@@ -3,8 +3,11 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-ml/penstock/internal/process"
 )
 
 func TestBackoff(t *testing.T) {
@@ -33,6 +36,22 @@ func TestSlots(t *testing.T) {
 		}
 		if got*c.workers < 2*c.cpus {
 			t.Errorf("%d CPUs, %d workers: %d slots each leave CPUs idle", c.cpus, c.workers, got)
+		}
+	}
+}
+
+func TestLocalSaysHowToReadFromIt(t *testing.T) {
+	var out strings.Builder
+	l := local{workers: 2, dir: "/tmp/logs"}
+	if err := l.announce(&out, process.Announcement{Address: "127.0.0.1:7070", TokenFile: "/tmp/token"}, "text"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"2 workers is up", "penstock read spec.yaml --master 127.0.0.1:7070 --token-file /tmp/token\n",
+		`penstock.DataLoader(..., master="127.0.0.1:7070", token_file="/tmp/token")`, "/tmp/logs",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("lacks %q:\n%s", want, out.String())
 		}
 	}
 }
