@@ -362,6 +362,22 @@ def test_silence_never_stops_the_pings() -> None:
         channel.close()
 
 
+@pytest.mark.pure
+def test_a_ping_without_an_answer_ends_the_connection() -> None:
+    """As of a worker that is frozen: its kernel goes on taking bytes."""
+    faster = [
+        (k, v // 20 if k.endswith("timeout_ms") or k == "grpc.keepalive_time_ms" else v) for k, v in CHANNEL_OPTIONS
+    ]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        channel = grpc.insecure_channel(f"127.0.0.1:{listener.getsockname()[1]}", faster)
+        call = channel.unary_unary("/x/Y").future(b"", timeout=20)
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")  # its settings
+            assert call.exception(30).code() is grpc.StatusCode.UNAVAILABLE
+        channel.close()
+
+
 def field(kind: pa.DataType, **metadata: str) -> pa.Field:
     return pa.field("x", kind, metadata={f"penstock.{k}": v for k, v in metadata.items()})
 

@@ -21,10 +21,12 @@ from penstock._session.config import Security
 Reply = TypeVar("Reply", bound=Message)
 
 # How channels to masters and workers behave: a process that came back at its address is found within seconds, a
-# silent machine is noticed within keepalive's 15 seconds, and a proxy of the environment is for other traffic.
+# silent machine or a frozen process is noticed within keepalive's 15 seconds, and a proxy of the environment is for
+# other traffic.
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.http2.ping_timeout_ms", 5_000),  # the one that gRPC C++ goes by; a minute otherwise
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),  # no bound: a stream's reader has nothing to send
     ("grpc.initial_reconnect_backoff_ms", 100),
