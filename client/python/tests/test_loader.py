@@ -377,9 +377,14 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
         ({"batch_size": 1e3}, "batch_size: .* integer"),
         ({"epochs": 0}, "epochs: .* 1 or more"),
         ({"map": "double"}, "map="),
-        ({"master": "10.0.0.1"}, "host:port"),
-        ({"master": "http://10.0.0.1:7070"}, "host:port"),
-        ({"master": []}, "host:port"),
+        ({"master": "10.0.0.1"}, "no port.*host:port"),
+        ({"master": "localhost"}, "no port"),
+        ({"master": "http://localhost:7070"}, "has a scheme; leave it out"),
+        ({"master": ["a:7070", "::1:7070"]}, r"'::1:7070': .* in brackets"),
+        ({"master": "localhost:70700"}, "port outside"),
+        ({"master": "localhost:0"}, "port outside"),
+        ({"master": ":7070"}, "no host"),
+        ({"master": []}, "empty.*host:port"),
         ({"master": 7070}, "host:port"),
         ({"budget": "1GB"}, "budget="),
         ({"timeout": 0}, "timeout="),
@@ -391,6 +396,11 @@ def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:
     options: dict[str, Any] = {"features": FEATURES, "batch_size": 1, "master": "127.0.0.1:1"}
     with pytest.raises((errors.UsageError, errors.SpecError), match=says):
         DataLoader("/data", **(options | wrong))
+
+
+@pytest.mark.parametrize("master", ["h:1", "10.0.0.1:65535", "[::1]:7070", "[fe80::1%eth0]:7070", "unix:/run/x"])
+def test_addresses_of_masters(master: str) -> None:
+    DataLoader("/data", features=FEATURES, batch_size=1, master=master)
 
 
 def test_no_data(shared_fleet: Fleet, tmp_path: Path) -> None:
@@ -425,7 +435,7 @@ def test_ranks_need_one_id() -> None:
     options: dict[str, Any] = {"features": FEATURES, "batch_size": 1, "rank": 1, "world_size": 2}
     with pytest.raises(errors.UsageError, match="session="):
         iter(DataLoader("/data", master="127.0.0.1:1", **options))
-    with pytest.raises(errors.UsageError, match="penstock local"):
+    with pytest.raises(errors.UsageError, match=r'\n    penstock local\n(.|\n)*\n    master=".*", token_file=".*"'):
         iter(DataLoader("/data", session="x", **options))
     with pytest.raises(errors.UsageError, match="go together"):
         iter(DataLoader("/data", features=FEATURES, batch_size=1, rank=0))

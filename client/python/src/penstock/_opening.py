@@ -22,7 +22,7 @@ from penstock._session import Config, Security, Session
 from penstock.errors import LocalFleetError, UsageError
 from penstock.monitor import log_event
 
-_ADDRESS = re.compile(r"unix:.+|[^/\s]+:[0-9]+")
+_ADDRESS = re.compile(r"unix:.+|(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^][:/\s]+):(?P<port>[0-9]{1,5})")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,10 @@ class Opening:
             if at.world_size > 1:
                 raise UsageError(
                     f"{at.world_size} ranks need one master, but without master= each would start a fleet of its own; "
-                    "start one with `penstock local` and give its address as master=, and its token_file="
+                    "start one in another terminal:\n"
+                    "    penstock local\n"
+                    "and give all ranks what it prints as --master and --token-file:\n"
+                    '    master="127.0.0.1:PORT", token_file="/tmp/.../token"'
                 )
             fleet = LocalFleet(workers=self.workers)
             stream.owns(fleet)
@@ -220,11 +223,30 @@ def addresses(master: str | Sequence[str] | None) -> tuple[str, ...]:
     if master is None:
         return ()
     given = [master] if isinstance(master, str) or not isinstance(master, Sequence) else list(master)
-    if not given or not all(isinstance(a, str) and _ADDRESS.fullmatch(a) for a in given):
+    wrong = [a for a in given if not _is_address(a)]
+    if wrong or not given:
         raise UsageError(
-            f'master={master!r}: give "host:port", or a list of those; without master= a fleet starts on this machine'
+            f"master={master!r}: {_why_no_address(wrong[0]) if wrong else 'it is empty'}; "
+            'give "host:port" of any master, or a list of those; without master= a fleet starts on this machine'
         )
     return tuple(given)
+
+
+def _is_address(a: object) -> bool:
+    found = _ADDRESS.fullmatch(a) if isinstance(a, str) else None
+    return found is not None and 0 < int(found["port"] or 1) < 1 << 16
+
+
+def _why_no_address(a: object) -> str:
+    if not isinstance(a, str):
+        return f"{a!r} is no text"
+    if "://" in a:
+        return f"{a!r} has a scheme; leave it out (tls=True is for a fleet with TLS)"
+    if a.count(":") > 1 and "[" not in a:
+        return f"{a!r}: an IPv6 address stands in brackets, as in [::1]:7070"
+    if re.search(r":[0-9]+$", a):
+        return f"{a!r} has no host, or a port outside 1 to 65535"
+    return f"{a!r} has no port (penstock master listens on 7070 unless told otherwise)"
 
 
 def security(
