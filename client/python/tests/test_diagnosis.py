@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock import _diagnosis as diagnosis
+from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._session import SessionStats
 
@@ -83,7 +84,9 @@ def judge(last: SessionStats, before: SessionStats = BEFORE, map_seconds: float 
 
 def test_nothing_to_judge() -> None:
     assert diagnosis.judge([]).bottleneck == "unknown"
-    assert judge(BEFORE) == ("unknown", "nothing has been read yet")
+    assert judge(Figures(), Figures()) == ("unknown", "nothing has been read yet")
+    one = Figures(rows=500, batches=1, stall_seconds=0.25)
+    assert judge(one, one) == ("unknown", "the first batch came after 0.2 s; a verdict needs more than one")
 
 
 def test_workers_compute() -> None:
@@ -161,10 +164,11 @@ def test_the_trainer_itself() -> None:
 def test_workers_that_have_not_reported() -> None:
     assert judge(after(30, 70, load=pb.FleetLoad())) == (
         "unknown",
-        (
-            "trainer waited 30% of the time; the workers have not reported yet what they do for it: "
-            "read for ten seconds and more"
-        ),
+        "trainer waited 30% of the time; the workers have not reported yet what they do for it",
+    )
+    assert judge(after(3, 1, load=pb.FleetLoad())) == (
+        "unknown",
+        "trainer waited 75% of the time; a verdict on the workers needs ten seconds of reading, and this was 4.0 s",
     )
     assert judge(after(30, 70, load=pb.FleetLoad(workers=2, streams=4, slots=8)))[0] == "unknown"
 
@@ -319,6 +323,25 @@ def test_the_first_wait_is_no_part_of_later_verdicts() -> None:
     stats = watch.stats(dataclasses.replace(first, rows=100, batches=10, compute_seconds=60, stall_seconds=30.1))
     assert stats.verdict == "trainer waited 0% of the time; the training loop is the bottleneck"
     assert stats.stall_seconds == 30.1
+
+
+def test_a_failure_is_the_verdict_until_reading_goes_on() -> None:
+    watch = diagnosis.Watch()
+    watch.observe(lambda: BEFORE)
+    watch.failed(errors.WorkersUnreachable("session 's': no row came for 300 s\nworker w1 at 10.0.0.1:7: refused"))
+    stats = watch.stats(after(12, 88))
+    assert (stats.bottleneck, stats.verdict) == (
+        "failure",
+        "reading failed: WorkersUnreachable: session 's': no row came for 300 s",
+    )
+    watch.failed(None)
+    assert watch.stats(after(1, 99)).bottleneck == "training loop"
+
+
+def test_stats_as_text() -> None:
+    stats = diagnosis.Watch().stats(Figures(rows=500, batches=1, stall_seconds=0.5, workers=1))
+    assert str(stats).startswith("500 rows in 1 batch, 1,000 rows/s, 1 worker; ")
+    assert str(diagnosis.Watch().stats(Figures())).startswith("0 rows in 0 batches, 0 rows/s, 2 workers; ")
 
 
 def test_stats_go_into_json() -> None:

@@ -416,6 +416,22 @@ def test_no_master() -> None:
         iter(loader)
 
 
+def test_no_worker_is_a_verdict(fleet: Fleet, dataset: Dataset) -> None:
+    fleet.start(workers=1)
+    # A batch at a time, so that the rest is still to come when the worker dies.
+    with make(fleet, dataset, timeout=2, budget=1, batch_size=100) as loader:
+        batches = iter(loader)
+        next(batches)
+        assert "first batch" in loader.stats().verdict
+        fleet.kill()
+        with pytest.raises(errors.WorkersUnreachable):
+            list(batches)
+        stats = loader.stats()
+        assert stats.bottleneck == "failure"
+        assert stats.verdict.startswith("reading failed: WorkersUnreachable: session")
+        assert stats.verdict in str(stats)
+
+
 def test_loaders_of_one_job_need_names(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_RUN_ID", run := uuid.uuid4().hex)
     with make(shared_fleet, dataset) as train, make(shared_fleet, dataset, name="validation") as validation:

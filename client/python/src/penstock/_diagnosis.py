@@ -21,7 +21,8 @@ most.
 The first rule that holds decides:
 
     bottleneck     rule
-    unknown        nothing was asked for yet
+    failure        reading ended with an error, and has not gone on since
+    unknown        nothing was asked for yet, or no batch after the first
     no workers     the fleet has none, and the trainer waited or got no row
     map            waited < 5%, and the loader's map= takes at least 25% of the time
     training loop  waited < 5%: a faster loader could gain no more than that
@@ -53,6 +54,7 @@ from penstock._session import SessionStats
 WAITED = 0.05  # of the time: less is no reason to change anything
 MAPS = 0.25  # of the time
 SATURATED = 0.5  # of a stream's time, for its busiest thread
+REPORTED = 10.0  # seconds, until a report covers nothing but the loop's time
 LATENESS = 2.0  # seconds, of a worker's report on its way over the master to here
 MENTIONED = 0.1  # of the workers' work, for a stage to be named in a verdict
 
@@ -106,9 +108,13 @@ class Stats:
 
     def __str__(self) -> str:
         return (
-            f"{self.rows:,} rows in {self.batches:,} batches, {self.rows_per_second:,.0f} rows/s, "
-            f"{self.workers} workers; {self.verdict}"
+            f"{_counted(self.rows, 'row')} in {_counted(self.batches, 'batch', 'batches')}, "
+            f"{self.rows_per_second:,.0f} rows/s, {_counted(self.workers, 'worker')}; {self.verdict}"
         )
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,6 +190,9 @@ def judge(observations: Sequence[Observation]) -> Verdict:
     stall = last.session.stall_seconds - first.session.stall_seconds
     elapsed = stall + last.session.compute_seconds - first.session.compute_seconds
     rows = last.session.rows - first.session.rows
+    if elapsed <= 0 and last.session.batches > 0:
+        seconds = last.session.stall_seconds
+        return Verdict("unknown", f"the first batch came after {seconds:.1f} s; a verdict needs more than one")
     if elapsed <= 0:
         return Verdict("unknown", "nothing has been read yet")
     waited = stall / elapsed
@@ -210,7 +219,9 @@ def _bottleneck(
         return "one wait", f", nearly all of it in one wait of {longest:.0f} s{during}; {rest}"
     fleet = _FleetUse.of(observations)
     if fleet is None:
-        return "unknown", "; the workers have not reported yet what they do for it: read for ten seconds and more"
+        if elapsed < REPORTED:
+            return "unknown", f"; a verdict on the workers needs ten seconds of reading, and this was {elapsed:.1f} s"
+        return "unknown", "; the workers have not reported yet what they do for it"
     batch = last.bytes / last.batches if last.batches else math.inf
     if min(o.session.buffered for o in observations) >= 2 * batch and not fleet.is_limit():
         return "trainer", (
@@ -251,6 +262,11 @@ class Watch:
         self._lock = threading.Lock()
         self._recent: collections.deque[Observation] = collections.deque(maxlen=keep)
         self._due = clock()
+        self._failure: str | None = None
+
+    def failed(self, error: Exception | None) -> None:
+        """Says that reading ended with an error, or, with None, that it has gone on since."""
+        self._failure = None if error is None else f"{type(error).__name__}: {error}".partition("\n")[0]
 
     def observe(self, figures: Callable[[], SessionStats], map_seconds: float = 0.0) -> None:
         """Call it after each batch: it asks for figures once a second, and otherwise costs a look at the clock.
@@ -272,7 +288,8 @@ class Watch:
         # A loop that waits for rows observes nothing. What the fleet does after a loop's end says nothing about it.
         if session.stall_seconds > seen[-1].session.stall_seconds or session.rows > seen[-1].session.rows:
             seen.append(Observation(session, map_seconds, self._clock()))
-        verdict = judge(seen)
+        failure = self._failure
+        verdict = judge(seen) if failure is None else Verdict("failure", f"reading failed: {failure}")
         seconds = session.stall_seconds + session.compute_seconds
         return Stats(
             rows=session.rows,

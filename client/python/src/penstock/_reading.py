@@ -20,7 +20,7 @@ from penstock._pb import control_pb2, spec_pb2
 from penstock._progress import Progress
 from penstock._reader import Read
 from penstock.batch import FORMATS, Batch, Columns, Position
-from penstock.errors import UsageError
+from penstock.errors import Error, UsageError
 from penstock.monitor import P99, Aggregation, Event, Stat, log_event
 
 
@@ -148,7 +148,12 @@ class Reading:
         read = self._read
         if read is None:
             asked = time.monotonic()
-            read = self._read = self._reader.next()
+            try:
+                read = self._read = self._reader.next()
+            except Error as err:
+                self._watch.failed(err)
+                raise
+            self._watch.failed(None)
             self._wait.add(time.monotonic() - asked)
         if read is None:
             self._end()
