@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import itertools
 import os
 import select
 import shutil
@@ -12,12 +14,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock import _binary, _onbox
+import penstock
+from penstock import DataLoader, _binary, _onbox
 from penstock._onbox import LocalFleet
 from penstock.errors import LocalFleetError
+
+if TYPE_CHECKING:
+    from tests.conftest import Dataset
 
 pytestmark = pytest.mark.fleet
 
@@ -70,6 +77,11 @@ def processes(fleet: int) -> list[int]:
         if session == fleet and state != "Z":
             found.append(int(entry.name))
     return found
+
+
+def command(process: int) -> str:
+    """The penstock command that a process runs."""
+    return Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")[1].decode()
 
 
 def children() -> str:
@@ -196,6 +208,48 @@ def test_a_fleet_that_dies_says_so_and_is_not_used_again() -> None:
     fleet.close()
     assert answers(another)
     another.close()
+
+
+@pytest.mark.parametrize("victim", ["local", "master"])
+def test_a_loop_hears_of_its_fleet_s_end_at_once(dataset: Dataset, victim: str) -> None:
+    fleet = LocalFleet()  # the loader's too
+    with DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000, epochs=10_000) as loader:
+        next(iter(loader))
+        os.kill(next(p for p in processes(pid(fleet)) if command(p) == victim), signal.SIGKILL)
+        began = time.monotonic()
+        with pytest.raises(LocalFleetError, match=r"the local fleet ended (.|\n)*its log ends with"):
+            collections.deque(itertools.chain.from_iterable(itertools.repeat(loader)), maxlen=0)
+        assert time.monotonic() - began < DEADLINE / 3
+        with pytest.raises(LocalFleetError):
+            next(iter(loader))
+        began = time.monotonic()
+        loader.close()
+        assert time.monotonic() - began < 2, "it talked to a master that is gone"
+    fleet.close()
+
+
+def test_a_close_leaves_no_word_for_a_fleet_that_ended(dataset: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+    fleet = LocalFleet()
+    loader = DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000, epochs=10_000)
+    next(iter(loader))
+    os.kill(pid(fleet), signal.SIGKILL)
+    wait_until(lambda: fleet.error() is not None)
+    began = time.monotonic()
+    loader.close()
+    assert time.monotonic() - began < 2
+    assert "could not leave" not in caplog.text
+    fleet.close()
+
+
+def test_a_loader_that_opens_hears_of_its_fleet_s_end(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = LocalFleet()
+    monkeypatch.setattr(_onbox._Fleets, "take", lambda *_: fleet._process)
+    os.kill(pid(fleet), signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(LocalFleetError, match="ended by SIGKILL"):
+        iter(DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000))
+    assert time.monotonic() - began < DEADLINE / 3
+    fleet.close()
 
 
 def test_a_fleet_that_cannot_start_says_why() -> None:

@@ -6,6 +6,7 @@ the training loop; what is opened is closed with its Stream, or when the process
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import weakref
@@ -19,7 +20,7 @@ from penstock._onbox import LocalFleet
 from penstock._pb import control_pb2, spec_pb2
 from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session
-from penstock.errors import LocalFleetError, UsageError
+from penstock.errors import UsageError
 from penstock.monitor import log_event
 
 _ADDRESS = re.compile(r"unix:.+|(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^][:/\s]+):(?P<port>[0-9]{1,5})")
@@ -194,15 +195,11 @@ class Opening:
             security=security,
             on_event=log_event,
         )
-        try:
-            session = Session(config)
-        except ConnectionError as err:
-            reason = None if fleet is None else fleet.error()
-            if reason is not None:
-                raise LocalFleetError(reason) from err
-            raise
+        if fleet is not None:
+            config = dataclasses.replace(config, fleet_error=fleet.error)
+        session = Session(config)
         stream.owns(session)
-        return SessionReader(session, config, None if fleet is None else fleet.error)
+        return SessionReader(session, config)
 
 
 class _Claim:

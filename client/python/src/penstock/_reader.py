@@ -17,7 +17,6 @@ from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session import Config, Session, SessionStats
 from penstock._session.masters import MasterError, Masters
-from penstock.errors import LocalFleetError
 
 _ASK_EVERY = 1.0  # seconds
 
@@ -59,13 +58,10 @@ class Reader(Protocol):
 
 
 class SessionReader:
-    """Reads a session of its own.
+    """Reads a session of its own."""
 
-    fleet_error says why the fleet that was started for it has ended; None while it runs.
-    """
-
-    def __init__(self, session: Session, config: Config, fleet_error: Callable[[], str | None] | None = None) -> None:
-        self._session, self._config, self._fleet_error = session, config, fleet_error
+    def __init__(self, session: Session, config: Config) -> None:
+        self._session, self._config = session, config
         self._rows: int | None = None
         self._ask_at = 0.0  # the master, for the number of rows
 
@@ -81,13 +77,7 @@ class SessionReader:
 
     def next(self) -> Read | None:
         """The next batch of the epoch; None once at its end."""
-        try:
-            rows = self._session.next()
-        except ConnectionError as err:
-            reason = self._fleet_error() if self._fleet_error is not None else None
-            if reason is not None:
-                raise LocalFleetError(reason) from err
-            raise
+        rows = self._session.next()
         if rows is None:
             return None
         return Read(rows.record, rows.epoch, functools.partial(self._session.state, rows.after))

@@ -53,6 +53,10 @@ def _ignore(event: Event) -> None:
     """Where nobody listens."""
 
 
+def _none() -> None:
+    """Where no fleet was started for the session."""
+
+
 @dataclass(frozen=True)
 class Config:
     """Which session to read, and as whom. Times are in seconds.
@@ -72,6 +76,8 @@ class Config:
     connect_timeout: until a master must have answered when the session opens.
     timeout: how long next() waits without a row that was there to come, and a restore for its other ranks.
     on_event: called from threads of the session. It must not block.
+    fleet_error: why the fleet that was started for this session has ended, and None while it runs. It may be called
+        from any thread.
     """
 
     masters: tuple[str, ...]
@@ -91,6 +97,7 @@ class Config:
     timeout: float = 300.0
     security: Security = field(default_factory=Security)
     on_event: Callable[[Event], None] = _ignore
+    fleet_error: Callable[[], str | None] = _none
 
     def check(self) -> None:
         """Raises UsageError with all that is wrong, one mistake a line."""

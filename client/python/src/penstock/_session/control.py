@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._session.core import Core
-from penstock._session.failures import from_master, session_failed
+from penstock._session.failures import fleet_ended, from_master, session_failed
 from penstock._session.masters import MasterError, Masters, backoff
 from penstock._session.workers import Workers
 
@@ -160,6 +160,8 @@ class Control:
     def _leave(self) -> None:
         """The last Sync: what this rank holds and has not consumed goes back at once."""
         core = self._core
+        if fleet_ended(core.config) is not None:
+            return
         with core.lock:
             if isinstance(core.error, errors.Fenced):
                 return

@@ -45,6 +45,12 @@ def from_master(config: Config, e: MasterError, *, restoring: bool = False, open
     return errors.SessionFailed(f"{words}; `penstock session show {config.session}` tells more")
 
 
+def fleet_ended(config: Config) -> errors.LocalFleetError | None:
+    """The end of the fleet that was started for the session; None while it runs, or if there was none."""
+    reason = config.fleet_error()
+    return None if reason is None else errors.LocalFleetError(reason)
+
+
 def session_failed(config: Config, words: str) -> errors.Error:
     """The master gave the session up."""
     step = "mend the cause, then start again from a checkpoint, or with another session="

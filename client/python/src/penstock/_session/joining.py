@@ -17,7 +17,7 @@ from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._session.config import Config
 from penstock._session.core import Core
-from penstock._session.failures import from_master, session_failed
+from penstock._session.failures import fleet_ended, from_master, session_failed
 from penstock._session.masters import MasterError, Masters, backoff
 
 OPEN_TIMEOUT = 120.0  # of one Open or Join call: the master may have to list a large dataset
@@ -84,6 +84,9 @@ def _call(
     config: Config, masters: Masters, method: str, request: Message, reply: type[Reply], *, restoring: bool = False
 ) -> tuple[Reply, float]:
     def warn(e: MasterError) -> None:
+        ended = fleet_ended(config)
+        if ended is not None:
+            raise ended from e
         _log.warning("session %s: no master answers; trying on: %s", config.session, e)
 
     try:

@@ -32,7 +32,7 @@ from penstock._session.assemble import Assembler
 from penstock._session.config import Config
 from penstock._session.control import LEAVE_TIMEOUT, Control
 from penstock._session.core import THREADS, Offer, Rows
-from penstock._session.failures import doctor, master_lost, workers_unreachable
+from penstock._session.failures import doctor, fleet_ended, master_lost, workers_unreachable
 from penstock._session.joining import open_session
 from penstock._session.ledger import Snapshot
 from penstock._session.masters import Masters
@@ -205,6 +205,10 @@ class Session:
         now = time.monotonic()
         core.stall += now - start
         self._tell_lease()
+        ended = fleet_ended(core.config)
+        if ended is not None:
+            core.fail(ended)
+            return
         if now - begin < core.config.timeout:
             return
         with core.lock:
