@@ -122,6 +122,25 @@ def test_len(shared_fleet: Fleet, dataset: Dataset, last_batch: str) -> None:
         assert [b.epoch for b in take(loader, length)] == [1] * length
 
 
+def test_len_is_known_after_a_whole_epoch(
+    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock._reader._planned_rows", lambda config: None)  # no master says
+    session = uuid.uuid4().hex
+    with make(shared_fleet, dataset, epochs=3, session=session) as loader:
+        with pytest.raises(TypeError):
+            len(loader)
+        count = len(list(loader))
+        assert len(loader) == count
+        take(loader, 2)
+    with make(shared_fleet, dataset, epochs=3, session=session) as loader:  # it goes on with the rest of epoch 1
+        rest = len(list(loader))
+        assert rest < count
+        with pytest.raises(TypeError):
+            len(loader)
+        assert len(list(loader)) == len(loader) == count
+
+
 def test_a_loop_that_counts_gets_no_empty_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
     with make(shared_fleet, dataset, epochs=2) as loader:
         for epoch in range(2):

@@ -62,7 +62,10 @@ class SessionReader:
 
     def __init__(self, session: Session, config: Config) -> None:
         self._session, self._config = session, config
-        self._rows: int | None = None
+        self._rows: int | None = None  # of an epoch
+        begins = session.state()
+        self._whole = not begins.base and not begins.consumed  # nothing of this epoch was read before
+        self._rows_read = 0  # of this epoch
         self._ask_at = 0.0  # the master, for the number of rows
 
     @property
@@ -79,15 +82,22 @@ class SessionReader:
         """The next batch of the epoch; None once at its end."""
         rows = self._session.next()
         if rows is None:
+            self._note_end()
             return None
+        self._rows_read += rows.record.num_rows
         return Read(rows.record, rows.epoch, functools.partial(self._session.state, rows.after))
+
+    def _note_end(self) -> None:
+        if self._rows is None and self._whole and _countable(self.info, self._session.program):
+            self._rows = self._rows_read
+        self._whole, self._rows_read = True, 0
 
     def state(self) -> pb.State:
         """The checkpoint as of what next() returned last."""
         return self._session.state()
 
     def rows_per_epoch(self) -> int | None:
-        """How many rows each epoch has: for one rank, once all is planned, and if no row is left out."""
+        """How many rows each epoch has: for one rank, once all is planned or read, and if no row is left out."""
         if self._rows is None and time.monotonic() >= self._ask_at and _countable(self.info, self._session.program):
             self._ask_at = time.monotonic() + _ASK_EVERY
             self._rows = _planned_rows(self._config)

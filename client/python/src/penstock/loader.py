@@ -161,8 +161,8 @@ class DataLoader:
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank.
 
-        Known for one rank that reads all rows (no filter, no sampling), once the master has planned the epoch; else it
-        raises TypeError, as for any iterable without a length.
+        Known for one rank that reads all rows (no filter, no sampling), once the master has planned the epoch, or a
+        whole one was read; else it raises TypeError, as for any iterable without a length.
         """
         length = self._open().length()
         if length is None:
