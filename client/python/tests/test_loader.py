@@ -72,7 +72,7 @@ def test_each_row_once_in_each_epoch(shared_fleet: Fleet, dataset: Dataset) -> N
         assert orders[0] != orders[1]
         stats = loader.stats()
         assert (stats.rows, stats.workers) == (2 * dataset.rows, 2)
-        with pytest.raises(errors.EpochsExhausted, match="epochs=3"):
+        with pytest.raises(errors.EpochsExhausted, match=r"made for 2 epochs, .* DataLoader\(\.\.\., epochs=N\)$"):
             iter(loader)
 
 
@@ -218,7 +218,7 @@ def test_a_rank_that_comes_late_has_an_empty_epoch(shared_fleet: Fleet, dataset:
             iter(late)
     with (
         make(shared_fleet, dataset, session=session, rank=0, world_size=2) as again,
-        pytest.raises(errors.EpochsExhausted, match="new session id"),
+        pytest.raises(errors.EpochsExhausted, match="new session= id"),
     ):
         iter(again)
 
@@ -239,6 +239,25 @@ def test_states_of_all_ranks_go_into_a_job_of_another_size(shared_fleet: Fleet, 
         rest = [place for read in pool.map(places, resumed) for place in read]
         list(pool.map(lambda loader: loader.close(), resumed))
     assert Counter(before + rest) == Counter(dataset.places())
+
+
+def test_loops_over_more_epochs_than_there_are(shared_fleet: Fleet, dataset: Dataset) -> None:
+    def one_too_many(loader: DataLoader) -> str:
+        with loader:
+            list(loader)
+            with pytest.raises(errors.EpochsExhausted) as caught:
+                iter(loader)
+        return str(caught.value)
+
+    assert one_too_many(make(shared_fleet, dataset)) == (
+        "the loader was made for 1 epoch, and all have been read; for N passes make it with DataLoader(..., epochs=N)"
+    )
+    named = make(shared_fleet, dataset, session=uuid.uuid4().hex)
+    assert one_too_many(named).endswith("DataLoader(..., epochs=N), and a new session= id")
+    text = f"dataset: {{uri: '{dataset.uri}'}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\n"
+    assert one_too_many(DataLoader(spec=text, master=shared_fleet.master)).endswith(
+        'make it with "epochs: N" in its spec'
+    )
 
 
 def test_loading_a_state_into_an_open_loader(shared_fleet: Fleet, dataset: Dataset) -> None:
@@ -281,7 +300,7 @@ def test_set_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
         assert Counter(places(batches)) == Counter(dataset.places())
         with pytest.raises(errors.UsageError, match=r"loader\.epoch"):
             loader.set_epoch(3)
-        with pytest.raises(errors.EpochsExhausted, match="epochs=6"):
+        with pytest.raises(errors.EpochsExhausted, match=r"5 epochs, .*set_epoch\(5\).*epochs=N"):
             loader.set_epoch(5)
 
 

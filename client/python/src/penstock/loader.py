@@ -151,10 +151,7 @@ class DataLoader:
         _hosts.register(DataLoader, Batch)
         reading = self._open()
         if reading.exhausted:
-            raise EpochsExhausted(
-                f"session {self.session!r}: all {reading.epochs} epochs have been read; for more passes give the "
-                f"loader epochs={reading.epochs + 1} or more, under a new session id"
-            )
+            raise EpochsExhausted(self._no_more("all have been read", reading.epochs))
         reading.reads_ahead = _hosts.reads_ahead() or reading.reads_ahead
         return Pass(reading)
 
@@ -213,10 +210,7 @@ class DataLoader:
                 "from a state; count epochs from loader.epoch"
             )
         if epoch >= reading.epochs:
-            raise EpochsExhausted(
-                f"set_epoch({epoch}): the session has {reading.epochs} epochs, counted from 0; for more passes give "
-                f"the loader epochs={epoch + 1} or more, under a new session id"
-            )
+            raise EpochsExhausted(self._no_more(f"set_epoch({epoch}) counts from 0", reading.epochs))
         now = reading.newest_state()
         ahead = control_pb2.State(
             version=now.version, session=now.session, generation=now.generation, rank=now.rank,
@@ -310,6 +304,13 @@ class DataLoader:
             raise Closed("the loader was closed; make another one")
         if self._reading is not None:
             self._reading.check_process()
+
+    def _no_more(self, reason: str, epochs: int) -> str:
+        """Why there is no epoch to read, and how to get more."""
+        passes = "1 epoch" if epochs == 1 else f"{epochs} epochs"
+        how = "DataLoader(..., epochs=N)" if self._opening.spec is not None else '"epochs: N" in its spec'
+        anew = "" if self._opening.session is None else ", and a new session= id"
+        return f"the loader was made for {passes}, and {reason}; for N passes make it with {how}{anew}"
 
     def _open(self) -> Reading:
         """The open session, opened if need be."""
