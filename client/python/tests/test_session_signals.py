@@ -162,3 +162,52 @@ def test_fork_is_told_what_to_do(shared_fleet: Fleet, dataset: Dataset) -> None:
         batches += read_epoch(session)
     assert all_places(batches) == sorted(dataset.places())
     assert not threads()
+
+
+FORKS = """
+import os, sys
+from penstock import errors
+from penstock._session import Config, Session
+
+def rows(session):
+    total = 0
+    while (got := session.next()) is not None:
+        total += got.record.num_rows
+    return total
+
+def read(name):
+    with Session(Config((sys.argv[1],), f"{sys.argv[2]}-{name}", spec_text=sys.argv[3])) as session:
+        return rows(session)
+
+def forked(name):
+    child = os.fork()
+    if child == 0:
+        try:
+            print(name, read(name), flush=True)
+        except errors.UsageError as e:
+            print(name, e, flush=True)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+
+forked("before")
+print("parent", read("parent"), flush=True)
+forked("closed")
+with Session(Config((sys.argv[1],), sys.argv[2] + "-open", spec_text=sys.argv[3])) as session:
+    first = session.next().record.num_rows
+    forked("open")
+    print("still", first + rows(session))
+"""
+
+
+def test_a_fork_opens_a_session_only_if_its_parent_had_none(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """gRPC does not survive a fork: a second connection would crash or hang."""
+    with start(shared_fleet, spec(dataset), FORKS, f"forks-{os.getpid()}") as process:
+        out, err = process.communicate(timeout=60)
+    said = dict(line.split(" ", 1) for line in out.splitlines())
+    assert said.keys() == {"before", "parent", "closed", "open", "still"}, err
+    assert said["before"] == said["parent"] == said["still"] == str(dataset.rows)
+    for name in ("closed", "open"):
+        assert "spawn" in said[name]
+        assert "first loader after the fork" in said[name]

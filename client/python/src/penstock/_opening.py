@@ -19,7 +19,7 @@ from penstock import _job, _replica
 from penstock._onbox import LocalFleet
 from penstock._pb import control_pb2, spec_pb2
 from penstock._reader import Reader, SessionReader
-from penstock._session import Config, Security, Session
+from penstock._session import Config, Security, Session, forks
 from penstock.errors import UsageError
 from penstock.monitor import log_event
 
@@ -117,6 +117,7 @@ class Opening:
 
     def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
         """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
+        forks.check()
         at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh)
         session = session or _job.session_id(self.session, self.name)
         dist = _replica.distributed()

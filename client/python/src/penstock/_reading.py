@@ -138,8 +138,8 @@ class Reading:
         if os.getpid() != self.stream.pid:
             raise UsageError(
                 f"this process ({os.getpid()}) is a fork of the one that opened the loader ({self.stream.pid}), whose "
-                'threads and connections it lacks; make a loader here, or start processes by "spawn" (in torch\'s '
-                "DataLoader: num_workers=0)"
+                'threads and connections it lacks; start processes by "spawn", or open the first loader after the fork '
+                "(in torch's DataLoader: num_workers=0)"
             )
 
     def next(self) -> Any:

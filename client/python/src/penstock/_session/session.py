@@ -28,6 +28,7 @@ import pyarrow as pa
 from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
+from penstock._session import forks
 from penstock._session.assemble import Assembler
 from penstock._session.config import Config
 from penstock._session.control import LEAVE_TIMEOUT, Control
@@ -84,6 +85,7 @@ class Session:
         MasterUnreachable when no master has answered for Config.connect_timeout.
         """
         config.check()
+        forks.note_opening()
         self._pid = os.getpid()
         masters = Masters(config.masters, config.security)
         try:
