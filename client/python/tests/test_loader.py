@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -282,6 +283,36 @@ def test_what_is_no_state(state: Any) -> None:
     loader = DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1")
     with pytest.raises(errors.UsageError, match="state"):
         loader.load_state_dict(state)
+
+
+def test_a_state_of_another_spec(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """The error names what differs; batch size and epochs may."""
+    with make(shared_fleet, dataset, seed=1) as loader:
+        take(loader, 2)
+        state = json.loads(json.dumps(loader.state_dict()))
+    assert len(json.dumps(state)) < 1000
+    text = (
+        f"{{dataset: {{uri: '{dataset.uri}'}}, features: [{{dense: int_*}}, {{sparse: cat_*}}, {{label: label}}], "
+        f"batch_size: {BATCH}, provenance: true, seed: 2}}"
+    )
+    for other, lines in (
+        (make(shared_fleet, dataset, seed=2), ["seed: 1 and 2"]),
+        (DataLoader(spec=text, master=shared_fleet.master), ["seed: 1 and 2"]),
+        (make(shared_fleet, dataset, seed=1, shuffle=True, filter="label > 0"), [
+            "filter: '' and 'label > 0'", "shuffle: False and True"
+        ]),
+        (make(shared_fleet, dataset, seed=1, features=penstock.dense("int_*")), [r"features: '3 #\w+' and '1 #\w+'"]),
+    ):  # fmt: skip
+        with other as loader:
+            loader.load_state_dict([state])
+            with pytest.raises(errors.RestoreRefused) as caught:
+                iter(loader)
+            first, _, rest = str(caught.value).partition("\n")
+            assert re.fullmatch("the state's spec and this one differ: " + "; ".join(lines), first)
+            assert "of another spec" in rest
+    with make(shared_fleet, dataset, seed=1, batch_size=BATCH // 2, epochs=2) as loader:
+        loader.load_state_dict(state)
+        assert sum(map(len, loader)) == dataset.rows - 2 * BATCH
 
 
 def test_set_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:

@@ -9,21 +9,66 @@ from __future__ import annotations
 import base64
 import binascii
 import collections
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from penstock._pb import control_pb2 as pb
+from penstock._pb import spec_pb2
 from penstock.batch import Position
 from penstock.errors import UsageError
 
 FORMAT = "penstock.state/1"
+_LONGEST = 80  # characters of a text in a fingerprint
 _MOST = 256  # batches between a framework's reading and the loop; positions hold a set of intervals each
 
 
-def to_dict(state: pb.State, batch_size: int) -> dict[str, Any]:
-    """A state that JSON, pickle and torch.save can hold. The other fields than `state` are for people."""
+def fingerprint(spec: spec_pb2.Spec) -> dict[str, Any]:
+    """The parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a digest."""
+    return {
+        "uri": _brief(", ".join(spec.dataset.uri)),
+        "partitions": _brief(spec.dataset.partitions),
+        "filter": _brief(spec.filter),
+        "features": _digest(spec.features),
+        "transforms": _digest(spec.transforms),
+        "seed": spec.seed,
+        "shuffle": spec.shuffle,
+        "provenance": spec.provenance,
+    }
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}... #{_hash(text.encode())}"
+
+
+def _digest(parts: Sequence[Message]) -> str:
+    each = b"".join(hashlib.sha256(part.SerializeToString(deterministic=True)).digest() for part in parts)
+    return f"{len(parts)} #{_hash(each)}"
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:8]
+
+
+def differences(fingerprints: Iterable[Mapping[str, Any]], spec: spec_pb2.Spec) -> list[str]:
+    """What a spec has otherwise than those of states, such as "seed: 1 and 2"."""
+    here = fingerprint(spec)
+    found = {
+        f"{part}: {there[part]!r} and {value!r}": None
+        for there in fingerprints
+        for part, value in here.items()
+        if part in there and there[part] != value
+    }
+    return list(found)
+
+
+def to_dict(state: pb.State, batch_size: int, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A state that JSON, pickle and torch.save can hold. spec: its fingerprint.
+
+    The other fields than `state` are for people, and for errors.
+    """
     return {
         "format": FORMAT,
         "session": state.session,
@@ -31,6 +76,7 @@ def to_dict(state: pb.State, batch_size: int) -> dict[str, Any]:
         "world_size": state.world_size,
         "epoch": state.closed_epochs,
         "batch_size": batch_size,
+        "spec": dict(spec),
         "state": base64.b64encode(state.SerializeToString()).decode(),
     }
 

@@ -7,6 +7,7 @@ the training loop; what is opened is closed with its Stream, or when the process
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import weakref
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import _job, _replica
+from penstock._checkpoint import differences
 from penstock._onbox import LocalFleet
 from penstock._pb import control_pb2, spec_pb2
 from penstock._reader import Reader, SessionReader
@@ -33,6 +35,7 @@ class Restore:
     states: tuple[bytes, ...]  # serialised, so that a loader can be pickled
     batch_sizes: tuple[int, ...]  # of the loaders that they are of
     shared: bool
+    specs: tuple[Mapping[str, Any], ...] = ()  # fingerprints of those that the states belong to
 
     def is_even(self, batch_size: int) -> bool:
         """Whether batches go on as if the reading had never been interrupted."""
@@ -190,6 +193,7 @@ class Opening:
             zone=self.zone,
             restore=None if restore is None else restore.brought_by(at),
             start_epoch=0 if restore is None else restore.epoch,
+            differences=functools.partial(differences, () if restore is None else restore.specs),
             budget=self.budget,
             timeout=self.timeout,
             connect_timeout=self.connect_timeout,

@@ -6,6 +6,7 @@ training loop, but for stats(), which may be called from any.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from penstock._checkpoint import InFlight
+from penstock._checkpoint import InFlight, fingerprint
 from penstock._diagnosis import Stats, Watch
 from penstock._opening import Stream
 from penstock._pb import control_pb2, spec_pb2
@@ -114,6 +115,11 @@ class Reading:
     def batch_size(self) -> int:
         """Rows of a batch."""
         return self._reader.info.spec.batch_size
+
+    @functools.cached_property
+    def fingerprint(self) -> dict[str, Any]:
+        """Of the session's spec, for states."""
+        return fingerprint(self._reader.info.spec)
 
     @property
     def exhausted(self) -> bool:

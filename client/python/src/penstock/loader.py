@@ -266,7 +266,8 @@ class DataLoader:
         dicts, shared = _checkpoint.flatten(state)
         states = tuple(_checkpoint.from_dict(d).SerializeToString() for d in dicts)
         sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
-        self._begin_at(_opening.Restore(states, sizes, shared), None)
+        specs = tuple(d["spec"] for d in dicts if isinstance(d.get("spec"), Mapping))
+        self._begin_at(_opening.Restore(states, sizes, shared, specs), None)
 
     def stats(self) -> Stats:
         """Figures since the session was opened, with a verdict: what limits the loop, in one line."""
@@ -348,7 +349,7 @@ class DataLoader:
             reading.end_epoch_if_read()
 
     def _as_dict(self, state: control_pb2.State) -> dict[str, Any]:
-        return _checkpoint.to_dict(state, self.batch_size)
+        return _checkpoint.to_dict(state, self.batch_size, self._open().fingerprint)
 
     def _of_all_ranks(self, mine: dict[str, Any]) -> dict[str, Any]:
         """The states of all ranks, for a framework that saves those of rank 0. Collective."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from penstock import errors
@@ -68,6 +68,7 @@ class Config:
     restore: checkpoints of ranks; each in exactly one Session of the collective restore. A rank that takes part
         without bringing any gives an empty tuple, which is not None.
     start_epoch: the epoch that the restored states are in, for a rank that brings none of them.
+    differences: says what the session's spec has otherwise than that of the restored states, for RestoreRefused.
     budget: bytes that may be received and not yet in a batch. Each stream has an equal share, but may always hold one
         message, even one larger than its share.
     sync_every: the longest time between two Syncs.
@@ -90,6 +91,7 @@ class Config:
     zone: str = ""
     restore: tuple[control_pb2.State, ...] | None = None
     start_epoch: int = 0
+    differences: Callable[[spec_pb2.Spec], Sequence[str]] = lambda spec: ()
     budget: int = 256 << 20
     sync_every: float = 1.0
     stream_timeout: float = 60.0

@@ -38,7 +38,13 @@ def open_session(config: Config, masters: Masters) -> Core:
         )  # fmt: skip
         info, _ = _call(config, masters, "Open", opened, pb.Session)
     nonce = uuid.uuid4().hex
-    joined, sent = _join(config, masters, nonce)
+    try:
+        joined, sent = _join(config, masters, nonce)
+    except errors.RestoreRefused as err:
+        differences = "; ".join(config.differences(info.spec))
+        if not differences:
+            raise
+        raise errors.RestoreRefused(f"the state's spec and this one differ: {differences}\n{err}") from None
     if joined.HasField("session"):
         info = joined.session
     if info.state == pb.FAILED:
