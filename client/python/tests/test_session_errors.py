@@ -24,6 +24,7 @@ from penstock._session.core import THREADS
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import CHANNEL_OPTIONS, MasterError, Masters
 from penstock._session.piece import StreamError
+from penstock._session.rarely import Rarely
 from penstock._session.streams import Opening, _check
 from penstock._session.workers import WorkerError, read_error
 from tests.session_cases import configure, name, read_epoch, spec, threads
@@ -83,6 +84,20 @@ def test_no_master(dataset: Dataset) -> None:
     for m in masters:
         assert f"master {m}: failed to connect" in str(caught.value)
     assert f"penstock doctor --master {','.join(masters)}" in str(caught.value)
+
+
+def test_waiting_for_a_master_is_told_now_and_then(dataset: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+    config = Config((f"127.0.0.1:{free_port()}",), "s", spec_text=spec(dataset), connect_timeout=1.5)
+    with pytest.raises(errors.MasterUnreachable):
+        Session(config)
+    assert caplog.text.count("no master answers; trying on") == 1
+
+
+@pytest.mark.pure
+def test_rarely() -> None:
+    clock = iter((0.0, 1.0, 9.0, 10.0, 12.0, 21.0))
+    rarely = Rarely(10.0, lambda: next(clock))
+    assert [rarely.due(cause) for cause in "aabaab"] == [True, False, True, True, False, True]
 
 
 def test_token(fleet: Fleet, dataset: Dataset) -> None:

@@ -24,6 +24,11 @@ def from_master(config: Config, e: MasterError, *, restoring: bool = False, open
     """What an error of a master means to the training loop."""
     words = f"session {config.session!r}: {e}"
     code = grpc.StatusCode
+    if e.no_handshake:
+        return errors.MasterUnreachable(
+            f"{words}\nno master speaks TLS as the loader does: leave tls= and tls_*= out for a fleet without TLS, or "
+            f"give the tls_ca= that signed its certificate; {doctor(config)}"
+        )
     if e.transient:
         return errors.MasterUnreachable(f"{words}\nno master answered; {doctor(config)}")
     if e.code in (code.UNAUTHENTICATED, code.PERMISSION_DENIED):

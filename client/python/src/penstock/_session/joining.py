@@ -19,7 +19,9 @@ from penstock._session.config import Config
 from penstock._session.core import Core
 from penstock._session.failures import fleet_ended, from_master, session_failed
 from penstock._session.masters import MasterError, Masters, backoff
+from penstock._session.rarely import Rarely
 
+WARN_EVERY = 10.0
 OPEN_TIMEOUT = 120.0  # of one Open or Join call: the master may have to list a large dataset
 
 Reply = TypeVar("Reply", bound=Message)
@@ -89,11 +91,16 @@ def _join(config: Config, masters: Masters, nonce: str) -> tuple[pb.JoinReply, f
 def _call(
     config: Config, masters: Masters, method: str, request: Message, reply: type[Reply], *, restoring: bool = False
 ) -> tuple[Reply, float]:
+    told = Rarely(WARN_EVERY)
+
     def warn(e: MasterError) -> None:
         ended = fleet_ended(config)
         if ended is not None:
             raise ended from e
-        _log.warning("session %s: no master answers; trying on: %s", config.session, e)
+        if e.no_handshake:
+            raise e
+        if told.due():
+            _log.warning("session %s: no master answers; trying on: %s", config.session, e)
 
     try:
         return masters.persist(

@@ -47,12 +47,17 @@ _TRANSIENT = {
 }
 
 
+# How gRPC words a connection that was made, and then failed as TLS: by a port without it, or by a certificate.
+_HANDSHAKE_FAILED = "handshake failed (TSI_PROTOCOL_FAILURE)"
+
+
 class MasterError(Exception):
     """What masters said to a call: one line for each that was asked. The code is the last one's."""
 
-    def __init__(self, message: str, code: grpc.StatusCode) -> None:
-        super().__init__(message)
+    def __init__(self, lines: list[str], code: grpc.StatusCode) -> None:
+        super().__init__("\n".join(lines))
         self.code = code
+        self.no_handshake = bool(lines) and all(_HANDSHAKE_FAILED in line for line in lines)
 
     @property
     def transient(self) -> bool:
@@ -99,13 +104,13 @@ class Masters:
                 code = e.code()
                 lines.append(f"{method} at master {address}: {e.details()} ({code.name})")
                 if code not in _TRANSIENT:
-                    raise MasterError(lines[-1], code) from e
+                    raise MasterError(lines[-1:], code) from e
                 todo[:0] = [a for a in (leader_of(e),) if a]
             else:
                 self._leader = address
                 return answer, sent
         self._leader = ""
-        raise MasterError("\n".join(lines), code)
+        raise MasterError(lines, code)
 
     def _attempt(self, address: str, method: str, request: Message, reply: type[Reply], timeout: float) -> Reply:
         stub = self._channel(address).unary_unary(
