@@ -164,6 +164,40 @@ def test_fork_is_told_what_to_do(shared_fleet: Fleet, dataset: Dataset) -> None:
     assert not threads()
 
 
+IMPOLITE = """
+import os, sys
+from penstock import errors
+from penstock._session import Config, Security, Session
+from pyarrow import flight
+
+with Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3])) as session:
+    session.next()
+    child = os.fork()
+    if child == 0:
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+try:
+    Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3], security=Security(tls=True)))
+except errors.MasterUnreachable as e:
+    print(e)
+try:
+    flight.FlightClient(f"grpc+tls://{sys.argv[1]}").do_get(flight.Ticket(b"x"))
+except flight.FlightUnavailableError:
+    print("unavailable")
+"""
+
+
+def test_grpc_prints_nothing_of_its_own(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with start(shared_fleet, spec(dataset), IMPOLITE, f"impolite-{os.getpid()}") as process:
+        begin = time.monotonic()
+        out, err = process.communicate(timeout=60)
+        assert time.monotonic() - begin < 15, "there is nothing to wait for where a handshake failed"
+    assert (err, process.returncode) == ("", 0)
+    assert "handshake failed" in out
+    assert "tls=" in out
+    assert out.endswith("unavailable\n")
+
+
 FORKS = """
 import os, sys
 from penstock import errors

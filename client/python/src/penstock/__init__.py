@@ -16,7 +16,7 @@ Importing penstock does not import torch.
 
 from __future__ import annotations
 
-from penstock import errors, monitor
+from penstock import _environment, errors, monitor  # noqa: F401
 from penstock._diagnosis import Stats
 from penstock.batch import Batch, Bytes, Position, Sparse
 from penstock.loader import DataLoader
