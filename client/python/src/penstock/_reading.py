@@ -53,9 +53,20 @@ class Making:
         except ImportError as err:
             raise UsageError(f'format="torch", device= and pin_memory= need torch: {err}; pip install torch') from err
         try:
-            torch.device("cpu" if self.device is None else self.device)
+            device = torch.device("cpu" if self.device is None else self.device)
         except (RuntimeError, TypeError) as err:
             raise UsageError(f'device={self.device!r}: {err}; give one such as "cuda"') from err
+        backend: Any = getattr(torch, device.type, None)  # of "meta" there is none
+        count = backend.device_count() if hasattr(backend, "device_count") else 1
+        if (device.index or 0) >= count:
+            raise UsageError(
+                f"device={self.device!r}: torch finds {count} devices of this type here; see that its driver and "
+                "torch's build are for it, or leave device= out"
+            )
+        if self.pin_memory and not getattr(torch, "accelerator", torch.cuda).is_available():
+            raise UsageError(
+                "pin_memory=True: torch finds no accelerator here, for whose copies memory is page-locked; leave it out"
+            )
 
     def array_format(self) -> str:
         """The format with "auto" decided."""

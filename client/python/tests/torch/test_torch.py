@@ -139,6 +139,13 @@ def test_no_device() -> None:
         penstock.DataLoader("/data", features=penstock.dense("a"), batch_size=1, device="gpu")
 
 
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="of machines without an accelerator")
+@pytest.mark.parametrize("wrong", [{"device": "cuda"}, {"device": "cuda:1"}, {"device": "cpu:1"}, {"pin_memory": True}])
+def test_devices_that_are_not_here(wrong: dict[str, Any]) -> None:
+    with pytest.raises(errors.UsageError, match=f"{next(iter(wrong))}=.*; .*leave .* out"):
+        penstock.DataLoader("/data", features=penstock.dense("a"), batch_size=1, **wrong)
+
+
 def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every tensor is pinned once. torch itself pins nothing on a machine without an accelerator."""
     pinned: dict[int, torch.Tensor] = {}
@@ -149,6 +156,7 @@ def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytes
         return copy
 
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     with make(shared_fleet, dataset, pin_memory=True) as loader:
         batch = next(iter(loader))
     arrays = [batch.dense, batch.label, batch.files, batch.rows]
