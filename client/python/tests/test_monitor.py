@@ -6,7 +6,9 @@ import itertools
 import json
 import logging
 import math
+import os
 import random
+import subprocess
 import sys
 import threading
 import time
@@ -139,6 +141,33 @@ def test_flush_ends_the_window(clock: Clock, events: list[Event]) -> None:
     stat.flush()
     assert [e.metadata for e in events] == [{"s.sum": 5.0}]
     assert stat.count == 0
+
+
+def test_the_last_window_is_logged_when_the_process_ends(tmp_path: Path) -> None:
+    """Also of a Stat that nobody holds any more; and once, though the process forked."""
+    program = """
+import os, sys
+from penstock import monitor
+monitor.register_event_handler(monitor.JSONLines(sys.argv[1]))
+def keep(name):
+    monitor.Stat(name, [monitor.Aggregation.COUNT]).add(1.0)
+keep("loss")
+monitor.SystemStats(sample_seconds=0.01).sample()
+flushed = monitor.Stat("flushed", [monitor.Aggregation.COUNT])
+flushed.add(1.0)
+flushed.flush()
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, tmp_path / "events.jsonl"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}, check=True, timeout=60,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stderr == ""
+    names = [json.loads(line)["message"].split(":")[0] for line in (tmp_path / "events.jsonl").open()]
+    assert names.count("loss") == names.count("flushed") == names.count("penstock.system.rss_bytes") == 1
 
 
 def test_max_samples_leaves_the_rest_of_a_window_out(clock: Clock, events: list[Event]) -> None:

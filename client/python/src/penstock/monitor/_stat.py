@@ -8,10 +8,12 @@ may use the Stat as well.
 
 from __future__ import annotations
 
+import atexit
 import collections
 import dataclasses
 import enum
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -68,12 +70,24 @@ _OFFSET = 1 - math.floor(math.log(_TINY) * _PER_LOG)
 _TOP = int(math.log(_HUGE) * _PER_LOG + _OFFSET) + 1
 
 
+_begun: set[Stat] = set()  # those with a window that is not logged yet, also when nobody else holds them
+
+
+def _flush_all() -> None:
+    for stat in list(_begun):
+        stat.flush()
+
+
+atexit.register(_flush_all)
+os.register_at_fork(after_in_child=_begun.clear)  # what they hold is the parent's to log
+
+
 class Stat:
     """Aggregates of what was added in a window of window_seconds, logged as a STAT_EVENT when the window is over.
 
     The window begins with its first value. A window that is over is logged by the next add(), or by get(), count or
-    flush(); a window without values is not logged. Values beyond max_samples (0: no limit) are left out until the
-    window ends, so that counts of windows compare.
+    flush(), the last one at the latest when the process ends; a window without values is not logged. Values beyond
+    max_samples (0: no limit) are left out until the window ends, so that counts of windows compare.
 
     Memory is bounded, whatever is added: percentiles come from a histogram with limits that grow by 2%. Each is within
     1% of the value at its rank (the smallest value that at least q percent do not exceed), for magnitudes of 1e-12 to
@@ -128,6 +142,7 @@ class Stat:
             if now >= self._ends:
                 ended = self._end() if self._ends > -math.inf else None
                 self._ends = now + self.window_seconds
+                _begun.add(self)
         if ended is not None:
             log_event(ended)
 
@@ -180,6 +195,7 @@ class Stat:
     def _end(self) -> Event | None:
         """Ends the window and returns its event. The lock must be held."""
         self._take()
+        _begun.discard(self)
         if self._count == 0:
             self._reset()
             return None
