@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import signal
 import threading
 import time
@@ -54,6 +55,38 @@ def test_reads_an_epoch_once(shared_fleet: Fleet, dataset: Dataset) -> None:
     assert stats.bytes == sum(b.record.nbytes for b in batches)
     assert session.schema == batches[0].record.schema
     session.close()
+
+
+def test_a_fleet_that_others_use_too_is_no_warning(
+    fleet: Fleet, big: Dataset, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.start(workers=1, worker_flags=["--slots=1"])
+    caplog.set_level(logging.DEBUG, "penstock")
+    with (
+        Session(configure(fleet, spec(big))) as one,
+        Session(configure(fleet, spec(big))) as other,
+        concurrent.futures.ThreadPoolExecutor(2) as pool,
+    ):
+        read = list(pool.map(read_epoch, (one, other)))
+    assert [sum(b.record.num_rows for b in batches) for batches in read] == [big.rows] * 2
+    busy = [r for r in caplog.records if "busy: " in r.getMessage()]
+    assert {r.levelno for r in busy} == {logging.DEBUG}
+
+
+def test_workers_that_are_gone_are_told_once(fleet: Fleet, big: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+    """Not for each stream and each attempt."""
+    fleet.start(workers=1)
+    events: list[Event] = []
+    with Session(configure(fleet, spec(big), budget=1 << 16, on_event=events.append, timeout=3.0)) as session:
+        read_epoch(session, 1)
+        assert session.stats().streams > 1
+        fleet.kill()
+        with pytest.raises(errors.WorkersUnreachable):
+            read_epoch(session)
+    causes = [e.metadata["cause"] for e in events if e.type == "penstock.no_worker"]
+    codes = Counter(str(cause).rpartition("(")[2] for cause in causes)
+    assert codes["UNAVAILABLE)"] == 1
+    assert set(codes.values()) == {1}, causes
 
 
 def test_batches_are_contiguous(shared_fleet: Fleet, dataset: Dataset) -> None:

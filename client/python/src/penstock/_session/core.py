@@ -31,6 +31,7 @@ from penstock._session.layout import Layout, LayoutError
 from penstock._session.ledger import Ledger, Snapshot
 from penstock._session.piece import Chunk, Piece
 from penstock._session.position import Interval, from_proto
+from penstock._session.rarely import Rarely
 from penstock._session.workers import WorkerError
 from penstock.monitor import Event
 
@@ -150,6 +151,7 @@ class Core:
         self.reply = pb.SyncReply()  # the newest
         self.failovers = 0
         self.streams_by_worker: Counter[str] = Counter()
+        self.unserved = Rarely(10.0)  # why no worker serves a shard
         self.worker_errors: dict[str, WorkerError] = {}  # the newest of each, by address
         self.master_error = ""  # of the Syncs that fail at present
         self.progress = 0.0  # when a row of the open epoch came last, or the first piece of it

@@ -31,6 +31,9 @@ from penstock._session.workers import ERRORS, WorkerError, Workers, read_error
 # In how many rounds running all candidates must refuse a shard for good until the session fails: other workers may
 # be candidates by then.
 REFUSALS = 3
+BUSY = "RESOURCE_EXHAUSTED"
+BUSY_PATIENCE = 30.0  # seconds; where trainers share a fleet, workers are busy now and then
+_log = logging.getLogger("penstock")
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,7 @@ class Flight:
         self._deadline: float | None = None  # until which the worker must send something
         self._silent = False
         self._broken: Broken | None = None
+        self._since = time.monotonic()  # no row has come
         piece.cancel, piece.notify, piece.renewed = self.cancel, self._room.ring, self._fresh.ring
         self.thread = threading.Thread(target=core.guard, args=(self.run,), name=THREADS + "stream", daemon=True)
 
@@ -139,13 +143,13 @@ class Flight:
                 self._note(last)
                 if p.received != before:
                     round_ = refused = permanent = 0
+                    self._since = time.monotonic()
                 permanent += last.refusal
             refused = refused + 1 if last is not None and permanent == len(candidates) else 0
             if refused == REFUSALS and last is not None:
                 self._core.fail(refused_shard(self._core.config, p, last))
                 return
-            if round_ & (round_ - 1) == 0:  # ever more rarely
-                self._say_unserved(last)
+            self._say_unserved(last)
             self._fresh.wait(backoff(round_, 2.0))
             round_ += 1
 
@@ -154,16 +158,24 @@ class Flight:
             self._core.worker_errors[e.address] = e
 
     def _say_unserved(self, last: WorkerError | None) -> None:
-        p = self._piece
+        core, p = self._core, self._piece
         why = "the fleet has no workers" if last is None else str(last)
+        code = "" if last is None else last.code
         message = f"no worker serves shard {p.shard} ({p.grant.file}); trying on: {why}"
+        if code == BUSY and time.monotonic() - self._since < BUSY_PATIENCE:
+            _log.debug("session %s, rank %d: %s", core.config.session, core.config.rank, message)
+            return
+        with core.lock:
+            due = core.unserved.due(code)
+        if not due:
+            return
         about: dict[str, Value] = {
             "shard": str(p.shard),
             "file": p.grant.file,
             "workers": len(p.grant.workers),
             "cause": why,
         }
-        self._core.say("no_worker", message, logging.WARNING, metadata=about)
+        core.say("no_worker", message, logging.WARNING, metadata=about)
 
     def _read(self, name: str, address: str, round_: int) -> WorkerError | None:
         """Streams from one worker, from behind the last row received. None: the piece needs no more."""
