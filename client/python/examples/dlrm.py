@@ -64,10 +64,10 @@ def make_loader(args: argparse.Namespace) -> penstock.DataLoader:
     )
 
 
-def save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, loader: penstock.DataLoader) -> None:
+def save(path: Path, step: int, **parts: nn.Module | torch.optim.Optimizer | penstock.DataLoader) -> None:
     """Writes a checkpoint of this rank; a crash in between leaves the one before."""
     new = path.with_suffix(".new")
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "loader": loader.state_dict()}, new)
+    torch.save({"step": step, **{name: part.state_dict() for name, part in parts.items()}}, new)
     new.replace(path)
 
 
@@ -79,16 +79,19 @@ def train(args: argparse.Namespace) -> None:
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.02)
     path = args.checkpoint and args.checkpoint.with_name(f"{args.checkpoint.name}.rank{rank}")
-    rows = 0
+    rows = step = 0
     with make_loader(args) as loader:
         if path and path.exists():
             saved = torch.load(path)
             model.load_state_dict(saved["model"])
             optimizer.load_state_dict(saved["optimizer"])
             loader.load_state_dict(saved["loader"])
-            print(f"rank {rank}: goes on from {path}", flush=True)
-        total, seen, step = 0.0, 0, 0
+            step = saved["step"]
+            print(f"rank {rank}: goes on from {path}, step {step}", flush=True)
+        total, seen = 0.0, 0
         for _ in range(loader.epoch, args.epochs):
+            if 0 <= args.steps <= step:
+                break
             for batch in loader:
                 loss = nn.functional.binary_cross_entropy_with_logits(model(batch), batch.label.float())
                 optimizer.zero_grad()
@@ -100,13 +103,11 @@ def train(args: argparse.Namespace) -> None:
                     print(f"rank {rank}: step {step} loss {total / seen:.4f}", flush=True)
                     total, seen = 0.0, 0
                 if path and step % args.save_every == 0:
-                    save(path, model, optimizer, loader)
+                    save(path, step, model=model, optimizer=optimizer, loader=loader)
                 if step == args.steps:
                     break
-            if step == args.steps:
-                break
         if path:
-            save(path, model, optimizer, loader)
+            save(path, step, model=model, optimizer=optimizer, loader=loader)
         if seen:
             print(f"rank {rank}: step {step} loss {total / seen:.4f}", flush=True)
         print(f"rank {rank}: trained on {rows} rows; {loader.stats().verdict}", flush=True)
@@ -119,7 +120,7 @@ def main() -> None:
     parser.add_argument("--session", help="id of the session (default: the job's run id)")
     parser.add_argument("--batch-size", type=int, default=1024, help="rows of a batch, per rank")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=-1, help="stop after so many; ranks in lock-step need it")
+    parser.add_argument("--steps", type=int, default=-1, help="stop after so many in all; ranks in lock-step need it")
     parser.add_argument("--checkpoint", type=Path, help="file to save to, and to go on from where it exists")
     parser.add_argument("--save-every", type=int, default=50, help="steps")
     parser.add_argument("--log-every", type=int, default=20, help="steps")

@@ -65,10 +65,14 @@ def test_learns_and_resumes_on_the_generated_set(penstock_binary: Path, generate
     first = dlrm(penstock_binary, *args, "--steps=100")
     assert first.rows == 100 * 256
     assert first.losses[-1] < first.losses[0] - 0.05
-    second = dlrm(penstock_binary, *args)
+    assert dlrm(penstock_binary, *args, "--steps=80").rows == 0  # they are done
+    second = dlrm(penstock_binary, *args, "--steps=120")
     assert "goes on from" in second.output
-    assert first.rows + second.rows == 40_000
-    assert second.losses[-1] < first.losses[0] - 0.05
+    assert "step 120 loss" in second.output
+    assert second.rows == 20 * 256
+    third = dlrm(penstock_binary, *args)
+    assert first.rows + second.rows + third.rows == 40_000
+    assert third.losses[-1] < first.losses[0] - 0.05
 
 
 def test_learns_and_resumes_on_real_clicks(penstock_binary: Path, criteo: str, tmp_path: Path) -> None:
