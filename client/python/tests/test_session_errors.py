@@ -18,12 +18,15 @@ from pyarrow import flight
 
 from penstock import errors
 from penstock._pb import control_pb2 as pb
+from penstock._pb import stream_pb2
 from penstock._session import Config, Security, Session
 from penstock._session.config import is_local
 from penstock._session.core import THREADS
+from penstock._session.failures import refused_shard
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import CHANNEL_OPTIONS, MasterError, Masters
-from penstock._session.piece import StreamError
+from penstock._session.piece import Grant, Piece, StreamError
+from penstock._session.position import Interval, Position
 from penstock._session.rarely import Rarely
 from penstock._session.streams import Opening, _check
 from penstock._session.workers import WorkerError, read_error
@@ -131,6 +134,41 @@ def test_all_mistakes_of_a_config() -> None:
         Session(Config((), "", rank=3, world_size=2, budget=0))
     for word in ("masters is empty", "session is empty", "rank 3", "budget is 0"):
         assert word in str(caught.value)
+
+
+def test_an_address_where_no_worker_is(fleet: Fleet, dataset: Dataset) -> None:
+    """A worker that advertises another server's port; or a proxy answers for it."""
+    server, address = serve()
+    try:
+        fleet.start(workers=0)
+        fleet.add_worker(f"--advertise={address}")
+        session = Session(configure(fleet, spec(dataset)))
+        with session, pytest.raises(errors.WorkersUnreachable) as caught:
+            read_epoch(session)
+        assert f"what answers at {address} is no Penstock worker, or one of another release" in str(caught.value)
+        for word in ("Method not found", "--advertise", "penstock doctor", "part-00"):
+            assert word in str(caught.value)
+    finally:
+        server.stop(None).wait()
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("words", "code", "kind", "step"),
+    [
+        ("Received http2 header with status: 404", "UNIMPLEMENTED", errors.WorkersUnreachable, "--advertise"),
+        ('this worker cannot run the program: op "x"', "UNIMPLEMENTED", errors.DataError, "the same release"),
+        ("row group 3", "DATA_LOSS", errors.DataError, "mend or leave out"),
+        ("no token", "UNAUTHENTICATED", errors.PermissionDenied, "token="),
+    ],
+)
+def test_what_a_refusal_means(words: str, code: str, kind: type[errors.Error], step: str) -> None:
+    at = Position()
+    grant = Grant(Interval(at, at), b"", stream_pb2.SignedTicket(), (), "f.parquet")
+    refused = refused_shard(Config(("m:1",), "s"), Piece(at, at, at, at, grant), WorkerError("w", "h:1", words, code))
+    assert type(refused) is kind
+    assert words in str(refused)
+    assert step in str(refused)
 
 
 def test_broken_file_is_named(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
@@ -282,9 +320,9 @@ class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
         return grpc.unary_unary_rpc_method_handler(lambda req, ctx: self._act(details.method, req, ctx))
 
 
-def serve(handler: grpc.GenericRpcHandler) -> tuple[grpc.Server, str]:
+def serve(*handlers: grpc.GenericRpcHandler) -> tuple[grpc.Server, str]:
     server = grpc.server(futures.ThreadPoolExecutor(4))
-    server.add_generic_rpc_handlers((handler,))
+    server.add_generic_rpc_handlers(handlers)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return server, f"127.0.0.1:{port}"

@@ -32,7 +32,7 @@ class MasterUnreachable(Error, ConnectionError):
 
 
 class WorkersUnreachable(Error, ConnectionError):
-    """No worker served a row for too long. The message has each worker's last error."""
+    """No worker served a row for too long, or none answers at its address. The message has their last errors."""
 
 
 class PermissionDenied(Error):

@@ -65,6 +65,13 @@ def session_failed(config: Config, words: str) -> errors.Error:
 def refused_shard(config: Config, p: Piece, last: WorkerError) -> errors.Error:
     """Every worker refuses a shard for good."""
     words = f"session {config.session!r}: shard {p.shard} of {p.grant.file}: every worker refuses it: {last}"
+    if last.stranger:
+        return errors.WorkersUnreachable(
+            f"{words}\nwhat answers at {last.address} is no Penstock worker, or one of another release; "
+            f"see the worker's --advertise; {doctor(config)}"
+        )
+    if last.code == "UNIMPLEMENTED":
+        return errors.DataError(f"{words}; run the same release of penstock on all masters and workers")
     if last.code == "UNAUTHENTICATED":
         return errors.PermissionDenied(f"{words}; {_TOKEN}")
     return errors.DataError(f"{words}; mend or leave out what the message names, then start again from a checkpoint")

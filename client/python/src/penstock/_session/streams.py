@@ -137,14 +137,16 @@ class Flight:
             permanent = 0
             for name, address in candidates:
                 before = p.received
-                last = self._read(name, address, round_)
-                if last is None or self._cancelled:
+                error = self._read(name, address, round_)
+                if error is None or self._cancelled:
                     return
-                self._note(last)
+                self._note(error)
+                if last is None or not error.stranger:  # a worker's own words say more
+                    last = error
                 if p.received != before:
                     round_ = refused = permanent = 0
                     self._since = time.monotonic()
-                permanent += last.refusal
+                permanent += error.refusal
             refused = refused + 1 if last is not None and permanent == len(candidates) else 0
             if refused == REFUSALS and last is not None:
                 self._core.fail(refused_shard(self._core.config, p, last))

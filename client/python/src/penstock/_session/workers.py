@@ -43,12 +43,18 @@ _FRAME = re.compile(r"\. (?:gRPC client debug context|Client context|Detail): .*
 _REFUSALS = {"DATA_LOSS", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAUTHENTICATED", "UNIMPLEMENTED"}
 
 
+# How a worker begins its words when it lacks something that a program needs. Whatever else is UNIMPLEMENTED, a worker
+# did not say: another server did, or a proxy.
+_LACKS = "this worker cannot run the program"
+
+
 class WorkerError(Exception):
     """A worker's words, without the frames that gRPC and Flight put around them."""
 
     def __init__(self, name: str, address: str, words: str, code: str) -> None:
         super().__init__(f"worker {name} at {address}: {words} ({code})")
         self.name, self.address, self.code = name, address, code
+        self.stranger = code == "UNIMPLEMENTED" and _LACKS not in words  # what answered is no worker
 
     @property
     def refusal(self) -> bool:
@@ -61,7 +67,7 @@ def read_error(e: BaseException) -> tuple[str, str]:
     text = e.args[0] if e.args and isinstance(e.args[0], str) else str(e)
     said = _WORDING.match(text)
     if said is None:
-        return "UNKNOWN", _FRAME.sub("", text)
+        return "UNIMPLEMENTED" if isinstance(e, pa.ArrowNotImplementedError) else "UNKNOWN", _FRAME.sub("", text)
     return _PHRASES.get(said["phrase"], "UNKNOWN"), _FRAME.sub("", said["words"])
 
 
