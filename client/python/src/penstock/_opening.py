@@ -176,7 +176,7 @@ class Opening:
                     f"{at.world_size} ranks need one master, but without master= each would start a fleet of its own; "
                     "start one in another terminal:\n"
                     "    penstock local\n"
-                    "and give all ranks what it prints as --master and --token-file:\n"
+                    "and give all ranks the address and the file that it prints:\n"
                     '    master="127.0.0.1:PORT", token_file="/tmp/.../token"'
                 )
             fleet = LocalFleet(workers=self.workers)
