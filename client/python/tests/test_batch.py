@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -110,6 +112,17 @@ def test_views_share_the_records_memory() -> None:
     assert {a.__array_interface__["data"][0] for a in arrays} <= where
     assert not any(a.flags.writeable for a in arrays)
     assert b.dense is b.dense, "made once"
+
+
+@pytest.mark.parametrize("kind", ["numpy", "arrow"])
+def test_pickled(kind: str) -> None:
+    b = batch(record(), kind)
+    assert b.dense is not None  # made before
+    again = pickle.loads(pickle.dumps(b))
+    check(again.numpy(), 0)
+    assert (again.position, again.epoch, repr(again)) == (b.position, b.epoch, repr(b))
+    assert again.position._state() == b.position._state()
+    assert copy.deepcopy(b).position is copy.copy(b).position is b.position
 
 
 def test_arrow() -> None:

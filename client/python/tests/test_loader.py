@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import os
@@ -588,6 +589,16 @@ def test_importing_penstock_imports_nothing_optional() -> None:
     code = "import sys, penstock; print([m for m in ('torch', 'tqdm', 'torchrec', 'lightning') if m in sys.modules])"
     out, err = run(code).communicate(timeout=60)
     assert (out, err) == ("[]\n", "")
+
+
+def test_a_batch_may_be_pickled(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset) as loader:
+        batch = next(iter(loader))
+        again = pickle.loads(pickle.dumps(batch))
+        assert places([again]) == places([batch])
+        with pytest.raises(errors.UsageError, match="as it came from the loop"):
+            loader.state_dict(after=again)
+        assert loader.state_dict(after=copy.deepcopy(batch)) == loader.state_dict()
 
 
 def test_ctrl_c(shared_fleet: Fleet, dataset: Dataset) -> None:

@@ -4,25 +4,25 @@ The loader makes a Batch of each record that the session hands over. Nothing is 
 memory (worker/tensor/README.md says what lies there), made when they are first asked for and kept. Only what Arrow
 packs is unpacked: bools, and offsets of a record that was cut out of a larger one.
 
-torch tensors may be written in place: no other batch shares their memory. NumPy and Arrow arrays are read-only.
+torch tensors may be written in place: no other batch shares their memory. NumPy and Arrow arrays are read-only: write
+to a copy, such as batch.dense.copy(). A pickled batch is whole, but is of no loader any more.
 A batch belongs to one thread at a time.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock._pb import control_pb2
 from penstock.errors import UsageError
-
-if TYPE_CHECKING:
-    from penstock._pb import control_pb2
 
 Array: TypeAlias = Any
 """A torch.Tensor, numpy.ndarray or pyarrow.Array, as the loader's `format` says."""
@@ -41,6 +41,20 @@ class Position:
     number: int  # of the batch, counted from 0 since the loader was made or a state was loaded
     _loader: object = field(repr=False, compare=False)
     _state: Callable[[], control_pb2.State] = field(repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Callable[..., Position], tuple[int, int, bytes]]:
+        """Goes to other processes without the loader, which stays in its own."""
+        return _pickled, (self.epoch, self.number, self._state().SerializeToString())
+
+    def __deepcopy__(self, memo: object) -> Position:
+        return self
+
+    def __copy__(self) -> Position:
+        return self
+
+
+def _pickled(epoch: int, number: int, state: bytes) -> Position:
+    return Position(epoch, number, None, functools.partial(control_pb2.State.FromString, state))
 
 
 class Columns:
@@ -189,7 +203,8 @@ class Named(Mapping[str, _T], Generic[_T]):
 class Batch:
     """Rows of one epoch in tensor layout; len() is their number: the spec's batch size, or less at the epoch's end.
 
-    Arrays are torch tensors, NumPy or Arrow arrays, as the loader's `format` says.
+    Arrays are torch tensors, NumPy or Arrow arrays, as the loader's `format` says. NumPy's and Arrow's are read-only,
+    since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
     __slots__ = ("_arrays", "_columns", "_format", "_record", "epoch", "position")

@@ -369,8 +369,8 @@ class DataLoader:
             raise UsageError(f"found {type(of).__name__}; give a batch, or its position")
         if position._loader is not self._open().stream:
             raise UsageError(
-                "the batch was read by another loader, or before load_state_dict() or set_epoch(); use one that this "
-                "loader read since"
+                "the batch was read by another loader or process, or before load_state_dict() or set_epoch(); use one "
+                "that this loader read since, as it came from the loop"
             )
         return position
 

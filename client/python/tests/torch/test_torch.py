@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,13 @@ def test_dlpack() -> None:
     b = test_batch.batch(test_batch.record(), "torch")
     np.testing.assert_array_equal(np.from_dlpack(b.dense), b.numpy().dense)
     np.testing.assert_array_equal(torch.from_dlpack(b.dense).numpy(), b.numpy().dense)
+
+
+def test_pickled() -> None:
+    b = test_batch.batch(test_batch.record(), "torch")
+    b.dense[0, 0] = 7
+    again = pickle.loads(pickle.dumps(b))
+    assert torch.equal(again.dense, b.dense)
 
 
 def test_moving_to_a_device() -> None:
