@@ -78,6 +78,26 @@ def test_each_row_once_in_each_epoch(shared_fleet: Fleet, dataset: Dataset) -> N
             iter(loader)
 
 
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_rows_of_a_shard_come_in_the_same_order_in_each_run(
+    shared_fleet: Fleet, dataset: Dataset, shuffle: bool
+) -> None:
+    """A row group is never cut into several shards."""
+
+    def orders() -> dict[tuple[int, int], list[tuple[int, bytes]]]:
+        found: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
+        with make(shared_fleet, dataset, seed=1, shuffle=shuffle) as loader:
+            for batch in loader:
+                for (file, row), dense in zip(places([batch]), np.asarray(batch.dense), strict=True):
+                    found.setdefault((file, row // 1000), []).append((row, dense.tobytes()))
+        return found
+
+    first = orders()
+    assert sum(map(len, first.values())) == dataset.rows
+    assert orders() == first
+    assert all(rows == sorted(rows) for rows in first.values()) != shuffle
+
+
 def test_what_rows_hold(shared_fleet: Fleet, dataset: Dataset) -> None:
     with make(shared_fleet, dataset) as loader:
         batch = next(iter(loader))

@@ -47,7 +47,10 @@ class DataLoader:
         filter, partitions: chooses rows by columns, and files by the hive keys of their paths.
         storage: the storage profile of the fleet that opens the URIs.
         batch_size: rows of a batch, per rank. last_batch: "keep" or "drop" an epoch's last, shorter one.
-        seed, shuffle, epochs: the order, and how many passes there are.
+        seed, shuffle: the order. With the same seed each epoch has the same rows, and those of a shard come in the same
+            order, bit for bit. Which rank gets a shard, and how shards interleave into batches, follows speed: batches
+            differ from run to run, from the first on, even with shuffle=False.
+        epochs: how many passes there are.
         provenance: batches say of each row which one of which file it was: batch.files, batch.rows.
 
     Who reads:
@@ -259,8 +262,9 @@ class DataLoader:
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Goes on from a checkpoint: what state_dict() returned on this rank, or a list of all ranks' states.
 
-        A list must be the same on all ranks; it may come from a job of another size. An open session is left. The state
-        is checked when the next one opens: RestoreRefused says what does not fit, or which ranks are missing.
+        Exactly the rows that were left come, but not in the order in which they would have come. A list must be the
+        same on all ranks; it may come from a job of another size. An open session is left. The state is checked when
+        the next one opens: RestoreRefused says what does not fit, or which ranks are missing.
         """
         self._check_open()
         dicts, shared = _checkpoint.flatten(state)
