@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock import errors
+from penstock import errors, monitor
 from penstock.loader import DataLoader
 
 if TYPE_CHECKING:
@@ -379,6 +379,16 @@ def test_map_and_a_map_that_fails(shared_fleet: Fleet, dataset: Dataset) -> None
         rest = [batch for batch, _ in batches]
         assert Counter(places([first, *rest])) == Counter(dataset.places())
         assert loader.stats().map_seconds > 0
+
+
+def test_a_short_run_logs_its_statistics(shared_fleet: Fleet, dataset: Dataset) -> None:
+    events: list[monitor.Event] = []
+    handle = monitor.register_event_handler(events.append)
+    with make(shared_fleet, dataset) as loader:
+        list(loader)
+    monitor.unregister_event_handler(handle)
+    figures = {name for e in events if e.type == monitor.STAT_EVENT for name in e.metadata}
+    assert {"penstock.train.wait_seconds.p99", "penstock.system.rss_bytes.max"} <= figures
 
 
 class Terminal(io.StringIO):

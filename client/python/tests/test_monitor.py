@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from penstock import errors, monitor
-from penstock.monitor import P50, P90, P95, P99, Aggregation, Event, Percentile, Stat
+from penstock.monitor import P50, P90, P95, P99, Aggregation, Event, Percentile, Stat, _system
 
 ALL = tuple(Aggregation)
 AT = datetime.datetime(2026, 1, 2, 3, 4, 5, 600000, tzinfo=datetime.timezone.utc)
@@ -393,6 +393,22 @@ def test_system_stats_of_this_process(events: list[Event]) -> None:
     assert peak / 10 < float(figures["penstock.system.rss_bytes.max"]) <= 1.1 * peak
     assert float(figures["penstock.system.threads.max"]) >= 2
     assert 0 <= float(figures["penstock.system.machine_cpu_share.max"]) <= 1
+
+
+def test_loaders_sample_unless_the_user_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, clock: Clock) -> None:
+    proc(tmp_path, ticks=1, busy=1, idle=1, pages=1, threads=1, load=1.0)
+    loaders = monitor.SystemStats(60, proc=tmp_path, clock=clock)
+    monkeypatch.setattr(_system, "_loaders", loaders)
+
+    def sampled(seconds: float) -> int:
+        clock.now += seconds
+        _system.observe()
+        return loaders.rss_bytes.count
+
+    assert [sampled(s) for s in (0, 0.5, 0.25, 0.25, 5)] == [1, 1, 1, 2, 3]
+    with monitor.SystemStats(proc=tmp_path):
+        assert sampled(5) == 3
+    assert sampled(5) == 4
 
 
 def test_no_system_stats_without_proc(tmp_path: Path, events: list[Event]) -> None:

@@ -22,7 +22,7 @@ from penstock._progress import Progress
 from penstock._reader import Read
 from penstock.batch import FORMATS, Batch, Columns, Position
 from penstock.errors import Error, UsageError
-from penstock.monitor import P99, Aggregation, Event, Stat, log_event
+from penstock.monitor import P99, Aggregation, Event, Stat, _system, log_event
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,7 @@ class Reading:
         self._of_epoch += 1
         self._rows_of_epoch += rows
         self._watch.observe(self._reader.stats, self._map_seconds)
+        _system.observe()
         if self._progress is not None:
             self._progress.update(rows)
 
@@ -241,6 +242,7 @@ class Reading:
         if self._progress is not None:
             self._progress.end()
         self._wait.flush()
+        _system.flush()
         self.stream.close()
 
 

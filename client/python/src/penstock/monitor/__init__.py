@@ -2,11 +2,10 @@
 
     from penstock import monitor
     monitor.register_event_handler(monitor.JSONLines("events.jsonl"))
-    monitor.SystemStats().start()
 
-The loader logs an Event for what happens seldom, such as a failover, and keeps a Stat for what happens with every
-batch; a Stat logs its aggregates as one Event per window. What is added here costs under 1% of a training loop's time,
-so that it is always on. Everything may be called from any thread.
+The loader logs an Event for what happens seldom, such as a failover, and keeps Stats for what happens with every
+batch, and of the process and its machine; a Stat logs its aggregates as one Event per window. What is added here costs
+under 1% of a training loop's time, so that it is always on. Everything may be called from any thread.
 
 Names differ from torch.monitor's where the RFC's say more: Event has a type, a message and metadata, where torch kept a
 name and data; Percentile is not in torch. A handler that raises is unregistered, and that is logged once.

@@ -1,11 +1,13 @@
 """SystemStats: what the trainer's process and its machine are busy with, from Linux's /proc.
 
-The loader needs none of this; a user turns it on. A thread of its own samples, and close() waits for it.
+A loader's loop samples as it goes (observe), for the whole process, while no SystemStats of the user's own runs. That
+has a thread, and close() waits for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import threading
 import time
@@ -40,8 +42,9 @@ class SystemStats:
         penstock.system.machine_cpu_share  of all cores together; 1.0 is all busy
         penstock.system.machine_load       processes that run or want to, averaged over a minute
 
-    Use it in a with statement, or call start() and close(). Where there is no /proc, such as on macOS, available is
-    False and nothing is logged.
+    Loaders keep one of these while they are read. For other times, windows or samples use one of your own in a with
+    statement, or call start() and close(); it takes the place of theirs. Where there is no /proc, such as on macOS,
+    available is False and nothing is logged.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class SystemStats:
         self._clock = clock
         self._every = sample_seconds
         self._before: _Reading | None = None
+        self._due = -math.inf
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -74,13 +78,20 @@ class SystemStats:
         if self.available and self._thread is None:
             self._thread = threading.Thread(target=self._run, name="penstock-system-stats", daemon=True)
             self._thread.start()
+            _started.add(self)
         return self
 
     def close(self) -> None:
         """Stops sampling and logs the windows so far."""
         self._stop.set()
+        _started.discard(self)
         if self._thread is not None:
             self._thread.join()
+        self.flush()
+
+    def flush(self) -> None:
+        """Logs the windows so far. The next look() samples."""
+        self._due = -math.inf
         for stat in (self.cpu_share, self.rss_bytes, self.threads, self.machine_cpu_share, self.machine_load):
             stat.flush()
 
@@ -95,6 +106,13 @@ class SystemStats:
             self.sample()
             if self._stop.wait(self._every):
                 return
+
+    def look(self) -> None:
+        """Samples if it is time to, and otherwise costs a look at the clock: for a loop, in place of the thread."""
+        now = self._clock()
+        if now >= self._due:
+            self._due = now + self._every
+            self.sample()
 
     def sample(self) -> None:
         """Adds one sample to each Stat. The shares need two, of which they are the difference."""
@@ -131,3 +149,33 @@ class SystemStats:
             )
         except (OSError, ValueError, IndexError):
             return None
+
+
+_started: set[SystemStats] = set()  # the user's own
+_loaders: SystemStats | None = None  # made when first needed
+
+
+def observe() -> None:
+    """For a loader's loop: one for all loaders of the process. Two loops at once may sample twice, and lose nothing."""
+    global _loaders
+    if _started:
+        return
+    if _loaders is None:
+        _loaders = SystemStats()
+    _loaders.look()
+
+
+def flush() -> None:
+    """Logs what observe() has seen."""
+    if _loaders is not None:
+        _loaders.flush()
+
+
+def _forget() -> None:
+    """In a fork: the figures are the parent's, and its threads are not here."""
+    global _loaders
+    _loaders = None
+    _started.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
