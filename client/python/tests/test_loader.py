@@ -254,7 +254,8 @@ def test_states_of_all_ranks_go_into_a_job_of_another_size(shared_fleet: Fleet, 
         list(pool.map(lambda loader: loader.close(), loaders))
         assert [s["rank"] for s in states] == [0, 1]
         before = places(read[0] + read[1])
-        assert len(before) == len(set(before)) == 8 * BATCH
+        assert all(read), "each rank read"  # 4 batches, or fewer where the other was granted the rest
+        assert len(before) == len(set(before)) < dataset.rows
         resumed = [make(shared_fleet, dataset, session=f"{job}-b", rank=r, world_size=3) for r in range(3)]
         for loader in resumed:
             loader.load_state_dict(states)
