@@ -64,7 +64,7 @@ def test_learns_and_resumes_on_the_generated_set(penstock_binary: Path, generate
     args = [f"--data={generated}", f"--checkpoint={tmp_path / 'dlrm.pt'}", "--batch-size=256", "--log-every=25"]
     first = dlrm(penstock_binary, *args, "--steps=100")
     assert first.rows == 100 * 256
-    assert first.losses[-1] < first.losses[0] - 0.05
+    assert first.losses[-1] < first.losses[0] - 0.02
     assert dlrm(penstock_binary, *args, "--steps=80").rows == 0  # they are done
     second = dlrm(penstock_binary, *args, "--steps=120")
     assert "goes on from" in second.output
@@ -72,7 +72,7 @@ def test_learns_and_resumes_on_the_generated_set(penstock_binary: Path, generate
     assert second.rows == 20 * 256
     third = dlrm(penstock_binary, *args)
     assert first.rows + second.rows + third.rows == 40_000
-    assert third.losses[-1] < first.losses[0] - 0.05
+    assert third.losses[-1] < first.losses[0] - 0.02
 
 
 def test_learns_and_resumes_on_real_clicks(penstock_binary: Path, criteo: str, tmp_path: Path) -> None:
