@@ -128,7 +128,7 @@ func identity(m *pb.SessionMeta) session.Identity {
 	return session.Identity{
 		Session: s.GetId(), Epochs: max(1, s.GetSpec().GetEpochs()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
-		PlannerDigest: string(s.GetPlannerDigest()),
+		PlannerDigest: string(s.GetPlannerDigest()), Pad: s.GetSpec().GetLastBatch() == pb.LastBatch_PAD,
 	}
 }
 

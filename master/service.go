@@ -110,7 +110,7 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 	return &pb.JoinReply{
 		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: a.view,
 		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
-		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
+		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(),
 	}, nil
 }
 
@@ -127,6 +127,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
 		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Streams: streams,
+		Steps: session.StepsFromProto(req.GetSteps()),
 	}})
 	if err != nil {
 		return nil, callError(err)
@@ -135,7 +136,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
 		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
-		Load: s.master.load.total(time.Now()),
+		Load: s.master.load.total(time.Now()), Steps: session.EpochStepsProto(a.Steps),
 	}, nil
 }
 

@@ -984,10 +984,12 @@ type JoinReply struct {
 	// A restore waits for these ranks (and kind is not set): call again with the same nonce.
 	WaitingFor []uint32 `protobuf:"varint,8,rep,packed,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
 	// As in SyncReply, for a State taken before the first Sync.
-	Base          []*Interval `protobuf:"bytes,9,rep,name=base,proto3" json:"base,omitempty"`
-	BaseVersion   uint64      `protobuf:"varint,10,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
-	Members       []uint32    `protobuf:"varint,11,rep,packed,name=members,proto3" json:"members,omitempty"`
-	Departed      []uint32    `protobuf:"varint,12,rep,packed,name=departed,proto3" json:"departed,omitempty"`
+	Base        []*Interval `protobuf:"bytes,9,rep,name=base,proto3" json:"base,omitempty"`
+	BaseVersion uint64      `protobuf:"varint,10,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Members     []uint32    `protobuf:"varint,11,rep,packed,name=members,proto3" json:"members,omitempty"`
+	Departed    []uint32    `protobuf:"varint,12,rep,packed,name=departed,proto3" json:"departed,omitempty"`
+	// Where the training loop of this start is, for last_batch PAD.
+	Steps         *RankSteps `protobuf:"bytes,13,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1106,6 +1108,13 @@ func (x *JoinReply) GetDeparted() []uint32 {
 	return nil
 }
 
+func (x *JoinReply) GetSteps() *RankSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
 type Counters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -1212,7 +1221,9 @@ type SyncRequest struct {
 	// Of the trainer: its tickets name workers of the same zone first. Empty: all are equally near.
 	Zone string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
 	// Of the Join: generation and incarnation count anew in a session that was deleted, or lost with its etcd.
-	Nonce         string `protobuf:"bytes,13,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Nonce string `protobuf:"bytes,13,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// Unset if last batches are not padded.
+	Steps         *RankSteps `protobuf:"bytes,14,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1338,6 +1349,133 @@ func (x *SyncRequest) GetNonce() string {
 	return ""
 }
 
+func (x *SyncRequest) GetSteps() *RankSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+// RankSteps is how far a rank's training loop is, in batches, for last_batch PAD.
+type RankSteps struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That the loop is in: the open one, or one that the master has closed and the loop has not ended yet.
+	Epoch uint32 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Batches of it that were handed over, padding included.
+	Handed uint64 `protobuf:"varint,2,opt,name=handed,proto3" json:"handed,omitempty"`
+	// Batches of it that this rank will hand over at least: those handed over, and those that its received rows fill, the
+	// last in part. It binds all ranks: the epoch has so many steps from then on, whatever becomes of the rows.
+	Ready         uint64 `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankSteps) Reset() {
+	*x = RankSteps{}
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankSteps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankSteps) ProtoMessage() {}
+
+func (x *RankSteps) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankSteps.ProtoReflect.Descriptor instead.
+func (*RankSteps) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RankSteps) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *RankSteps) GetHanded() uint64 {
+	if x != nil {
+		return x.Handed
+	}
+	return 0
+}
+
+func (x *RankSteps) GetReady() uint64 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+// EpochSteps is how many batches each rank hands over in an epoch, for last_batch PAD. Of the open epoch there may be more:
+// a rank may hand over a batch of padding alone as the i-th of an epoch only if the epoch has i steps. A closed epoch has
+// exactly so many; one that is not told of has none.
+type EpochSteps struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EpochSteps) Reset() {
+	*x = EpochSteps{}
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EpochSteps) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EpochSteps) ProtoMessage() {}
+
+func (x *EpochSteps) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EpochSteps.ProtoReflect.Descriptor instead.
+func (*EpochSteps) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *EpochSteps) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *EpochSteps) GetSteps() uint64 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
 type SyncReply struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Revision  uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -1362,14 +1500,16 @@ type SyncReply struct {
 	// (the epoch closes only then), though more may come back from a rank that dies.
 	Drained bool `protobuf:"varint,14,opt,name=drained,proto3" json:"drained,omitempty"`
 	// What the fleet's workers do, as of lately.
-	Load          *FleetLoad `protobuf:"bytes,15,opt,name=load,proto3" json:"load,omitempty"`
+	Load *FleetLoad `protobuf:"bytes,15,opt,name=load,proto3" json:"load,omitempty"`
+	// From the epoch of the request's steps to the open one.
+	Steps         []*EpochSteps `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1521,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1534,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -1502,6 +1642,13 @@ func (x *SyncReply) GetLoad() *FleetLoad {
 	return nil
 }
 
+func (x *SyncReply) GetSteps() []*EpochSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
 // FleetLoad says what workers are busy with, over the last 5 to 10 seconds and all streams of all sessions. A worker runs several
 // streams, and several stages of each, at once: a counter's time may be more than the clock's.
 type FleetLoad struct {
@@ -1517,7 +1664,7 @@ type FleetLoad struct {
 
 func (x *FleetLoad) Reset() {
 	*x = FleetLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1676,7 @@ func (x *FleetLoad) String() string {
 func (*FleetLoad) ProtoMessage() {}
 
 func (x *FleetLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1689,7 @@ func (x *FleetLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
 func (*FleetLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *FleetLoad) GetWorkers() uint32 {
@@ -1588,7 +1735,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1600,7 +1747,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1613,7 +1760,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
 }
 
 type Fleet struct {
@@ -1627,7 +1774,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1786,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1799,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -1691,7 +1838,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1850,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1863,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -1778,7 +1925,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1937,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1950,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -1837,7 +1984,8 @@ type State struct {
 	Base       []*Interval            `protobuf:"bytes,6,rep,name=base,proto3" json:"base,omitempty"`
 	Consumed   []*Interval            `protobuf:"bytes,7,rep,name=consumed,proto3" json:"consumed,omitempty"`
 	// Epochs that the training loop has ended (not: that the master has closed): base and consumed are kept for all
-	// later ones, so that the states of one step agree.
+	// later ones, so that the states of one step agree. For last_batch PAD, base has all of an epoch that the trainer knows to be
+	// closed, and consumed nothing of it.
 	ClosedEpochs  uint32 `protobuf:"varint,8,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
 	ProgramDigest []byte `protobuf:"bytes,9,opt,name=program_digest,json=programDigest,proto3" json:"program_digest,omitempty"`
 	DatasetDigest []byte `protobuf:"bytes,10,opt,name=dataset_digest,json=datasetDigest,proto3" json:"dataset_digest,omitempty"`
@@ -1846,13 +1994,16 @@ type State struct {
 	Members       []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`
 	Departed      []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"`
 	PlannerDigest []byte   `protobuf:"bytes,14,opt,name=planner_digest,json=plannerDigest,proto3" json:"planner_digest,omitempty"`
+	// Batches handed over in the epoch that the training loop is in, padding included, for last_batch PAD: all states of one
+	// step tell the same. A job restored from them counts on from there.
+	Handed        uint64 `protobuf:"varint,15,opt,name=handed,proto3" json:"handed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1864,7 +2015,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1877,7 +2028,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -1978,6 +2129,13 @@ func (x *State) GetPlannerDigest() []byte {
 	return nil
 }
 
+func (x *State) GetHanded() uint64 {
+	if x != nil {
+		return x.Handed
+	}
+	return 0
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -1992,7 +2150,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2162,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2175,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -2082,7 +2240,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2094,7 +2252,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2107,7 +2265,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -2177,7 +2335,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2189,7 +2347,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2202,7 +2360,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -2231,7 +2389,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2243,7 +2401,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2256,7 +2414,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -2290,7 +2448,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2302,7 +2460,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2315,7 +2473,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Shard) GetFile() *File {
@@ -2342,7 +2500,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2354,7 +2512,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2367,7 +2525,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -2389,7 +2547,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2401,7 +2559,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2414,7 +2572,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -2444,7 +2602,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2614,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2627,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -2515,7 +2673,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2527,7 +2685,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2540,7 +2698,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -2600,13 +2758,18 @@ type SessionHead struct {
 	RestoreRound     uint64 `protobuf:"varint,14,opt,name=restore_round,json=restoreRound,proto3" json:"restore_round,omitempty"`
 	RestoreWorldSize uint32 `protobuf:"varint,15,opt,name=restore_world_size,json=restoreWorldSize,proto3" json:"restore_world_size,omitempty"`
 	Restored         uint64 `protobuf:"varint,16,opt,name=restored,proto3" json:"restored,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Closed epochs that the training loop of a rank may be in.
+	Steps []*EpochSteps `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`
+	// Where the training loops of this generation began.
+	Begun         *RankSteps `protobuf:"bytes,18,opt,name=begun,proto3" json:"begun,omitempty"`
+	Promised      uint64     `protobuf:"varint,19,opt,name=promised,proto3" json:"promised,omitempty"` // steps of the open epoch that earlier starts of ranks reported
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2618,7 +2781,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2631,7 +2794,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -2746,6 +2909,27 @@ func (x *SessionHead) GetRestored() uint64 {
 	return 0
 }
 
+func (x *SessionHead) GetSteps() []*EpochSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *SessionHead) GetBegun() *RankSteps {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
+func (x *SessionHead) GetPromised() uint64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
+}
+
 type PlannedBlock struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -2758,7 +2942,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2770,7 +2954,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2783,7 +2967,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -2826,7 +3010,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2838,7 +3022,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2851,7 +3035,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -2884,29 +3068,34 @@ func (x *PlannedEpoch) GetRows() int64 {
 
 // SessionRank lies at s/ID/rank/R in etcd. One of an older generation than the head's is void, but for `restoring`.
 type SessionRank struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Incarnation   uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // 0: the rank has not joined in this generation
-	Nonce         string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	Held          []*Interval            `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"` // and not consumed
-	Consumed      []*Interval            `protobuf:"bytes,4,rep,name=consumed,proto3" json:"consumed,omitempty"`
-	Departed      bool                   `protobuf:"varint,5,opt,name=departed,proto3" json:"departed,omitempty"`
-	Counters      *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"` // of this incarnation
-	Generation    uint64                 `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
-	Kind          JoinKind               `protobuf:"varint,8,opt,name=kind,proto3,enum=penstock.v1.JoinKind" json:"kind,omitempty"`
-	Revision      uint64                 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
-	Releasing     []*Interval            `protobuf:"bytes,10,rep,name=releasing,proto3" json:"releasing,omitempty"`
-	Asked         uint64                 `protobuf:"varint,11,opt,name=asked,proto3" json:"asked,omitempty"` // revision of the newest request to release
-	Expired       bool                   `protobuf:"varint,12,opt,name=expired,proto3" json:"expired,omitempty"`
-	Revoked       []*Interval            `protobuf:"bytes,13,rep,name=revoked,proto3" json:"revoked,omitempty"` // what the rank held when its lease ended
-	Earlier       *Counters              `protobuf:"bytes,14,opt,name=earlier,proto3" json:"earlier,omitempty"` // sum over earlier incarnations
-	Restoring     *RankRestore           `protobuf:"bytes,15,opt,name=restoring,proto3" json:"restoring,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation uint64                 `protobuf:"varint,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"` // 0: the rank has not joined in this generation
+	Nonce       string                 `protobuf:"bytes,2,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Held        []*Interval            `protobuf:"bytes,3,rep,name=held,proto3" json:"held,omitempty"` // and not consumed
+	Consumed    []*Interval            `protobuf:"bytes,4,rep,name=consumed,proto3" json:"consumed,omitempty"`
+	Departed    bool                   `protobuf:"varint,5,opt,name=departed,proto3" json:"departed,omitempty"`
+	Counters    *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"` // of this incarnation
+	Generation  uint64                 `protobuf:"varint,7,opt,name=generation,proto3" json:"generation,omitempty"`
+	Kind        JoinKind               `protobuf:"varint,8,opt,name=kind,proto3,enum=penstock.v1.JoinKind" json:"kind,omitempty"`
+	Revision    uint64                 `protobuf:"varint,9,opt,name=revision,proto3" json:"revision,omitempty"`
+	Releasing   []*Interval            `protobuf:"bytes,10,rep,name=releasing,proto3" json:"releasing,omitempty"`
+	Asked       uint64                 `protobuf:"varint,11,opt,name=asked,proto3" json:"asked,omitempty"` // revision of the newest request to release
+	Expired     bool                   `protobuf:"varint,12,opt,name=expired,proto3" json:"expired,omitempty"`
+	Revoked     []*Interval            `protobuf:"bytes,13,rep,name=revoked,proto3" json:"revoked,omitempty"` // what the rank held when its lease ended
+	Earlier     *Counters              `protobuf:"bytes,14,opt,name=earlier,proto3" json:"earlier,omitempty"` // sum over earlier incarnations
+	Restoring   *RankRestore           `protobuf:"bytes,15,opt,name=restoring,proto3" json:"restoring,omitempty"`
+	Steps       *RankSteps             `protobuf:"bytes,16,opt,name=steps,proto3" json:"steps,omitempty"`
+	Begun       *RankSteps             `protobuf:"bytes,17,opt,name=begun,proto3" json:"begun,omitempty"` // where the training loop of this incarnation began
+	// Joins of all ranks are numbered: that of this incarnation, and the newest before this rank was last heard of.
+	Joined        uint64 `protobuf:"varint,18,opt,name=joined,proto3" json:"joined,omitempty"`
+	Heard         uint64 `protobuf:"varint,19,opt,name=heard,proto3" json:"heard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +3107,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3120,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -3039,6 +3228,34 @@ func (x *SessionRank) GetRestoring() *RankRestore {
 	return nil
 }
 
+func (x *SessionRank) GetSteps() *RankSteps {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *SessionRank) GetBegun() *RankSteps {
+	if x != nil {
+		return x.Begun
+	}
+	return nil
+}
+
+func (x *SessionRank) GetJoined() uint64 {
+	if x != nil {
+		return x.Joined
+	}
+	return 0
+}
+
+func (x *SessionRank) GetHeard() uint64 {
+	if x != nil {
+		return x.Heard
+	}
+	return 0
+}
+
 // RankRestore is a rank's part in a collective restore.
 type RankRestore struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3052,7 +3269,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3064,7 +3281,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3077,7 +3294,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -3178,7 +3395,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12,\n" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
-	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xc0\x03\n" +
+	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xee\x03\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -3195,7 +3412,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fbase_version\x18\n" +
 	" \x01(\x04R\vbaseVersion\x12\x18\n" +
 	"\amembers\x18\v \x03(\rR\amembers\x12\x1a\n" +
-	"\bdeparted\x18\f \x03(\rR\bdeparted\"\xa6\x01\n" +
+	"\bdeparted\x18\f \x03(\rR\bdeparted\x12,\n" +
+	"\x05steps\x18\r \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\"\xa6\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -3203,7 +3421,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bstall_ns\x18\x04 \x01(\x03R\astallNs\x12\x1d\n" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
-	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\xb4\x03\n" +
+	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\xe2\x03\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -3221,7 +3439,16 @@ const file_api_pb_control_proto_rawDesc = "" +
 	" \x01(\bR\twantsMore\x12!\n" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x12\n" +
 	"\x04zone\x18\f \x01(\tR\x04zone\x12\x14\n" +
-	"\x05nonce\x18\r \x01(\tR\x05nonce\"\xfb\x03\n" +
+	"\x05nonce\x18\r \x01(\tR\x05nonce\x12,\n" +
+	"\x05steps\x18\x0e \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\"O\n" +
+	"\tRankSteps\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
+	"\x06handed\x18\x02 \x01(\x04R\x06handed\x12\x14\n" +
+	"\x05ready\x18\x03 \x01(\x04R\x05ready\"8\n" +
+	"\n" +
+	"EpochSteps\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
+	"\x05steps\x18\x02 \x01(\x04R\x05steps\"\xaa\x04\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -3238,7 +3465,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
 	"\bdeparted\x18\r \x03(\rR\bdeparted\x12\x18\n" +
 	"\adrained\x18\x0e \x01(\bR\adrained\x12*\n" +
-	"\x04load\x18\x0f \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\"\xa8\x01\n" +
+	"\x04load\x18\x0f \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\x12-\n" +
+	"\x05steps\x18\x10 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\"\xa8\x01\n" +
 	"\tFleetLoad\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\rR\aworkers\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\rR\astreams\x12\x14\n" +
@@ -3260,7 +3488,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bdraining\x18\a \x01(\bR\bdraining\"R\n" +
 	"\x05Grant\x121\n" +
 	"\binterval\x18\x01 \x01(\v2\x15.penstock.v1.IntervalR\binterval\x12\x16\n" +
-	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xdf\x03\n" +
+	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xf7\x03\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -3279,7 +3507,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x18\n" +
 	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
 	"\bdeparted\x18\r \x03(\rR\bdeparted\x12%\n" +
-	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\"\xc8\x01\n" +
+	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\x12\x16\n" +
+	"\x06handed\x18\x0f \x01(\x04R\x06handed\"\xc8\x01\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -3331,7 +3560,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xff\x04\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xf8\x05\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -3354,7 +3583,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x0frestore_attempt\x18\r \x01(\x04R\x0erestoreAttempt\x12#\n" +
 	"\rrestore_round\x18\x0e \x01(\x04R\frestoreRound\x12,\n" +
 	"\x12restore_world_size\x18\x0f \x01(\rR\x10restoreWorldSize\x12\x1a\n" +
-	"\brestored\x18\x10 \x01(\x04R\brestored\"j\n" +
+	"\brestored\x18\x10 \x01(\x04R\brestored\x12-\n" +
+	"\x05steps\x18\x11 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\x12,\n" +
+	"\x05begun\x18\x12 \x01(\v2\x16.penstock.v1.RankStepsR\x05begun\x12\x1a\n" +
+	"\bpromised\x18\x13 \x01(\x04R\bpromised\"j\n" +
 	"\fPlannedBlock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
@@ -3364,7 +3596,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
 	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
-	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\xd8\x04\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\xe2\x05\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +
@@ -3383,7 +3615,11 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\aexpired\x18\f \x01(\bR\aexpired\x12/\n" +
 	"\arevoked\x18\r \x03(\v2\x15.penstock.v1.IntervalR\arevoked\x12/\n" +
 	"\aearlier\x18\x0e \x01(\v2\x15.penstock.v1.CountersR\aearlier\x126\n" +
-	"\trestoring\x18\x0f \x01(\v2\x18.penstock.v1.RankRestoreR\trestoring\"\x7f\n" +
+	"\trestoring\x18\x0f \x01(\v2\x18.penstock.v1.RankRestoreR\trestoring\x12,\n" +
+	"\x05steps\x18\x10 \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\x12,\n" +
+	"\x05begun\x18\x11 \x01(\v2\x16.penstock.v1.RankStepsR\x05begun\x12\x16\n" +
+	"\x06joined\x18\x12 \x01(\x04R\x06joined\x12\x14\n" +
+	"\x05heard\x18\x13 \x01(\x04R\x05heard\"\x7f\n" +
 	"\vRankRestore\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
@@ -3426,7 +3662,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),            // 0: penstock.v1.SessionState
 	(JoinKind)(0),                // 1: penstock.v1.JoinKind
@@ -3446,103 +3682,112 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*JoinReply)(nil),            // 15: penstock.v1.JoinReply
 	(*Counters)(nil),             // 16: penstock.v1.Counters
 	(*SyncRequest)(nil),          // 17: penstock.v1.SyncRequest
-	(*SyncReply)(nil),            // 18: penstock.v1.SyncReply
-	(*FleetLoad)(nil),            // 19: penstock.v1.FleetLoad
-	(*GetFleetRequest)(nil),      // 20: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                // 21: penstock.v1.Fleet
-	(*FleetMember)(nil),          // 22: penstock.v1.FleetMember
-	(*Grant)(nil),                // 23: penstock.v1.Grant
-	(*State)(nil),                // 24: penstock.v1.State
-	(*WorkerReport)(nil),         // 25: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),       // 26: penstock.v1.WorkerCounters
-	(*WorkerOrders)(nil),         // 27: penstock.v1.WorkerOrders
-	(*Block)(nil),                // 28: penstock.v1.Block
-	(*Shard)(nil),                // 29: penstock.v1.Shard
-	(*ListingPage)(nil),          // 30: penstock.v1.ListingPage
-	(*BlockPart)(nil),            // 31: penstock.v1.BlockPart
-	(*SessionMeta)(nil),          // 32: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),        // 33: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),          // 34: penstock.v1.SessionHead
-	(*PlannedBlock)(nil),         // 35: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),         // 36: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),          // 37: penstock.v1.SessionRank
-	(*RankRestore)(nil),          // 38: penstock.v1.RankRestore
-	nil,                          // 39: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                 // 40: penstock.v1.Spec
-	(*File)(nil),                 // 41: penstock.v1.File
-	(*RowGroup)(nil),             // 42: penstock.v1.RowGroup
+	(*RankSteps)(nil),            // 18: penstock.v1.RankSteps
+	(*EpochSteps)(nil),           // 19: penstock.v1.EpochSteps
+	(*SyncReply)(nil),            // 20: penstock.v1.SyncReply
+	(*FleetLoad)(nil),            // 21: penstock.v1.FleetLoad
+	(*GetFleetRequest)(nil),      // 22: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                // 23: penstock.v1.Fleet
+	(*FleetMember)(nil),          // 24: penstock.v1.FleetMember
+	(*Grant)(nil),                // 25: penstock.v1.Grant
+	(*State)(nil),                // 26: penstock.v1.State
+	(*WorkerReport)(nil),         // 27: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),       // 28: penstock.v1.WorkerCounters
+	(*WorkerOrders)(nil),         // 29: penstock.v1.WorkerOrders
+	(*Block)(nil),                // 30: penstock.v1.Block
+	(*Shard)(nil),                // 31: penstock.v1.Shard
+	(*ListingPage)(nil),          // 32: penstock.v1.ListingPage
+	(*BlockPart)(nil),            // 33: penstock.v1.BlockPart
+	(*SessionMeta)(nil),          // 34: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),        // 35: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),          // 36: penstock.v1.SessionHead
+	(*PlannedBlock)(nil),         // 37: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),         // 38: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),          // 39: penstock.v1.SessionRank
+	(*RankRestore)(nil),          // 40: penstock.v1.RankRestore
+	nil,                          // 41: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                 // 42: penstock.v1.Spec
+	(*File)(nil),                 // 43: penstock.v1.File
+	(*RowGroup)(nil),             // 44: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	3,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	3,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	40, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	40, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	42, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	42, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,  // 4: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	7,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	8,  // 6: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	16, // 7: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	6,  // 8: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	24, // 9: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	26, // 9: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,  // 10: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	6,  // 11: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	4,  // 12: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
 	4,  // 13: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	4,  // 14: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	4,  // 15: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	16, // 16: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	23, // 17: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	4,  // 18: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	4,  // 19: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	19, // 20: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
-	26, // 21: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
-	22, // 22: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	19, // 23: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	4,  // 24: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	4,  // 25: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	4,  // 26: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	26, // 27: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	39, // 28: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	29, // 29: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	41, // 30: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	42, // 31: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	41, // 32: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	6,  // 33: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	33, // 34: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	3,  // 35: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	4,  // 36: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	4,  // 37: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	35, // 38: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	36, // 39: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	4,  // 40: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	4,  // 41: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	16, // 42: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,  // 43: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	4,  // 44: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	4,  // 45: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	16, // 46: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	38, // 47: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	24, // 48: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	5,  // 49: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	9,  // 50: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	10, // 51: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	12, // 52: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	14, // 53: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	17, // 54: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	25, // 55: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	20, // 56: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	6,  // 57: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	6,  // 58: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	11, // 59: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	13, // 60: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	15, // 61: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	18, // 62: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	27, // 63: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	21, // 64: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	57, // [57:65] is the sub-list for method output_type
-	49, // [49:57] is the sub-list for method input_type
-	49, // [49:49] is the sub-list for extension type_name
-	49, // [49:49] is the sub-list for extension extendee
-	0,  // [0:49] is the sub-list for field type_name
+	18, // 14: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	4,  // 15: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	4,  // 16: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	16, // 17: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	18, // 18: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	25, // 19: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	4,  // 20: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	4,  // 21: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	21, // 22: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	19, // 23: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	28, // 24: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	24, // 25: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	21, // 26: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	4,  // 27: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	4,  // 28: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	4,  // 29: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	28, // 30: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	41, // 31: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	31, // 32: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	43, // 33: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	44, // 34: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	43, // 35: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	6,  // 36: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	35, // 37: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	3,  // 38: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	4,  // 39: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	4,  // 40: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	37, // 41: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	38, // 42: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	19, // 43: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	18, // 44: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	4,  // 45: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	4,  // 46: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	16, // 47: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,  // 48: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	4,  // 49: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	4,  // 50: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	16, // 51: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	40, // 52: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	18, // 53: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	18, // 54: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	26, // 55: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	5,  // 56: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	9,  // 57: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	10, // 58: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	12, // 59: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	14, // 60: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	17, // 61: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	27, // 62: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	22, // 63: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	6,  // 64: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	6,  // 65: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	11, // 66: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	13, // 67: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	15, // 68: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	20, // 69: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	29, // 70: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	23, // 71: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	64, // [64:72] is the sub-list for method output_type
+	56, // [56:64] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -3558,7 +3803,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

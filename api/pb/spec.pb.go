@@ -27,6 +27,7 @@ const (
 	LastBatch_LAST_BATCH_UNSPECIFIED LastBatch = 0 // keep
 	LastBatch_KEEP                   LastBatch = 1
 	LastBatch_DROP                   LastBatch = 2
+	LastBatch_PAD                    LastBatch = 3 // every rank gets equally many batches, full ones: rows that are missing are padding
 )
 
 // Enum value maps for LastBatch.
@@ -35,11 +36,13 @@ var (
 		0: "LAST_BATCH_UNSPECIFIED",
 		1: "KEEP",
 		2: "DROP",
+		3: "PAD",
 	}
 	LastBatch_value = map[string]int32{
 		"LAST_BATCH_UNSPECIFIED": 0,
 		"KEEP":                   1,
 		"DROP":                   2,
+		"PAD":                    3,
 	}
 )
 
@@ -1239,11 +1242,12 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05shape\x18\x06 \x03(\x05R\x05shape\x12%\n" +
 	"\x04type\x18\a \x01(\v2\x11.penstock.v1.TypeR\x04typeB\n" +
 	"\n" +
-	"\b_weights*;\n" +
+	"\b_weights*D\n" +
 	"\tLastBatch\x12\x1a\n" +
 	"\x16LAST_BATCH_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04KEEP\x10\x01\x12\b\n" +
-	"\x04DROP\x10\x02*X\n" +
+	"\x04DROP\x10\x02\x12\a\n" +
+	"\x03PAD\x10\x03*X\n" +
 	"\x06Layout\x12\x16\n" +
 	"\x12LAYOUT_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05DENSE\x10\x01\x12\n" +

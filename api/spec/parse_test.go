@@ -112,7 +112,7 @@ batchsize: 5
 		`transforms[0].deep: found a mapping (line 10); want a number`,
 		`transforms[0].max: found 99999999999999999999 (line 10); want an integer of 64 bits`,
 		`batch_size: found "many" (line 11); want an integer`,
-		`last_batch: found 1 (line 12); want one of keep, drop`,
+		`last_batch: found 1 (line 12); want one of keep, drop, pad`,
 		`epochs: found -1 (line 13); want an integer from 0 to 4294967295`,
 		`shuffle: found "yes" (line 14); want true or false`,
 		`batchsize: unknown field (line 15); nearest: batch_size`,
@@ -198,7 +198,7 @@ func anySpec(t *rapid.T) *pb.Spec {
 	}
 	s := &pb.Spec{
 		Filter: texts.Draw(t, "filter"), BatchSize: rapid.Int64().Draw(t, "batch"), Seed: rapid.Int64().Draw(t, "seed"),
-		LastBatch: pb.LastBatch(rapid.IntRange(0, 2).Draw(t, "last")), Shuffle: rapid.Bool().Draw(t, "shuffle"),
+		LastBatch: pb.LastBatch(rapid.IntRange(0, 3).Draw(t, "last")), Shuffle: rapid.Bool().Draw(t, "shuffle"),
 		Epochs: rapid.Uint32().Draw(t, "epochs"), Provenance: rapid.Bool().Draw(t, "provenance"),
 	}
 	lists := rapid.SliceOfN(texts, 0, 3)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -25,6 +26,62 @@ func TestModelFindsBugs(t *testing.T) {
 			}
 			t.Fatal("the model did not find the planted bug")
 		})
+	}
+}
+
+// TestModelFindsBugsInSteps is the same for what ranks in step need.
+func TestModelFindsBugsInSteps(t *testing.T) {
+	for name, execute := range bugsInSteps() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(3000) {
+				c := chaos{steps: 60, pad: true, deaths: true, execute: execute}
+				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
+					t.Logf("found with seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Fatal("the model did not find the planted bug")
+		})
+	}
+}
+
+func bugsInSteps() map[string]executor {
+	return map[string]executor{
+		"an epoch has the batches that were handed over": func(s *State, c Command) (Reply, Changes, error) {
+			before := s.closed
+			r, ch, err := s.Apply(c)
+			if len(s.steps) > 0 && s.closed > before {
+				last := &s.steps[len(s.steps)-1]
+				last.Steps = 0
+				for _, k := range s.ranks {
+					if k != nil && k.steps.Epoch == last.Epoch {
+						last.Steps = max(last.Steps, k.steps.Handed)
+					}
+				}
+				r.Steps = s.stepsFrom(0)
+			}
+			return r, ch, err
+		},
+		"what dead ranks reported is forgotten": func(s *State, c Command) (Reply, Changes, error) {
+			before := s.promised
+			r, ch, err := s.Apply(c)
+			if _, ok := c.(Join); ok {
+				s.promised = before
+			}
+			return r, ch, err
+		},
+		"steps are forgotten when their epoch closes": behind(func(s *State, _ Command, r *Reply) {
+			s.steps = nil
+			r.Steps = nil
+		}),
+		"ranks that start again together go on each for itself": behind(func(s *State, c Command, r *Reply) {
+			if k := joining(s, c); k != nil && k.kind == pb.JoinKind_REJOIN && k.steps.Epoch == s.closed {
+				k.begun.Handed++
+				k.begun.Ready++
+				k.steps = k.begun
+				r.Begun = k.begun
+			}
+		}),
 	}
 }
 

@@ -69,6 +69,9 @@ func (s *State) Check() error {
 	if err := disjoint(sets); err != nil {
 		return fmt.Errorf("session %s: granted twice: %w", s.id.Session, err)
 	}
+	if i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch >= s.closed }); i >= 0 {
+		return fmt.Errorf("session %s: epoch %d has ended with %d steps, and is not closed", s.id.Session, s.steps[i].Epoch, s.steps[i].Steps)
+	}
 	at := start
 	for _, iv := range sorted(sets) {
 		if iv.From != at {
@@ -90,6 +93,8 @@ func (s *State) checkRank(r uint32, k *rank, planned position.Set) error {
 		return fmt.Errorf("rank %d holds positions behind the last shard of a block: %v, not %v", r, k.held, s.canonicalSet(k.held))
 	case !k.held.Covers(k.releasing):
 		return fmt.Errorf("rank %d is asked to release what it does not hold", r)
+	case k.steps.Epoch > s.closed, k.steps.Handed > k.steps.Ready:
+		return fmt.Errorf("rank %d is at %+v, and the open epoch is %d", r, k.steps, s.closed)
 	case !k.present() && len(k.held) > 0:
 		return fmt.Errorf("rank %d has departed or its lease has ended, but it holds positions", r)
 	}

@@ -80,7 +80,7 @@ func FuzzCalls(f *testing.F) {
 		j.do(Recall{Set: position.Set{shard(0, 0, 0)}})
 		said := j.sync(0, position.SetFromProto(q.GetConsumed())...)
 		said.Released, said.Leave, said.WantsMore = position.SetFromProto(q.GetReleased()), q.GetLeave(), q.GetWantsMore()
-		said.Revision, said.Streams = 1<<40, 7
+		said.Revision, said.Streams, said.Steps = 1<<40, 7, StepsFromProto(q.GetSteps())
 		for _, c := range []Command{said, said, restoring(0, 1, "b", CheckpointFromProto(&m)), Planned{Blocks: 2, Shards: 4}} {
 			_, _, _ = j.s.Apply(c)
 			if err := j.s.Check(); err != nil {

@@ -40,6 +40,7 @@ type Sync struct {
 	BaseVersion uint64 // that the trainer has
 	WantsMore   bool
 	Streams     uint32 // that the trainer may open; it gets so many shards at once unless others would get fewer
+	Steps       *Steps // nil: last batches are not padded
 }
 
 // Expire says that a rank's lease ended: what it holds goes back. It means only the incarnation that it names.
@@ -65,6 +66,7 @@ type Reply struct {
 	Incarnation uint64
 	Consumed    position.Set
 	WaitingFor  []uint32
+	Begun       Steps // where the rank's training loop goes on
 
 	// Of Sync:
 	Revision  uint64
@@ -72,6 +74,7 @@ type Reply struct {
 	Grants    []position.Interval // all that is held and not consumed, each within one shard
 	Release   position.Set        // please give back
 	Drained   bool                // all of the open epoch is granted to someone
+	Steps     []EpochSteps        // from the epoch of the request's steps to the open one
 
 	// Of both:
 	Closed      uint32

@@ -20,7 +20,7 @@ func (m *model) start(r uint32) {
 	if old != nil && !old.dead {
 		return
 	}
-	t := &trainer{rank: r, nonce: m.nonce()}
+	t := &trainer{rank: r, nonce: m.nonce(), loop: m.newLoop()}
 	if old != nil && old.generation == m.s.generation {
 		m.unreported(old)
 	}
@@ -87,9 +87,10 @@ func (m *model) recall() {
 
 // finish lets the job come to its end, with every rank running and nothing failing any more.
 func (m *model) finish() {
-	for round := 0; !m.s.Finished(); round++ {
-		if round > 1000 {
-			m.fail("the job does not come to its end: closed %d, frontier %v, returned %v", m.s.closed, m.s.frontier, m.s.returned)
+	for round := 0; !m.s.Finished() || m.batchSize > 0 && !m.trained(); round++ {
+		if round > 3000 {
+			m.fail("the job does not come to its end: closed %d, frontier %v, returned %v, steps %v",
+				m.s.closed, m.s.frontier, m.s.returned, m.s.stepsFrom(0))
 		}
 		for r, t := range m.trainers {
 			m.plan()
@@ -97,7 +98,7 @@ func (m *model) finish() {
 				m.start(uint32(r))
 				continue
 			}
-			m.handed.add(t.hand(m.d, m.draw))
+			m.hand(t)
 			m.call(t.request(m.draw), false)
 		}
 	}

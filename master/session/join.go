@@ -34,6 +34,7 @@ func (s *State) start(c Join, ch *Changes) *rank {
 	if k == nil {
 		k = &rank{incarnation: 1, revision: 1, nonce: c.Nonce, kind: pb.JoinKind_FRESH}
 		s.ranks[c.Rank] = k
+		s.begin(k, ch)
 		s.baseVersion++
 		ch.Head = true
 		return k
@@ -49,9 +50,10 @@ func (s *State) start(c Join, ch *Changes) *rank {
 	k.revision++
 	k.nonce, k.departed, k.expired, k.revoked, k.asked = c.Nonce, false, false, nil, 0
 	k.earlier, k.counters = k.earlier.add(k.counters), Counters{}
+	s.begin(k, ch)
 	return k
 }
 
 func (s *State) welcome(k *rank) Reply {
-	return s.common(Reply{Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed}, 0)
+	return s.common(Reply{Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun}, 0)
 }

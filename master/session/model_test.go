@@ -25,6 +25,9 @@ type model struct {
 	nonces   int
 	execute  executor
 
+	batchSize int               // 0: last batches are not padded
+	ends      map[string]uint64 // after how many batches training loops ended epochs, by generation and epoch
+
 	handed  tally // rows handed over
 	excused tally // rows that a dead trainer may have handed over without reporting it
 	saved   *saved
@@ -36,6 +39,7 @@ type executor func(s *State, c Command) (Reply, Changes, error)
 // chaos says what may happen in a run, besides lost, doubled and reordered calls and restarts of the master.
 type chaos struct {
 	deaths, restores bool
+	pad              bool // last batches, for ranks in lock-step
 	steps            int
 	execute          executor
 }
@@ -52,7 +56,7 @@ func (m *model) fail(format string, args ...any) { panic(modelError{fmt.Errorf(f
 
 // run plays a job to its end and returns what went wrong.
 func run(draw func(n int) int, c chaos) (err error) {
-	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute}
+	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute, ends: map[string]uint64{}}
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(modelError)
@@ -66,6 +70,10 @@ func run(draw func(n int) int, c chaos) (err error) {
 		m.execute = (*State).Apply
 	}
 	m.id = testID
+	if c.pad {
+		m.batchSize = 1 + draw(4)
+		m.id.Pad = true
+	}
 	m.id.Epochs, m.id.FirstWorldSize = uint32(len(m.d)), uint32(1+draw(3))
 	if m.s, err = New(m.id); err != nil {
 		return err
@@ -83,7 +91,7 @@ func run(draw func(n int) int, c chaos) (err error) {
 func (m *model) ops(c chaos) []func() {
 	hand := func() {
 		if t := m.someone(); t != nil {
-			m.handed.add(t.hand(m.d, m.draw))
+			m.hand(t)
 		}
 	}
 	sync := func() {
@@ -97,6 +105,9 @@ func (m *model) ops(c chaos) []func() {
 	}
 	if c.deaths {
 		ops = append(ops, m.die, m.cutOff, m.expire)
+	}
+	if c.deaths && c.pad {
+		ops = append(ops, m.restartAll)
 	}
 	if c.restores {
 		ops = append(ops, m.checkpoint, m.restoreJob, m.moveJob, m.abandon)

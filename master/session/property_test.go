@@ -8,10 +8,13 @@ import (
 
 func TestModel(t *testing.T) {
 	for name, c := range map[string]chaos{
-		"exactly once":     {steps: 300},
-		"deaths":           {steps: 300, deaths: true},
-		"restores":         {steps: 300, restores: true},
-		"deaths, restores": {steps: 300, deaths: true, restores: true},
+		"exactly once":              {steps: 300},
+		"deaths":                    {steps: 300, deaths: true},
+		"restores":                  {steps: 300, restores: true},
+		"deaths, restores":          {steps: 300, deaths: true, restores: true},
+		"in step":                   {steps: 300, pad: true},
+		"in step, deaths":           {steps: 300, pad: true, deaths: true},
+		"in step, deaths, restores": {steps: 300, pad: true, deaths: true, restores: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

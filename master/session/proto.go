@@ -15,7 +15,7 @@ func (s *State) Head() *pb.SessionHead {
 		ClosedEpochs: s.closed, WorldSize: s.world, Failure: s.failure,
 		SeenBlocks: s.seen.blocks, SeenShards: s.seen.shards,
 		RestoreAttempt: s.restore.attempt, RestoreRound: s.restore.round, RestoreWorldSize: s.restore.world,
-		Restored: s.restored,
+		Restored: s.restored, Steps: EpochStepsProto(s.steps), Begun: s.begun.Proto(), Promised: s.promised,
 	}
 	for _, b := range s.blocks {
 		h.Blocks = append(h.Blocks, &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards})
@@ -38,6 +38,7 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 		m.Held, m.Consumed, m.Revoked = k.held.Proto(), k.consumed.Proto(), k.revoked.Proto()
 		m.Releasing, m.Asked = k.releasing.Proto(), k.asked
 		m.Departed, m.Expired = k.departed, k.expired
+		m.Steps, m.Begun, m.Joined, m.Heard = k.steps.Proto(), k.begun.Proto(), k.joined, k.heard
 		m.Counters, m.Earlier = k.counters.Proto(), k.earlier.Proto()
 	}
 	if p != nil {
@@ -62,6 +63,7 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank) (
 		baseVersion: head.GetBaseVersion(), failure: head.GetFailure(),
 		seen:  seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()},
 		ranks: make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
+		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(),
 		restore: restore{attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(), world: head.GetRestoreWorldSize()},
 	}
 	for _, b := range head.GetBlocks() {
@@ -75,6 +77,11 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank) (
 	}
 	for r, m := range ranks {
 		s.loadRank(r, m)
+	}
+	for _, k := range s.ranks {
+		if k != nil {
+			s.joins = max(s.joins, k.joined)
+		}
 	}
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("state in etcd: %w", err)
@@ -99,7 +106,7 @@ func (s *State) loadRank(r uint32, m *pb.SessionRank) {
 		if m.GetIncarnation() > 0 {
 			old = &rank{incarnation: m.GetIncarnation(), revision: m.GetRevision()}
 		}
-		s.ranks[r] = p.started(old)
+		s.ranks[r] = p.started(old, s.begun)
 	}
 }
 
@@ -111,6 +118,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(),
 		departed: m.GetDeparted(), expired: m.GetExpired(),
 		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
+		steps: stepsFromProto(m.GetSteps()), begun: stepsFromProto(m.GetBegun()), joined: m.GetJoined(), heard: m.GetHeard(),
 	}
 }
 
@@ -149,7 +157,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		Base: position.SetFromProto(m.GetBase()), Consumed: position.SetFromProto(m.GetConsumed()),
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
-		PlannerDigest: string(m.GetPlannerDigest()),
+		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
 	}
 }
 
@@ -161,6 +169,6 @@ func (c Checkpoint) Proto() *pb.State {
 		Base: c.Base.Proto(), Consumed: c.Consumed.Proto(),
 		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
-		PlannerDigest: []byte(c.PlannerDigest),
+		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
 	}
 }

@@ -42,6 +42,7 @@ type Checkpoint struct {
 	Members, Departed            []uint32
 	ProgramDigest, DatasetDigest string
 	PlannerDigest                string
+	Handed                       uint64 // batches of the epoch that the training loop is in
 }
 
 const (
@@ -147,6 +148,8 @@ func (s *State) admit(p Checkpoint) error {
 			"See that the job that took it has ended, then delete the session, or restore under another session id", p.Rank, p.Generation, s.generation)
 	case p.World == 0 || p.World > maxWorld || p.Rank >= p.World:
 		return refused("the state says rank %d of %d", p.Rank, p.World)
+	case p.Handed > maxSteps:
+		return refused("the state of rank %d has handed over %d batches in one epoch", p.Rank, p.Handed)
 	case p.Closed > s.id.Epochs:
 		return refused("the state of rank %d has ended %d epochs, the session has %d", p.Rank, p.Closed, s.id.Epochs)
 	case len(beyond) > 0:
@@ -168,6 +171,7 @@ type merged struct {
 	closed     uint32
 	session    string // of the states
 	generation uint64
+	handed     uint64
 }
 
 // merge checks the states of all parts against each other and joins them.
@@ -184,13 +188,14 @@ func merge(parts []*part) (merged, error) {
 	if err := agree(states, newest); err != nil {
 		return merged{}, err
 	}
-	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation}
+	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation, handed: newest.Handed}
 	owned := []owned{{set: newest.Base, owner: "the base"}}
 	for _, p := range states {
 		set := p.Consumed
 		if slices.Contains(newest.Departed, p.Rank) { // the base holds all or most of it
 			set = set.Subtract(newest.Base)
 		}
+		set = set.Subtract(wholeEpochs(newest.Base, newest.Closed))
 		owned = append(owned, ownedBy(p.Rank, set))
 		m.base = append(slices.Clip(m.base), set...)
 	}
@@ -199,6 +204,17 @@ func merge(parts []*part) (merged, error) {
 	}
 	m.base = from(position.NewSet(m.base...), position.Position{Epoch: m.closed})
 	return m, nil
+}
+
+// wholeEpochs is the part of a base that is whole epochs, from one on: a trainer that heard that they closed says so, where its
+// training loop has not ended them, and others may not have heard of it.
+func wholeEpochs(base position.Set, epoch uint32) position.Set {
+	start := position.Position{Epoch: epoch}
+	base = from(base, start)
+	if len(base) == 0 || start.Less(base[0].From) {
+		return nil
+	}
+	return position.NewSet(position.Interval{From: start, To: position.Position{Epoch: base[0].To.Epoch}})
 }
 
 // agree checks that states are of one collective, which is complete. They are sorted by rank.
@@ -215,6 +231,9 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 			return refused("the state of rank %d says world size %d, that of rank %d says %d", p.Rank, p.World, newest.Rank, newest.World)
 		case p.Closed != newest.Closed:
 			return refused("the state of rank %d has ended %d epochs, that of rank %d has ended %d: they are not of the same step", p.Rank, p.Closed, newest.Rank, newest.Closed)
+		case p.Handed != newest.Handed && !slices.Contains(newest.Departed, p.Rank):
+			return refused("the state of rank %d was taken after %d batches of its epoch, that of rank %d after %d: they are not of the same step, "+
+				"and ranks that pad last batches would wait for each other for ever", p.Rank, p.Handed, newest.Rank, newest.Handed)
 		case !newest.Base.Covers(p.Base):
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
 		}
@@ -250,9 +269,11 @@ func (s *State) rewind(m merged, ch *Changes) {
 	s.advanceFrontier()
 	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
 	s.baseVersion++
+	s.begun = Steps{Epoch: m.closed, Handed: m.handed, Ready: m.handed}
+	s.steps, s.promised, s.joins = nil, 0, 1
 	ranks := make([]*rank, s.restore.world)
 	for i, p := range s.restore.parts {
-		ranks[i] = p.started(s.rank(uint32(i)))
+		ranks[i] = p.started(s.rank(uint32(i)), s.begun)
 	}
 	s.ranks, s.world = ranks, s.restore.world
 	s.restore.parts = nil
@@ -285,8 +306,11 @@ func (s *State) advanceFrontier() {
 }
 
 // started is the rank that a part became.
-func (p *part) started(old *rank) *rank {
-	k := &rank{incarnation: 1, nonce: p.nonce, kind: pb.JoinKind_RESTORED, revision: 1}
+func (p *part) started(old *rank, begun Steps) *rank {
+	k := &rank{
+		incarnation: 1, nonce: p.nonce, kind: pb.JoinKind_RESTORED, revision: 1,
+		steps: begun, begun: begun, joined: 1, heard: 1,
+	}
 	if old != nil {
 		k.incarnation, k.revision = old.incarnation+1, old.revision+1
 	}

@@ -31,7 +31,7 @@ func (m *model) checkpoint() {
 	}
 	newest := slices.MaxFunc(c.states, func(a, b Checkpoint) int { return int(a.BaseVersion) - int(b.BaseVersion) })
 	for _, p := range c.states {
-		if p.Closed != newest.Closed {
+		if p.Closed != newest.Closed || p.Handed != newest.Handed {
 			return
 		}
 	}
@@ -107,7 +107,7 @@ func (m *model) begin() {
 	for range m.draw(4) {
 		r := m.draw(len(m.trainers))
 		m.start(uint32(r))
-		m.trainers[r].hand(m.d, m.draw)
+		m.hand(m.trainers[r])
 		m.call(m.trainers[r].request(m.draw), false)
 		m.plan()
 	}
@@ -137,7 +137,7 @@ type restorer struct {
 func (m *model) attempt() []*restorer {
 	ranks := make([]*restorer, 1+m.draw(4))
 	for i := range ranks {
-		t := &trainer{rank: uint32(i), nonce: m.nonce()}
+		t := &trainer{rank: uint32(i), nonce: m.nonce(), loop: m.newLoop()}
 		ranks[i] = &restorer{t: t, join: t.joinCommand(uint32(len(ranks)))}
 		ranks[i].join.Restoring = true
 	}

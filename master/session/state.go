@@ -34,6 +34,7 @@ type Identity struct {
 	DatasetDigest  string
 	PlannerDigest  string
 	FirstWorldSize uint32 // until a restore changes it
+	Pad            bool   // last batches are padded
 }
 
 // State is a session's state. Create one with New or Load.
@@ -52,7 +53,11 @@ type State struct {
 	seen        seen
 	ranks       []*rank // by number; nil: never joined in this generation
 	restore     restore
-	restored    uint64 // the restore attempt that made this generation
+	restored    uint64       // the restore attempt that made this generation
+	begun       Steps        // where the training loops of this generation began
+	steps       []EpochSteps // of closed epochs that a training loop may be in
+	promised    uint64       // steps of the open epoch, by ranks that have started again since
+	joins       uint64       // the newest rank.joined
 	failure     string
 }
 
@@ -71,6 +76,10 @@ type rank struct {
 	revoked     position.Set // what was taken when a lease of this incarnation ended
 	counters    Counters
 	earlier     Counters // of earlier incarnations
+	steps       Steps
+	begun       Steps  // where this incarnation's training loop began
+	joined      uint64 // number of this incarnation's join among those of all ranks
+	heard       uint64 // the newest join before this rank was last heard of
 }
 
 // New returns the state of a session that just opened.
@@ -178,6 +187,7 @@ func (s *State) rank(r uint32) *rank {
 // closeEpochs closes all epochs of which nothing is held, returned or ungranted any more.
 func (s *State) closeEpochs(ch *Changes) {
 	for s.closed < s.id.Epochs && s.consumedAll(s.closed) {
+		s.endSteps()
 		s.closed++
 		start := position.Position{Epoch: s.closed}
 		s.base = from(s.base, start)

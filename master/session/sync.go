@@ -37,6 +37,9 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	if err := s.admitSteps(c.Rank, c.Steps); err != nil {
+		return Reply{}, err
+	}
 	if k.departed { // a late call; all that it can say is known
 		return s.answer(c, k), nil
 	}
@@ -48,6 +51,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		s.consume(k, news, reclaimed, ch)
 		ch.rank(c.Rank)
 	}
+	s.advance(c.Rank, k, c.Steps, ch)
 	if c.Revision >= k.asked {
 		s.release(c.Rank, k, c.Released, ch)
 	}
@@ -145,6 +149,9 @@ func (s *State) answer(c Sync, k *rank) Reply {
 	}, c.BaseVersion)
 	if r.Unchanged = c.Revision == r.Revision; !r.Unchanged {
 		r.Grants = s.split(k.held)
+	}
+	if c.Steps != nil {
+		r.Steps = s.stepsFrom(c.Steps.Epoch)
 	}
 	return r
 }

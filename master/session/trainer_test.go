@@ -32,6 +32,8 @@ type trainer struct {
 	leaving bool
 	left    bool
 	rows    int64
+	begun   Steps
+	loop    *loop // nil: last batches are not padded
 }
 
 // pieces is what the trainer may stream: its grants without what it consumed or gave back.
@@ -45,7 +47,11 @@ func (t *trainer) pieces() []position.Interval {
 
 // joined takes over the answer to Join.
 func (t *trainer) joined(r Reply) {
-	t.generation, t.incarnation, t.consumed = r.Generation, r.Incarnation, r.Consumed
+	t.generation, t.incarnation, t.consumed, t.begun = r.Generation, r.Incarnation, r.Consumed, r.Begun
+	if t.loop != nil {
+		t.loop.at = Steps{Epoch: r.Begun.Epoch, Handed: r.Begun.Handed}
+		t.begun = t.loop.at
+	}
 	t.learn(r)
 }
 
@@ -93,8 +99,13 @@ func (t *trainer) request(draw func(n int) int) request {
 		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation, Nonce: t.nonce,
 		Consumed: t.consumed, Released: t.released, Leave: t.leaving,
 		Counters: Counters{Rows: t.rows}, Revision: t.revision,
-		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)),
+		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)), Steps: t.report(draw),
 	}}
+	if t.loop != nil {
+		if _, all := t.take(); all { // the batch in the making has it all
+			r.sync.WantsMore = true
+		}
+	}
 	if draw(2) == 0 {
 		r.sync.BaseVersion = t.baseVersion
 	}
@@ -110,6 +121,9 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 	if q.sync.Leave {
 		t.left, t.dead = true, true
 		return
+	}
+	if t.loop != nil {
+		t.loop.learn(r)
 	}
 	if q.seq > t.cutAt {
 		t.cut = false
@@ -131,13 +145,18 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 
 // state is the trainer's checkpoint.
 func (t *trainer) state(session string, world uint32) Checkpoint {
-	return Checkpoint{
+	c := Checkpoint{
 		Version: checkpointVersion, Session: session, Generation: t.generation,
 		Rank: t.rank, World: world, Closed: t.closed,
 		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
 		Members: t.members, Departed: t.departed,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
+	if t.loop != nil && t.loop.at.Epoch <= t.closed { // it has all of the epochs that the master closed since
+		c.Closed, c.Handed = t.loop.at.Epoch, t.loop.at.Handed
+		c.Base = c.Base.Union(position.NewSet(position.Interval{From: position.Position{Epoch: c.Closed}, To: position.Position{Epoch: t.closed}}))
+	}
+	return c
 }
 
 func (t *trainer) String() string {

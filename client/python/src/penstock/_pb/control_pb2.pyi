@@ -174,7 +174,7 @@ class JoinRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., nonce: _Optional[str] = ..., restore: _Optional[_Iterable[_Union[State, _Mapping]]] = ..., restoring: bool = ...) -> None: ...
 
 class JoinReply(_message.Message):
-    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed")
+    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed", "steps")
     KIND_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -187,6 +187,7 @@ class JoinReply(_message.Message):
     BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     DEPARTED_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
     kind: JoinKind
     generation: int
     incarnation: int
@@ -199,7 +200,8 @@ class JoinReply(_message.Message):
     base_version: int
     members: _containers.RepeatedScalarFieldContainer[int]
     departed: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ...) -> None: ...
+    steps: RankSteps
+    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ...) -> None: ...
 
 class Counters(_message.Message):
     __slots__ = ("rows", "batches", "bytes", "stall_ns", "compute_ns", "failovers")
@@ -218,7 +220,7 @@ class Counters(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., stall_ns: _Optional[int] = ..., compute_ns: _Optional[int] = ..., failovers: _Optional[int] = ...) -> None: ...
 
 class SyncRequest(_message.Message):
-    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce")
+    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce", "steps")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +234,7 @@ class SyncRequest(_message.Message):
     BASE_VERSION_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
     session: str
     generation: int
     rank: int
@@ -245,10 +248,29 @@ class SyncRequest(_message.Message):
     base_version: int
     zone: str
     nonce: str
-    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ...) -> None: ...
+    steps: RankSteps
+    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ...) -> None: ...
+
+class RankSteps(_message.Message):
+    __slots__ = ("epoch", "handed", "ready")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HANDED_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    handed: int
+    ready: int
+    def __init__(self, epoch: _Optional[int] = ..., handed: _Optional[int] = ..., ready: _Optional[int] = ...) -> None: ...
+
+class EpochSteps(_message.Message):
+    __slots__ = ("epoch", "steps")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    steps: int
+    def __init__(self, epoch: _Optional[int] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class SyncReply(_message.Message):
-    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load")
+    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
@@ -264,6 +286,7 @@ class SyncReply(_message.Message):
     DEPARTED_FIELD_NUMBER: _ClassVar[int]
     DRAINED_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
     revision: int
     unchanged: bool
     grants: _containers.RepeatedCompositeFieldContainer[Grant]
@@ -279,7 +302,8 @@ class SyncReply(_message.Message):
     departed: _containers.RepeatedScalarFieldContainer[int]
     drained: bool
     load: FleetLoad
-    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ...) -> None: ...
+    steps: _containers.RepeatedCompositeFieldContainer[EpochSteps]
+    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ...) -> None: ...
 
 class FleetLoad(_message.Message):
     __slots__ = ("workers", "streams", "slots", "seconds", "counters")
@@ -336,7 +360,7 @@ class Grant(_message.Message):
     def __init__(self, interval: _Optional[_Union[Interval, _Mapping]] = ..., ticket: _Optional[bytes] = ...) -> None: ...
 
 class State(_message.Message):
-    __slots__ = ("version", "session", "generation", "rank", "world_size", "base", "consumed", "closed_epochs", "program_digest", "dataset_digest", "base_version", "members", "departed", "planner_digest")
+    __slots__ = ("version", "session", "generation", "rank", "world_size", "base", "consumed", "closed_epochs", "program_digest", "dataset_digest", "base_version", "members", "departed", "planner_digest", "handed")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -351,6 +375,7 @@ class State(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     DEPARTED_FIELD_NUMBER: _ClassVar[int]
     PLANNER_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    HANDED_FIELD_NUMBER: _ClassVar[int]
     version: int
     session: str
     generation: int
@@ -365,7 +390,8 @@ class State(_message.Message):
     members: _containers.RepeatedScalarFieldContainer[int]
     departed: _containers.RepeatedScalarFieldContainer[int]
     planner_digest: bytes
-    def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ...) -> None: ...
+    handed: int
+    def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ..., handed: _Optional[int] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
     __slots__ = ("name", "address", "streams", "slots", "memory_bytes", "counters")
@@ -477,7 +503,7 @@ class PlannerConfig(_message.Message):
     def __init__(self, block_bytes: _Optional[int] = ..., first_block_bytes: _Optional[int] = ..., block_files: _Optional[int] = ..., shard_bytes: _Optional[int] = ..., window_bytes: _Optional[int] = ...) -> None: ...
 
 class SessionHead(_message.Message):
-    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored")
+    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     FRONTIER_FIELD_NUMBER: _ClassVar[int]
     RETURNED_FIELD_NUMBER: _ClassVar[int]
@@ -494,6 +520,9 @@ class SessionHead(_message.Message):
     RESTORE_ROUND_FIELD_NUMBER: _ClassVar[int]
     RESTORE_WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     RESTORED_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    PROMISED_FIELD_NUMBER: _ClassVar[int]
     generation: int
     frontier: Position
     returned: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -510,7 +539,10 @@ class SessionHead(_message.Message):
     restore_round: int
     restore_world_size: int
     restored: int
-    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ...) -> None: ...
+    steps: _containers.RepeatedCompositeFieldContainer[EpochSteps]
+    begun: RankSteps
+    promised: int
+    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ...) -> None: ...
 
 class PlannedBlock(_message.Message):
     __slots__ = ("epoch", "index", "blocks", "shards")
@@ -537,7 +569,7 @@ class PlannedEpoch(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., planned: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SessionRank(_message.Message):
-    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring")
+    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard")
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
@@ -553,6 +585,10 @@ class SessionRank(_message.Message):
     REVOKED_FIELD_NUMBER: _ClassVar[int]
     EARLIER_FIELD_NUMBER: _ClassVar[int]
     RESTORING_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    JOINED_FIELD_NUMBER: _ClassVar[int]
+    HEARD_FIELD_NUMBER: _ClassVar[int]
     incarnation: int
     nonce: str
     held: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -568,7 +604,11 @@ class SessionRank(_message.Message):
     revoked: _containers.RepeatedCompositeFieldContainer[Interval]
     earlier: Counters
     restoring: RankRestore
-    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ...) -> None: ...
+    steps: RankSteps
+    begun: RankSteps
+    joined: int
+    heard: int
+    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ...) -> None: ...
 
 class RankRestore(_message.Message):
     __slots__ = ("attempt", "round", "nonce", "states")

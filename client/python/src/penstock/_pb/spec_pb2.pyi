@@ -11,6 +11,7 @@ class LastBatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     LAST_BATCH_UNSPECIFIED: _ClassVar[LastBatch]
     KEEP: _ClassVar[LastBatch]
     DROP: _ClassVar[LastBatch]
+    PAD: _ClassVar[LastBatch]
 
 class Layout(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -33,6 +34,7 @@ class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 LAST_BATCH_UNSPECIFIED: LastBatch
 KEEP: LastBatch
 DROP: LastBatch
+PAD: LastBatch
 LAYOUT_UNSPECIFIED: Layout
 DENSE: Layout
 SPARSE: Layout

@@ -1,0 +1,184 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Where last batches are padded (last_batch PAD), all ranks hand over equally many batches in an epoch, so that those
+// that wait for each other after each batch do not wait for ever. The number of its steps is found while it is read:
+//
+//   - A rank reports how many batches it will hand over at least: those that it did, and those that the rows it has
+//     fill. The epoch has the most steps that any rank ever reported in it.
+//   - A rank hands over a batch of padding alone, as its i-th, only if it was told that the epoch has i steps.
+//   - A rank ends an epoch that is closed once it handed over as many batches as the epoch has steps.
+//
+// Invariant: no rank has handed over more batches of an epoch than it has steps when it closes. Padding, because
+// steps are written before they are told, and never fall: not even if the rank that reported them dies or loses the
+// rows, for others may have padded by then. Real batches, because an epoch closes only when all of its rows are
+// reported as consumed, and with them how many batches they were. (If rows of a lease that ended are handed over
+// again, it is after their first time, and so, among ranks in step, not in an earlier step.)
+//
+// Nobody waits for ever: a rank waits in the open epoch only while others hold rows of it, or rows are to be granted.
+// Whoever has the rows gets to hand them over: all ranks reach its step, with rows or with padding, for it reports it.
+// When no rows are left, the epoch closes, and all ranks reach its last step.
+
+// maxSteps bounds numbers of steps from outside.
+const maxSteps = 1 << 48
+
+// Steps is how far a rank is. See pb.RankSteps.
+type Steps struct {
+	Epoch         uint32
+	Handed, Ready uint64
+}
+
+// EpochSteps is how many steps an epoch has.
+type EpochSteps struct {
+	Epoch uint32
+	Steps uint64
+}
+
+// admitSteps checks what a rank reports.
+func (s *State) admitSteps(r uint32, n *Steps) error {
+	if n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
+		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", r, *n, s.closed)
+	}
+	return nil
+}
+
+// advance takes over what a rank reports. Reports may come in any order.
+func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
+	if n == nil {
+		return
+	}
+	if k.heard != s.joins {
+		k.heard = s.joins
+		ch.rank(r)
+	}
+	switch {
+	case n.Epoch > k.steps.Epoch:
+		k.steps = *n
+		ch.rank(r)
+	case n.Epoch == k.steps.Epoch && (n.Handed > k.steps.Handed || n.Ready > k.steps.Ready):
+		k.steps.Handed, k.steps.Ready = max(k.steps.Handed, n.Handed), max(k.steps.Ready, n.Ready)
+		ch.rank(r)
+	}
+}
+
+// begin puts a rank's new start where its training loop goes on. Ranks that were started again together go on in step, at
+// the place of the first of them: a rank was started together with those that joined after it was last heard of, and
+// wait for it. One that comes back alone goes on from the last batch that it reported, one that comes late and alone
+// from the start of the open epoch.
+func (s *State) begin(k *rank, ch *Changes) {
+	begun := Steps{Epoch: s.closed}
+	if k.steps.Epoch == s.closed {
+		begun.Handed = k.steps.Handed
+	}
+	newest := k.heard
+	for _, other := range s.ranks {
+		if other != nil && other != k && other.joined > newest && s.waits(other) {
+			begun, newest = other.begun, other.joined
+		}
+	}
+	s.joins++
+	k.joined, k.heard = s.joins, s.joins
+	if n := s.openSteps(); n > s.promised { // others may have padded up to what this rank reported
+		s.promised = n
+		ch.Head = true
+	}
+	k.begun = Steps{Epoch: begun.Epoch, Handed: begun.Handed, Ready: begun.Handed}
+	k.steps = k.begun
+}
+
+// waits reports whether a rank may wait for others that start with it: it handed over at most one batch since.
+func (s *State) waits(k *rank) bool {
+	handed := k.steps.Handed
+	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {
+		i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch == epoch })
+		if i < 0 {
+			return false
+		}
+		handed += s.steps[i].Steps
+	}
+	return handed <= k.begun.Handed+1
+}
+
+// openSteps is how many steps the open epoch has by now.
+func (s *State) openSteps() uint64 {
+	n := s.promised
+	for _, k := range s.ranks {
+		if k != nil && k.steps.Epoch == s.closed {
+			n = max(n, k.steps.Ready)
+		}
+	}
+	return n
+}
+
+// endSteps fixes the steps of the open epoch, which closes, and forgets those of epochs that no training loop is in.
+func (s *State) endSteps() {
+	if !s.id.Pad {
+		return
+	}
+	s.steps = append(s.steps, EpochSteps{Epoch: s.closed, Steps: s.openSteps()})
+	s.promised = 0
+	oldest := s.closed
+	for _, k := range s.ranks {
+		switch {
+		case k == nil:
+			oldest = min(oldest, s.begun.Epoch)
+		case !k.departed:
+			oldest = min(oldest, k.steps.Epoch)
+		}
+	}
+	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
+}
+
+// stepsFrom is what a rank in an epoch is told.
+func (s *State) stepsFrom(epoch uint32) []EpochSteps {
+	var out []EpochSteps
+	for _, e := range s.steps {
+		if e.Epoch >= epoch {
+			out = append(out, e)
+		}
+	}
+	if n := s.openSteps(); n > 0 {
+		out = append(out, EpochSteps{Epoch: s.closed, Steps: n})
+	}
+	return out
+}
+
+// StepsFromProto reads steps; nil is nil.
+func StepsFromProto(m *pb.RankSteps) *Steps {
+	if m == nil {
+		return nil
+	}
+	n := stepsFromProto(m)
+	return &n
+}
+
+func stepsFromProto(m *pb.RankSteps) Steps {
+	return Steps{Epoch: m.GetEpoch(), Handed: m.GetHanded(), Ready: m.GetReady()}
+}
+
+// Proto returns n as it crosses the wire.
+func (n Steps) Proto() *pb.RankSteps {
+	return &pb.RankSteps{Epoch: n.Epoch, Handed: n.Handed, Ready: n.Ready}
+}
+
+// EpochStepsProto returns steps as they cross the wire.
+func EpochStepsProto(steps []EpochSteps) []*pb.EpochSteps {
+	var out []*pb.EpochSteps
+	for _, e := range steps {
+		out = append(out, &pb.EpochSteps{Epoch: e.Epoch, Steps: e.Steps})
+	}
+	return out
+}
+
+func epochStepsFromProto(ms []*pb.EpochSteps) []EpochSteps {
+	var out []EpochSteps
+	for _, m := range ms {
+		out = append(out, EpochSteps{Epoch: m.GetEpoch(), Steps: m.GetSteps()})
+	}
+	return out
+}

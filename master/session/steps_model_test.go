@@ -1,0 +1,188 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// loop is the training loop of a simulated trainer whose last batches are padded. It calls for the next batch only when
+// all trainers of the job have the one before.
+type loop struct {
+	d         dataset
+	batchSize int
+	at        Steps             // Epoch and Handed
+	told      map[uint32]uint64 // steps of epochs
+	closed    uint32            // epochs of which all steps were told
+	drained   bool
+	ended     func(Steps)
+}
+
+func (m *model) newLoop() *loop {
+	if m.batchSize == 0 {
+		return nil
+	}
+	return &loop{d: m.d, batchSize: m.batchSize, told: map[uint32]uint64{}, ended: m.loopEnded}
+}
+
+// loopEnded checks that all training loops end an epoch after the same number of batches.
+func (m *model) loopEnded(n Steps) {
+	key := fmt.Sprint(m.s.generation, "/", n.Epoch)
+	if other, ok := m.ends[key]; ok && other != n.Handed {
+		m.fail("epoch %d ended after %d batches, and for another rank after %d", n.Epoch, n.Handed, other)
+	}
+	m.ends[key] = n.Handed
+}
+
+// hand lets a trainer hand over rows, unless it waits for others.
+func (m *model) hand(t *trainer) {
+	if t.loop == nil {
+		m.handed.add(t.hand(m.d, m.draw))
+	} else if m.inStep(t) {
+		m.handed.add(t.batch(m.draw))
+	}
+}
+
+// inStep reports whether no running trainer is behind.
+func (m *model) inStep(t *trainer) bool {
+	for _, u := range m.trainers {
+		if u != nil && !u.dead && !u.leaving && u.generation == t.generation && u.loop.at.compare(t.loop.at) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (n Steps) compare(o Steps) int {
+	return cmp.Or(cmp.Compare(n.Epoch, o.Epoch), cmp.Compare(n.Handed, o.Handed))
+}
+
+// trained reports whether all training loops have ended all epochs.
+func (m *model) trained() bool {
+	for _, t := range m.trainers {
+		if t == nil || t.dead || t.loop != nil && t.loop.at.Epoch < m.id.Epochs {
+			return false
+		}
+	}
+	return true
+}
+
+// batch is a call for the next batch: it returns the rows of a real one, and none of padding or if there is to wait.
+func (t *trainer) batch(draw func(n int) int) []position.Position {
+	l := t.loop
+	if t.dead || t.leaving {
+		return nil
+	}
+	if l.at.Epoch < t.closed {
+		if l.at.Epoch < l.closed {
+			l.end()
+		}
+		return nil
+	}
+	if t.cut || draw(4) == 3 { // no lease, or rows that have not come yet
+		return nil
+	}
+	taken, all := t.take()
+	rows := l.d.rows(taken)
+	last := all && l.drained
+	if len(rows) == l.batchSize || last {
+		t.consumed = t.consumed.Union(taken)
+		t.rows += int64(len(rows))
+	} else {
+		return nil
+	}
+	if len(rows) > 0 || l.at.Handed < l.told[l.at.Epoch] {
+		l.at.Handed++
+	}
+	return rows
+}
+
+// end pads a closed epoch, or goes on to the next.
+func (l *loop) end() {
+	if l.at.Handed < l.told[l.at.Epoch] {
+		l.at.Handed++
+		return
+	}
+	l.ended(l.at)
+	l.at = Steps{Epoch: l.at.Epoch + 1}
+}
+
+// take is what the trainer's next batch is made of, and whether nothing else is left of the open epoch.
+func (t *trainer) take() (taken position.Set, all bool) {
+	all = true
+	for _, p := range t.pieces() {
+		if p.From.Epoch != t.closed {
+			continue
+		}
+		to := t.loop.d.after(p, t.loop.batchSize-len(t.loop.d.rows(taken)), true)
+		all = all && to == p.To
+		if p.From.Less(to) {
+			taken = taken.Union(position.Set{{From: p.From, To: to}})
+		}
+	}
+	return taken, all
+}
+
+// report is what a Sync says of the loop, if some of the rows that it holds have come.
+func (t *trainer) report(draw func(n int) int) *Steps {
+	if t.loop == nil {
+		return nil
+	}
+	n := t.loop.at
+	n.Ready = n.Handed
+	if n.Epoch == t.closed {
+		received := 0
+		for _, p := range t.pieces() {
+			if p.From.Epoch == t.closed {
+				received += len(t.loop.d.rows(position.Set{p}))
+			}
+		}
+		received = draw(received + 1)
+		n.Ready += uint64((received + t.loop.batchSize - 1) / t.loop.batchSize)
+	}
+	return &n
+}
+
+// learn takes over the answer to a Sync.
+func (l *loop) learn(r Reply) {
+	for _, e := range r.Steps {
+		l.told[e.Epoch] = max(l.told[e.Epoch], e.Steps)
+	}
+	l.closed, l.drained = max(l.closed, r.Closed), r.Drained
+}
+
+// restartAll kills all trainers at some step and starts them again: they go on in step.
+func (m *model) restartAll() {
+	m.network = nil
+	for _, t := range m.trainers {
+		if t != nil {
+			t.dead = true
+		}
+	}
+	var first *trainer
+	for range m.trainers {
+		var waiting []uint32
+		for r, t := range m.trainers {
+			if t == nil || t.dead {
+				waiting = append(waiting, uint32(r))
+			}
+		}
+		r := waiting[m.draw(len(waiting))]
+		m.start(r)
+		t := m.trainers[r]
+		if first == nil {
+			first = t
+		}
+		if t.begun != first.begun {
+			m.fail("%v goes on at %+v, and %v, started with it, at %+v", t, t.begun, first, first.begun)
+		}
+		if m.draw(2) == 0 { // the first batch of a loop needs no other rank
+			m.call(first.request(m.draw), false)
+			if first.loop.at == first.begun {
+				m.handed.add(first.batch(m.draw))
+			}
+			m.call(first.request(m.draw), false)
+		}
+	}
+}
