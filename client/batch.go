@@ -4,10 +4,13 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Batch is a run of rows in tensor layout. Its slices are valid until Release. All rows are of one epoch.
+// Batch is a run of rows in tensor layout. Its slices are good until Release. All rows are of one epoch.
 type Batch struct {
-	// Rows is the spec's batch size, or less in the last batches of an epoch.
+	// Rows is the spec's batch size, or less in the last batches of an epoch, unless the spec pads them.
 	Rows int
+	// Valid is how many of them are the dataset's. The rest, at the end, is padding: zeros, empty lists and byte strings,
+	// and provenance -1. It may be all of the batch.
+	Valid int
 	// Epoch counts from 0.
 	Epoch uint32
 	// Dense is row-major: row i of column j is Dense[i*len(DenseNames)+j]. Null is NaN.
@@ -64,6 +67,7 @@ type Image struct {
 // snapshot is what State tells of a moment. Its sets are never changed.
 type snapshot struct {
 	ended    uint32
+	handed   uint64 // batches of the epoch behind those, if they are padded
 	base     base
 	consumed position.Set
 }
@@ -75,7 +79,7 @@ func (b *Batch) Release() {
 		return
 	}
 	s := b.session
-	*b = Batch{Rows: b.Rows, Epoch: b.Epoch, session: s, after: b.after}
+	*b = Batch{Rows: b.Rows, Valid: b.Valid, Epoch: b.Epoch, session: s, after: b.after}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.free) < maxFree {

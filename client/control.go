@@ -14,12 +14,13 @@ import (
 
 const (
 	syncTimeout = 10 * time.Second
-	syncGap     = 20 * time.Millisecond // events within it share a Sync
+	syncGap     = 20 * time.Millisecond  // events within it share a Sync
+	stepsEvery  = 200 * time.Millisecond // of a rank that may have to pad: others wait for it
 )
 
 // control Syncs until the session ends.
 func (s *Session) control(ctx context.Context) {
-	failed, hungry := 0, 0
+	failed, hungry, steps := 0, 0, uint64(0)
 	for {
 		err := s.sync(ctx)
 		switch {
@@ -41,7 +42,7 @@ func (s *Session) control(ctx context.Context) {
 			_ = sleep(ctx, backoff(failed, s.cfg.SyncEvery)) // its end is seen above
 			continue
 		}
-		finished, idle := s.progress()
+		finished, idle, told := s.progress()
 		if finished {
 			<-ctx.Done()
 			return
@@ -51,8 +52,14 @@ func (s *Session) control(ctx context.Context) {
 			hungry = 0
 		} else {
 			// Nothing to stream until the master says so: ask more often, at first.
+			if told != steps { // and so more may come soon
+				steps, hungry = told, 0
+			}
 			delay = min(delay, syncGap<<min(hungry, 16))
 			hungry++
+			if s.ledger.pads {
+				delay = min(delay, stepsEvery)
+			}
 		}
 		s.pause(ctx, delay)
 	}
@@ -66,11 +73,12 @@ func fencedOr(err error) error {
 	return err
 }
 
-// progress reports whether all epochs are closed, and whether nothing of the open epoch is held.
-func (s *Session) progress() (finished, idle bool) {
+// progress reports whether all epochs are closed, whether nothing of the open epoch is held, and how many steps that has,
+// if last batches are padded.
+func (s *Session) progress() (finished, idle bool, told uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.finished, s.ledger.epochIdle()
+	return s.finished, s.ledger.epochIdle(), s.ledger.told[s.ledger.epoch]
 }
 
 // pause waits for delay or an event, but at least syncGap.
@@ -125,6 +133,7 @@ func (s *Session) request() *pb.SyncRequest {
 		},
 	}
 	s.ledger.request(req)
+	s.ledger.report(req, s.making())
 	return req
 }
 
@@ -140,6 +149,7 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 	}
 	s.finished = reply.GetFinished() || s.ledger.epoch >= s.epochs
 	s.sayIdle()
+	s.tellReady()
 	signal(s.slot)
 	if len(s.ledger.released) > 0 {
 		signal(s.wake)

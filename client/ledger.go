@@ -13,6 +13,7 @@ import (
 
 // ledger keeps what this rank holds, received, took and consumed. It does no I/O and knows no time.
 type ledger struct {
+	steps
 	epoch    uint32              // the open one: the master closed those before it
 	ended    uint32              // epochs that the training loop has ended; base and consumed are of the later ones
 	base     base                // of State
@@ -100,6 +101,7 @@ func (l *ledger) apply(reply *pb.SyncReply) error {
 			return err
 		}
 	}
+	l.learn(reply)
 	l.release(position.SetFromProto(reply.GetRelease()))
 	l.reconcile()
 	return nil
@@ -347,14 +349,14 @@ func (l *ledger) handOver() {
 // enter notes that the training loop is in an epoch, and has ended those before it.
 func (l *ledger) enter(epoch uint32) {
 	if epoch > l.ended {
-		l.ended = epoch
+		l.ended, l.handed = epoch, 0
 		l.consumed, l.base.consumed = from(l.consumed, epoch), from(l.base.consumed, epoch)
 	}
 }
 
 // snapshot is the present state.
 func (l *ledger) snapshot() snapshot {
-	return snapshot{ended: l.ended, base: l.base, consumed: l.consumed}
+	return snapshot{ended: l.ended, handed: l.handed, base: l.base, consumed: l.consumed}
 }
 
 // addresses are those of all candidates.

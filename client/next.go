@@ -13,6 +13,8 @@ import (
 // has nothing more of an epoch to get, what is left is a shorter last batch, or dropped, as the spec says. If another
 // rank dies after that, rows of its shards may come late and make one more short batch. io.EOF comes after all epochs.
 //
+// If the spec pads last batches, all ranks get equally many batches of an epoch, all of batch_size rows: see Batch.Valid.
+//
 // Returning a batch is what makes its rows consumed. When ctx ends, Next returns its error at once and loses nothing;
 // any other error ends the session. It waits, and says so in the log, while the lease has run out because no master
 // can be reached.
@@ -129,6 +131,11 @@ func (s *Session) handOver() (*Batch, error) {
 		return nil, s.err
 	}
 	have := s.made()
+	if s.ledger.behind() {
+		if b, err := s.catchUp(); b != nil || err != nil || s.ledger.behind() {
+			return b, err
+		}
+	}
 	full := have > 0 && (have == s.batch || s.ledger.drained && s.ledger.epochIdle())
 	if !full && have > 0 || len(s.ledger.pending) > 0 && !s.leased() {
 		return nil, nil
@@ -138,6 +145,11 @@ func (s *Session) handOver() (*Batch, error) {
 		signal(s.wake)
 	}
 	switch {
+	case !full && s.ledger.mayPad():
+		var err error
+		if s.build, err = s.padding(); err != nil {
+			return nil, err
+		}
 	case !full && s.finished:
 		s.ledger.enter(s.epochs)
 		return nil, io.EOF
@@ -155,16 +167,28 @@ func (s *Session) handOver() (*Batch, error) {
 // finishBatch makes the batch in the making the trainer's. s.mu must be held.
 func (s *Session) finishBatch() *Batch {
 	s.ledger.enter(s.ledger.epoch)
-	b := &Batch{Rows: s.build.rows, Epoch: s.ledger.epoch, buffers: s.build, session: s, after: s.ledger.snapshot()}
+	b := s.batchOf(s.build)
 	s.build = nil
-	b.expose()
-	s.stats.Rows += int64(b.Rows)
-	s.stats.Batches++
-	s.stats.Bytes += b.buffers.size()
 	for w, n := range s.building {
 		s.stats.RowsByWorker[w] += n
 	}
 	clear(s.building)
+	return b
+}
+
+// batchOf makes a batch of the loop's epoch, padded if the spec says so. s.mu must be held.
+func (s *Session) batchOf(build *buffers) *Batch {
+	valid := build.rows
+	if s.ledger.pads {
+		build.pad(s.batch - valid)
+		s.ledger.handed++
+		signal(s.wake)
+	}
+	b := &Batch{Rows: build.rows, Valid: valid, Epoch: s.ledger.ended, buffers: build, session: s, after: s.ledger.snapshot()}
+	b.expose()
+	s.stats.Rows += int64(valid)
+	s.stats.Batches++
+	s.stats.Bytes += build.size()
 	s.lastReturn = time.Now()
 	return b
 }

@@ -53,7 +53,8 @@ type Session struct {
 
 	mu         sync.Mutex
 	ledger     ledger
-	layout     *layout
+	layout     *layout // of streams
+	planned    *layout // until there was one
 	free       []*buffers
 	err        error // why the session ended
 	finished   bool
@@ -133,7 +134,11 @@ func (s *Session) open(ctx context.Context) error {
 	j := s.joined
 	s.ledger = ledger{epoch: j.GetClosedEpochs(), streams: 1, consumed: position.SetFromProto(j.GetConsumed())}
 	s.ledger.setBase(j.GetBaseVersion(), j.GetBase(), j.GetMembers(), j.GetDeparted())
-	s.ledger.enter(j.GetClosedEpochs())
+	if spec.GetLastBatch() == pb.LastBatch_PAD {
+		s.ledger.padded(s.batch, j.GetSteps())
+	} else {
+		s.ledger.enter(j.GetClosedEpochs())
+	}
 	return nil
 }
 

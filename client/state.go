@@ -13,7 +13,7 @@ const stateVersion = 1
 
 // Stats are cumulative since Open.
 type Stats struct {
-	// Handed over.
+	// Handed over. Rows are the dataset's; Batches and Bytes count padding too.
 	Rows, Batches, Bytes int64
 	// RowsByWorker says who sent the rows that were handed over.
 	RowsByWorker map[string]int64
@@ -60,7 +60,7 @@ func (s *Session) state(at snapshot) *pb.State {
 		Version: stateVersion, Session: s.cfg.Session, Generation: s.joined.GetGeneration(),
 		Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize,
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
-		Consumed: at.consumed.Proto(), ClosedEpochs: at.ended,
+		Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
 		PlannerDigest: s.session.GetPlannerDigest(),
 	}

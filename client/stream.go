@@ -353,6 +353,7 @@ func (s *Session) receive(p *piece, rd *reader, first bool) (complete bool, err 
 	complete, err = s.ledger.push(p, rec, m, first)
 	if err == nil {
 		s.moved(p)
+		s.tellReady()
 		signal(s.ready)
 	}
 	return complete, err

@@ -192,7 +192,7 @@ func (r *reader) batches(ctx context.Context, session *client.Session, out io.Wr
 
 // take uses a batch and says whether no more are wanted.
 func (r *reader) take(b *client.Batch, out io.Writer) (done bool, err error) {
-	rows := b.Rows
+	rows := b.Valid
 	if r.head > 0 {
 		rows = int(min(r.head, int64(rows)))
 		r.head -= int64(rows)

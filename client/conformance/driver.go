@@ -39,6 +39,7 @@ type Reply struct {
 	Error *Error `json:"error,omitempty"`
 	Rows  []byte `json:"rows,omitempty"`  // next: an Arrow IPC stream of the batch
 	Epoch uint32 `json:"epoch,omitempty"` // of the batch
+	Valid int    `json:"valid,omitempty"` // rows of the batch that are not padding
 	End   bool   `json:"end,omitempty"`   // next: all epochs are over
 	State []byte `json:"state,omitempty"` // pb.State
 	Stats *Stats `json:"stats,omitempty"`

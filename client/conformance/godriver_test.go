@@ -135,7 +135,7 @@ func (d *goDriver) next() (Reply, error) {
 		return Reply{}, err
 	}
 	d.batches = append(d.batches, b)
-	r := Reply{Epoch: b.Epoch}
+	r := Reply{Epoch: b.Epoch, Valid: b.Valid}
 	rec := b.Record()
 	var stream bytes.Buffer
 	out := ipc.NewWriter(&stream, ipc.WithSchema(rec.Schema()))

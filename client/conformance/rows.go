@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -13,32 +14,64 @@ import (
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
-// decode reads a batch, checks every value of it, and returns its rows' ids.
-func decode(stream []byte) ([]int64, error) {
+// decode reads a batch of valid rows and padding, checks every value of it, and returns the rows' ids and the number of all
+// rows.
+func decode(stream []byte, valid int) (ids []int64, rows int, err error) {
 	rd, err := ipc.NewReader(bytes.NewReader(stream))
 	if err != nil {
-		return nil, fmt.Errorf("rows: %w", err)
+		return nil, 0, fmt.Errorf("rows: %w", err)
 	}
 	defer rd.Release()
 	if !rd.Next() {
-		return nil, fmt.Errorf("rows: no record: %w", rd.Err())
+		return nil, 0, fmt.Errorf("rows: no record: %w", rd.Err())
 	}
-	rec := rd.Record()
+	rec, err := nullable(rd.Record())
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rec.Release()
 	var label *array.Int64
 	if at := rec.Schema().FieldIndices("label"); len(at) == 1 {
 		label, _ = rec.Column(at[0]).(*array.Int64)
 	}
 	if label == nil {
-		return nil, fmt.Errorf("rows: schema %v has no int64 label", rec.Schema())
+		return nil, 0, fmt.Errorf("rows: schema %v has no int64 label", rec.Schema())
 	}
-	ids := slices.Clone(label.Int64Values())
-	if err := checkValues(rec, ids); err != nil {
-		return nil, err
+	if valid < 0 || valid > label.Len() {
+		return nil, 0, fmt.Errorf("rows: %d of %d are valid", valid, label.Len())
+	}
+	ids = slices.Clone(label.Int64Values()[:valid])
+	real, padding := rec.NewSlice(0, int64(valid)), rec.NewSlice(int64(valid), rec.NumRows())
+	defer real.Release()
+	defer padding.Release()
+	if err := checkValues(real, ids); err != nil {
+		return nil, 0, err
+	}
+	if zeros := fake.Padding(int(padding.NumRows())); !array.RecordEqual(padding, zeros) {
+		return nil, 0, fmt.Errorf("padding is %v, expected %v", padding, zeros)
 	}
 	if rd.Next() {
-		return nil, errors.New("rows: more than one record")
+		return nil, 0, errors.New("rows: more than one record")
 	}
-	return ids, nil
+	return ids, int(rec.NumRows()), nil
+}
+
+// nullable is a record whose lists may hold nulls, as those of fake.Schema.
+func nullable(rec arrow.Record) (arrow.Record, error) {
+	schema := fake.Schema()
+	columns := make([]arrow.Array, schema.NumFields())
+	for i, f := range schema.Fields() {
+		if i >= int(rec.NumCols()) || rec.ColumnName(i) != f.Name || strings.ReplaceAll(fmt.Sprint(rec.Column(i).DataType()), ", nullable", "") !=
+			strings.ReplaceAll(fmt.Sprint(f.Type), ", nullable", "") {
+			return nil, fmt.Errorf("rows: schema %v, expected %v", rec.Schema(), schema)
+		}
+		d := rec.Column(i).Data()
+		data := array.NewData(f.Type, d.Len(), d.Buffers(), d.Children(), d.NullN(), d.Offset())
+		columns[i] = array.MakeFromData(data)
+		data.Release()
+		defer columns[i].Release()
+	}
+	return array.NewRecord(schema, columns, rec.NumRows()), nil
 }
 
 // checkValues compares a record with the one that its ids stand for.

@@ -146,6 +146,9 @@ func (p *player) read(s *ReadStep) error {
 	if names == nil {
 		names = []string{"a"}
 	}
+	if s.InStep {
+		return p.readInStep(names, s.Count)
+	}
 	errs := make([]error, len(names))
 	var readers sync.WaitGroup
 	for i, name := range names {
@@ -158,6 +161,34 @@ func (p *player) read(s *ReadStep) error {
 	}
 	readers.Wait()
 	return errors.Join(errs...)
+}
+
+// readInStep reads trainers that wait for each other after each batch.
+func (p *player) readInStep(names []string, count int) error {
+	for step := 1; count == 0 || step <= count; step++ {
+		more, errs := make([]bool, len(names)), make([]error, len(names))
+		epochs := make([]uint32, len(names))
+		var readers sync.WaitGroup
+		for i, name := range names {
+			t := p.trainer(name)
+			readers.Go(func() {
+				if more[i], errs[i] = t.next(nil); more[i] && errs[i] == nil {
+					epochs[i] = t.newest().epoch
+				}
+			})
+		}
+		readers.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("step %d of trainers %v: %w", step, names, err)
+		}
+		if len(slices.Compact(slices.Clone(more))) > 1 || len(slices.Compact(epochs)) > 1 {
+			return fmt.Errorf("step %d: trainers %v are not in step: more is %v, of epochs %v", step, names, more, epochs)
+		}
+		if !more[0] {
+			return nil
+		}
+	}
+	return nil
 }
 
 func (p *player) state(s *StateStep) error {

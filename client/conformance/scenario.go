@@ -43,6 +43,7 @@ type Dataset struct {
 type Spec struct {
 	BatchSize int64 `yaml:"batch_size"`
 	Drop      bool  // the last, short batch of an epoch
+	Pad       bool  // last batches
 	Epochs    uint32
 }
 
@@ -147,7 +148,10 @@ type NextStep struct {
 // ReadStep reads trainers to their end, all at once.
 type ReadStep struct {
 	Trainers []string // a alone unless set
-	Error    *Failure
+	// InStep: each asks for its next batch when all have the one before, and all reach an epoch's end at once.
+	InStep bool `yaml:"in_step"`
+	Count  int  // batches in step; to the end unless set
+	Error  *Failure
 }
 
 // StateStep takes a state, and checks that it consumed what was handed over.
@@ -157,6 +161,7 @@ type StateStep struct {
 	After    int      // as of a batch of this open, from 1; the newest unless set
 	Consumed []string // the intervals, byte for byte
 	Closed   *uint32  // epochs
+	Handed   *uint64  // batches of the epoch
 }
 
 // StatsStep checks a client's figures.

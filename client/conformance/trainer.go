@@ -161,14 +161,14 @@ func (t *trainer) blocks(d time.Duration) error {
 	case r.Error != nil:
 		return fmt.Errorf("%s error: %s; expected to wait", r.Error.Kind, r.Error.Message)
 	}
-	ids, err := decode(r.Rows)
+	ids, _, err := decode(r.Rows, r.Valid)
 	return errors.Join(fmt.Errorf("rows %v came; expected to wait", ids), err)
 }
 
 // take checks a batch and records it.
 func (t *trainer) take(r Reply) error {
 	w := t.w
-	ids, err := decode(r.Rows)
+	ids, rows, err := decode(r.Rows, r.Valid)
 	if err != nil {
 		return err
 	}
@@ -180,6 +180,11 @@ func (t *trainer) take(r Reply) error {
 	rank.batches = append(rank.batches, b)
 	size := int(w.spec.GetBatchSize())
 	switch n := len(ids); {
+	case w.sc.Spec.Pad && rows != size:
+		return fmt.Errorf("a batch of %d rows; batch_size is %d", rows, size)
+	case w.sc.Spec.Pad:
+	case n != rows:
+		return fmt.Errorf("%d rows of %d are padding", rows-n, rows)
 	case n == 0 || n > size:
 		return fmt.Errorf("a batch of %d rows; batch_size is %d", n, size)
 	case n < size && w.sc.Spec.Drop:
@@ -195,11 +200,19 @@ func (t *trainer) take(r Reply) error {
 		switch {
 		case b.epoch < last.epoch:
 			return fmt.Errorf("a batch of epoch %d after one of epoch %d", b.epoch, last.epoch)
-		case b.epoch == last.epoch && len(last.ids) < size && !w.sc.Expect.Short:
+		case b.epoch == last.epoch && len(last.ids) < size && len(ids) > 0 && !w.sc.Expect.Short:
 			return fmt.Errorf("a batch of %d rows was not the last of epoch %d", len(last.ids), b.epoch)
 		}
 	}
 	return nil
+}
+
+// newest is the batch that was handed over last.
+func (t *trainer) newest() batch {
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	batches := t.w.rank(t.rank).batches
+	return batches[len(batches)-1]
 }
 
 // state takes a checkpoint and checks what it says was consumed.
@@ -230,7 +243,12 @@ func (t *trainer) state(step *StateStep) (*state, error) {
 			own = append(own, b.ids...)
 		}
 	}
-	if err := t.checkConsumed(position.SetFromProto(got.GetConsumed()), own); err != nil {
+	consumed := position.SetFromProto(got.GetConsumed())
+	if w.sc.Spec.Pad { // closed epochs lie in the base
+		base := position.SetFromProto(got.GetBase())
+		own = slices.DeleteFunc(own, func(id int64) bool { return base.Contains(w.data.Start(fake.RowOf(id).Epoch, 0)) })
+	}
+	if err := t.checkConsumed(consumed, own); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	return out, checkState(&got, step, t)
@@ -256,6 +274,9 @@ func checkState(got *pb.State, step *StateStep, t *trainer) error {
 	}
 	if step.Closed != nil && got.GetClosedEpochs() != *step.Closed {
 		return fmt.Errorf("state has %d closed epochs; expected %d", got.GetClosedEpochs(), *step.Closed)
+	}
+	if step.Handed != nil && got.GetHanded() != *step.Handed {
+		return fmt.Errorf("state has %d batches of its epoch; expected %d", got.GetHanded(), *step.Handed)
 	}
 	if step.Consumed == nil {
 		return nil

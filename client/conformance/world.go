@@ -71,6 +71,9 @@ func newWorld(t testing.TB, sc *Scenario) *world {
 	if sc.Spec.Drop {
 		w.spec.LastBatch = pb.LastBatch_DROP
 	}
+	if sc.Spec.Pad {
+		w.spec.LastBatch = pb.LastBatch_PAD
+	}
 	w.stop, w.workers = make(map[string]func()), make(map[string]*fake.Worker)
 	for name := range sc.Workers {
 		w.startWorker(t, name)

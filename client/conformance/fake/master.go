@@ -2,6 +2,7 @@ package fake
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -13,8 +14,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
-
-const program = "program"
 
 // Master grants in order, and checks that what ranks report is theirs.
 type Master struct {
@@ -45,6 +44,8 @@ type Master struct {
 
 	base     position.Set
 	version  uint64
+	steps    map[uint32]uint64      // of epochs, where last batches are padded
+	begun    *pb.RankSteps          // where restored ranks go on
 	parts    map[uint32][]*pb.State // of a collective restore
 	restored bool
 	problems []string
@@ -59,6 +60,7 @@ type Member struct {
 
 	nonce    string
 	revision uint64
+	steps    *pb.RankSteps // newest report
 }
 
 // Master serves a master and returns what stops it.
@@ -66,6 +68,7 @@ func (n *Net) Master(name string, m *Master) (stop func()) {
 	m.mu.Lock()
 	if m.Ranks == nil {
 		m.Ranks, m.parts, m.version = make(map[uint32]*Member), make(map[uint32][]*pb.State), 1
+		m.steps = make(map[uint32]uint64)
 	}
 	if m.LeaseMs == 0 {
 		m.LeaseMs = 90_000
@@ -106,7 +109,7 @@ func (m *Master) GetSession(_ context.Context, req *pb.GetSessionRequest) (*pb.S
 
 func (m *Master) session(id string) *pb.Session {
 	return &pb.Session{
-		Id: id, Spec: m.Spec, Program: []byte(program), ProgramDigest: []byte("digest"), Generation: 1,
+		Id: id, Spec: m.Spec, Program: program(), ProgramDigest: []byte("digest"), Generation: 1,
 		State: pb.SessionState_RUNNING,
 	}
 }
@@ -137,9 +140,22 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 		m.restore()
 	}
 	return &pb.JoinReply{
-		Kind: kind, Generation: 1, Incarnation: r.Incarnation, LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
+		Steps: m.stepsOf(r, kind), Kind: kind, Generation: 1, Incarnation: r.Incarnation, LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
 		Consumed: r.Consumed.Proto(), Base: m.base.Proto(), BaseVersion: m.version,
 	}, nil
+}
+
+// stepsOf is where a rank's training loop goes on.
+func (m *Master) stepsOf(r *Member, kind pb.JoinKind) *pb.RankSteps {
+	switch {
+	case kind == pb.JoinKind_RESTORED:
+		return m.begun
+	case kind == pb.JoinKind_REJOIN && r.steps.GetEpoch() == m.Closed:
+		return r.steps
+	case kind == pb.JoinKind_REJOIN:
+		return &pb.RankSteps{Epoch: m.Closed}
+	}
+	return &pb.RankSteps{}
 }
 
 // missing are the ranks that a collective restore waits for.
@@ -162,8 +178,10 @@ func (m *Master) restore() {
 		for _, st := range states {
 			m.base = m.base.Union(position.SetFromProto(st.GetBase())).Union(position.SetFromProto(st.GetConsumed()))
 			m.Closed = min(m.Closed, st.GetClosedEpochs())
+			m.begun = &pb.RankSteps{Epoch: st.GetClosedEpochs(), Handed: st.GetHanded()}
 		}
 	}
+	m.count(m.begun.GetEpoch(), m.begun.GetHanded())
 	all := position.Set{{From: position.Position{Epoch: m.Closed}, To: position.Position{Epoch: m.Data.Epochs}}}
 	m.Next = int(m.Data.Epochs) * len(m.Data.Shards)
 	m.Returned = all.Subtract(m.base)
@@ -184,6 +202,7 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 		return &pb.SyncReply{Failure: m.Failure}, nil
 	}
 	r.Counters = req.GetCounters()
+	m.report(req, r)
 	m.consume(r, position.SetFromProto(req.GetConsumed()))
 	given := position.SetFromProto(req.GetReleased()).Intersect(r.Held).Intersect(m.Release)
 	if len(given) > 0 {
@@ -198,6 +217,25 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 		r.revision++
 	}
 	return m.reply(req, r), nil
+}
+
+// report takes over where a rank's training loop is.
+func (m *Master) report(req *pb.SyncRequest, r *Member) {
+	pads := m.Spec.GetLastBatch() == pb.LastBatch_PAD
+	if n := req.GetSteps(); pads != (n != nil) || n.GetEpoch() > m.Closed || n.GetHanded() > n.GetReady() {
+		m.problems = append(m.problems, "reported the steps "+n.String())
+	}
+	r.steps = req.GetSteps()
+	m.count(r.steps.GetEpoch(), r.steps.GetReady())
+	if handed := r.steps.GetHanded(); handed > m.steps[r.steps.GetEpoch()] {
+		m.problems = append(m.problems, fmt.Sprintf("%d batches of an epoch of %d steps", handed, m.steps[r.steps.GetEpoch()]))
+	}
+}
+
+func (m *Master) count(epoch uint32, steps uint64) {
+	if epoch == m.Closed {
+		m.steps[epoch] = max(m.steps[epoch], steps)
+	}
 }
 
 func (m *Master) consume(r *Member, consumed position.Set) {
@@ -268,6 +306,9 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 		Revision: r.revision, Unchanged: r.revision == req.GetRevision(), Streams: m.Streams, ClosedEpochs: m.Closed,
 		Finished: m.Closed == m.Data.Epochs, BaseVersion: m.version, Release: m.Release.Intersect(r.Held).Proto(),
 		Drained: m.Next >= int(m.Closed+1)*len(m.Data.Shards) && len(m.Returned.Intersect(end)) == 0,
+	}
+	for epoch := req.GetSteps().GetEpoch(); req.GetSteps() != nil && epoch <= m.Closed; epoch++ {
+		reply.Steps = append(reply.Steps, &pb.EpochSteps{Epoch: epoch, Steps: m.steps[epoch]})
 	}
 	if req.GetBaseVersion() != m.version {
 		reply.Base = m.base.Proto()

@@ -6,6 +6,9 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Metadata of a field or schema: keys and values in turn.
@@ -17,7 +20,7 @@ func Metadata(kv ...string) arrow.Metadata {
 	return arrow.MetadataFrom(m)
 }
 
-// Schema has a column of each layout.
+// Schema has a column of each layout. Unlike those of workers its lists may hold nulls: Arrow's builders do not know others.
 func Schema() *arrow.Schema {
 	scored := arrow.StructOf(arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int64}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
 	field := func(name string, t arrow.DataType, kv ...string) arrow.Field {
@@ -32,9 +35,43 @@ func Schema() *arrow.Schema {
 		field("click", arrow.FixedWidthTypes.Boolean, "penstock.layout", "label"),
 		field("text", arrow.BinaryTypes.Binary, "penstock.layout", "bytes"),
 		field("pixel", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), "penstock.layout", "image", "penstock.shape", "2,2,1"),
-		field("_file", arrow.PrimitiveTypes.Int32),
-		field("_row", arrow.PrimitiveTypes.Int64),
+		field("_file", arrow.PrimitiveTypes.Int32, "penstock.layout", "provenance"),
+		field("_row", arrow.PrimitiveTypes.Int64, "penstock.layout", "provenance"),
 	}, nil)
+}
+
+// program is one whose tensors have Schema.
+func program() []byte {
+	typed := func(kind pb.Kind) *pb.Type { return &pb.Type{Kind: kind} }
+	p := &pb.Program{Provenance: true, Outputs: []*pb.Output{
+		{Name: "dense", Layout: pb.Layout_DENSE, Slots: []uint32{0, 1}, Columns: []string{"a", "b"}},
+		{Name: "ids", Layout: pb.Layout_SPARSE, Type: typed(pb.Kind_INT64)},
+		{Name: "sizes", Layout: pb.Layout_SPARSE, Type: typed(pb.Kind_FLOAT32)},
+		{Name: "scored", Layout: pb.Layout_SPARSE, Type: typed(pb.Kind_INT64), Weights: proto.Uint32(2)},
+		{Name: "label", Layout: pb.Layout_LABEL, Type: typed(pb.Kind_INT64)},
+		{Name: "click", Layout: pb.Layout_LABEL, Type: typed(pb.Kind_BOOL)},
+		{Name: "text", Layout: pb.Layout_BYTES},
+		{Name: "pixel", Layout: pb.Layout_IMAGE, Shape: []int32{2, 2, 1}},
+	}}
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(p)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Padding is the record of so many rows of padding.
+func Padding(rows int) arrow.Record {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, Schema())
+	defer b.Release()
+	for range rows {
+		for i := range 8 {
+			b.Field(i).AppendEmptyValue()
+		}
+		b.Field(8).(*array.Int32Builder).Append(-1)
+		b.Field(9).(*array.Int64Builder).Append(-1)
+	}
+	return b.NewRecord()
 }
 
 // Values is how many sparse values a row has.

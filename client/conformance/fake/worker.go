@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"bytes"
 	"context"
 	"errors"
 
@@ -62,7 +63,7 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	if err := proto.Unmarshal(req.GetTicket().GetTicket(), &ticket); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	if string(req.GetProgram()) != program {
+	if !bytes.Equal(req.GetProgram(), program()) {
 		return status.Error(codes.InvalidArgument, "another program")
 	}
 	out := &sender{Worker: w, stream: stream}

@@ -85,7 +85,7 @@ class Driver:
             rows = session.next()
             if rows is not None:  # else an epoch ended
                 self._batches.append(rows)
-                return {"rows": _encode(ipc(rows.record)), "epoch": rows.epoch}
+                return {"rows": _encode(ipc(rows.record)), "epoch": rows.epoch, "valid": rows.valid}
         return {"end": True}
 
     def _state(self, session: Session, command: dict[str, Any]) -> dict[str, Any]:

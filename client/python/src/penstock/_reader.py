@@ -23,10 +23,11 @@ _ASK_EVERY = 1.0  # seconds
 
 @dataclass(frozen=True)
 class Read:
-    """A batch's rows. state() is this rank's checkpoint as of them."""
+    """A batch's rows, of which `valid` are not padding. state() is this rank's checkpoint as of them."""
 
     record: pa.RecordBatch
     epoch: int
+    valid: int
     state: Callable[[], pb.State]
 
 
@@ -84,8 +85,8 @@ class SessionReader:
         if rows is None:
             self._note_end()
             return None
-        self._rows_read += rows.record.num_rows
-        return Read(rows.record, rows.epoch, functools.partial(self._session.state, rows.after))
+        self._rows_read += rows.valid
+        return Read(rows.record, rows.epoch, rows.valid, functools.partial(self._session.state, rows.after))
 
     def _note_end(self) -> None:
         if self._rows is None and self._whole and _countable(self.info, self._session.program):

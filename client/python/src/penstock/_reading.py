@@ -180,9 +180,9 @@ class Reading:
         if self._progress is not None and self._of_epoch == 0:
             self._progress.begin(read.epoch, self._reader.rows_per_epoch())
         position = Position(read.epoch, self._number, self.stream, read.state)
-        batch = self._making.place(Batch(read.record, self._columns, read.epoch, position, self._format))
+        batch = self._making.place(Batch(read.record, self._columns, read.epoch, position, self._format, read.valid))
         item = self._mapped(batch)
-        self._count(len(batch))
+        self._count(read.valid)
         self.position = position
         self.flight.yielded(position, item)
         self._read = None

@@ -239,7 +239,7 @@ class Leader:
         with pa.ipc.new_stream(sink, read.record.schema) as stream:
             stream.write_batch(read.record)
         state = read.state()
-        self._tell("rows", state, sink.getvalue())
+        self._tell("rows", state, sink.getvalue(), read.valid)
         return replace(read, state=lambda: state)
 
     def state(self) -> pb.State:
@@ -268,10 +268,10 @@ class Leader:
             self._channel.send([json.dumps(facts).encode(), b"", b"", b""])
             raise
 
-    def _tell(self, kind: str, state: pb.State, payload: Any) -> None:
+    def _tell(self, kind: str, state: pb.State, payload: Any, valid: int = 0) -> None:
         stats = self.stats()
         facts = {
-            "kind": kind, "epoch": self.epoch, "rows": self.rows_per_epoch(),
+            "kind": kind, "valid": valid, "epoch": self.epoch, "rows": self.rows_per_epoch(),
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
         }  # fmt: skip
         self._channel.send(
@@ -302,12 +302,12 @@ class Follower:
         rows = None
         if self._facts["kind"] == "rows":
             rows = pa.ipc.open_stream(pa.py_buffer(payload)).read_next_batch()
-        self._count(0 if rows is None else rows.num_rows, len(payload), now - asked, max(asked - self._returned, 0.0))
+        self._count(rows is not None, len(payload), now - asked, max(asked - self._returned, 0.0))
         self._returned = now
         if rows is None:
             return None
         state = self._state
-        return Read(rows, self.epoch, lambda: state)
+        return Read(rows, self.epoch, int(self._facts["valid"]), lambda: state)
 
     def state(self) -> pb.State:
         """The checkpoint as of what next() returned last."""
@@ -342,10 +342,10 @@ class Follower:
         )  # fmt: skip
         return payload
 
-    def _count(self, rows: int, size: int, waited: float, computed: float) -> None:
+    def _count(self, batch: bool, size: int, waited: float, computed: float) -> None:
         s = self._stats
         self._stats = replace(
-            s, rows=s.rows + rows, batches=s.batches + (rows > 0), bytes=s.bytes + (size if rows else 0),
+            s, rows=s.rows + self._facts["valid"], batches=s.batches + batch, bytes=s.bytes + (size if batch else 0),
             stall_seconds=s.stall_seconds + waited, compute_seconds=s.compute_seconds + computed,
             longest_stall_seconds=max(s.longest_stall_seconds, waited),
         )  # fmt: skip

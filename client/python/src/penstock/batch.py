@@ -30,6 +30,7 @@ Array: TypeAlias = Any
 FORMATS = ("torch", "numpy", "arrow")
 
 _Key: TypeAlias = tuple[str, str]  # name of the column, part of it
+_MASK: _Key = ("", "mask")  # of no column
 _T = TypeVar("_T")
 
 
@@ -203,27 +204,45 @@ class Named(Mapping[str, _T], Generic[_T]):
 class Batch:
     """Rows of one epoch in tensor layout; len() is their number: the spec's batch size, or less at the epoch's end.
 
+    valid of them are the dataset's. The rest, at the end, is padding, which last_batch="pad" adds: zeros, empty lists
+    and byte strings, and -1 for files and rows. It may be all of the batch.
+
     Arrays are torch tensors, NumPy or Arrow arrays, as the loader's `format` says. NumPy's and Arrow's are read-only,
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_record", "epoch", "position")
+    __slots__ = ("_arrays", "_columns", "_format", "_record", "epoch", "position", "valid")
 
-    def __init__(self, record: pa.RecordBatch, columns: Columns, epoch: int, position: Position, format: str) -> None:  # noqa: A002
+    def __init__(
+        self,
+        record: pa.RecordBatch,
+        columns: Columns,
+        epoch: int,
+        position: Position,
+        format: str,  # noqa: A002
+        valid: int | None = None,  # all rows unless given
+    ) -> None:
         self._record, self._columns, self._format = record, columns, format
         self._arrays: dict[_Key, Array] = {}
         self.epoch = epoch  # counts from 0
         self.position = position
+        self.valid = int(record.num_rows) if valid is None else valid
 
     def __len__(self) -> int:
         return int(self._record.num_rows)
+
+    @property
+    def mask(self) -> Array:
+        """Bool [B]: true for rows of the dataset, false for padding."""
+        return self._array(_MASK)
 
     def __repr__(self) -> str:
         c = self._columns
         parts = [f"dense=[{len(self)}, {len(c.dense_names)}]"] if c.dense else []
         for kind in ("sparse", "labels", "bytes", "images"):
             parts += [f"{kind}={len(getattr(c, kind))}"] if getattr(c, kind) else []
-        return f"Batch(rows={len(self)}, epoch={self.epoch}, {', '.join(parts)})"
+        rows = f"rows={len(self)}" + (f", valid={self.valid}" if self.valid < len(self) else "")
+        return f"Batch({rows}, epoch={self.epoch}, {', '.join(parts)})"
 
     @property
     def dense(self) -> Array:
@@ -295,7 +314,7 @@ class Batch:
 
     def numpy(self) -> Batch:
         """The same batch as NumPy arrays: views of the memory in which it arrived, not of a device's."""
-        return Batch(self._record, self._columns, self.epoch, self.position, "numpy")
+        return Batch(self._record, self._columns, self.epoch, self.position, "numpy", self.valid)
 
     def to_arrow(self) -> pa.RecordBatch:
         """The record in which the batch arrived, in the wire's layout: a column for each tensor."""
@@ -341,8 +360,8 @@ class Batch:
         return torch
 
     def _mapped(self, change: Callable[[Array], Array]) -> Batch:
-        batch = Batch(self._record, self._columns, self.epoch, self.position, self._format)
-        batch._arrays = {key: change(self._array(key)) for key in self._columns.arrays()}
+        batch = Batch(self._record, self._columns, self.epoch, self.position, self._format, self.valid)
+        batch._arrays = {key: change(self._array(key)) for key in (*self._columns.arrays(), _MASK)}
         return batch
 
     def _array(self, key: _Key) -> Array:
@@ -353,6 +372,8 @@ class Batch:
 
     def _make(self, key: _Key) -> Array:
         name, part = key
+        if key == _MASK:
+            return self._masked()
         column = self._record.column(name)
         if self._format == "arrow" and part == "values" and not _is_jagged(column.type):
             return column
@@ -366,6 +387,17 @@ class Batch:
         # DLPack rather than NumPy: no warning about memory that NumPy holds to be read-only.
         tensor = torch.from_numpy(_numpy(flat)) if pa.types.is_boolean(flat.type) else torch.from_dlpack(flat)
         return tensor.reshape(shape)
+
+    def _masked(self) -> Array:
+        mask = np.arange(len(self)) < self.valid
+        if self._format == "arrow":
+            return pa.array(mask)
+        if self._format == "numpy":
+            mask.flags.writeable = False
+            return mask
+        import torch
+
+        return torch.from_numpy(mask)
 
 
 def _uniform(what: str, by_name: dict[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from penstock._session.workers import Workers
 
 SYNC_TIMEOUT = 10.0
 SYNC_GAP = 0.02  # events within it share a Sync
+STEPS_EVERY = 0.2  # of a rank that may have to pad: others wait for it
 LEAVE_TIMEOUT = 5.0
 
 
@@ -41,7 +42,7 @@ class Control:
 
     def _sync_until_closing(self) -> None:
         core = self._core
-        failed = hungry = 0
+        failed = hungry = steps = 0
         while not core.closing.is_set():
             try:
                 self._sync()
@@ -59,16 +60,25 @@ class Control:
                 self._back(failed)
             failed = 0
             with core.lock:
-                finished, idle = core.finished, core.ledger.epoch_idle()
+                finished, idle, told = core.finished, core.ledger.epoch_idle(), self._told()
             if finished:
                 core.closing.wait()
                 return
             delay = core.config.sync_every
             if idle:  # nothing to stream until the master says so: ask more often, at first
+                if told != steps:  # and so more may come soon
+                    steps, hungry = told, 0
                 delay = min(delay, SYNC_GAP * 2 ** min(hungry, 16))
+                if core.ledger.steps is not None:
+                    delay = min(delay, STEPS_EVERY)
             hungry = hungry + 1 if idle else 0
             if not core.closing.wait(SYNC_GAP):
                 core.wake.wait(delay - SYNC_GAP)
+
+    def _told(self) -> int:
+        """How many steps the open epoch has, as far as is known, if last batches are padded."""
+        ledger = self._core.ledger
+        return 0 if ledger.steps is None else ledger.steps.told.get(ledger.epoch, 0)
 
     def _lost(self, e: MasterError, failed: int) -> None:
         with self._core.lock:
@@ -117,7 +127,7 @@ class Control:
                 compute_ns=int(core.compute * 1e9), failovers=core.failovers,
             ),
         )  # fmt: skip
-        core.ledger.request(request)
+        core.ledger.request(request, core.rows_made())
         return request
 
     def _apply(self, reply: pb.SyncReply, sent: float) -> int | None:
@@ -142,6 +152,7 @@ class Control:
             core.finished = reply.finished or core.ledger.epoch >= core.epochs
             if core.ledger.released:
                 core.wake.ring()
+            core.tell_ready()
             addresses = core.ledger.addresses()
             core.worker_errors = {a: e for a, e in core.worker_errors.items() if a in addresses}
             idle = self._newly_idle()

@@ -28,7 +28,7 @@ from penstock._pb import spec_pb2
 from penstock._session.bell import Bell
 from penstock._session.config import Config
 from penstock._session.layout import Layout, LayoutError
-from penstock._session.ledger import Ledger, Snapshot
+from penstock._session.ledger import Ledger, Snapshot, Steps
 from penstock._session.piece import Chunk, Piece
 from penstock._session.position import Interval, from_proto
 from penstock._session.rarely import Rarely
@@ -90,12 +90,14 @@ class Totals(NamedTuple):
 class Rows:
     """A batch, handed over: exactly batch_size rows, or the epoch's last.
 
+    valid: how many of its rows are not padding, which is at its end.
     record: contiguous and from offset 0, in the session's tensor layout, without nulls.
     after: the state of this rank once the batch is consumed, for Session.state.
     """
 
     record: pa.RecordBatch
     epoch: int
+    valid: int
     after: Snapshot
 
 
@@ -112,6 +114,7 @@ class Offer(NamedTuple):
     intervals: tuple[Interval, ...]
     before: Snapshot
     totals: Totals
+    handed: int = 0  # batches of that epoch afterwards, where last batches are padded
 
 
 class Core:
@@ -129,7 +132,13 @@ class Core:
         self.ledger = Ledger(epoch=joined.closed_epochs, consumed=from_proto(joined.consumed))
         self.ledger.set_base(joined.base_version, joined.base, joined.members, joined.departed)
         self.epoch = _first_epoch(config, joined)  # that next reads
+        if spec.last_batch == spec_pb2.PAD:
+            self.epoch = joined.steps.epoch
+            self.ledger.steps = Steps(spec.batch_size)
         self.ledger.enter(self.epoch)
+        if self.ledger.steps is not None:
+            self.ledger.steps.handed = joined.steps.handed
+            self.ledger.forget_closed()
 
         self.ready = Bell()  # wakes next
         self.filled = Bell()  # wakes the assembler
@@ -164,6 +173,8 @@ class Core:
             return
         self.ledger.hand_over(offer.intervals)
         self.ledger.enter(offer.epoch)
+        if self.ledger.steps is not None:
+            self.ledger.steps.handed = offer.handed
         if offer.made is not None and self.made is offer.made:
             self.made = None
         self.epoch, self.totals = offer.epoch, offer.totals
@@ -182,6 +193,18 @@ class Core:
     def last_of_epoch(self) -> bool:
         """Whether a short batch is the epoch's last, as far as is known."""
         return self.ledger.drained and self.ledger.epoch_idle()
+
+    def rows_made(self) -> int:
+        """Rows of the batch in the making."""
+        if self.made is not None:
+            return int(self.made.record.num_rows)
+        return 0 if self.making is None else self.making.rows
+
+    def tell_ready(self) -> None:
+        """Has the master told of batches that this rank is ready for, if others may wait for that."""
+        steps = self.ledger.steps
+        if steps is not None and self.ledger.drained and self.ledger.ready(self.rows_made()) > steps.reported:
+            self.wake.ring()
 
     def moved(self, p: Piece) -> None:
         """Is called after rows of a piece were received or taken.

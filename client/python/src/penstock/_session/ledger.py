@@ -44,6 +44,7 @@ class Snapshot:
     ended: int
     base: Base
     consumed: Set
+    handed: int = 0  # batches of the epoch behind those, where last batches are padded
 
 
 def parse_grant(m: pb.Grant) -> Grant:
@@ -52,6 +53,25 @@ def parse_grant(m: pb.Grant) -> Grant:
     ticket = stream_pb2.Ticket.FromString(signed.ticket)
     workers = tuple((w.name, w.address) for w in ticket.workers)
     return Grant(interval_from_proto(m.interval), m.ticket, signed, workers, ticket.file.uri)
+
+
+# How many steps a rank announces at most that it has not made: all ranks would have to make them, with nothing but
+# padding, should its rows go to others in a lost lease.
+MAX_AHEAD = 64
+
+
+@dataclass
+class Steps:
+    """Where the training loop is, in an epoch whose last batches are padded: master/session/steps.go has the rules.
+
+    The epoch is Ledger.ended.
+    """
+
+    batch_size: int
+    handed: int = 0  # batches of the epoch
+    told: dict[int, int] = field(default_factory=dict)  # how many epochs have, as far as the master said
+    final: int = 0  # of the epochs before it that is all
+    reported: int = 0  # by the newest Sync: how many this rank will hand over at least
 
 
 @dataclass
@@ -71,6 +91,7 @@ class Ledger:
     peak: int = 0  # the most that queued ever was
     drained: bool = False  # all of the open epoch is granted to someone
     released: Set = ()
+    steps: Steps | None = None  # None: last batches are not padded
     _seq: int = 0
 
     def wants_more(self) -> bool:
@@ -81,8 +102,41 @@ class Ledger:
         """Whether all that is held of the open epoch went into batches."""
         return not self.pieces or self.pieces[0].taken.epoch > self.epoch
 
-    def request(self, req: pb.SyncRequest) -> None:
+    def forget_closed(self) -> None:
+        """Notes that all of the epochs is consumed that the master has closed and the training loop has not ended.
+
+        Where the loop began in such an epoch, it does not know what its rank consumed of it before.
+        """
+        if self.ended < self.epoch:
+            whole = Interval(Position(self.ended, 0, 0, 0, 0), Position(self.epoch, 0, 0, 0, 0))
+            b = self.base
+            self.base = Base(b.version, union(b.consumed, (whole,)), b.members, b.departed)
+            self.consumed = from_epoch(self.consumed, self.epoch)
+
+    def may_pad(self) -> bool:
+        """Whether a batch of padding alone may be handed over.
+
+        Nothing of the epoch is left for this rank then, and some rank has the rows of this step.
+        """
+        s = self.steps
+        if s is None or s.handed >= s.told.get(self.ended, 0):
+            return False
+        return self.ended < self.epoch or (self.drained and self.epoch_idle())
+
+    def ready(self, making: int) -> int:
+        """How many batches of its epoch the training loop will get at least; making: rows of the one in the making."""
+        s = self.steps
+        if s is None or self.ended < self.epoch:
+            return 0 if s is None else s.handed
+        rows = making + sum(c.rows for p in self.pieces if p.taken.epoch == self.epoch for c in p.queue)
+        return s.handed + min(-(-rows // s.batch_size), MAX_AHEAD)
+
+    def request(self, req: pb.SyncRequest, making: int) -> None:
         """Fills in what a Sync says of this ledger."""
+        s = self.steps
+        if s is not None:
+            s.reported = self.ready(making)
+            req.steps.epoch, req.steps.handed, req.steps.ready = self.ended, s.handed, s.reported
         req.consumed.extend(to_proto(from_epoch(self.consumed, self.epoch)))
         req.released.extend(to_proto(self.released))
         req.wants_more = self.wants_more()
@@ -95,6 +149,11 @@ class Ledger:
         self.drained = reply.drained
         if reply.base_version != self.base.version:
             self.set_base(reply.base_version, reply.base, reply.members, reply.departed)
+        if self.steps is not None:
+            for e in reply.steps:
+                self.steps.told[e.epoch] = max(self.steps.told.get(e.epoch, 0), e.steps)
+            self.steps.final = self.epoch
+            self.forget_closed()
         if not reply.unchanged:
             self._grant(reply.grants)
         self.release(from_proto(reply.release))
@@ -273,10 +332,14 @@ class Ledger:
             b = self.base
             self.base = Base(b.version, from_epoch(b.consumed, epoch), b.members, b.departed)
             self.ended = epoch
+            if self.steps is not None:
+                self.steps.handed = 0
+                self.steps.told = {e: n for e, n in self.steps.told.items() if e >= epoch}
 
     def snapshot(self) -> Snapshot:
         """The present state."""
-        return Snapshot(self.ended, self.base, self.consumed)
+        handed = 0 if self.steps is None else self.steps.handed
+        return Snapshot(self.ended, self.base, self.consumed, handed)
 
     def addresses(self) -> set[str]:
         """Those of all candidates."""

@@ -37,6 +37,7 @@ from penstock._session.failures import doctor, fleet_ended, master_lost, workers
 from penstock._session.joining import open_session
 from penstock._session.ledger import Snapshot
 from penstock._session.masters import Masters
+from penstock._session.padding import padded, padding, planned_schema
 from penstock._session.position import make_set, to_proto
 from penstock._session.streams import Streams
 
@@ -125,6 +126,8 @@ class Session:
         shorter last batch, or dropped, as the spec says. (If another rank dies after that, rows of its shards may
         come late and make one more short batch.) Returning a batch makes its rows consumed.
 
+        If the spec pads last batches, all ranks get equally many batches of an epoch, all of batch_size rows.
+
         A KeyboardInterrupt loses nothing: the next call returns the batch that this one did not. (Before Python 3.11
         one may still come between the return and the caller's assignment, as with any function.) Raises what ended
         the session at once; EpochsExhausted after the last epoch; WorkersUnreachable or MasterUnreachable when
@@ -178,8 +181,15 @@ class Session:
             raise errors.EpochsExhausted(
                 f"session {core.config.session!r}: all {core.epochs} epochs have been read; epochs= sets their number"
             )
+        handed = before.handed
         if ledger.epoch > core.epoch or core.finished:
+            if ledger.may_pad():
+                return self._padding(before)
+            if ledger.steps is not None and ledger.steps.final <= core.epoch:
+                return None  # how many batches the epoch has is not known yet
             return Offer(None, True, core.epoch + 1, None, (), before, core.totals)
+        if core.making is None and made is None and not ledger.pending and ledger.may_pad():
+            return self._padding(before)
         short = made is not None and made.record.num_rows < core.batch_size
         if core.making is not None or not ledger.pending or (short and not core.last_of_epoch()):
             return None
@@ -187,13 +197,27 @@ class Session:
             return None
         intervals = tuple(ledger.pending)
         if made is None:
-            return Offer(None, False, core.epoch, None, intervals, before, core.totals)
+            return Offer(None, False, core.epoch, None, intervals, before, core.totals, handed)
         dropped = short and core.drops_last
         totals = core.totals.plus(made, dropped)
         if dropped:
             return Offer(None, False, core.epoch, made, intervals, before, totals)
-        after = Snapshot(before.ended, before.base, make_set((*intervals, *before.consumed)))
-        return Offer(Rows(made.record, made.epoch, after), True, core.epoch, made, intervals, before, totals)
+        record, valid = made.record, made.record.num_rows
+        if ledger.steps is not None:
+            record, handed = padded(record, core.batch_size), handed + 1
+        after = Snapshot(before.ended, before.base, make_set((*intervals, *before.consumed)), handed)
+        rows = Rows(record, made.epoch, valid, after)
+        return Offer(rows, True, core.epoch, made, intervals, before, totals, handed)
+
+    def _padding(self, before: Snapshot) -> Offer:
+        """A batch of padding alone."""
+        core = self._core
+        schema = planned_schema(self.program) if core.layout is None else core.layout.schema
+        record = padding(schema, core.batch_size)
+        after = Snapshot(before.ended, before.base, before.consumed, before.handed + 1)
+        totals = core.totals._replace(batches=core.totals.batches + 1, bytes=core.totals.bytes + record.nbytes)
+        rows = Rows(record, core.epoch, 0, after)
+        return Offer(rows, True, core.epoch, None, (), before, totals, after.handed)
 
     def _leased(self) -> bool:
         """Whether rows may be handed over."""
@@ -297,7 +321,7 @@ class Session:
             version=STATE_VERSION, session=core.config.session, generation=joined.generation,
             rank=core.config.rank, world_size=core.config.world_size,
             base=to_proto(base.consumed), base_version=base.version, members=base.members, departed=base.departed,
-            consumed=to_proto(at.consumed), closed_epochs=at.ended,
+            consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
             program_digest=info.program_digest, dataset_digest=info.dataset_digest, planner_digest=info.planner_digest,
         )  # fmt: skip
 

@@ -273,6 +273,7 @@ class Flight:
             core.moved(p)
             if p.shard.epoch == core.ledger.epoch:
                 core.progress = time.monotonic()
+            core.tell_ready()
         core.filled.ring()
         return complete
 

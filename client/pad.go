@@ -1,0 +1,254 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Where the spec pads last batches, every rank hands over equally many batches in an epoch, each of batch_size rows, so
+// that ranks which wait for each other after each batch (an all-reduce) do not wait for ever. master/session/steps.go
+// has the rules and why they hold.
+
+// maxAhead bounds how many steps a rank announces that it has not made: all ranks would have to make them, with nothing but
+// padding, should its rows go to others in a lost lease.
+const maxAhead = 64
+
+// steps is where the training loop is. Its epoch is ledger.ended.
+type steps struct {
+	pads     bool
+	batch    int               // rows
+	handed   uint64            // batches of the loop's epoch
+	told     map[uint32]uint64 // that epochs have, as far as the master said
+	final    uint32            // of the epochs before it that is all
+	reported uint64            // by the newest Sync
+}
+
+// padded prepares for last batches that are padded, by a loop that goes on where the master says.
+func (l *ledger) padded(batch int, begun *pb.RankSteps) {
+	l.steps = steps{pads: true, batch: batch, told: make(map[uint32]uint64)}
+	l.enter(begun.GetEpoch())
+	l.handed = begun.GetHanded()
+	l.forgetClosed()
+}
+
+// forgetClosed notes that all of the epochs is consumed that the master has closed and the training loop has not ended. Where it
+// began in such an epoch, it does not know what its rank consumed of it before.
+func (l *ledger) forgetClosed() {
+	if l.behind() {
+		l.base.consumed = l.base.consumed.Union(position.Set{{From: position.Position{Epoch: l.ended}, To: position.Position{Epoch: l.epoch}}})
+		l.consumed = from(l.consumed, l.epoch)
+	}
+}
+
+// behind reports whether the training loop is in an epoch that the master has closed.
+func (l *ledger) behind() bool { return l.pads && l.ended < l.epoch }
+
+// mayPad reports whether a batch of padding alone may be handed over: nothing of the open epoch is left for this rank,
+// and some rank has the rows of this step.
+func (l *ledger) mayPad() bool {
+	return l.pads && l.handed < l.told[l.ended] && (l.behind() || l.drained && l.epochIdle())
+}
+
+// ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
+// in the making.
+func (l *ledger) ready(making int) uint64 {
+	if l.behind() {
+		return l.handed
+	}
+	rows := making
+	for _, p := range l.pieces {
+		if p.taken.Epoch != l.epoch {
+			break
+		}
+		for _, c := range p.queue {
+			rows += c.hi - c.lo
+		}
+	}
+	return l.handed + min(uint64((rows+l.batch-1)/l.batch), maxAhead)
+}
+
+// report fills in what a Sync says of the loop.
+func (l *ledger) report(req *pb.SyncRequest, making int) {
+	if l.pads {
+		l.reported = l.ready(making)
+		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
+	}
+}
+
+// learn takes over what a reply says of steps.
+func (l *ledger) learn(reply *pb.SyncReply) {
+	if !l.pads {
+		return
+	}
+	for _, e := range reply.GetSteps() {
+		l.told[e.GetEpoch()] = max(l.told[e.GetEpoch()], e.GetSteps())
+	}
+	l.final = l.epoch
+	l.forgetClosed()
+}
+
+// tellReady wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
+func (s *Session) tellReady() {
+	if l := &s.ledger; l.pads && l.drained && l.ready(s.making()) > l.reported {
+		signal(s.wake)
+	}
+}
+
+// making is the number of rows in the batch in the making. s.mu must be held.
+func (s *Session) making() int {
+	n := int64(0)
+	for _, rows := range s.building {
+		n += rows
+	}
+	return int(n)
+}
+
+// catchUp pads an epoch that the master has closed until this rank had as many batches as all others, and goes on to the
+// next. It returns nothing at the open epoch, or if there is to wait. s.mu must be held.
+func (s *Session) catchUp() (*Batch, error) {
+	l := &s.ledger
+	for l.ended < l.final {
+		if l.mayPad() {
+			build, err := s.padding()
+			if err != nil {
+				return nil, err
+			}
+			return s.batchOf(build), nil
+		}
+		delete(l.told, l.ended)
+		l.enter(l.ended + 1)
+		signal(s.wake)
+	}
+	return nil, nil
+}
+
+// padding returns buffers for a batch of padding. s.mu must be held.
+func (s *Session) padding() (*buffers, error) {
+	if s.layout != nil {
+		return s.buffers(s.layout), nil
+	}
+	if s.planned == nil {
+		var program pb.Program
+		err := proto.Unmarshal(s.session.GetProgram(), &program)
+		if err == nil {
+			s.planned, err = plannedLayout(&program)
+		}
+		if err != nil {
+			err = fmt.Errorf("client: session %q: the program: %w", s.cfg.Session, err)
+			s.failLocked(err)
+			return nil, err
+		}
+	}
+	return s.buffers(s.planned), nil
+}
+
+// pad appends rows of zeros, empty lists and provenance -1.
+func (b *buffers) pad(rows int) {
+	for i := range b.columns {
+		c, o := &b.layout.columns[i], &b.columns[i]
+		switch n := rows * c.width; {
+		case c.width == 0:
+			end := o.offsets[len(o.offsets)-1]
+			for range rows {
+				o.offsets = append(o.offsets, end)
+			}
+		case c.role == roleFile:
+			o.i32 = append(o.i32, slices.Repeat([]int32{-1}, n)...)
+		case c.role == roleRow:
+			o.i64 = append(o.i64, slices.Repeat([]int64{-1}, n)...)
+		default:
+			o.zeros(c.elem, n)
+		}
+	}
+	b.rows += rows
+}
+
+func (o *outColumn) zeros(elem arrow.Type, n int) {
+	switch elem {
+	case arrow.FLOAT32:
+		o.f32 = append(o.f32, make([]float32, n)...)
+	case arrow.FLOAT64:
+		o.f64 = append(o.f64, make([]float64, n)...)
+	case arrow.INT32:
+		o.i32 = append(o.i32, make([]int32, n)...)
+	case arrow.INT64:
+		o.i64 = append(o.i64, make([]int64, n)...)
+	case arrow.BOOL:
+		o.bools = append(o.bools, make([]bool, n)...)
+	default:
+		o.u8 = append(o.u8, make([]byte, n)...)
+	}
+}
+
+// plannedLayout is the layout in which workers will send a program's outputs (worker/tensor/README.md), for a rank that
+// gets no rows.
+func plannedLayout(p *pb.Program) (*layout, error) {
+	var fields []arrow.Field
+	for _, o := range p.GetOutputs() {
+		f, err := plannedField(o)
+		if err != nil {
+			return nil, fmt.Errorf("output %q: %w", o.GetName(), err)
+		}
+		fields = append(fields, f)
+	}
+	if p.GetProvenance() {
+		metadata := arrow.NewMetadata([]string{"penstock.layout"}, []string{"provenance"})
+		fields = append(fields,
+			arrow.Field{Name: "_file", Type: arrow.PrimitiveTypes.Int32, Metadata: metadata},
+			arrow.Field{Name: "_row", Type: arrow.PrimitiveTypes.Int64, Metadata: metadata})
+	}
+	return parseLayout(arrow.NewSchema(fields, nil))
+}
+
+func plannedField(o *pb.Output) (arrow.Field, error) {
+	f := arrow.Field{Name: o.GetName()}
+	keys, values := []string{"penstock.layout"}, []string{strings.ToLower(o.GetLayout().String())}
+	elem := map[pb.Kind]arrow.DataType{
+		pb.Kind_BOOL: arrow.FixedWidthTypes.Boolean, pb.Kind_INT32: arrow.PrimitiveTypes.Int32, pb.Kind_INT64: arrow.PrimitiveTypes.Int64,
+		pb.Kind_FLOAT32: arrow.PrimitiveTypes.Float32, pb.Kind_FLOAT64: arrow.PrimitiveTypes.Float64,
+	}[o.GetType().GetKind()]
+	switch o.GetLayout() {
+	case pb.Layout_DENSE:
+		names, err := json.Marshal(o.GetColumns())
+		if err != nil {
+			return f, err
+		}
+		f.Type = arrow.FixedSizeListOfNonNullable(int32(len(o.GetSlots())), arrow.PrimitiveTypes.Float32)
+		keys, values = append(keys, "penstock.names"), append(values, string(names))
+	case pb.Layout_IMAGE:
+		size, shape := int32(1), make([]string, len(o.GetShape()))
+		for i, n := range o.GetShape() {
+			size *= n
+			shape[i] = strconv.Itoa(int(n))
+		}
+		f.Type = arrow.FixedSizeListOfNonNullable(size, arrow.PrimitiveTypes.Uint8)
+		keys, values = append(keys, "penstock.shape"), append(values, strings.Join(shape, ","))
+	case pb.Layout_BYTES:
+		f.Type = arrow.BinaryTypes.Binary
+	case pb.Layout_LABEL, pb.Layout_SPARSE:
+		if elem == nil {
+			return f, fmt.Errorf("elements of kind %v", o.GetType().GetKind())
+		}
+		f.Type = elem
+		if o.GetLayout() == pb.Layout_SPARSE {
+			if o.Weights != nil {
+				elem = arrow.StructOf(
+					arrow.Field{Name: "value", Type: elem}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
+			}
+			f.Type = arrow.ListOfNonNullable(elem)
+		}
+	default:
+		return f, fmt.Errorf("layout %v", o.GetLayout())
+	}
+	f.Metadata = arrow.NewMetadata(keys, values)
+	return f, nil
+}
