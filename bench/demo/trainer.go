@@ -157,8 +157,10 @@ func (t *trainer) take(batch *client.Batch) error {
 			return err
 		}
 	}
-	t.report.Rows += int64(batch.Rows)
-	return t.records.Each(rec, t.ledger.Add)
+	t.report.Rows += int64(batch.Valid)
+	rows := rec.NewSlice(0, int64(batch.Valid)) // without padding
+	defer rows.Release()
+	return t.records.Each(rows, t.ledger.Add)
 }
 
 // hold waits where the demo wants to kill a worker, so that the kill is in the middle however small the dataset.

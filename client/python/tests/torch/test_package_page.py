@@ -44,9 +44,10 @@ def test_every_block_is_run() -> None:
 
 
 def test_ranks(clicks: Dataset, shared_fleet: Fleet, tmp_path: Path) -> None:
-    then = "found([RANK, batch.epoch, loader.stats().batches])"
+    then = "found([batch.epoch, loader.stats().batches, loader.stats().rows])"
     ranks = on_ranks("Ranks-1", clicks, shared_fleet, tmp_path, then, "page-ranks")
-    assert [rank[:2] for rank in ranks] == [[0, 1], [1, 1]]
+    assert ranks[0][:2] == ranks[1][:2] and ranks[0][0] == 1
+    assert sum(rows for *_, rows in ranks) == 2 * clicks.rows
 
 
 def test_replicas(clicks: Dataset, shared_fleet: Fleet, tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytes
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     with make(shared_fleet, dataset, pin_memory=True) as loader:
         batch = next(iter(loader))
-    arrays = [batch.dense, batch.label, batch.files, batch.rows]
+    arrays = [batch.dense, batch.label, batch.files, batch.rows, batch.mask]
     arrays += [a for f in batch.sparse.values() for a in (f.values, f.offsets)]
     assert {a.data_ptr() for a in arrays} == set(pinned)
     test_batch.check(test_batch.batch(test_batch.record(), "torch").pin_memory(), 0, lambda tensor: tensor.numpy())

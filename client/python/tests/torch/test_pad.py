@@ -1,0 +1,190 @@
+"""Data-parallel ranks that wait for each other after each batch, over gloo: with padding they never hang."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import write_dataset
+from tests.torch import jobs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Dataset, Fleet
+
+TRAIN = """
+    from torch.nn.parallel import DistributedDataParallel
+    dist.init_process_group("gloo")
+    model = DistributedDataParallel(torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def rows(batch):
+        mask = batch.mask.tolist()
+        assert mask == [True] * batch.valid + [False] * (len(batch) - batch.valid), mask
+        padding = slice(batch.valid, None)
+        assert (batch.files[padding] == -1).all() and (batch.rows[padding] == -1).all()
+        assert not batch.dense[padding].any() and not batch.label[padding].any()
+        assert all((f.lengths[padding] == 0).all() for f in batch.sparse.values())
+        return [[batch.epoch, *place] for place in places([batch])[:batch.valid]]
+
+    def step(batch):
+        valid = torch.tensor(float(batch.valid))
+        dist.all_reduce(valid)
+        # Steps that dead ranks had rows for are steps, though others have handed the rows over.
+        assert valid > 0 or given.get("states", ()) is None, "no rank has a row"
+        losses = (model(batch.dense.nan_to_num()).squeeze(1) - batch.label.float()) ** 2
+        loss = (losses * batch.mask).sum() * WORLD / valid.clamp(min=1)
+        optimizer.zero_grad()
+        loss.backward()  # waits for all ranks
+        optimizer.step()
+"""
+
+EPOCHS = (
+    TRAIN
+    + """
+    results = []
+    for i, (uri, rows_filter) in enumerate(given["datasets"]):
+        given["uri"] = uri
+        read, steps, schemas = [], [], set()
+        with loader(epochs=3, last_batch="pad", batch_size=100, filter=rows_filter, name=f"data-{i}") as train:
+            for epoch in range(3):
+                steps.append(0)
+                for batch in train:
+                    assert len(batch) == 100 and batch.epoch == epoch
+                    step(batch)
+                    read += rows(batch)
+                    steps[-1] += 1
+                    schemas.add(batch.to_arrow().schema.to_string(show_field_metadata=True, truncate_metadata=False))
+            assert train.stats().rows == len(read), (train.stats(), len(read))
+        results.append({"steps": steps, "read": read, "schemas": sorted(schemas)})
+    assert all(p.isfinite().all() for p in model.parameters())
+    found(results)
+"""
+)
+
+
+def kept(data: Dataset, epochs: int) -> set[tuple[int, ...]]:
+    return {(e, *place) for e in range(epochs) for place in data.places()}
+
+
+def chosen(data: Dataset, epochs: int) -> set[tuple[int, ...]]:
+    """The rows that FILTER keeps."""
+    return {
+        (e, f, i)
+        for e in range(epochs)
+        for f, table in enumerate(data.files)
+        for i, (x, label) in enumerate(zip(table["int_0"].to_pylist(), table["label"].to_pylist(), strict=True))
+        if x is not None and x > 30 and label == 1
+    }
+
+
+FILTER = "int_0 > 30 and label == 1"
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_uneven_ranks(fleet: Fleet, tmp_path: Path, world: int) -> None:
+    """Of one row group and of three, where most ranks get no row, and with a filter, of which footers tell nothing.
+
+    Every rank gets as many batches as the others, and all rows come once.
+    """
+    one = write_dataset(tmp_path / "one", files=1, rows=350, row_group=350)
+    three = write_dataset(tmp_path / "three", files=1, rows=1050, row_group=350)
+    many = write_dataset(tmp_path / "many", files=5, rows=1000, row_group=200)
+    wanted = [kept(one, 3), kept(three, 3), chosen(many, 3)]
+    fleet.start(workers=2)
+    datasets = [[one.uri, ""], [three.uri, ""], [many.uri, FILTER]]
+    ranks = jobs.run(EPOCHS, world, tmp_path / "found", {"master": fleet.master, "datasets": datasets})
+    for want, results in zip(wanted, zip(*ranks, strict=True), strict=True):
+        assert Counter(tuple(row) for r in results for row in r["read"]) == Counter(want)
+        steps = [r["steps"] for r in results]
+        assert all(s == steps[0] for s in steps) and min(steps[0]) > 0, steps
+        schemas = {s for r in results for s in r["schemas"]}
+        assert len(schemas) == 1, "\n\n".join(schemas)  # of ranks without rows, too
+
+
+REPLICAS = """
+    from torch.distributed.device_mesh import init_device_mesh
+    dist.init_process_group("gloo")
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    read = []
+    with loader(last_batch="pad", batch_size=100, mesh=mesh) as train:
+        for batch in train:
+            dist.barrier()
+            read.append([batch.valid, batch.mask.tolist(), places([batch])])
+        assert train.stats().rows == sum(valid for valid, *_ in read)
+    found(read)
+"""
+
+
+def test_replicas(fleet: Fleet, tmp_path: Path) -> None:
+    """Ranks of a replica get the same padding, and both replicas end together."""
+    data = write_dataset(tmp_path / "data", files=1, rows=420, row_group=420)
+    fleet.start(workers=2)
+    ranks = jobs.run(REPLICAS, 4, tmp_path / "found", {"master": fleet.master, "uri": data.uri})
+    assert ranks[0] == ranks[1] and ranks[2] == ranks[3]
+    assert len(ranks[0]) == len(ranks[2])
+    read = [tuple(place) for rank in ranks[::2] for valid, _, batch in rank for place in batch[:valid]]
+    assert Counter(read) == Counter(data.places())
+
+
+DEATH = (
+    TRAIN
+    + """
+    read = []
+    def end():
+        found(read)
+        os._exit(0)  # as if killed: it does not leave
+
+    train = loader(last_batch="pad", batch_size=100)
+    for batch in train:
+        try:
+            step(batch)
+        except RuntimeError:  # a rank is gone
+            end()
+        if len(read) == given["dies_at"] - 1 and RANK == WORLD - 1:
+            end()
+        read.append([rows(batch), train.state_dict()])
+    raise AssertionError("no rank died")
+"""
+)
+
+AGAIN = (
+    TRAIN
+    + """
+    read = []
+    with loader(last_batch="pad", batch_size=100) as train:
+        if given["states"]:
+            train.load_state_dict(given["states"])
+        for batch in train:
+            step(batch)
+            read.append(rows(batch))
+    found(read)
+"""
+)
+
+
+@pytest.mark.parametrize("states", [True, False])
+def test_a_rank_dies_near_the_end(fleet: Fleet, tmp_path: Path, states: bool) -> None:
+    """Started again, with the states of a step or without, all ranks end the epoch together."""
+    data = write_dataset(tmp_path / "data", files=1, rows=1170, row_group=390)
+    fleet.start(workers=2)
+    first = jobs.run(
+        DEATH, 3, tmp_path / "first", {"master": fleet.master, "uri": data.uri, "dies_at": 4}, run_id="job-7"
+    )
+    steps = min(len(read) for read in first)
+    assert steps > 0
+    saved = [read[steps - 1][1] for read in first] if states else None
+    again = jobs.run(
+        AGAIN, 3, tmp_path / "again", {"master": fleet.master, "uri": data.uri, "states": saved}, run_id="job-7"
+    )
+    assert len({len(read) for read in again}) == 1, [len(read) for read in again]
+    before = [row for read in first for batch, _ in read[:steps] for row in batch]
+    after = [row for read in again for batch in read for row in batch]
+    if states:
+        assert Counter(map(tuple, before + after)) == Counter(kept(data, 1))
+    else:  # nothing is lost but what dead processes had been given
+        lost = kept(data, 1) - {tuple(row) for row in before + after}
+        assert len(lost) <= 3 * 2 * 100 and max(Counter(map(tuple, after)).values()) == 1
