@@ -2,7 +2,7 @@
 
     python dlrm.py --data "$(penstock demo dataset --rows 200000)"      # a fleet on this machine, started by the loader
     python dlrm.py --data s3://bucket/criteo/ --fleet penstock:7070     # a fleet of your own
-    torchrun --nproc-per-node 2 dlrm.py --data ... --fleet ... --steps 500
+    torchrun --nproc-per-node 2 dlrm.py --data ... --fleet penstock:7070
 
 The model is that of Naumov et al., "Deep Learning Recommendation Model for Personalization and Recommendation Systems"
 (2019), with small tables: an MLP over the dense features, a bag of embeddings for each sparse one, the dot products of
@@ -55,6 +55,7 @@ def make_loader(args: argparse.Namespace) -> penstock.DataLoader:
             penstock.sigrid_hash("cat_*", salt=0, max=IDS),
         ],
         batch_size=args.batch_size,
+        last_batch="pad",  # ranks average their gradients after each batch, so each needs equally many
         shuffle=True,
         seed=1,
         epochs=args.epochs,
@@ -93,13 +94,16 @@ def train(args: argparse.Namespace) -> None:
             if 0 <= args.steps <= step:
                 break
             for batch in loader:
-                loss = nn.functional.binary_cross_entropy_with_logits(model(batch), batch.label.float())
+                losses = nn.functional.binary_cross_entropy_with_logits(
+                    model(batch), batch.label.float(), reduction="none"
+                )
+                loss = (losses * batch.mask).sum()
                 optimizer.zero_grad()
-                loss.backward()
+                (loss / len(batch)).backward()
                 optimizer.step()
-                rows, step = rows + len(batch), step + 1
-                total, seen = total + loss.item() * len(batch), seen + len(batch)
-                if step % args.log_every == 0:
+                rows, step = rows + batch.valid, step + 1
+                total, seen = total + loss.item(), seen + batch.valid
+                if step % args.log_every == 0 and seen:
                     print(f"rank {rank}: step {step} loss {total / seen:.4f}", flush=True)
                     total, seen = 0.0, 0
                 if path and step % args.save_every == 0:
@@ -120,7 +124,7 @@ def main() -> None:
     parser.add_argument("--session", help="id of the session (default: the job's run id)")
     parser.add_argument("--batch-size", type=int, default=1024, help="rows of a batch, per rank")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=-1, help="stop after so many in all; ranks in lock-step need it")
+    parser.add_argument("--steps", type=int, default=-1, help="stop after so many in all")
     parser.add_argument("--checkpoint", type=Path, help="file to save to, and to go on from where it exists")
     parser.add_argument("--save-every", type=int, default=50, help="steps")
     parser.add_argument("--log-every", type=int, default=20, help="steps")
