@@ -46,7 +46,7 @@ def _full(kind: pa.DataType, rows: int, value: int) -> Any:
     if pa.types.is_binary(kind):
         offsets = pa.py_buffer(np.zeros(rows + 1, np.int32))
         return pa.Array.from_buffers(kind, rows, [None, offsets, pa.py_buffer(b"")])
-    return pa.array(np.full(rows, value, kind.to_pandas_dtype()), kind)
+    return pa.repeat(pa.scalar(value).cast(kind), rows)
 
 
 def planned_schema(program: spec_pb2.Program) -> pa.Schema:
