@@ -161,7 +161,8 @@ if os.fork() == 0:
 os.wait()
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, tmp_path / "events.jsonl"],
+        # Python warns of forks where threads run: those of pyarrow's and gRPC's libraries do.
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program, tmp_path / "events.jsonl"],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}, check=True, timeout=60,
         capture_output=True, text=True,
     )  # fmt: skip
