@@ -50,8 +50,8 @@ test-pythons: build ## a part of them under each other Python that is here, the 
 			-m "every_python or not fleet and not slow and not tools") || exit 1; \
 	done
 
-test-v3:          ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add
-	GOAMD64=v3 go test ./worker/...
+test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add
+	PATH="$(CURDIR)/.venv/bin:$$PATH" GOAMD64=v3 go test ./worker/...
 
 lint: tools proto-check lint-python ## formatting, linters, types, generated code
 	@files=$$(gofumpt -l .); test -z "$$files" || { echo "run gofumpt -w on: $$files"; exit 1; }
