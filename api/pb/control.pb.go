@@ -988,8 +988,12 @@ type JoinReply struct {
 	BaseVersion uint64      `protobuf:"varint,10,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
 	Members     []uint32    `protobuf:"varint,11,rep,packed,name=members,proto3" json:"members,omitempty"`
 	Departed    []uint32    `protobuf:"varint,12,rep,packed,name=departed,proto3" json:"departed,omitempty"`
-	// Where the training loop of this start is, for last_batch PAD.
-	Steps         *RankSteps `protobuf:"bytes,13,opt,name=steps,proto3" json:"steps,omitempty"`
+	// Where the training loop of this start is, where ranks count steps (RankSteps).
+	Steps *RankSteps `protobuf:"bytes,13,opt,name=steps,proto3" json:"steps,omitempty"`
+	// Of earlier incarnations of this rank in this generation.
+	Earlier       *Counters    `protobuf:"bytes,14,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	DepartedRows  []int64      `protobuf:"varint,15,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"`
+	Starts        []*LaneStart `protobuf:"bytes,16,rep,name=starts,proto3" json:"starts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1115,6 +1119,27 @@ func (x *JoinReply) GetSteps() *RankSteps {
 	return nil
 }
 
+func (x *JoinReply) GetEarlier() *Counters {
+	if x != nil {
+		return x.Earlier
+	}
+	return nil
+}
+
+func (x *JoinReply) GetDepartedRows() []int64 {
+	if x != nil {
+		return x.DepartedRows
+	}
+	return nil
+}
+
+func (x *JoinReply) GetStarts() []*LaneStart {
+	if x != nil {
+		return x.Starts
+	}
+	return nil
+}
+
 type Counters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -1123,6 +1148,7 @@ type Counters struct {
 	StallNs       int64                  `protobuf:"varint,4,opt,name=stall_ns,json=stallNs,proto3" json:"stall_ns,omitempty"`       // waiting in Next
 	ComputeNs     int64                  `protobuf:"varint,5,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"` // between Next's return and the next Next
 	Failovers     int64                  `protobuf:"varint,6,opt,name=failovers,proto3" json:"failovers,omitempty"`                  // streams resumed on another worker
+	Hedges        int64                  `protobuf:"varint,7,opt,name=hedges,proto3" json:"hedges,omitempty"`                        // streams opened a second time, on another worker
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1199,6 +1225,13 @@ func (x *Counters) GetFailovers() int64 {
 	return 0
 }
 
+func (x *Counters) GetHedges() int64 {
+	if x != nil {
+		return x.Hedges
+	}
+	return 0
+}
+
 type SyncRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Session     string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -1222,7 +1255,7 @@ type SyncRequest struct {
 	Zone string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
 	// Of the Join: generation and incarnation count anew in a session that was deleted, or lost with its etcd.
 	Nonce string `protobuf:"bytes,13,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	// Unset if last batches are not padded.
+	// Unset unless ranks count steps.
 	Steps         *RankSteps `protobuf:"bytes,14,opt,name=steps,proto3" json:"steps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1356,15 +1389,17 @@ func (x *SyncRequest) GetSteps() *RankSteps {
 	return nil
 }
 
-// RankSteps is how far a rank's training loop is, in batches, for last_batch PAD.
+// RankSteps is how far a rank's training loop is, in batches. Ranks count steps for last_batch PAD and DROP, and in order
+// DETERMINISTIC.
 type RankSteps struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// That the loop is in: the open one, or one that the master has closed and the loop has not ended yet.
+	// That the loop is in: the open one, one that the master has closed and the loop has not ended yet, or, where outputs are
+	// counted, the next one.
 	Epoch uint32 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Batches of it that were handed over, padding included.
 	Handed uint64 `protobuf:"varint,2,opt,name=handed,proto3" json:"handed,omitempty"`
 	// Batches of it that this rank will hand over at least: those handed over, and those that its received rows fill, the
-	// last in part. It binds all ranks: the epoch has so many steps from then on, whatever becomes of the rows.
+	// last in part. It binds all ranks: the epoch has so many steps from then on, whatever becomes of the rows. For PAD only.
 	Ready         uint64 `protobuf:"varint,3,opt,name=ready,proto3" json:"ready,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1421,13 +1456,18 @@ func (x *RankSteps) GetReady() uint64 {
 	return 0
 }
 
-// EpochSteps is how many batches each rank hands over in an epoch, for last_batch PAD. Of the open epoch there may be more:
-// a rank may hand over a batch of padding alone as the i-th of an epoch only if the epoch has i steps. A closed epoch has
-// exactly so many; one that is not told of has none.
+// EpochSteps is how many batches each rank hands over in an epoch. An epoch that is not told of has none.
+//
+// PAD in order FAST: there may be more of the open epoch. A rank may hand over a batch of padding alone as the i-th of an epoch only
+// if the epoch has i steps. A closed epoch has exactly so many.
+//
+// Where outputs are counted (last_batch DROP, order DETERMINISTIC): a rank may hand over its i-th batch of an epoch only if the epoch
+// has i steps. While blocks are planned there come to be more. Once it is final, a rank that handed over so many ends the epoch.
 type EpochSteps struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`
+	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"` // where outputs are counted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1476,6 +1516,75 @@ func (x *EpochSteps) GetSteps() uint64 {
 	return 0
 }
 
+func (x *EpochSteps) GetFinal() bool {
+	if x != nil {
+		return x.Final
+	}
+	return false
+}
+
+// LaneStart says where a block begins in the lanes of a session of order DETERMINISTIC. A job can be restored at any step that lies
+// in or behind the block without planning the blocks before.
+type LaneStart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Block         uint32                 `protobuf:"varint,2,opt,name=block,proto3" json:"block,omitempty"`
+	Rows          []uint64               `protobuf:"varint,3,rep,packed,name=rows,proto3" json:"rows,omitempty"` // by lane: output rows of the epoch before the block
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LaneStart) Reset() {
+	*x = LaneStart{}
+	mi := &file_api_pb_control_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LaneStart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LaneStart) ProtoMessage() {}
+
+func (x *LaneStart) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
+func (*LaneStart) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *LaneStart) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *LaneStart) GetBlock() uint32 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *LaneStart) GetRows() []uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
 type SyncReply struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Revision  uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
@@ -1501,15 +1610,18 @@ type SyncReply struct {
 	Drained bool `protobuf:"varint,14,opt,name=drained,proto3" json:"drained,omitempty"`
 	// What the fleet's workers do, as of lately.
 	Load *FleetLoad `protobuf:"bytes,15,opt,name=load,proto3" json:"load,omitempty"`
-	// From the epoch of the request's steps to the open one.
-	Steps         []*EpochSteps `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
+	// From the epoch of the request's steps to the newest one with any.
+	Steps        []*EpochSteps `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
+	DepartedRows []int64       `protobuf:"varint,17,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"` // by each of departed, in this generation
+	// Order DETERMINISTIC: blocks with rows behind the request's steps, ascending. Left out with the grants.
+	Starts        []*LaneStart `protobuf:"bytes,18,rep,name=starts,proto3" json:"starts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1633,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1646,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -1649,6 +1761,20 @@ func (x *SyncReply) GetSteps() []*EpochSteps {
 	return nil
 }
 
+func (x *SyncReply) GetDepartedRows() []int64 {
+	if x != nil {
+		return x.DepartedRows
+	}
+	return nil
+}
+
+func (x *SyncReply) GetStarts() []*LaneStart {
+	if x != nil {
+		return x.Starts
+	}
+	return nil
+}
+
 // FleetLoad says what workers are busy with, over the last 5 to 10 seconds and all streams of all sessions. A worker runs several
 // streams, and several stages of each, at once: a counter's time may be more than the clock's.
 type FleetLoad struct {
@@ -1664,7 +1790,7 @@ type FleetLoad struct {
 
 func (x *FleetLoad) Reset() {
 	*x = FleetLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1802,7 @@ func (x *FleetLoad) String() string {
 func (*FleetLoad) ProtoMessage() {}
 
 func (x *FleetLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1815,7 @@ func (x *FleetLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
 func (*FleetLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FleetLoad) GetWorkers() uint32 {
@@ -1735,7 +1861,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1747,7 +1873,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1760,7 +1886,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 type Fleet struct {
@@ -1774,7 +1900,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1786,7 +1912,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1799,7 +1925,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -1838,7 +1964,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1850,7 +1976,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1863,7 +1989,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -1916,16 +2042,21 @@ func (x *FleetMember) GetDraining() bool {
 }
 
 type Grant struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Interval      *Interval              `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"` // within one shard
-	Ticket        []byte                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`     // serialised SignedTicket
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Interval *Interval              `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"` // within one shard
+	Ticket   []byte                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`     // serialised SignedTicket
+	// Where outputs are counted: how many there are in the interval.
+	Rows uint64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Order DETERMINISTIC: the lane that the rows are in, and how many rows of the epoch the lane has before them.
+	Lane          uint32 `protobuf:"varint,4,opt,name=lane,proto3" json:"lane,omitempty"`
+	First         uint64 `protobuf:"varint,5,opt,name=first,proto3" json:"first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1937,7 +2068,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1950,7 +2081,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -1965,6 +2096,27 @@ func (x *Grant) GetTicket() []byte {
 		return x.Ticket
 	}
 	return nil
+}
+
+func (x *Grant) GetRows() uint64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Grant) GetLane() uint32 {
+	if x != nil {
+		return x.Lane
+	}
+	return 0
+}
+
+func (x *Grant) GetFirst() uint64 {
+	if x != nil {
+		return x.First
+	}
+	return 0
 }
 
 // State is a trainer's checkpoint. All ranks take theirs at the same step. The states of a step restore the session
@@ -1994,16 +2146,24 @@ type State struct {
 	Members       []uint32 `protobuf:"varint,12,rep,packed,name=members,proto3" json:"members,omitempty"`
 	Departed      []uint32 `protobuf:"varint,13,rep,packed,name=departed,proto3" json:"departed,omitempty"`
 	PlannerDigest []byte   `protobuf:"bytes,14,opt,name=planner_digest,json=plannerDigest,proto3" json:"planner_digest,omitempty"`
-	// Batches handed over in the epoch that the training loop is in, padding included, for last_batch PAD: all states of one
+	// Batches handed over in the epoch that the training loop is in, padding included, where ranks count steps: all states of one
 	// step tell the same. A job restored from them counts on from there.
-	Handed        uint64 `protobuf:"varint,15,opt,name=handed,proto3" json:"handed,omitempty"`
+	Handed uint64 `protobuf:"varint,15,opt,name=handed,proto3" json:"handed,omitempty"`
+	// Rows that this rank handed over in this generation, earlier incarnations included, and those that each of departed did. A state of
+	// a rank that handed over more rows before it left is of an earlier step than the newer ones.
+	Rows         int64   `protobuf:"varint,16,opt,name=rows,proto3" json:"rows,omitempty"`
+	DepartedRows []int64 `protobuf:"varint,17,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"`
+	// Order DETERMINISTIC: handed and the epoch say it all, and base and consumed are empty. Rows of a step over all ranks, and the
+	// newest known block at whose start no lane is beyond this step.
+	GlobalBatch   uint64     `protobuf:"varint,18,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`
+	Start         *LaneStart `protobuf:"bytes,19,opt,name=start,proto3" json:"start,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2175,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2188,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -2136,6 +2296,34 @@ func (x *State) GetHanded() uint64 {
 	return 0
 }
 
+func (x *State) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *State) GetDepartedRows() []int64 {
+	if x != nil {
+		return x.DepartedRows
+	}
+	return nil
+}
+
+func (x *State) GetGlobalBatch() uint64 {
+	if x != nil {
+		return x.GlobalBatch
+	}
+	return 0
+}
+
+func (x *State) GetStart() *LaneStart {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2150,7 +2338,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +2350,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +2363,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -2240,7 +2428,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2440,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2453,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -2335,7 +2523,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2347,7 +2535,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2360,7 +2548,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -2389,7 +2577,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2401,7 +2589,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2414,7 +2602,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -2448,7 +2636,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2648,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2661,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Shard) GetFile() *File {
@@ -2500,7 +2688,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2700,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2713,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -2547,7 +2735,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2747,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2760,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -2602,7 +2790,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2614,7 +2802,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2627,7 +2815,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -2673,7 +2861,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2873,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2886,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -2769,7 +2957,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2781,7 +2969,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2794,7 +2982,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -2936,13 +3124,14 @@ type PlannedBlock struct {
 	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	Blocks        uint32                 `protobuf:"varint,3,opt,name=blocks,proto3" json:"blocks,omitempty"` // of the epoch
 	Shards        uint32                 `protobuf:"varint,4,opt,name=shards,proto3" json:"shards,omitempty"`
+	LaneRows      []uint64               `protobuf:"varint,5,rep,packed,name=lane_rows,json=laneRows,proto3" json:"lane_rows,omitempty"` // order DETERMINISTIC: by lane, output rows of the epoch before the block
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2954,7 +3143,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2967,7 +3156,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -2998,6 +3187,13 @@ func (x *PlannedBlock) GetShards() uint32 {
 	return 0
 }
 
+func (x *PlannedBlock) GetLaneRows() []uint64 {
+	if x != nil {
+		return x.LaneRows
+	}
+	return nil
+}
+
 type PlannedEpoch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -3010,7 +3206,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3022,7 +3218,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3035,7 +3231,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -3095,7 +3291,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3107,7 +3303,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3120,7 +3316,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -3269,7 +3465,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3281,7 +3477,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3294,7 +3490,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -3395,7 +3591,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12,\n" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
-	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xee\x03\n" +
+	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xf4\x04\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -3413,7 +3609,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	" \x01(\x04R\vbaseVersion\x12\x18\n" +
 	"\amembers\x18\v \x03(\rR\amembers\x12\x1a\n" +
 	"\bdeparted\x18\f \x03(\rR\bdeparted\x12,\n" +
-	"\x05steps\x18\r \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\"\xa6\x01\n" +
+	"\x05steps\x18\r \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\x12/\n" +
+	"\aearlier\x18\x0e \x01(\v2\x15.penstock.v1.CountersR\aearlier\x12#\n" +
+	"\rdeparted_rows\x18\x0f \x03(\x03R\fdepartedRows\x12.\n" +
+	"\x06starts\x18\x10 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\"\xbe\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -3421,7 +3620,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bstall_ns\x18\x04 \x01(\x03R\astallNs\x12\x1d\n" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
-	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\"\xe2\x03\n" +
+	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\x12\x16\n" +
+	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xe2\x03\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -3444,11 +3644,16 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tRankSteps\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06handed\x18\x02 \x01(\x04R\x06handed\x12\x14\n" +
-	"\x05ready\x18\x03 \x01(\x04R\x05ready\"8\n" +
+	"\x05ready\x18\x03 \x01(\x04R\x05ready\"N\n" +
 	"\n" +
 	"EpochSteps\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
-	"\x05steps\x18\x02 \x01(\x04R\x05steps\"\xaa\x04\n" +
+	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12\x14\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\"K\n" +
+	"\tLaneStart\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
+	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
+	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xff\x04\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -3466,7 +3671,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bdeparted\x18\r \x03(\rR\bdeparted\x12\x18\n" +
 	"\adrained\x18\x0e \x01(\bR\adrained\x12*\n" +
 	"\x04load\x18\x0f \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\x12-\n" +
-	"\x05steps\x18\x10 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\"\xa8\x01\n" +
+	"\x05steps\x18\x10 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\x12#\n" +
+	"\rdeparted_rows\x18\x11 \x03(\x03R\fdepartedRows\x12.\n" +
+	"\x06starts\x18\x12 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\"\xa8\x01\n" +
 	"\tFleetLoad\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\rR\aworkers\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\rR\astreams\x12\x14\n" +
@@ -3485,10 +3692,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04zone\x18\x04 \x01(\tR\x04zone\x12\x18\n" +
 	"\aversion\x18\x05 \x01(\tR\aversion\x12\x14\n" +
 	"\x05slots\x18\x06 \x01(\rR\x05slots\x12\x1a\n" +
-	"\bdraining\x18\a \x01(\bR\bdraining\"R\n" +
+	"\bdraining\x18\a \x01(\bR\bdraining\"\x90\x01\n" +
 	"\x05Grant\x121\n" +
 	"\binterval\x18\x01 \x01(\v2\x15.penstock.v1.IntervalR\binterval\x12\x16\n" +
-	"\x06ticket\x18\x02 \x01(\fR\x06ticket\"\xf7\x03\n" +
+	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
+	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
+	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\x81\x05\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -3508,7 +3718,11 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
 	"\bdeparted\x18\r \x03(\rR\bdeparted\x12%\n" +
 	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\x12\x16\n" +
-	"\x06handed\x18\x0f \x01(\x04R\x06handed\"\xc8\x01\n" +
+	"\x06handed\x18\x0f \x01(\x04R\x06handed\x12\x12\n" +
+	"\x04rows\x18\x10 \x01(\x03R\x04rows\x12#\n" +
+	"\rdeparted_rows\x18\x11 \x03(\x03R\fdepartedRows\x12!\n" +
+	"\fglobal_batch\x18\x12 \x01(\x04R\vglobalBatch\x12,\n" +
+	"\x05start\x18\x13 \x01(\v2\x16.penstock.v1.LaneStartR\x05start\"\xc8\x01\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -3586,12 +3800,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\brestored\x18\x10 \x01(\x04R\brestored\x12-\n" +
 	"\x05steps\x18\x11 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\x12,\n" +
 	"\x05begun\x18\x12 \x01(\v2\x16.penstock.v1.RankStepsR\x05begun\x12\x1a\n" +
-	"\bpromised\x18\x13 \x01(\x04R\bpromised\"j\n" +
+	"\bpromised\x18\x13 \x01(\x04R\bpromised\"\x87\x01\n" +
 	"\fPlannedBlock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
 	"\x06blocks\x18\x03 \x01(\rR\x06blocks\x12\x16\n" +
-	"\x06shards\x18\x04 \x01(\rR\x06shards\"j\n" +
+	"\x06shards\x18\x04 \x01(\rR\x06shards\x12\x1b\n" +
+	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"j\n" +
 	"\fPlannedEpoch\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
@@ -3662,7 +3877,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),            // 0: penstock.v1.SessionState
 	(JoinKind)(0),                // 1: penstock.v1.JoinKind
@@ -3684,110 +3899,115 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*SyncRequest)(nil),          // 17: penstock.v1.SyncRequest
 	(*RankSteps)(nil),            // 18: penstock.v1.RankSteps
 	(*EpochSteps)(nil),           // 19: penstock.v1.EpochSteps
-	(*SyncReply)(nil),            // 20: penstock.v1.SyncReply
-	(*FleetLoad)(nil),            // 21: penstock.v1.FleetLoad
-	(*GetFleetRequest)(nil),      // 22: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                // 23: penstock.v1.Fleet
-	(*FleetMember)(nil),          // 24: penstock.v1.FleetMember
-	(*Grant)(nil),                // 25: penstock.v1.Grant
-	(*State)(nil),                // 26: penstock.v1.State
-	(*WorkerReport)(nil),         // 27: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),       // 28: penstock.v1.WorkerCounters
-	(*WorkerOrders)(nil),         // 29: penstock.v1.WorkerOrders
-	(*Block)(nil),                // 30: penstock.v1.Block
-	(*Shard)(nil),                // 31: penstock.v1.Shard
-	(*ListingPage)(nil),          // 32: penstock.v1.ListingPage
-	(*BlockPart)(nil),            // 33: penstock.v1.BlockPart
-	(*SessionMeta)(nil),          // 34: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),        // 35: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),          // 36: penstock.v1.SessionHead
-	(*PlannedBlock)(nil),         // 37: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),         // 38: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),          // 39: penstock.v1.SessionRank
-	(*RankRestore)(nil),          // 40: penstock.v1.RankRestore
-	nil,                          // 41: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                 // 42: penstock.v1.Spec
-	(*File)(nil),                 // 43: penstock.v1.File
-	(*RowGroup)(nil),             // 44: penstock.v1.RowGroup
+	(*LaneStart)(nil),            // 20: penstock.v1.LaneStart
+	(*SyncReply)(nil),            // 21: penstock.v1.SyncReply
+	(*FleetLoad)(nil),            // 22: penstock.v1.FleetLoad
+	(*GetFleetRequest)(nil),      // 23: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                // 24: penstock.v1.Fleet
+	(*FleetMember)(nil),          // 25: penstock.v1.FleetMember
+	(*Grant)(nil),                // 26: penstock.v1.Grant
+	(*State)(nil),                // 27: penstock.v1.State
+	(*WorkerReport)(nil),         // 28: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),       // 29: penstock.v1.WorkerCounters
+	(*WorkerOrders)(nil),         // 30: penstock.v1.WorkerOrders
+	(*Block)(nil),                // 31: penstock.v1.Block
+	(*Shard)(nil),                // 32: penstock.v1.Shard
+	(*ListingPage)(nil),          // 33: penstock.v1.ListingPage
+	(*BlockPart)(nil),            // 34: penstock.v1.BlockPart
+	(*SessionMeta)(nil),          // 35: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),        // 36: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),          // 37: penstock.v1.SessionHead
+	(*PlannedBlock)(nil),         // 38: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),         // 39: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),          // 40: penstock.v1.SessionRank
+	(*RankRestore)(nil),          // 41: penstock.v1.RankRestore
+	nil,                          // 42: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                 // 43: penstock.v1.Spec
+	(*File)(nil),                 // 44: penstock.v1.File
+	(*RowGroup)(nil),             // 45: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	3,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	3,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	42, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	42, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	43, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	43, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,  // 4: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	7,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	8,  // 6: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	16, // 7: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	6,  // 8: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	26, // 9: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	27, // 9: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,  // 10: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	6,  // 11: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	4,  // 12: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
 	4,  // 13: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
 	18, // 14: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	4,  // 15: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	4,  // 16: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	16, // 17: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	18, // 18: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	25, // 19: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	4,  // 20: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	4,  // 21: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	21, // 22: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
-	19, // 23: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	28, // 24: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
-	24, // 25: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	21, // 26: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	4,  // 27: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	4,  // 28: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	4,  // 29: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	28, // 30: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	41, // 31: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	31, // 32: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	43, // 33: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	44, // 34: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	43, // 35: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	6,  // 36: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	35, // 37: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	3,  // 38: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	4,  // 39: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	4,  // 40: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	37, // 41: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	38, // 42: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	19, // 43: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	18, // 44: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	4,  // 45: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	4,  // 46: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	16, // 47: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,  // 48: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	4,  // 49: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	4,  // 50: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	16, // 51: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	40, // 52: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	18, // 53: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	18, // 54: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	26, // 55: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	5,  // 56: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	9,  // 57: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	10, // 58: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	12, // 59: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	14, // 60: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	17, // 61: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	27, // 62: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	22, // 63: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	6,  // 64: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	6,  // 65: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	11, // 66: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	13, // 67: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	15, // 68: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	20, // 69: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	29, // 70: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	23, // 71: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	64, // [64:72] is the sub-list for method output_type
-	56, // [56:64] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	16, // 15: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	20, // 16: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	4,  // 17: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	4,  // 18: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	16, // 19: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	18, // 20: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	26, // 21: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	4,  // 22: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	4,  // 23: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	22, // 24: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	19, // 25: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	20, // 26: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	29, // 27: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	25, // 28: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	22, // 29: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	4,  // 30: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	4,  // 31: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	4,  // 32: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	20, // 33: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	29, // 34: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	42, // 35: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	32, // 36: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	44, // 37: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	45, // 38: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	44, // 39: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	6,  // 40: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	36, // 41: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	3,  // 42: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	4,  // 43: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	4,  // 44: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	38, // 45: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	39, // 46: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	19, // 47: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	18, // 48: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	4,  // 49: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	4,  // 50: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	16, // 51: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,  // 52: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	4,  // 53: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	4,  // 54: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	16, // 55: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	41, // 56: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	18, // 57: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	18, // 58: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	27, // 59: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	5,  // 60: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	9,  // 61: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	10, // 62: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	12, // 63: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	14, // 64: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	17, // 65: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	28, // 66: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	23, // 67: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	6,  // 68: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	6,  // 69: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	11, // 70: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	13, // 71: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	15, // 72: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	21, // 73: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	30, // 74: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	24, // 75: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	68, // [68:76] is the sub-list for method output_type
+	60, // [60:68] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -3803,7 +4023,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

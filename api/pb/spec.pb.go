@@ -21,6 +21,55 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type Order int32
+
+const (
+	Order_ORDER_UNSPECIFIED Order = 0 // fast
+	Order_FAST              Order = 1 // ranks get rows as they take them
+	Order_DETERMINISTIC     Order = 2 // the global sequence of batches depends on spec, dataset and lanes alone
+)
+
+// Enum value maps for Order.
+var (
+	Order_name = map[int32]string{
+		0: "ORDER_UNSPECIFIED",
+		1: "FAST",
+		2: "DETERMINISTIC",
+	}
+	Order_value = map[string]int32{
+		"ORDER_UNSPECIFIED": 0,
+		"FAST":              1,
+		"DETERMINISTIC":     2,
+	}
+)
+
+func (x Order) Enum() *Order {
+	p := new(Order)
+	*p = x
+	return p
+}
+
+func (x Order) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Order) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_spec_proto_enumTypes[0].Descriptor()
+}
+
+func (Order) Type() protoreflect.EnumType {
+	return &file_api_pb_spec_proto_enumTypes[0]
+}
+
+func (x Order) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Order.Descriptor instead.
+func (Order) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{0}
+}
+
 type LastBatch int32
 
 const (
@@ -57,11 +106,11 @@ func (x LastBatch) String() string {
 }
 
 func (LastBatch) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_pb_spec_proto_enumTypes[0].Descriptor()
+	return file_api_pb_spec_proto_enumTypes[1].Descriptor()
 }
 
 func (LastBatch) Type() protoreflect.EnumType {
-	return &file_api_pb_spec_proto_enumTypes[0]
+	return &file_api_pb_spec_proto_enumTypes[1]
 }
 
 func (x LastBatch) Number() protoreflect.EnumNumber {
@@ -70,7 +119,7 @@ func (x LastBatch) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LastBatch.Descriptor instead.
 func (LastBatch) EnumDescriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{0}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
 }
 
 type Layout int32
@@ -115,11 +164,11 @@ func (x Layout) String() string {
 }
 
 func (Layout) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_pb_spec_proto_enumTypes[1].Descriptor()
+	return file_api_pb_spec_proto_enumTypes[2].Descriptor()
 }
 
 func (Layout) Type() protoreflect.EnumType {
-	return &file_api_pb_spec_proto_enumTypes[1]
+	return &file_api_pb_spec_proto_enumTypes[2]
 }
 
 func (x Layout) Number() protoreflect.EnumNumber {
@@ -128,7 +177,7 @@ func (x Layout) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Layout.Descriptor instead.
 func (Layout) EnumDescriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
 }
 
 type Kind int32
@@ -176,11 +225,11 @@ func (x Kind) String() string {
 }
 
 func (Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_api_pb_spec_proto_enumTypes[2].Descriptor()
+	return file_api_pb_spec_proto_enumTypes[3].Descriptor()
 }
 
 func (Kind) Type() protoreflect.EnumType {
-	return &file_api_pb_spec_proto_enumTypes[2]
+	return &file_api_pb_spec_proto_enumTypes[3]
 }
 
 func (x Kind) Number() protoreflect.EnumNumber {
@@ -189,7 +238,7 @@ func (x Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Kind.Descriptor instead.
 func (Kind) EnumDescriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
 }
 
 // Spec says what a session reads and how. Users write it as YAML or JSON with these field names
@@ -212,9 +261,16 @@ type Spec struct {
 	// Passes over the dataset; 0 means 1.
 	Epochs uint32 `protobuf:"varint,9,opt,name=epochs,proto3" json:"epochs,omitempty"`
 	// Adds the columns "_file" (int32: index in the listing) and "_row" (int64: row of the file) to every batch.
-	Provenance    bool `protobuf:"varint,10,opt,name=provenance,proto3" json:"provenance,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Provenance bool  `protobuf:"varint,10,opt,name=provenance,proto3" json:"provenance,omitempty"`
+	Order      Order `protobuf:"varint,11,opt,name=order,proto3,enum=penstock.v1.Order" json:"order,omitempty"`
+	// Order DETERMINISTIC: in how many lanes rows are laid out. World sizes must divide it; 0 means the world size at Open.
+	Lanes uint32 `protobuf:"varint,12,opt,name=lanes,proto3" json:"lanes,omitempty"`
+	// Rows of a step over all ranks, in place of batch_size: each rank's batches have as many divided by the world size, which must
+	// divide it. In order DETERMINISTIC the lanes must divide it, too.
+	GlobalBatchSize int64    `protobuf:"varint,13,opt,name=global_batch_size,json=globalBatchSize,proto3" json:"global_batch_size,omitempty"`
+	OnError         *OnError `protobuf:"bytes,14,opt,name=on_error,json=onError,proto3" json:"on_error,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Spec) Reset() {
@@ -317,6 +373,79 @@ func (x *Spec) GetProvenance() bool {
 	return false
 }
 
+func (x *Spec) GetOrder() Order {
+	if x != nil {
+		return x.Order
+	}
+	return Order_ORDER_UNSPECIFIED
+}
+
+func (x *Spec) GetLanes() uint32 {
+	if x != nil {
+		return x.Lanes
+	}
+	return 0
+}
+
+func (x *Spec) GetGlobalBatchSize() int64 {
+	if x != nil {
+		return x.GlobalBatchSize
+	}
+	return 0
+}
+
+func (x *Spec) GetOnError() *OnError {
+	if x != nil {
+		return x.OnError
+	}
+	return nil
+}
+
+// OnError says what becomes of rows that no worker can read. The default is that the session fails.
+type OnError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Skip          uint32                 `protobuf:"varint,1,opt,name=skip,proto3" json:"skip,omitempty"` // row groups that may be left out, and are reported, in all epochs together
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OnError) Reset() {
+	*x = OnError{}
+	mi := &file_api_pb_spec_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OnError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OnError) ProtoMessage() {}
+
+func (x *OnError) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OnError.ProtoReflect.Descriptor instead.
+func (*OnError) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *OnError) GetSkip() uint32 {
+	if x != nil {
+		return x.Skip
+	}
+	return 0
+}
+
 type Dataset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Prefixes ("s3://bucket/dir/"), globs ("file:///data/*.parquet") or single files.
@@ -331,7 +460,7 @@ type Dataset struct {
 
 func (x *Dataset) Reset() {
 	*x = Dataset{}
-	mi := &file_api_pb_spec_proto_msgTypes[1]
+	mi := &file_api_pb_spec_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -343,7 +472,7 @@ func (x *Dataset) String() string {
 func (*Dataset) ProtoMessage() {}
 
 func (x *Dataset) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[1]
+	mi := &file_api_pb_spec_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -356,7 +485,7 @@ func (x *Dataset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dataset.ProtoReflect.Descriptor instead.
 func (*Dataset) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{1}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Dataset) GetUri() []string {
@@ -397,7 +526,7 @@ type Feature struct {
 
 func (x *Feature) Reset() {
 	*x = Feature{}
-	mi := &file_api_pb_spec_proto_msgTypes[2]
+	mi := &file_api_pb_spec_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +538,7 @@ func (x *Feature) String() string {
 func (*Feature) ProtoMessage() {}
 
 func (x *Feature) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[2]
+	mi := &file_api_pb_spec_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,7 +551,7 @@ func (x *Feature) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Feature.ProtoReflect.Descriptor instead.
 func (*Feature) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{2}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Feature) GetName() []string {
@@ -475,7 +604,7 @@ type Transform struct {
 
 func (x *Transform) Reset() {
 	*x = Transform{}
-	mi := &file_api_pb_spec_proto_msgTypes[3]
+	mi := &file_api_pb_spec_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +616,7 @@ func (x *Transform) String() string {
 func (*Transform) ProtoMessage() {}
 
 func (x *Transform) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[3]
+	mi := &file_api_pb_spec_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +629,7 @@ func (x *Transform) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Transform.ProtoReflect.Descriptor instead.
 func (*Transform) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Transform) GetOp() string {
@@ -547,7 +676,7 @@ type Value struct {
 
 func (x *Value) Reset() {
 	*x = Value{}
-	mi := &file_api_pb_spec_proto_msgTypes[4]
+	mi := &file_api_pb_spec_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -559,7 +688,7 @@ func (x *Value) String() string {
 func (*Value) ProtoMessage() {}
 
 func (x *Value) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[4]
+	mi := &file_api_pb_spec_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -572,7 +701,7 @@ func (x *Value) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Value.ProtoReflect.Descriptor instead.
 func (*Value) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Value) GetKind() isValue_Kind {
@@ -670,7 +799,7 @@ type List struct {
 
 func (x *List) Reset() {
 	*x = List{}
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +811,7 @@ func (x *List) String() string {
 func (*List) ProtoMessage() {}
 
 func (x *List) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[5]
+	mi := &file_api_pb_spec_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +824,7 @@ func (x *List) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use List.ProtoReflect.Descriptor instead.
 func (*List) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *List) GetValues() []*Value {
@@ -716,7 +845,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -728,7 +857,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[6]
+	mi := &file_api_pb_spec_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -741,7 +870,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Type) GetKind() Kind {
@@ -778,7 +907,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -790,7 +919,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -803,7 +932,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Program) GetStorage() string {
@@ -881,7 +1010,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -893,7 +1022,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -906,7 +1035,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Source) GetName() string {
@@ -970,7 +1099,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -982,7 +1111,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -995,7 +1124,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Step) GetOp() string {
@@ -1070,7 +1199,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1211,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1224,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Output) GetName() string {
@@ -1151,7 +1280,7 @@ var File_api_pb_spec_proto protoreflect.FileDescriptor
 
 const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
-	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\xf4\x02\n" +
+	"\x11api/pb/spec.proto\x12\vpenstock.v1\"\x91\x04\n" +
 	"\x04Spec\x12.\n" +
 	"\adataset\x18\x01 \x01(\v2\x14.penstock.v1.DatasetR\adataset\x12\x16\n" +
 	"\x06filter\x18\x02 \x01(\tR\x06filter\x120\n" +
@@ -1169,7 +1298,13 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\n" +
 	"provenance\x18\n" +
 	" \x01(\bR\n" +
-	"provenance\"U\n" +
+	"provenance\x12(\n" +
+	"\x05order\x18\v \x01(\x0e2\x12.penstock.v1.OrderR\x05order\x12\x14\n" +
+	"\x05lanes\x18\f \x01(\rR\x05lanes\x12*\n" +
+	"\x11global_batch_size\x18\r \x01(\x03R\x0fglobalBatchSize\x12/\n" +
+	"\bon_error\x18\x0e \x01(\v2\x14.penstock.v1.OnErrorR\aonError\"\x1d\n" +
+	"\aOnError\x12\x12\n" +
+	"\x04skip\x18\x01 \x01(\rR\x04skip\"U\n" +
 	"\aDataset\x12\x10\n" +
 	"\x03uri\x18\x01 \x03(\tR\x03uri\x12\x18\n" +
 	"\astorage\x18\x02 \x01(\tR\astorage\x12\x1e\n" +
@@ -1242,7 +1377,11 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05shape\x18\x06 \x03(\x05R\x05shape\x12%\n" +
 	"\x04type\x18\a \x01(\v2\x11.penstock.v1.TypeR\x04typeB\n" +
 	"\n" +
-	"\b_weights*D\n" +
+	"\b_weights*;\n" +
+	"\x05Order\x12\x15\n" +
+	"\x11ORDER_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04FAST\x10\x01\x12\x11\n" +
+	"\rDETERMINISTIC\x10\x02*D\n" +
 	"\tLastBatch\x12\x1a\n" +
 	"\x16LAST_BATCH_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04KEEP\x10\x01\x12\b\n" +
@@ -1278,53 +1417,57 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 	return file_api_pb_spec_proto_rawDescData
 }
 
-var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_api_pb_spec_proto_goTypes = []any{
-	(LastBatch)(0),    // 0: penstock.v1.LastBatch
-	(Layout)(0),       // 1: penstock.v1.Layout
-	(Kind)(0),         // 2: penstock.v1.Kind
-	(*Spec)(nil),      // 3: penstock.v1.Spec
-	(*Dataset)(nil),   // 4: penstock.v1.Dataset
-	(*Feature)(nil),   // 5: penstock.v1.Feature
-	(*Transform)(nil), // 6: penstock.v1.Transform
-	(*Value)(nil),     // 7: penstock.v1.Value
-	(*List)(nil),      // 8: penstock.v1.List
-	(*Type)(nil),      // 9: penstock.v1.Type
-	(*Program)(nil),   // 10: penstock.v1.Program
-	(*Source)(nil),    // 11: penstock.v1.Source
-	(*Step)(nil),      // 12: penstock.v1.Step
-	(*Output)(nil),    // 13: penstock.v1.Output
-	nil,               // 14: penstock.v1.Transform.ParamsEntry
-	nil,               // 15: penstock.v1.Step.ParamsEntry
+	(Order)(0),        // 0: penstock.v1.Order
+	(LastBatch)(0),    // 1: penstock.v1.LastBatch
+	(Layout)(0),       // 2: penstock.v1.Layout
+	(Kind)(0),         // 3: penstock.v1.Kind
+	(*Spec)(nil),      // 4: penstock.v1.Spec
+	(*OnError)(nil),   // 5: penstock.v1.OnError
+	(*Dataset)(nil),   // 6: penstock.v1.Dataset
+	(*Feature)(nil),   // 7: penstock.v1.Feature
+	(*Transform)(nil), // 8: penstock.v1.Transform
+	(*Value)(nil),     // 9: penstock.v1.Value
+	(*List)(nil),      // 10: penstock.v1.List
+	(*Type)(nil),      // 11: penstock.v1.Type
+	(*Program)(nil),   // 12: penstock.v1.Program
+	(*Source)(nil),    // 13: penstock.v1.Source
+	(*Step)(nil),      // 14: penstock.v1.Step
+	(*Output)(nil),    // 15: penstock.v1.Output
+	nil,               // 16: penstock.v1.Transform.ParamsEntry
+	nil,               // 17: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
-	4,  // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
-	5,  // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
-	6,  // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
-	0,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
-	1,  // 4: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
-	7,  // 5: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	14, // 6: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
-	8,  // 7: penstock.v1.Value.list:type_name -> penstock.v1.List
-	7,  // 8: penstock.v1.List.values:type_name -> penstock.v1.Value
-	2,  // 9: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	11, // 10: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	12, // 11: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	13, // 12: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	9,  // 13: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	7,  // 14: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	15, // 15: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	9,  // 16: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	1,  // 17: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	9,  // 18: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	7,  // 19: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	7,  // 20: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	6,  // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
+	7,  // 1: penstock.v1.Spec.features:type_name -> penstock.v1.Feature
+	8,  // 2: penstock.v1.Spec.transforms:type_name -> penstock.v1.Transform
+	1,  // 3: penstock.v1.Spec.last_batch:type_name -> penstock.v1.LastBatch
+	0,  // 4: penstock.v1.Spec.order:type_name -> penstock.v1.Order
+	5,  // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
+	2,  // 6: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
+	9,  // 7: penstock.v1.Feature.default:type_name -> penstock.v1.Value
+	16, // 8: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	10, // 9: penstock.v1.Value.list:type_name -> penstock.v1.List
+	9,  // 10: penstock.v1.List.values:type_name -> penstock.v1.Value
+	3,  // 11: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	13, // 12: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	14, // 13: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	15, // 14: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	11, // 15: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	9,  // 16: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	17, // 17: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	11, // 18: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	2,  // 19: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	11, // 20: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	9,  // 21: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	9,  // 22: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -1332,22 +1475,22 @@ func file_api_pb_spec_proto_init() {
 	if File_api_pb_spec_proto != nil {
 		return
 	}
-	file_api_pb_spec_proto_msgTypes[4].OneofWrappers = []any{
+	file_api_pb_spec_proto_msgTypes[5].OneofWrappers = []any{
 		(*Value_Int)(nil),
 		(*Value_Float)(nil),
 		(*Value_Text)(nil),
 		(*Value_Bool)(nil),
 		(*Value_List)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[8].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[10].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[9].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   13,
+			NumEnums:      4,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -98,7 +98,9 @@ type RowGroup struct {
 	FirstRow int64 `protobuf:"varint,2,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
 	Rows     int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Source rows of each of its windows; the last one may be shorter.
-	WindowRows    int64 `protobuf:"varint,4,opt,name=window_rows,json=windowRows,proto3" json:"window_rows,omitempty"`
+	WindowRows int64 `protobuf:"varint,4,opt,name=window_rows,json=windowRows,proto3" json:"window_rows,omitempty"`
+	// Output rows of each of its windows, where they are counted when a block is planned: for last_batch DROP and order DETERMINISTIC.
+	Outputs       []uint32 `protobuf:"varint,5,rep,packed,name=outputs,proto3" json:"outputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -159,6 +161,13 @@ func (x *RowGroup) GetWindowRows() int64 {
 		return x.WindowRows
 	}
 	return 0
+}
+
+func (x *RowGroup) GetOutputs() []uint32 {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
 }
 
 // Ticket lets its holder open one shard's stream on a worker. It is signed by the master.
@@ -530,6 +539,96 @@ func (x *BatchMeta) GetLast() bool {
 	return false
 }
 
+// CountReply answers the Flight action "count", whose body is a StreamRequest: how many rows of each window pass the filter and
+// the steps that select rows.
+type CountReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RowGroups     []*RowGroupCount       `protobuf:"bytes,1,rep,name=row_groups,json=rowGroups,proto3" json:"row_groups,omitempty"` // those of the ticket, in its order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountReply) Reset() {
+	*x = CountReply{}
+	mi := &file_api_pb_stream_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountReply) ProtoMessage() {}
+
+func (x *CountReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountReply.ProtoReflect.Descriptor instead.
+func (*CountReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *CountReply) GetRowGroups() []*RowGroupCount {
+	if x != nil {
+		return x.RowGroups
+	}
+	return nil
+}
+
+type RowGroupCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outputs       []uint32               `protobuf:"varint,1,rep,packed,name=outputs,proto3" json:"outputs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RowGroupCount) Reset() {
+	*x = RowGroupCount{}
+	mi := &file_api_pb_stream_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RowGroupCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RowGroupCount) ProtoMessage() {}
+
+func (x *RowGroupCount) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_stream_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RowGroupCount.ProtoReflect.Descriptor instead.
+func (*RowGroupCount) Descriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RowGroupCount) GetOutputs() []uint32 {
+	if x != nil {
+		return x.Outputs
+	}
+	return nil
+}
+
 var File_api_pb_stream_proto protoreflect.FileDescriptor
 
 const file_api_pb_stream_proto_rawDesc = "" +
@@ -539,13 +638,14 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x03uri\x18\x01 \x01(\tR\x03uri\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x12\n" +
 	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x14\n" +
-	"\x05index\x18\x04 \x01(\rR\x05index\"r\n" +
+	"\x05index\x18\x04 \x01(\rR\x05index\"\x8c\x01\n" +
 	"\bRowGroup\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x1b\n" +
 	"\tfirst_row\x18\x02 \x01(\x03R\bfirstRow\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x1f\n" +
 	"\vwindow_rows\x18\x04 \x01(\x03R\n" +
-	"windowRows\"\xda\x02\n" +
+	"windowRows\x12\x18\n" +
+	"\aoutputs\x18\x05 \x03(\rR\aoutputs\"\xda\x02\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -577,7 +677,13 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\rR\x04rows\x12\x12\n" +
-	"\x04last\x18\x04 \x01(\bR\x04lastB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"\x04last\x18\x04 \x01(\bR\x04last\"G\n" +
+	"\n" +
+	"CountReply\x129\n" +
+	"\n" +
+	"row_groups\x18\x01 \x03(\v2\x1a.penstock.v1.RowGroupCountR\trowGroups\")\n" +
+	"\rRowGroupCount\x12\x18\n" +
+	"\aoutputs\x18\x01 \x03(\rR\aoutputsB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_stream_proto_rawDescOnce sync.Once
@@ -591,7 +697,7 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 	return file_api_pb_stream_proto_rawDescData
 }
 
-var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_api_pb_stream_proto_goTypes = []any{
 	(*File)(nil),          // 0: penstock.v1.File
 	(*RowGroup)(nil),      // 1: penstock.v1.RowGroup
@@ -600,17 +706,20 @@ var file_api_pb_stream_proto_goTypes = []any{
 	(*SignedTicket)(nil),  // 4: penstock.v1.SignedTicket
 	(*StreamRequest)(nil), // 5: penstock.v1.StreamRequest
 	(*BatchMeta)(nil),     // 6: penstock.v1.BatchMeta
+	(*CountReply)(nil),    // 7: penstock.v1.CountReply
+	(*RowGroupCount)(nil), // 8: penstock.v1.RowGroupCount
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
 	0, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
 	1, // 1: penstock.v1.Ticket.row_groups:type_name -> penstock.v1.RowGroup
 	3, // 2: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
 	4, // 3: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	8, // 4: penstock.v1.CountReply.row_groups:type_name -> penstock.v1.RowGroupCount
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -624,7 +733,7 @@ func file_api_pb_stream_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

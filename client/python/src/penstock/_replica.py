@@ -179,6 +179,7 @@ class Channel:
 
         self._torch, self._dist, self._group, self._source = torch, dist, group, source
         self.leads = rank == source
+        self._newest: Any = None
 
     def send(self, parts: Sequence[Any]) -> None:
         """Sends byte strings, or other objects that show their memory."""
@@ -199,8 +200,11 @@ class Channel:
         return received
 
     def _broadcast(self, array: np.ndarray[Any, Any]) -> None:
+        # gloo's thread lets go of a tensor some time after the call. Were it the last to hold it, freeing the array
+        # would need the interpreter, which may be ending by then: the process would abort.
+        self._newest = self._torch.from_numpy(array)
         try:
-            self._dist.broadcast(self._torch.from_numpy(array), self._source, group=self._group)
+            self._dist.broadcast(self._newest, self._source, group=self._group)
         except RuntimeError as err:
             raise errors.Error(
                 f"a rank of this replica is gone or does not iterate in step with rank {self._source}, which reads for "

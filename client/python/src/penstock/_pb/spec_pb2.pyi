@@ -6,6 +6,12 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ORDER_UNSPECIFIED: _ClassVar[Order]
+    FAST: _ClassVar[Order]
+    DETERMINISTIC: _ClassVar[Order]
+
 class LastBatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LAST_BATCH_UNSPECIFIED: _ClassVar[LastBatch]
@@ -31,6 +37,9 @@ class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FLOAT32: _ClassVar[Kind]
     FLOAT64: _ClassVar[Kind]
     BINARY: _ClassVar[Kind]
+ORDER_UNSPECIFIED: Order
+FAST: Order
+DETERMINISTIC: Order
 LAST_BATCH_UNSPECIFIED: LastBatch
 KEEP: LastBatch
 DROP: LastBatch
@@ -50,7 +59,7 @@ FLOAT64: Kind
 BINARY: Kind
 
 class Spec(_message.Message):
-    __slots__ = ("dataset", "filter", "features", "transforms", "batch_size", "last_batch", "seed", "shuffle", "epochs", "provenance")
+    __slots__ = ("dataset", "filter", "features", "transforms", "batch_size", "last_batch", "seed", "shuffle", "epochs", "provenance", "order", "lanes", "global_batch_size", "on_error")
     DATASET_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +70,10 @@ class Spec(_message.Message):
     SHUFFLE_FIELD_NUMBER: _ClassVar[int]
     EPOCHS_FIELD_NUMBER: _ClassVar[int]
     PROVENANCE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
+    GLOBAL_BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    ON_ERROR_FIELD_NUMBER: _ClassVar[int]
     dataset: Dataset
     filter: str
     features: _containers.RepeatedCompositeFieldContainer[Feature]
@@ -71,7 +84,17 @@ class Spec(_message.Message):
     shuffle: bool
     epochs: int
     provenance: bool
-    def __init__(self, dataset: _Optional[_Union[Dataset, _Mapping]] = ..., filter: _Optional[str] = ..., features: _Optional[_Iterable[_Union[Feature, _Mapping]]] = ..., transforms: _Optional[_Iterable[_Union[Transform, _Mapping]]] = ..., batch_size: _Optional[int] = ..., last_batch: _Optional[_Union[LastBatch, str]] = ..., seed: _Optional[int] = ..., shuffle: bool = ..., epochs: _Optional[int] = ..., provenance: bool = ...) -> None: ...
+    order: Order
+    lanes: int
+    global_batch_size: int
+    on_error: OnError
+    def __init__(self, dataset: _Optional[_Union[Dataset, _Mapping]] = ..., filter: _Optional[str] = ..., features: _Optional[_Iterable[_Union[Feature, _Mapping]]] = ..., transforms: _Optional[_Iterable[_Union[Transform, _Mapping]]] = ..., batch_size: _Optional[int] = ..., last_batch: _Optional[_Union[LastBatch, str]] = ..., seed: _Optional[int] = ..., shuffle: bool = ..., epochs: _Optional[int] = ..., provenance: bool = ..., order: _Optional[_Union[Order, str]] = ..., lanes: _Optional[int] = ..., global_batch_size: _Optional[int] = ..., on_error: _Optional[_Union[OnError, _Mapping]] = ...) -> None: ...
+
+class OnError(_message.Message):
+    __slots__ = ("skip",)
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    skip: int
+    def __init__(self, skip: _Optional[int] = ...) -> None: ...
 
 class Dataset(_message.Message):
     __slots__ = ("uri", "storage", "partitions")

@@ -18,16 +18,18 @@ class File(_message.Message):
     def __init__(self, uri: _Optional[str] = ..., size: _Optional[int] = ..., etag: _Optional[str] = ..., index: _Optional[int] = ...) -> None: ...
 
 class RowGroup(_message.Message):
-    __slots__ = ("index", "first_row", "rows", "window_rows")
+    __slots__ = ("index", "first_row", "rows", "window_rows", "outputs")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     FIRST_ROW_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     WINDOW_ROWS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
     index: int
     first_row: int
     rows: int
     window_rows: int
-    def __init__(self, index: _Optional[int] = ..., first_row: _Optional[int] = ..., rows: _Optional[int] = ..., window_rows: _Optional[int] = ...) -> None: ...
+    outputs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, index: _Optional[int] = ..., first_row: _Optional[int] = ..., rows: _Optional[int] = ..., window_rows: _Optional[int] = ..., outputs: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Ticket(_message.Message):
     __slots__ = ("session", "generation", "epoch", "block", "shard", "file", "row_groups", "program_digest", "workers", "expires_unix")
@@ -94,3 +96,15 @@ class BatchMeta(_message.Message):
     rows: int
     last: bool
     def __init__(self, window: _Optional[int] = ..., k: _Optional[int] = ..., rows: _Optional[int] = ..., last: bool = ...) -> None: ...
+
+class CountReply(_message.Message):
+    __slots__ = ("row_groups",)
+    ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    row_groups: _containers.RepeatedCompositeFieldContainer[RowGroupCount]
+    def __init__(self, row_groups: _Optional[_Iterable[_Union[RowGroupCount, _Mapping]]] = ...) -> None: ...
+
+class RowGroupCount(_message.Message):
+    __slots__ = ("outputs",)
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    outputs: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, outputs: _Optional[_Iterable[int]] = ...) -> None: ...
