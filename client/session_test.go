@@ -84,7 +84,7 @@ func checkMaster(t *testing.T, m *fake.Master) {
 }
 
 func TestReadsEpochs(t *testing.T) {
-	for _, last := range []pb.LastBatch{pb.LastBatch_KEEP, pb.LastBatch_DROP} {
+	for _, last := range []pb.LastBatch{pb.LastBatch_UNEVEN, pb.LastBatch_DROP} {
 		for _, streams := range []uint32{1, 4} {
 			t.Run(fmt.Sprint(last, streams), func(t *testing.T) {
 				inBubble(t, func(t *testing.T, fl *fake.Net) { testReadsEpochs(t, fl, last, streams) })
@@ -116,7 +116,7 @@ func testReadsEpochs(t *testing.T, fl *fake.Net, last pb.LastBatch, streams uint
 	var want []int
 	for range 3 {
 		want = append(want, slices.Repeat([]int{32}, full)...)
-		if last == pb.LastBatch_KEEP && rest > 0 {
+		if last == pb.LastBatch_UNEVEN && rest > 0 {
 			want = append(want, rest)
 		}
 	}
@@ -124,7 +124,7 @@ func testReadsEpochs(t *testing.T, fl *fake.Net, last pb.LastBatch, streams uint
 		t.Errorf("batch sizes %v; expected %v", sizes, want)
 	}
 	stats := s.Stats()
-	if last == pb.LastBatch_KEEP {
+	if last == pb.LastBatch_UNEVEN {
 		exactlyOnce(t, d, ids)
 	} else if stats.Dropped != int64(3*rest) {
 		t.Errorf("%d rows dropped; expected %d", stats.Dropped, 3*rest)

@@ -73,8 +73,8 @@ func (Order) EnumDescriptor() ([]byte, []int) {
 type LastBatch int32
 
 const (
-	LastBatch_LAST_BATCH_UNSPECIFIED LastBatch = 0 // keep
-	LastBatch_KEEP                   LastBatch = 1
+	LastBatch_LAST_BATCH_UNSPECIFIED LastBatch = 0 // uneven
+	LastBatch_UNEVEN                 LastBatch = 1 // what each rank gets: ranks get unequally many batches, and the last is as short as it is
 	LastBatch_DROP                   LastBatch = 2
 	LastBatch_PAD                    LastBatch = 3 // every rank gets equally many batches, full ones: rows that are missing are padding
 )
@@ -83,13 +83,13 @@ const (
 var (
 	LastBatch_name = map[int32]string{
 		0: "LAST_BATCH_UNSPECIFIED",
-		1: "KEEP",
+		1: "UNEVEN",
 		2: "DROP",
 		3: "PAD",
 	}
 	LastBatch_value = map[string]int32{
 		"LAST_BATCH_UNSPECIFIED": 0,
-		"KEEP":                   1,
+		"UNEVEN":                 1,
 		"DROP":                   2,
 		"PAD":                    3,
 	}
@@ -1381,10 +1381,11 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x05Order\x12\x15\n" +
 	"\x11ORDER_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04FAST\x10\x01\x12\x11\n" +
-	"\rDETERMINISTIC\x10\x02*D\n" +
+	"\rDETERMINISTIC\x10\x02*F\n" +
 	"\tLastBatch\x12\x1a\n" +
-	"\x16LAST_BATCH_UNSPECIFIED\x10\x00\x12\b\n" +
-	"\x04KEEP\x10\x01\x12\b\n" +
+	"\x16LAST_BATCH_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06UNEVEN\x10\x01\x12\b\n" +
 	"\x04DROP\x10\x02\x12\a\n" +
 	"\x03PAD\x10\x03*X\n" +
 	"\x06Layout\x12\x16\n" +

@@ -30,7 +30,7 @@ func explicit(s *pb.Spec) *pb.Spec {
 		s.Dataset = &pb.Dataset{}
 	}
 	if s.LastBatch == pb.LastBatch_LAST_BATCH_UNSPECIFIED {
-		s.LastBatch = pb.LastBatch_KEEP
+		s.LastBatch = pb.LastBatch_UNEVEN
 	}
 	s.Epochs = max(s.Epochs, 1)
 	return s

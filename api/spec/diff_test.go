@@ -38,13 +38,13 @@ epochs: 1
 		`transforms[0].min: 0 and 0.5`,
 		`transforms: 1 and 2 entries`,
 		`batch_size: 1024 and 4096`,
-		`last_batch: keep and drop`,
+		`last_batch: uneven and drop`,
 		`shuffle: false and true`,
 	}
 	if got := Diff(a, b); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if got := Diff(&pb.Spec{Epochs: 1, LastBatch: pb.LastBatch_KEEP}, &pb.Spec{Dataset: &pb.Dataset{}}); got != nil {
+	if got := Diff(&pb.Spec{Epochs: 1, LastBatch: pb.LastBatch_UNEVEN}, &pb.Spec{Dataset: &pb.Dataset{}}); got != nil {
 		t.Errorf("defaults differ: %v", got)
 	}
 }

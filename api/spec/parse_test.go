@@ -112,7 +112,7 @@ batchsize: 5
 		`transforms[0].deep: found a mapping (line 10); want a number`,
 		`transforms[0].max: found 99999999999999999999 (line 10); want an integer of 64 bits`,
 		`batch_size: found "many" (line 11); want an integer`,
-		`last_batch: found 1 (line 12); want one of keep, drop, pad`,
+		`last_batch: found 1 (line 12); want one of uneven, drop, pad`,
 		`epochs: found -1 (line 13); want an integer from 0 to 4294967295`,
 		`shuffle: found "yes" (line 14); want true or false`,
 		`batchsize: unknown field (line 15); nearest: batch_size`,
@@ -243,7 +243,7 @@ func TestFormatParsesBack(t *testing.T) {
 
 func TestFormat(t *testing.T) {
 	s := mustParse(t, `{"dataset": {"uri": "s3://b/"}, "features": [{"name": ["int_*", "x y"], "layout": "dense"}, {"name": "a"}, {}],
-		"transforms": [{"op": "clamp", "in": "a", "max": 1.0, "min": 0}, {"op": "o", "params": {"op": "no"}}], "last_batch": "keep"}`)
+		"transforms": [{"op": "clamp", "in": "a", "max": 1.0, "min": 0}, {"op": "o", "params": {"op": "no"}}], "last_batch": "uneven"}`)
 	got, err := Format(s)
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ transforms:
   - op: o
     params:
       op: "no"
-last_batch: keep
+last_batch: uneven
 `
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -86,7 +86,7 @@ func (r *resolver) session(s *pb.Spec) {
 		r.problems.add("batch_size", "found %d; want the rows of a batch, from 1 to %d", n, MaxBatchSize)
 	}
 	if _, ok := pb.LastBatch_name[int32(s.GetLastBatch())]; !ok {
-		r.problems.add("last_batch", "found the unknown number %d; want keep, drop or pad", s.GetLastBatch())
+		r.problems.add("last_batch", "found the unknown number %d; want uneven, drop or pad", s.GetLastBatch())
 	}
 }
 

@@ -134,12 +134,12 @@ def test_breaking_out_and_going_on(shared_fleet: Fleet, dataset: Dataset) -> Non
         assert {b.epoch for b in first + rest} == {0}
 
 
-@pytest.mark.parametrize("last_batch", ["keep", "drop"])
+@pytest.mark.parametrize("last_batch", ["uneven", "drop"])
 def test_len(shared_fleet: Fleet, dataset: Dataset, last_batch: str) -> None:
     with make(shared_fleet, dataset, epochs=2, last_batch=last_batch) as loader:
         count = len(take(loader, 1)) + len(list(loader))
         length = len(loader)
-        assert count == length == dataset.rows // BATCH + (last_batch == "keep")
+        assert count == length == dataset.rows // BATCH + (last_batch == "uneven")
         # A loop that counts instead of asking for the end gets the next epoch then, and no empty one.
         assert [b.epoch for b in take(loader, length)] == [1] * length
 

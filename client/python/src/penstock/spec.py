@@ -25,7 +25,7 @@ Scalar: TypeAlias = bool | int | float | str
 Value: TypeAlias = Scalar | Sequence[Scalar]
 Transform: TypeAlias = pb.Transform
 
-_LAST_BATCH = {"keep": pb.KEEP, "drop": pb.DROP, "pad": pb.PAD}
+_LAST_BATCH = {"uneven": pb.UNEVEN, "drop": pb.DROP, "pad": pb.PAD}
 
 
 class Features:
@@ -203,7 +203,7 @@ def build(
     filter: str = "",  # noqa: A002
     partitions: str = "",
     storage: str = "",
-    last_batch: str = "keep",
+    last_batch: str = "uneven",
     seed: int = 0,
     shuffle: bool = False,
     epochs: int = 1,
@@ -211,7 +211,7 @@ def build(
 ) -> pb.Spec:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
     if last_batch not in _LAST_BATCH:
-        raise SpecError(f'last_batch: found {last_batch!r}; give "keep", "drop" or "pad"')
+        raise SpecError(f'last_batch: found {last_batch!r}; give "uneven", "drop" or "pad"')
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
     _check(features, steps, {"batch_size": batch_size, "epochs": epochs, "seed": seed})
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)

@@ -15,7 +15,7 @@ class Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 class LastBatch(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     LAST_BATCH_UNSPECIFIED: _ClassVar[LastBatch]
-    KEEP: _ClassVar[LastBatch]
+    UNEVEN: _ClassVar[LastBatch]
     DROP: _ClassVar[LastBatch]
     PAD: _ClassVar[LastBatch]
 
@@ -41,7 +41,7 @@ ORDER_UNSPECIFIED: Order
 FAST: Order
 DETERMINISTIC: Order
 LAST_BATCH_UNSPECIFIED: LastBatch
-KEEP: LastBatch
+UNEVEN: LastBatch
 DROP: LastBatch
 PAD: LastBatch
 LAYOUT_UNSPECIFIED: Layout
