@@ -125,6 +125,55 @@ func (JoinKind) EnumDescriptor() ([]byte, []int) {
 	return file_api_pb_control_proto_rawDescGZIP(), []int{1}
 }
 
+type RefusalCause int32
+
+const (
+	RefusalCause_REFUSAL_CAUSE_UNSPECIFIED RefusalCause = 0
+	RefusalCause_UNREADABLE                RefusalCause = 1 // DATA_LOSS: on_error decides
+	RefusalCause_CHANGED                   RefusalCause = 2 // FAILED_PRECONDITION: the file changed since it was listed, or is gone; the session fails
+)
+
+// Enum value maps for RefusalCause.
+var (
+	RefusalCause_name = map[int32]string{
+		0: "REFUSAL_CAUSE_UNSPECIFIED",
+		1: "UNREADABLE",
+		2: "CHANGED",
+	}
+	RefusalCause_value = map[string]int32{
+		"REFUSAL_CAUSE_UNSPECIFIED": 0,
+		"UNREADABLE":                1,
+		"CHANGED":                   2,
+	}
+)
+
+func (x RefusalCause) Enum() *RefusalCause {
+	p := new(RefusalCause)
+	*p = x
+	return p
+}
+
+func (x RefusalCause) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RefusalCause) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_control_proto_enumTypes[2].Descriptor()
+}
+
+func (RefusalCause) Type() protoreflect.EnumType {
+	return &file_api_pb_control_proto_enumTypes[2]
+}
+
+func (x RefusalCause) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RefusalCause.Descriptor instead.
+func (RefusalCause) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{2}
+}
+
 type NotLeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -394,8 +443,12 @@ type Session struct {
 	Progress      *Progress              `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"`
 	// Of the planner's version and settings: positions mean the same rows only under the same ones.
 	PlannerDigest []byte `protobuf:"bytes,14,opt,name=planner_digest,json=plannerDigest,proto3" json:"planner_digest,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What on_error let be left out. What earlier sessions skipped, as far as states told, is in the count alone.
+	Skipped          []*SkippedRows `protobuf:"bytes,15,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	SkippedRowGroups uint32         `protobuf:"varint,16,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
+	BadData          bool           `protobuf:"varint,17,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"` // the failure is that data cannot be read, or changed
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -524,6 +577,27 @@ func (x *Session) GetPlannerDigest() []byte {
 		return x.PlannerDigest
 	}
 	return nil
+}
+
+func (x *Session) GetSkipped() []*SkippedRows {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *Session) GetSkippedRowGroups() uint32 {
+	if x != nil {
+		return x.SkippedRowGroups
+	}
+	return 0
+}
+
+func (x *Session) GetBadData() bool {
+	if x != nil {
+		return x.BadData
+	}
+	return false
 }
 
 type Progress struct {
@@ -991,11 +1065,13 @@ type JoinReply struct {
 	// Where the training loop of this start is, where ranks count steps (RankSteps).
 	Steps *RankSteps `protobuf:"bytes,13,opt,name=steps,proto3" json:"steps,omitempty"`
 	// Of earlier incarnations of this rank in this generation.
-	Earlier       *Counters    `protobuf:"bytes,14,opt,name=earlier,proto3" json:"earlier,omitempty"`
-	DepartedRows  []int64      `protobuf:"varint,15,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"`
-	Starts        []*LaneStart `protobuf:"bytes,16,rep,name=starts,proto3" json:"starts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Earlier          *Counters      `protobuf:"bytes,14,opt,name=earlier,proto3" json:"earlier,omitempty"`
+	DepartedRows     []int64        `protobuf:"varint,15,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"`
+	Starts           []*LaneStart   `protobuf:"bytes,16,rep,name=starts,proto3" json:"starts,omitempty"`
+	Skipped          []*SkippedRows `protobuf:"bytes,17,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	SkippedRowGroups uint32         `protobuf:"varint,18,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JoinReply) Reset() {
@@ -1140,6 +1216,20 @@ func (x *JoinReply) GetStarts() []*LaneStart {
 	return nil
 }
 
+func (x *JoinReply) GetSkipped() []*SkippedRows {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *JoinReply) GetSkippedRowGroups() uint32 {
+	if x != nil {
+		return x.SkippedRowGroups
+	}
+	return 0
+}
+
 type Counters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -1256,7 +1346,10 @@ type SyncRequest struct {
 	// Of the Join: generation and incarnation count anew in a session that was deleted, or lost with its etcd.
 	Nonce string `protobuf:"bytes,13,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	// Unset unless ranks count steps.
-	Steps         *RankSteps `protobuf:"bytes,14,opt,name=steps,proto3" json:"steps,omitempty"`
+	Steps *RankSteps `protobuf:"bytes,14,opt,name=steps,proto3" json:"steps,omitempty"`
+	// Streams that every candidate refuses for good. Such a stream stays closed until a reply takes what it is about away, and is reported
+	// until then.
+	Refused       []*RefusedStream `protobuf:"bytes,15,rep,name=refused,proto3" json:"refused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1389,6 +1482,177 @@ func (x *SyncRequest) GetSteps() *RankSteps {
 	return nil
 }
 
+func (x *SyncRequest) GetRefused() []*RefusedStream {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
+// RefusedStream is a stream that no worker goes on with, though all of its ticket were asked, more than once.
+type RefusedStream struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its cursor: the first row that no worker sent. All before it came.
+	At            *Position    `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Cause         RefusalCause `protobuf:"varint,2,opt,name=cause,proto3,enum=penstock.v1.RefusalCause" json:"cause,omitempty"`
+	Words         string       `protobuf:"bytes,3,opt,name=words,proto3" json:"words,omitempty"` // of the last worker; they name file, row group, column and page
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedStream) Reset() {
+	*x = RefusedStream{}
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedStream) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedStream) ProtoMessage() {}
+
+func (x *RefusedStream) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedStream.ProtoReflect.Descriptor instead.
+func (*RefusedStream) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RefusedStream) GetAt() *Position {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *RefusedStream) GetCause() RefusalCause {
+	if x != nil {
+		return x.Cause
+	}
+	return RefusalCause_REFUSAL_CAUSE_UNSPECIFIED
+}
+
+func (x *RefusedStream) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
+// SkippedRows are rows of a row group that no worker can read and that on_error let be left out.
+type SkippedRows struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Epoch    uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	File     string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // its URI
+	RowGroup uint32                 `protobuf:"varint,3,opt,name=row_group,json=rowGroup,proto3" json:"row_group,omitempty"`
+	// Source rows of the file, from the window on in which reading failed. Ranks may have got some of that window.
+	FirstRow      int64       `protobuf:"varint,4,opt,name=first_row,json=firstRow,proto3" json:"first_row,omitempty"`
+	Rows          int64       `protobuf:"varint,5,opt,name=rows,proto3" json:"rows,omitempty"`
+	Cause         string      `protobuf:"bytes,6,opt,name=cause,proto3" json:"cause,omitempty"`
+	Intervals     []*Interval `protobuf:"bytes,7,rep,name=intervals,proto3" json:"intervals,omitempty"`                   // exactly what was left out
+	FileIndex     uint32      `protobuf:"varint,8,opt,name=file_index,json=fileIndex,proto3" json:"file_index,omitempty"` // in the listing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SkippedRows) Reset() {
+	*x = SkippedRows{}
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkippedRows) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkippedRows) ProtoMessage() {}
+
+func (x *SkippedRows) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkippedRows.ProtoReflect.Descriptor instead.
+func (*SkippedRows) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SkippedRows) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *SkippedRows) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *SkippedRows) GetRowGroup() uint32 {
+	if x != nil {
+		return x.RowGroup
+	}
+	return 0
+}
+
+func (x *SkippedRows) GetFirstRow() int64 {
+	if x != nil {
+		return x.FirstRow
+	}
+	return 0
+}
+
+func (x *SkippedRows) GetRows() int64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *SkippedRows) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
+func (x *SkippedRows) GetIntervals() []*Interval {
+	if x != nil {
+		return x.Intervals
+	}
+	return nil
+}
+
+func (x *SkippedRows) GetFileIndex() uint32 {
+	if x != nil {
+		return x.FileIndex
+	}
+	return 0
+}
+
 // RankSteps is how far a rank's training loop is, in batches. Ranks count steps for last_batch PAD and DROP, and in order
 // DETERMINISTIC.
 type RankSteps struct {
@@ -1407,7 +1671,7 @@ type RankSteps struct {
 
 func (x *RankSteps) Reset() {
 	*x = RankSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1683,7 @@ func (x *RankSteps) String() string {
 func (*RankSteps) ProtoMessage() {}
 
 func (x *RankSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1696,7 @@ func (x *RankSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSteps.ProtoReflect.Descriptor instead.
 func (*RankSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RankSteps) GetEpoch() uint32 {
@@ -1474,7 +1738,7 @@ type EpochSteps struct {
 
 func (x *EpochSteps) Reset() {
 	*x = EpochSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1486,7 +1750,7 @@ func (x *EpochSteps) String() string {
 func (*EpochSteps) ProtoMessage() {}
 
 func (x *EpochSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1499,7 +1763,7 @@ func (x *EpochSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochSteps.ProtoReflect.Descriptor instead.
 func (*EpochSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EpochSteps) GetEpoch() uint32 {
@@ -1536,7 +1800,7 @@ type LaneStart struct {
 
 func (x *LaneStart) Reset() {
 	*x = LaneStart{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1812,7 @@ func (x *LaneStart) String() string {
 func (*LaneStart) ProtoMessage() {}
 
 func (x *LaneStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1825,7 @@ func (x *LaneStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
 func (*LaneStart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LaneStart) GetEpoch() uint32 {
@@ -1614,14 +1878,18 @@ type SyncReply struct {
 	Steps        []*EpochSteps `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
 	DepartedRows []int64       `protobuf:"varint,17,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"` // by each of departed, in this generation
 	// Order DETERMINISTIC: blocks with rows behind the request's steps, ascending. Left out with the grants.
-	Starts        []*LaneStart `protobuf:"bytes,18,rep,name=starts,proto3" json:"starts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Starts []*LaneStart `protobuf:"bytes,18,rep,name=starts,proto3" json:"starts,omitempty"`
+	// Left out with the base. What earlier sessions skipped, as far as states told, is in the count alone.
+	Skipped          []*SkippedRows `protobuf:"bytes,19,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	SkippedRowGroups uint32         `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
+	BadData          bool           `protobuf:"varint,21,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"` // the failure is that data cannot be read, or changed
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1901,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1914,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -1775,6 +2043,27 @@ func (x *SyncReply) GetStarts() []*LaneStart {
 	return nil
 }
 
+func (x *SyncReply) GetSkipped() []*SkippedRows {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *SyncReply) GetSkippedRowGroups() uint32 {
+	if x != nil {
+		return x.SkippedRowGroups
+	}
+	return 0
+}
+
+func (x *SyncReply) GetBadData() bool {
+	if x != nil {
+		return x.BadData
+	}
+	return false
+}
+
 // FleetLoad says what workers are busy with, over the last 5 to 10 seconds and all streams of all sessions. A worker runs several
 // streams, and several stages of each, at once: a counter's time may be more than the clock's.
 type FleetLoad struct {
@@ -1790,7 +2079,7 @@ type FleetLoad struct {
 
 func (x *FleetLoad) Reset() {
 	*x = FleetLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1802,7 +2091,7 @@ func (x *FleetLoad) String() string {
 func (*FleetLoad) ProtoMessage() {}
 
 func (x *FleetLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1815,7 +2104,7 @@ func (x *FleetLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
 func (*FleetLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FleetLoad) GetWorkers() uint32 {
@@ -1861,7 +2150,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1873,7 +2162,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1886,7 +2175,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 type Fleet struct {
@@ -1900,7 +2189,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2201,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2214,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -1964,7 +2253,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2265,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2278,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -2056,7 +2345,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2357,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2370,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -2155,15 +2444,17 @@ type State struct {
 	DepartedRows []int64 `protobuf:"varint,17,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"`
 	// Order DETERMINISTIC: handed and the epoch say it all, and base and consumed are empty. Rows of a step over all ranks, and the
 	// newest known block at whose start no lane is beyond this step.
-	GlobalBatch   uint64     `protobuf:"varint,18,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`
-	Start         *LaneStart `protobuf:"bytes,19,opt,name=start,proto3" json:"start,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	GlobalBatch uint64     `protobuf:"varint,18,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`
+	Start       *LaneStart `protobuf:"bytes,19,opt,name=start,proto3" json:"start,omitempty"`
+	// That on_error let be left out so far, by all ranks, as of base.
+	SkippedRowGroups uint32 `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2466,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2479,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -2324,6 +2615,13 @@ func (x *State) GetStart() *LaneStart {
 	return nil
 }
 
+func (x *State) GetSkippedRowGroups() uint32 {
+	if x != nil {
+		return x.SkippedRowGroups
+	}
+	return 0
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2338,7 +2636,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2350,7 +2648,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2363,7 +2661,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -2428,7 +2726,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2738,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2751,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -2523,7 +2821,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2833,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2846,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -2577,7 +2875,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2589,7 +2887,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2602,7 +2900,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -2636,7 +2934,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2946,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2959,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Shard) GetFile() *File {
@@ -2688,7 +2986,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2700,7 +2998,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2713,7 +3011,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -2735,7 +3033,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2747,7 +3045,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2760,7 +3058,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -2790,7 +3088,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2802,7 +3100,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2815,7 +3113,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -2861,7 +3159,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +3171,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3184,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -2949,15 +3247,18 @@ type SessionHead struct {
 	// Closed epochs that the training loop of a rank may be in.
 	Steps []*EpochSteps `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Where the training loops of this generation began.
-	Begun         *RankSteps `protobuf:"bytes,18,opt,name=begun,proto3" json:"begun,omitempty"`
-	Promised      uint64     `protobuf:"varint,19,opt,name=promised,proto3" json:"promised,omitempty"` // steps of the open epoch that earlier starts of ranks reported
+	Begun         *RankSteps     `protobuf:"bytes,18,opt,name=begun,proto3" json:"begun,omitempty"`
+	Promised      uint64         `protobuf:"varint,19,opt,name=promised,proto3" json:"promised,omitempty"` // steps of the open epoch that earlier starts of ranks reported
+	Skipped       []*SkippedRows `protobuf:"bytes,20,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	SkippedBefore uint32         `protobuf:"varint,21,opt,name=skipped_before,json=skippedBefore,proto3" json:"skipped_before,omitempty"` // row groups that earlier sessions skipped, as far as states told
+	BadData       bool           `protobuf:"varint,22,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"`                   // of the failure
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2969,7 +3270,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2982,7 +3283,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -3118,6 +3419,27 @@ func (x *SessionHead) GetPromised() uint64 {
 	return 0
 }
 
+func (x *SessionHead) GetSkipped() []*SkippedRows {
+	if x != nil {
+		return x.Skipped
+	}
+	return nil
+}
+
+func (x *SessionHead) GetSkippedBefore() uint32 {
+	if x != nil {
+		return x.SkippedBefore
+	}
+	return 0
+}
+
+func (x *SessionHead) GetBadData() bool {
+	if x != nil {
+		return x.BadData
+	}
+	return false
+}
+
 type PlannedBlock struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -3131,7 +3453,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3465,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3478,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -3206,7 +3528,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3218,7 +3540,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3231,7 +3553,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -3291,7 +3613,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3303,7 +3625,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3316,7 +3638,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -3465,7 +3787,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3477,7 +3799,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3490,7 +3812,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -3544,7 +3866,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x1b\n" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
-	"workingDir\"\xdb\x03\n" +
+	"workingDir\"\xd8\x04\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -3563,7 +3885,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05state\x18\v \x01(\x0e2\x19.penstock.v1.SessionStateR\x05state\x12\x18\n" +
 	"\afailure\x18\f \x01(\tR\afailure\x121\n" +
 	"\bprogress\x18\r \x01(\v2\x15.penstock.v1.ProgressR\bprogress\x12%\n" +
-	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\"\xda\x01\n" +
+	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\x122\n" +
+	"\askipped\x18\x0f \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
+	"\x12skipped_row_groups\x18\x10 \x01(\rR\x10skippedRowGroups\x12\x19\n" +
+	"\bbad_data\x18\x11 \x01(\bR\abadData\"\xda\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12%\n" +
@@ -3591,7 +3916,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12,\n" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
-	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xf4\x04\n" +
+	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xd6\x05\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -3612,7 +3937,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05steps\x18\r \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\x12/\n" +
 	"\aearlier\x18\x0e \x01(\v2\x15.penstock.v1.CountersR\aearlier\x12#\n" +
 	"\rdeparted_rows\x18\x0f \x03(\x03R\fdepartedRows\x12.\n" +
-	"\x06starts\x18\x10 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\"\xbe\x01\n" +
+	"\x06starts\x18\x10 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\x122\n" +
+	"\askipped\x18\x11 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
+	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\"\xbe\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -3621,7 +3948,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
 	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\x12\x16\n" +
-	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xe2\x03\n" +
+	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\x98\x04\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -3640,7 +3967,22 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x12\n" +
 	"\x04zone\x18\f \x01(\tR\x04zone\x12\x14\n" +
 	"\x05nonce\x18\r \x01(\tR\x05nonce\x12,\n" +
-	"\x05steps\x18\x0e \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\"O\n" +
+	"\x05steps\x18\x0e \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\x124\n" +
+	"\arefused\x18\x0f \x03(\v2\x1a.penstock.v1.RefusedStreamR\arefused\"}\n" +
+	"\rRefusedStream\x12%\n" +
+	"\x02at\x18\x01 \x01(\v2\x15.penstock.v1.PositionR\x02at\x12/\n" +
+	"\x05cause\x18\x02 \x01(\x0e2\x19.penstock.v1.RefusalCauseR\x05cause\x12\x14\n" +
+	"\x05words\x18\x03 \x01(\tR\x05words\"\xef\x01\n" +
+	"\vSkippedRows\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12\x1b\n" +
+	"\trow_group\x18\x03 \x01(\rR\browGroup\x12\x1b\n" +
+	"\tfirst_row\x18\x04 \x01(\x03R\bfirstRow\x12\x12\n" +
+	"\x04rows\x18\x05 \x01(\x03R\x04rows\x12\x14\n" +
+	"\x05cause\x18\x06 \x01(\tR\x05cause\x123\n" +
+	"\tintervals\x18\a \x03(\v2\x15.penstock.v1.IntervalR\tintervals\x12\x1d\n" +
+	"\n" +
+	"file_index\x18\b \x01(\rR\tfileIndex\"O\n" +
 	"\tRankSteps\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06handed\x18\x02 \x01(\x04R\x06handed\x12\x14\n" +
@@ -3653,7 +3995,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tLaneStart\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xff\x04\n" +
+	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xfc\x05\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -3673,7 +4015,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04load\x18\x0f \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\x12-\n" +
 	"\x05steps\x18\x10 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\x12#\n" +
 	"\rdeparted_rows\x18\x11 \x03(\x03R\fdepartedRows\x12.\n" +
-	"\x06starts\x18\x12 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\"\xa8\x01\n" +
+	"\x06starts\x18\x12 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\x122\n" +
+	"\askipped\x18\x13 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
+	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x12\x19\n" +
+	"\bbad_data\x18\x15 \x01(\bR\abadData\"\xa8\x01\n" +
 	"\tFleetLoad\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\rR\aworkers\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\rR\astreams\x12\x14\n" +
@@ -3698,7 +4043,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\x81\x05\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xaf\x05\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -3722,7 +4067,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04rows\x18\x10 \x01(\x03R\x04rows\x12#\n" +
 	"\rdeparted_rows\x18\x11 \x03(\x03R\fdepartedRows\x12!\n" +
 	"\fglobal_batch\x18\x12 \x01(\x04R\vglobalBatch\x12,\n" +
-	"\x05start\x18\x13 \x01(\v2\x16.penstock.v1.LaneStartR\x05start\"\xc8\x01\n" +
+	"\x05start\x18\x13 \x01(\v2\x16.penstock.v1.LaneStartR\x05start\x12,\n" +
+	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\"\xc8\x01\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -3774,7 +4120,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xf8\x05\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xee\x06\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -3800,7 +4146,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\brestored\x18\x10 \x01(\x04R\brestored\x12-\n" +
 	"\x05steps\x18\x11 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\x12,\n" +
 	"\x05begun\x18\x12 \x01(\v2\x16.penstock.v1.RankStepsR\x05begun\x12\x1a\n" +
-	"\bpromised\x18\x13 \x01(\x04R\bpromised\"\x87\x01\n" +
+	"\bpromised\x18\x13 \x01(\x04R\bpromised\x122\n" +
+	"\askipped\x18\x14 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12%\n" +
+	"\x0eskipped_before\x18\x15 \x01(\rR\rskippedBefore\x12\x19\n" +
+	"\bbad_data\x18\x16 \x01(\bR\abadData\"\x87\x01\n" +
 	"\fPlannedBlock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
@@ -3851,7 +4200,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05FRESH\x10\x01\x12\n" +
 	"\n" +
 	"\x06REJOIN\x10\x02\x12\f\n" +
-	"\bRESTORED\x10\x032\xa1\x04\n" +
+	"\bRESTORED\x10\x03*J\n" +
+	"\fRefusalCause\x12\x1d\n" +
+	"\x19REFUSAL_CAUSE_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"UNREADABLE\x10\x01\x12\v\n" +
+	"\aCHANGED\x10\x022\xa1\x04\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
@@ -3876,138 +4230,149 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 	return file_api_pb_control_proto_rawDescData
 }
 
-var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),            // 0: penstock.v1.SessionState
 	(JoinKind)(0),                // 1: penstock.v1.JoinKind
-	(*NotLeader)(nil),            // 2: penstock.v1.NotLeader
-	(*Position)(nil),             // 3: penstock.v1.Position
-	(*Interval)(nil),             // 4: penstock.v1.Interval
-	(*OpenRequest)(nil),          // 5: penstock.v1.OpenRequest
-	(*Session)(nil),              // 6: penstock.v1.Session
-	(*Progress)(nil),             // 7: penstock.v1.Progress
-	(*RankProgress)(nil),         // 8: penstock.v1.RankProgress
-	(*GetSessionRequest)(nil),    // 9: penstock.v1.GetSessionRequest
-	(*ListSessionsRequest)(nil),  // 10: penstock.v1.ListSessionsRequest
-	(*ListSessionsReply)(nil),    // 11: penstock.v1.ListSessionsReply
-	(*DeleteSessionRequest)(nil), // 12: penstock.v1.DeleteSessionRequest
-	(*DeleteSessionReply)(nil),   // 13: penstock.v1.DeleteSessionReply
-	(*JoinRequest)(nil),          // 14: penstock.v1.JoinRequest
-	(*JoinReply)(nil),            // 15: penstock.v1.JoinReply
-	(*Counters)(nil),             // 16: penstock.v1.Counters
-	(*SyncRequest)(nil),          // 17: penstock.v1.SyncRequest
-	(*RankSteps)(nil),            // 18: penstock.v1.RankSteps
-	(*EpochSteps)(nil),           // 19: penstock.v1.EpochSteps
-	(*LaneStart)(nil),            // 20: penstock.v1.LaneStart
-	(*SyncReply)(nil),            // 21: penstock.v1.SyncReply
-	(*FleetLoad)(nil),            // 22: penstock.v1.FleetLoad
-	(*GetFleetRequest)(nil),      // 23: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                // 24: penstock.v1.Fleet
-	(*FleetMember)(nil),          // 25: penstock.v1.FleetMember
-	(*Grant)(nil),                // 26: penstock.v1.Grant
-	(*State)(nil),                // 27: penstock.v1.State
-	(*WorkerReport)(nil),         // 28: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),       // 29: penstock.v1.WorkerCounters
-	(*WorkerOrders)(nil),         // 30: penstock.v1.WorkerOrders
-	(*Block)(nil),                // 31: penstock.v1.Block
-	(*Shard)(nil),                // 32: penstock.v1.Shard
-	(*ListingPage)(nil),          // 33: penstock.v1.ListingPage
-	(*BlockPart)(nil),            // 34: penstock.v1.BlockPart
-	(*SessionMeta)(nil),          // 35: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),        // 36: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),          // 37: penstock.v1.SessionHead
-	(*PlannedBlock)(nil),         // 38: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),         // 39: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),          // 40: penstock.v1.SessionRank
-	(*RankRestore)(nil),          // 41: penstock.v1.RankRestore
-	nil,                          // 42: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                 // 43: penstock.v1.Spec
-	(*File)(nil),                 // 44: penstock.v1.File
-	(*RowGroup)(nil),             // 45: penstock.v1.RowGroup
+	(RefusalCause)(0),            // 2: penstock.v1.RefusalCause
+	(*NotLeader)(nil),            // 3: penstock.v1.NotLeader
+	(*Position)(nil),             // 4: penstock.v1.Position
+	(*Interval)(nil),             // 5: penstock.v1.Interval
+	(*OpenRequest)(nil),          // 6: penstock.v1.OpenRequest
+	(*Session)(nil),              // 7: penstock.v1.Session
+	(*Progress)(nil),             // 8: penstock.v1.Progress
+	(*RankProgress)(nil),         // 9: penstock.v1.RankProgress
+	(*GetSessionRequest)(nil),    // 10: penstock.v1.GetSessionRequest
+	(*ListSessionsRequest)(nil),  // 11: penstock.v1.ListSessionsRequest
+	(*ListSessionsReply)(nil),    // 12: penstock.v1.ListSessionsReply
+	(*DeleteSessionRequest)(nil), // 13: penstock.v1.DeleteSessionRequest
+	(*DeleteSessionReply)(nil),   // 14: penstock.v1.DeleteSessionReply
+	(*JoinRequest)(nil),          // 15: penstock.v1.JoinRequest
+	(*JoinReply)(nil),            // 16: penstock.v1.JoinReply
+	(*Counters)(nil),             // 17: penstock.v1.Counters
+	(*SyncRequest)(nil),          // 18: penstock.v1.SyncRequest
+	(*RefusedStream)(nil),        // 19: penstock.v1.RefusedStream
+	(*SkippedRows)(nil),          // 20: penstock.v1.SkippedRows
+	(*RankSteps)(nil),            // 21: penstock.v1.RankSteps
+	(*EpochSteps)(nil),           // 22: penstock.v1.EpochSteps
+	(*LaneStart)(nil),            // 23: penstock.v1.LaneStart
+	(*SyncReply)(nil),            // 24: penstock.v1.SyncReply
+	(*FleetLoad)(nil),            // 25: penstock.v1.FleetLoad
+	(*GetFleetRequest)(nil),      // 26: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                // 27: penstock.v1.Fleet
+	(*FleetMember)(nil),          // 28: penstock.v1.FleetMember
+	(*Grant)(nil),                // 29: penstock.v1.Grant
+	(*State)(nil),                // 30: penstock.v1.State
+	(*WorkerReport)(nil),         // 31: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),       // 32: penstock.v1.WorkerCounters
+	(*WorkerOrders)(nil),         // 33: penstock.v1.WorkerOrders
+	(*Block)(nil),                // 34: penstock.v1.Block
+	(*Shard)(nil),                // 35: penstock.v1.Shard
+	(*ListingPage)(nil),          // 36: penstock.v1.ListingPage
+	(*BlockPart)(nil),            // 37: penstock.v1.BlockPart
+	(*SessionMeta)(nil),          // 38: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),        // 39: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),          // 40: penstock.v1.SessionHead
+	(*PlannedBlock)(nil),         // 41: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),         // 42: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),          // 43: penstock.v1.SessionRank
+	(*RankRestore)(nil),          // 44: penstock.v1.RankRestore
+	nil,                          // 45: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                 // 46: penstock.v1.Spec
+	(*File)(nil),                 // 47: penstock.v1.File
+	(*RowGroup)(nil),             // 48: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
-	3,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
-	3,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	43, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	43, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	4,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
+	4,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
+	46, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	46, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,  // 4: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
-	7,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
-	8,  // 6: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	16, // 7: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	6,  // 8: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	27, // 9: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	1,  // 10: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	6,  // 11: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	4,  // 12: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	4,  // 13: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	18, // 14: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	16, // 15: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	20, // 16: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	4,  // 17: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	4,  // 18: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	16, // 19: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	18, // 20: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	26, // 21: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	4,  // 22: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	4,  // 23: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	22, // 24: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
-	19, // 25: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	20, // 26: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	29, // 27: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
-	25, // 28: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	22, // 29: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	4,  // 30: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	4,  // 31: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	4,  // 32: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	20, // 33: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	29, // 34: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	42, // 35: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	32, // 36: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	44, // 37: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	45, // 38: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	44, // 39: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	6,  // 40: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	36, // 41: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	3,  // 42: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	4,  // 43: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	4,  // 44: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	38, // 45: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	39, // 46: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	19, // 47: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	18, // 48: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	4,  // 49: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	4,  // 50: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	16, // 51: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,  // 52: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	4,  // 53: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	4,  // 54: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	16, // 55: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	41, // 56: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	18, // 57: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	18, // 58: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	27, // 59: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	5,  // 60: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	9,  // 61: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	10, // 62: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	12, // 63: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	14, // 64: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	17, // 65: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	28, // 66: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	23, // 67: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	6,  // 68: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	6,  // 69: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	11, // 70: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	13, // 71: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	15, // 72: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	21, // 73: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	30, // 74: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	24, // 75: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	68, // [68:76] is the sub-list for method output_type
-	60, // [60:68] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	8,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
+	20, // 6: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
+	9,  // 7: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	17, // 8: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	7,  // 9: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	30, // 10: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	1,  // 11: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
+	7,  // 12: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	5,  // 13: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	5,  // 14: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	21, // 15: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	17, // 16: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	23, // 17: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	20, // 18: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	5,  // 19: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	5,  // 20: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	17, // 21: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	21, // 22: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	19, // 23: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	4,  // 24: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	2,  // 25: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
+	5,  // 26: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	29, // 27: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	5,  // 28: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	5,  // 29: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	25, // 30: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	22, // 31: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	23, // 32: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	20, // 33: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	32, // 34: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	28, // 35: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	25, // 36: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	5,  // 37: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	5,  // 38: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	5,  // 39: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	23, // 40: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	32, // 41: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	45, // 42: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	35, // 43: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	47, // 44: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	48, // 45: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	47, // 46: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	7,  // 47: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	39, // 48: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	4,  // 49: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	5,  // 50: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	5,  // 51: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	41, // 52: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	42, // 53: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	22, // 54: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	21, // 55: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	20, // 56: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	5,  // 57: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	5,  // 58: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	17, // 59: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,  // 60: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	5,  // 61: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	5,  // 62: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	17, // 63: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	44, // 64: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	21, // 65: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	21, // 66: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	30, // 67: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	6,  // 68: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	10, // 69: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	11, // 70: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	13, // 71: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	15, // 72: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	18, // 73: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	31, // 74: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	26, // 75: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	7,  // 76: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	7,  // 77: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	12, // 78: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	14, // 79: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	16, // 80: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	24, // 81: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	33, // 82: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	27, // 83: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	76, // [76:84] is the sub-list for method output_type
+	68, // [68:76] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -4022,8 +4387,8 @@ func file_api_pb_control_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   41,
+			NumEnums:      3,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

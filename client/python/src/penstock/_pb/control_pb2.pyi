@@ -21,6 +21,12 @@ class JoinKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRESH: _ClassVar[JoinKind]
     REJOIN: _ClassVar[JoinKind]
     RESTORED: _ClassVar[JoinKind]
+
+class RefusalCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REFUSAL_CAUSE_UNSPECIFIED: _ClassVar[RefusalCause]
+    UNREADABLE: _ClassVar[RefusalCause]
+    CHANGED: _ClassVar[RefusalCause]
 SESSION_STATE_UNSPECIFIED: SessionState
 RUNNING: SessionState
 FINISHED: SessionState
@@ -29,6 +35,9 @@ JOIN_KIND_UNSPECIFIED: JoinKind
 FRESH: JoinKind
 REJOIN: JoinKind
 RESTORED: JoinKind
+REFUSAL_CAUSE_UNSPECIFIED: RefusalCause
+UNREADABLE: RefusalCause
+CHANGED: RefusalCause
 
 class NotLeader(_message.Message):
     __slots__ = ("leader",)
@@ -72,7 +81,7 @@ class OpenRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest")
+    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +96,9 @@ class Session(_message.Message):
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     PLANNER_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    BAD_DATA_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: _spec_pb2.Spec
     world_size: int
@@ -101,7 +113,10 @@ class Session(_message.Message):
     failure: str
     progress: Progress
     planner_digest: bytes
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ...) -> None: ...
+    skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
+    skipped_row_groups: int
+    bad_data: bool
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks")
@@ -174,7 +189,7 @@ class JoinRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., nonce: _Optional[str] = ..., restore: _Optional[_Iterable[_Union[State, _Mapping]]] = ..., restoring: bool = ...) -> None: ...
 
 class JoinReply(_message.Message):
-    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed", "steps", "earlier", "departed_rows", "starts")
+    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed", "steps", "earlier", "departed_rows", "starts", "skipped", "skipped_row_groups")
     KIND_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +206,8 @@ class JoinReply(_message.Message):
     EARLIER_FIELD_NUMBER: _ClassVar[int]
     DEPARTED_ROWS_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     kind: JoinKind
     generation: int
     incarnation: int
@@ -207,7 +224,9 @@ class JoinReply(_message.Message):
     earlier: Counters
     departed_rows: _containers.RepeatedScalarFieldContainer[int]
     starts: _containers.RepeatedCompositeFieldContainer[LaneStart]
-    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ...) -> None: ...
+    skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
+    skipped_row_groups: int
+    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ...) -> None: ...
 
 class Counters(_message.Message):
     __slots__ = ("rows", "batches", "bytes", "stall_ns", "compute_ns", "failovers", "hedges")
@@ -228,7 +247,7 @@ class Counters(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., stall_ns: _Optional[int] = ..., compute_ns: _Optional[int] = ..., failovers: _Optional[int] = ..., hedges: _Optional[int] = ...) -> None: ...
 
 class SyncRequest(_message.Message):
-    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce", "steps")
+    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce", "steps", "refused")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +262,7 @@ class SyncRequest(_message.Message):
     ZONE_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     session: str
     generation: int
     rank: int
@@ -257,7 +277,38 @@ class SyncRequest(_message.Message):
     zone: str
     nonce: str
     steps: RankSteps
-    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ...) -> None: ...
+    refused: _containers.RepeatedCompositeFieldContainer[RefusedStream]
+    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[RefusedStream, _Mapping]]] = ...) -> None: ...
+
+class RefusedStream(_message.Message):
+    __slots__ = ("at", "cause", "words")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    at: Position
+    cause: RefusalCause
+    words: str
+    def __init__(self, at: _Optional[_Union[Position, _Mapping]] = ..., cause: _Optional[_Union[RefusalCause, str]] = ..., words: _Optional[str] = ...) -> None: ...
+
+class SkippedRows(_message.Message):
+    __slots__ = ("epoch", "file", "row_group", "first_row", "rows", "cause", "intervals", "file_index")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    ROW_GROUP_FIELD_NUMBER: _ClassVar[int]
+    FIRST_ROW_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    INTERVALS_FIELD_NUMBER: _ClassVar[int]
+    FILE_INDEX_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    file: str
+    row_group: int
+    first_row: int
+    rows: int
+    cause: str
+    intervals: _containers.RepeatedCompositeFieldContainer[Interval]
+    file_index: int
+    def __init__(self, epoch: _Optional[int] = ..., file: _Optional[str] = ..., row_group: _Optional[int] = ..., first_row: _Optional[int] = ..., rows: _Optional[int] = ..., cause: _Optional[str] = ..., intervals: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., file_index: _Optional[int] = ...) -> None: ...
 
 class RankSteps(_message.Message):
     __slots__ = ("epoch", "handed", "ready")
@@ -290,7 +341,7 @@ class LaneStart(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., block: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SyncReply(_message.Message):
-    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps", "departed_rows", "starts")
+    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps", "departed_rows", "starts", "skipped", "skipped_row_groups", "bad_data")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
@@ -309,6 +360,9 @@ class SyncReply(_message.Message):
     STEPS_FIELD_NUMBER: _ClassVar[int]
     DEPARTED_ROWS_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    BAD_DATA_FIELD_NUMBER: _ClassVar[int]
     revision: int
     unchanged: bool
     grants: _containers.RepeatedCompositeFieldContainer[Grant]
@@ -327,7 +381,10 @@ class SyncReply(_message.Message):
     steps: _containers.RepeatedCompositeFieldContainer[EpochSteps]
     departed_rows: _containers.RepeatedScalarFieldContainer[int]
     starts: _containers.RepeatedCompositeFieldContainer[LaneStart]
-    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ...) -> None: ...
+    skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
+    skipped_row_groups: int
+    bad_data: bool
+    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ...) -> None: ...
 
 class FleetLoad(_message.Message):
     __slots__ = ("workers", "streams", "slots", "seconds", "counters")
@@ -390,7 +447,7 @@ class Grant(_message.Message):
     def __init__(self, interval: _Optional[_Union[Interval, _Mapping]] = ..., ticket: _Optional[bytes] = ..., rows: _Optional[int] = ..., lane: _Optional[int] = ..., first: _Optional[int] = ...) -> None: ...
 
 class State(_message.Message):
-    __slots__ = ("version", "session", "generation", "rank", "world_size", "base", "consumed", "closed_epochs", "program_digest", "dataset_digest", "base_version", "members", "departed", "planner_digest", "handed", "rows", "departed_rows", "global_batch", "start")
+    __slots__ = ("version", "session", "generation", "rank", "world_size", "base", "consumed", "closed_epochs", "program_digest", "dataset_digest", "base_version", "members", "departed", "planner_digest", "handed", "rows", "departed_rows", "global_batch", "start", "skipped_row_groups")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -410,6 +467,7 @@ class State(_message.Message):
     DEPARTED_ROWS_FIELD_NUMBER: _ClassVar[int]
     GLOBAL_BATCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     version: int
     session: str
     generation: int
@@ -429,7 +487,8 @@ class State(_message.Message):
     departed_rows: _containers.RepeatedScalarFieldContainer[int]
     global_batch: int
     start: LaneStart
-    def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ..., handed: _Optional[int] = ..., rows: _Optional[int] = ..., departed_rows: _Optional[_Iterable[int]] = ..., global_batch: _Optional[int] = ..., start: _Optional[_Union[LaneStart, _Mapping]] = ...) -> None: ...
+    skipped_row_groups: int
+    def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ..., handed: _Optional[int] = ..., rows: _Optional[int] = ..., departed_rows: _Optional[_Iterable[int]] = ..., global_batch: _Optional[int] = ..., start: _Optional[_Union[LaneStart, _Mapping]] = ..., skipped_row_groups: _Optional[int] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
     __slots__ = ("name", "address", "streams", "slots", "memory_bytes", "counters")
@@ -541,7 +600,7 @@ class PlannerConfig(_message.Message):
     def __init__(self, block_bytes: _Optional[int] = ..., first_block_bytes: _Optional[int] = ..., block_files: _Optional[int] = ..., shard_bytes: _Optional[int] = ..., window_bytes: _Optional[int] = ...) -> None: ...
 
 class SessionHead(_message.Message):
-    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised")
+    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised", "skipped", "skipped_before", "bad_data")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     FRONTIER_FIELD_NUMBER: _ClassVar[int]
     RETURNED_FIELD_NUMBER: _ClassVar[int]
@@ -561,6 +620,9 @@ class SessionHead(_message.Message):
     STEPS_FIELD_NUMBER: _ClassVar[int]
     BEGUN_FIELD_NUMBER: _ClassVar[int]
     PROMISED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    BAD_DATA_FIELD_NUMBER: _ClassVar[int]
     generation: int
     frontier: Position
     returned: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -580,7 +642,10 @@ class SessionHead(_message.Message):
     steps: _containers.RepeatedCompositeFieldContainer[EpochSteps]
     begun: RankSteps
     promised: int
-    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ...) -> None: ...
+    skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
+    skipped_before: int
+    bad_data: bool
+    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_before: _Optional[int] = ..., bad_data: bool = ...) -> None: ...
 
 class PlannedBlock(_message.Message):
     __slots__ = ("epoch", "index", "blocks", "shards", "lane_rows")
