@@ -347,6 +347,709 @@ func (x *Interval) GetTo() *Position {
 	return nil
 }
 
+// Checkpoint is what all ranks said at one step, as one State: of rank 0, the sole member. It restores the session by itself, and
+// any other one with the same digests.
+type Checkpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Batches that each rank had handed over. A generation counts from 0, or on from the checkpoint that began it.
+	Step        uint64 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	CreatedUnix int64  `protobuf:"varint,3,opt,name=created_unix,json=createdUnix,proto3" json:"created_unix,omitempty"` // when it was asked for
+	Generation  uint64 `protobuf:"varint,4,opt,name=generation,proto3" json:"generation,omitempty"`
+	WorldSize   uint32 `protobuf:"varint,5,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
+	State       *State `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
+	Nonce       string `protobuf:"bytes,7,opt,name=nonce,proto3" json:"nonce,omitempty"` // of the CreateCheckpoint
+	// In answers only: what the session reads, so that the checkpoint can restore it where nothing of it is left.
+	Spec          *Spec `protobuf:"bytes,8,opt,name=spec,proto3" json:"spec,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Checkpoint) Reset() {
+	*x = Checkpoint{}
+	mi := &file_api_pb_control_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Checkpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Checkpoint) ProtoMessage() {}
+
+func (x *Checkpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
+func (*Checkpoint) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Checkpoint) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetCreatedUnix() int64 {
+	if x != nil {
+		return x.CreatedUnix
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetWorldSize() uint32 {
+	if x != nil {
+		return x.WorldSize
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetState() *State {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *Checkpoint) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetSpec() *Spec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+type CreateCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Nonce         string                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"` // chosen by the caller, unique for each checkpoint; a retried call bears the same
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCheckpointRequest) Reset() {
+	*x = CreateCheckpointRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCheckpointRequest) ProtoMessage() {}
+
+func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*CreateCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CreateCheckpointRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *CreateCheckpointRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CreateCheckpointRequest) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+type CreateCheckpointReply struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoint *Checkpoint            `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // it is there
+	// Else: where the ranks take their States, and of whom none has come.
+	Step    uint64      `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Missing []*RankStep `protobuf:"bytes,3,rep,name=missing,proto3" json:"missing,omitempty"`
+	// How often a step was chosen, and why the one before failed.
+	Tries         uint32 `protobuf:"varint,4,opt,name=tries,proto3" json:"tries,omitempty"`
+	Retried       string `protobuf:"bytes,5,opt,name=retried,proto3" json:"retried,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCheckpointReply) Reset() {
+	*x = CreateCheckpointReply{}
+	mi := &file_api_pb_control_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCheckpointReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCheckpointReply) ProtoMessage() {}
+
+func (x *CreateCheckpointReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCheckpointReply.ProtoReflect.Descriptor instead.
+func (*CreateCheckpointReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CreateCheckpointReply) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *CreateCheckpointReply) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *CreateCheckpointReply) GetMissing() []*RankStep {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+func (x *CreateCheckpointReply) GetTries() uint32 {
+	if x != nil {
+		return x.Tries
+	}
+	return 0
+}
+
+func (x *CreateCheckpointReply) GetRetried() string {
+	if x != nil {
+		return x.Retried
+	}
+	return ""
+}
+
+type RankStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Step          uint64                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"` // that it reported last
+	Present       bool                   `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankStep) Reset() {
+	*x = RankStep{}
+	mi := &file_api_pb_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankStep) ProtoMessage() {}
+
+func (x *RankStep) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankStep.ProtoReflect.Descriptor instead.
+func (*RankStep) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *RankStep) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RankStep) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *RankStep) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+type ListCheckpointsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCheckpointsRequest) Reset() {
+	*x = ListCheckpointsRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCheckpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCheckpointsRequest) ProtoMessage() {}
+
+func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCheckpointsRequest.ProtoReflect.Descriptor instead.
+func (*ListCheckpointsRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListCheckpointsRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+type ListCheckpointsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoints   []*Checkpoint          `protobuf:"bytes,1,rep,name=checkpoints,proto3" json:"checkpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListCheckpointsReply) Reset() {
+	*x = ListCheckpointsReply{}
+	mi := &file_api_pb_control_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListCheckpointsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListCheckpointsReply) ProtoMessage() {}
+
+func (x *ListCheckpointsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListCheckpointsReply.ProtoReflect.Descriptor instead.
+func (*ListCheckpointsReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ListCheckpointsReply) GetCheckpoints() []*Checkpoint {
+	if x != nil {
+		return x.Checkpoints
+	}
+	return nil
+}
+
+type DeleteCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCheckpointRequest) Reset() {
+	*x = DeleteCheckpointRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCheckpointRequest) ProtoMessage() {}
+
+func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DeleteCheckpointRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *DeleteCheckpointRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type DeleteCheckpointReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCheckpointReply) Reset() {
+	*x = DeleteCheckpointReply{}
+	mi := &file_api_pb_control_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCheckpointReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCheckpointReply) ProtoMessage() {}
+
+func (x *DeleteCheckpointReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCheckpointReply.ProtoReflect.Descriptor instead.
+func (*DeleteCheckpointReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{10}
+}
+
+type RestoreSessionRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Name    string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// In place of a name: a checkpoint of this session or of another.
+	Checkpoint    *Checkpoint `protobuf:"bytes,3,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	WorldSize     uint32      `protobuf:"varint,4,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"` // 0: the checkpoint's
+	Nonce         string      `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`                           // chosen by the caller, unique for each restore; a retried call bears the same
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoreSessionRequest) Reset() {
+	*x = RestoreSessionRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoreSessionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoreSessionRequest) ProtoMessage() {}
+
+func (x *RestoreSessionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoreSessionRequest.ProtoReflect.Descriptor instead.
+func (*RestoreSessionRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *RestoreSessionRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *RestoreSessionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RestoreSessionRequest) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *RestoreSessionRequest) GetWorldSize() uint32 {
+	if x != nil {
+		return x.WorldSize
+	}
+	return 0
+}
+
+func (x *RestoreSessionRequest) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+// RestoredFrom is the named checkpoint that began a generation.
+type RestoredFrom struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Step          uint64                 `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Epoch         uint32                 `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"` // that the training loops go on in
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RestoredFrom) Reset() {
+	*x = RestoredFrom{}
+	mi := &file_api_pb_control_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RestoredFrom) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RestoredFrom) ProtoMessage() {}
+
+func (x *RestoredFrom) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RestoredFrom.ProtoReflect.Descriptor instead.
+func (*RestoredFrom) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RestoredFrom) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *RestoredFrom) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *RestoredFrom) GetEpoch() uint32 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+// Fingerprint says in some 150 bytes what the digests of a State do not: in what a spec, a dataset or a planner differs from another.
+// The master makes it, trainers copy it. It only explains a refusal; the digests decide.
+type Fingerprint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Spec  []uint32               `protobuf:"fixed32,1,rep,packed,name=spec,proto3" json:"spec,omitempty"` // a hash of each part of the spec, in the order of master/plan/fingerprint.go
+	Files int64                  `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
+	Bytes int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Sums over the files, in some buckets, from which a file that was added, removed or changed alone in its bucket can be told.
+	Listing        []uint64       `protobuf:"fixed64,4,rep,packed,name=listing,proto3" json:"listing,omitempty"`
+	Planner        *PlannerConfig `protobuf:"bytes,5,opt,name=planner,proto3" json:"planner,omitempty"`
+	PlannerVersion uint32         `protobuf:"varint,6,opt,name=planner_version,json=plannerVersion,proto3" json:"planner_version,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Fingerprint) Reset() {
+	*x = Fingerprint{}
+	mi := &file_api_pb_control_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fingerprint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fingerprint) ProtoMessage() {}
+
+func (x *Fingerprint) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fingerprint.ProtoReflect.Descriptor instead.
+func (*Fingerprint) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Fingerprint) GetSpec() []uint32 {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *Fingerprint) GetFiles() int64 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *Fingerprint) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Fingerprint) GetListing() []uint64 {
+	if x != nil {
+		return x.Listing
+	}
+	return nil
+}
+
+func (x *Fingerprint) GetPlanner() *PlannerConfig {
+	if x != nil {
+		return x.Planner
+	}
+	return nil
+}
+
+func (x *Fingerprint) GetPlannerVersion() uint32 {
+	if x != nil {
+		return x.PlannerVersion
+	}
+	return 0
+}
+
 type OpenRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Session string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -363,7 +1066,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[3]
+	mi := &file_api_pb_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +1078,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[3]
+	mi := &file_api_pb_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +1091,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OpenRequest) GetSession() string {
@@ -447,13 +1150,14 @@ type Session struct {
 	Skipped          []*SkippedRows `protobuf:"bytes,15,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	SkippedRowGroups uint32         `protobuf:"varint,16,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
 	BadData          bool           `protobuf:"varint,17,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"` // the failure is that data cannot be read, or changed
+	Fingerprint      *Fingerprint   `protobuf:"bytes,20,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_pb_control_proto_msgTypes[4]
+	mi := &file_api_pb_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -465,7 +1169,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[4]
+	mi := &file_api_pb_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -478,7 +1182,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Session) GetId() string {
@@ -600,6 +1304,13 @@ func (x *Session) GetBadData() bool {
 	return false
 }
 
+func (x *Session) GetFingerprint() *Fingerprint {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -614,7 +1325,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_pb_control_proto_msgTypes[5]
+	mi := &file_api_pb_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -626,7 +1337,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[5]
+	mi := &file_api_pb_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -639,7 +1350,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Progress) GetEpoch() uint32 {
@@ -696,7 +1407,7 @@ type RankProgress struct {
 
 func (x *RankProgress) Reset() {
 	*x = RankProgress{}
-	mi := &file_api_pb_control_proto_msgTypes[6]
+	mi := &file_api_pb_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +1419,7 @@ func (x *RankProgress) String() string {
 func (*RankProgress) ProtoMessage() {}
 
 func (x *RankProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[6]
+	mi := &file_api_pb_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +1432,7 @@ func (x *RankProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankProgress.ProtoReflect.Descriptor instead.
 func (*RankProgress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RankProgress) GetRank() uint32 {
@@ -761,7 +1472,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[7]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -773,7 +1484,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[7]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -786,7 +1497,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetSessionRequest) GetSession() string {
@@ -804,7 +1515,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[8]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -816,7 +1527,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[8]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -829,7 +1540,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
 }
 
 type ListSessionsReply struct {
@@ -841,7 +1552,7 @@ type ListSessionsReply struct {
 
 func (x *ListSessionsReply) Reset() {
 	*x = ListSessionsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[9]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -853,7 +1564,7 @@ func (x *ListSessionsReply) String() string {
 func (*ListSessionsReply) ProtoMessage() {}
 
 func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[9]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -866,7 +1577,7 @@ func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsReply.ProtoReflect.Descriptor instead.
 func (*ListSessionsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListSessionsReply) GetSessions() []*Session {
@@ -885,7 +1596,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[10]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -897,7 +1608,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[10]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -910,7 +1621,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeleteSessionRequest) GetSession() string {
@@ -928,7 +1639,7 @@ type DeleteSessionReply struct {
 
 func (x *DeleteSessionReply) Reset() {
 	*x = DeleteSessionReply{}
-	mi := &file_api_pb_control_proto_msgTypes[11]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1651,7 @@ func (x *DeleteSessionReply) String() string {
 func (*DeleteSessionReply) ProtoMessage() {}
 
 func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[11]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1664,7 @@ func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionReply.ProtoReflect.Descriptor instead.
 func (*DeleteSessionReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 type JoinRequest struct {
@@ -974,7 +1685,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[12]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -986,7 +1697,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[12]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -999,7 +1710,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JoinRequest) GetSession() string {
@@ -1070,13 +1781,15 @@ type JoinReply struct {
 	Starts           []*LaneStart   `protobuf:"bytes,16,rep,name=starts,proto3" json:"starts,omitempty"`
 	Skipped          []*SkippedRows `protobuf:"bytes,17,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	SkippedRowGroups uint32         `protobuf:"varint,18,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The named checkpoint that this generation began with. A training loop that loads the model saved there is in step with it.
+	RestoredFrom  *RestoredFrom `protobuf:"bytes,20,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JoinReply) Reset() {
 	*x = JoinReply{}
-	mi := &file_api_pb_control_proto_msgTypes[13]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1801,7 @@ func (x *JoinReply) String() string {
 func (*JoinReply) ProtoMessage() {}
 
 func (x *JoinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[13]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1814,7 @@ func (x *JoinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinReply.ProtoReflect.Descriptor instead.
 func (*JoinReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JoinReply) GetKind() JoinKind {
@@ -1230,6 +1943,13 @@ func (x *JoinReply) GetSkippedRowGroups() uint32 {
 	return 0
 }
 
+func (x *JoinReply) GetRestoredFrom() *RestoredFrom {
+	if x != nil {
+		return x.RestoredFrom
+	}
+	return nil
+}
+
 type Counters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
@@ -1245,7 +1965,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_api_pb_control_proto_msgTypes[14]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1977,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[14]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1990,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Counters) GetRows() int64 {
@@ -1349,14 +2069,16 @@ type SyncRequest struct {
 	Steps *RankSteps `protobuf:"bytes,14,opt,name=steps,proto3" json:"steps,omitempty"`
 	// Streams that every candidate refuses for good. Such a stream stays closed until a reply takes what it is about away, and is reported
 	// until then.
-	Refused       []*RefusedStream `protobuf:"bytes,15,rep,name=refused,proto3" json:"refused,omitempty"`
+	Refused []*RefusedStream `protobuf:"bytes,15,rep,name=refused,proto3" json:"refused,omitempty"`
+	// The answer to SyncReply.checkpoint, in every request until a reply does not ask for it any more.
+	Checkpoint    *CheckpointPart `protobuf:"bytes,20,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[15]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +2090,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[15]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +2103,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SyncRequest) GetSession() string {
@@ -1489,6 +2211,13 @@ func (x *SyncRequest) GetRefused() []*RefusedStream {
 	return nil
 }
 
+func (x *SyncRequest) GetCheckpoint() *CheckpointPart {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 // RefusedStream is a stream that no worker goes on with, though all of its ticket were asked, more than once.
 type RefusedStream struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1502,7 +2231,7 @@ type RefusedStream struct {
 
 func (x *RefusedStream) Reset() {
 	*x = RefusedStream{}
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +2243,7 @@ func (x *RefusedStream) String() string {
 func (*RefusedStream) ProtoMessage() {}
 
 func (x *RefusedStream) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +2256,7 @@ func (x *RefusedStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedStream.ProtoReflect.Descriptor instead.
 func (*RefusedStream) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RefusedStream) GetAt() *Position {
@@ -1569,7 +2298,7 @@ type SkippedRows struct {
 
 func (x *SkippedRows) Reset() {
 	*x = SkippedRows{}
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +2310,7 @@ func (x *SkippedRows) String() string {
 func (*SkippedRows) ProtoMessage() {}
 
 func (x *SkippedRows) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +2323,7 @@ func (x *SkippedRows) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRows.ProtoReflect.Descriptor instead.
 func (*SkippedRows) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SkippedRows) GetEpoch() uint32 {
@@ -1671,7 +2400,7 @@ type RankSteps struct {
 
 func (x *RankSteps) Reset() {
 	*x = RankSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +2412,7 @@ func (x *RankSteps) String() string {
 func (*RankSteps) ProtoMessage() {}
 
 func (x *RankSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +2425,7 @@ func (x *RankSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSteps.ProtoReflect.Descriptor instead.
 func (*RankSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RankSteps) GetEpoch() uint32 {
@@ -1738,7 +2467,7 @@ type EpochSteps struct {
 
 func (x *EpochSteps) Reset() {
 	*x = EpochSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1750,7 +2479,7 @@ func (x *EpochSteps) String() string {
 func (*EpochSteps) ProtoMessage() {}
 
 func (x *EpochSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1763,7 +2492,7 @@ func (x *EpochSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochSteps.ProtoReflect.Descriptor instead.
 func (*EpochSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EpochSteps) GetEpoch() uint32 {
@@ -1800,7 +2529,7 @@ type LaneStart struct {
 
 func (x *LaneStart) Reset() {
 	*x = LaneStart{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1812,7 +2541,7 @@ func (x *LaneStart) String() string {
 func (*LaneStart) ProtoMessage() {}
 
 func (x *LaneStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1825,7 +2554,7 @@ func (x *LaneStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
 func (*LaneStart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LaneStart) GetEpoch() uint32 {
@@ -1883,13 +2612,15 @@ type SyncReply struct {
 	Skipped          []*SkippedRows `protobuf:"bytes,19,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	SkippedRowGroups uint32         `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
 	BadData          bool           `protobuf:"varint,21,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"` // the failure is that data cannot be read, or changed
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// A checkpoint that this rank has no part in yet.
+	Checkpoint    *CheckpointOrder `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2632,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2645,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -2064,6 +2795,144 @@ func (x *SyncReply) GetBadData() bool {
 	return false
 }
 
+func (x *SyncReply) GetCheckpoint() *CheckpointOrder {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+// CheckpointOrder asks a rank for its State right behind one of its batches.
+type CheckpointOrder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the try: another one is another order
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Step  uint64                 `protobuf:"varint,3,opt,name=step,proto3" json:"step,omitempty"` // of the job
+	// The batch, as this incarnation counts those that it handed over (Counters.batches). The State is taken when it is handed over,
+	// before the next one is. A rank that has handed over as many already when it hears of it has missed it.
+	Batches       uint64 `protobuf:"varint,4,opt,name=batches,proto3" json:"batches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointOrder) Reset() {
+	*x = CheckpointOrder{}
+	mi := &file_api_pb_control_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointOrder) ProtoMessage() {}
+
+func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
+func (*CheckpointOrder) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *CheckpointOrder) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CheckpointOrder) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CheckpointOrder) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *CheckpointOrder) GetBatches() uint64 {
+	if x != nil {
+		return x.Batches
+	}
+	return 0
+}
+
+type CheckpointPart struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	State         *State                 `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
+	Missed        bool                   `protobuf:"varint,3,opt,name=missed,proto3" json:"missed,omitempty"` // there is no State: the rank was beyond the batch
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointPart) Reset() {
+	*x = CheckpointPart{}
+	mi := &file_api_pb_control_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointPart) ProtoMessage() {}
+
+func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
+func (*CheckpointPart) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *CheckpointPart) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *CheckpointPart) GetState() *State {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+func (x *CheckpointPart) GetMissed() bool {
+	if x != nil {
+		return x.Missed
+	}
+	return false
+}
+
 // FleetLoad says what workers are busy with, over the last 5 to 10 seconds and all streams of all sessions. A worker runs several
 // streams, and several stages of each, at once: a counter's time may be more than the clock's.
 type FleetLoad struct {
@@ -2079,7 +2948,7 @@ type FleetLoad struct {
 
 func (x *FleetLoad) Reset() {
 	*x = FleetLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2960,7 @@ func (x *FleetLoad) String() string {
 func (*FleetLoad) ProtoMessage() {}
 
 func (x *FleetLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2973,7 @@ func (x *FleetLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
 func (*FleetLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *FleetLoad) GetWorkers() uint32 {
@@ -2150,7 +3019,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2162,7 +3031,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2175,7 +3044,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 type Fleet struct {
@@ -2189,7 +3058,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2201,7 +3070,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2214,7 +3083,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -2253,7 +3122,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +3134,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +3147,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -2345,7 +3214,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +3226,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +3239,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -2447,14 +3316,15 @@ type State struct {
 	GlobalBatch uint64     `protobuf:"varint,18,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`
 	Start       *LaneStart `protobuf:"bytes,19,opt,name=start,proto3" json:"start,omitempty"`
 	// That on_error let be left out so far, by all ranks, as of base.
-	SkippedRowGroups uint32 `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
+	SkippedRowGroups uint32       `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
+	Fingerprint      *Fingerprint `protobuf:"bytes,24,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // copied from the Session
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2466,7 +3336,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2479,7 +3349,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -2622,6 +3492,13 @@ func (x *State) GetSkippedRowGroups() uint32 {
 	return 0
 }
 
+func (x *State) GetFingerprint() *Fingerprint {
+	if x != nil {
+		return x.Fingerprint
+	}
+	return nil
+}
+
 type WorkerReport struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2636,7 +3513,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +3525,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +3538,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -2726,7 +3603,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +3615,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +3628,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -2821,7 +3698,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2833,7 +3710,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2846,7 +3723,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -2875,7 +3752,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3764,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3777,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -2934,7 +3811,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2946,7 +3823,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2959,7 +3836,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Shard) GetFile() *File {
@@ -2986,7 +3863,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2998,7 +3875,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3011,7 +3888,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -3033,7 +3910,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3045,7 +3922,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3058,7 +3935,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -3088,7 +3965,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3100,7 +3977,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3113,7 +3990,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -3159,7 +4036,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3171,7 +4048,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3184,7 +4061,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -3247,18 +4124,21 @@ type SessionHead struct {
 	// Closed epochs that the training loop of a rank may be in.
 	Steps []*EpochSteps `protobuf:"bytes,17,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Where the training loops of this generation began.
-	Begun         *RankSteps     `protobuf:"bytes,18,opt,name=begun,proto3" json:"begun,omitempty"`
-	Promised      uint64         `protobuf:"varint,19,opt,name=promised,proto3" json:"promised,omitempty"` // steps of the open epoch that earlier starts of ranks reported
-	Skipped       []*SkippedRows `protobuf:"bytes,20,rep,name=skipped,proto3" json:"skipped,omitempty"`
-	SkippedBefore uint32         `protobuf:"varint,21,opt,name=skipped_before,json=skippedBefore,proto3" json:"skipped_before,omitempty"` // row groups that earlier sessions skipped, as far as states told
-	BadData       bool           `protobuf:"varint,22,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"`                   // of the failure
+	Begun         *RankSteps         `protobuf:"bytes,18,opt,name=begun,proto3" json:"begun,omitempty"`
+	Promised      uint64             `protobuf:"varint,19,opt,name=promised,proto3" json:"promised,omitempty"` // steps of the open epoch that earlier starts of ranks reported
+	Skipped       []*SkippedRows     `protobuf:"bytes,20,rep,name=skipped,proto3" json:"skipped,omitempty"`
+	SkippedBefore uint32             `protobuf:"varint,21,opt,name=skipped_before,json=skippedBefore,proto3" json:"skipped_before,omitempty"` // row groups that earlier sessions skipped, as far as states told
+	BadData       bool               `protobuf:"varint,22,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"`                   // of the failure
+	Checkpoint    *PendingCheckpoint `protobuf:"bytes,28,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	RestoredFrom  *RestoredFrom      `protobuf:"bytes,29,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"` // the named checkpoint that began this generation
+	RestoredBy    string             `protobuf:"bytes,30,opt,name=restored_by,json=restoredBy,proto3" json:"restored_by,omitempty"`       // nonce of the newest RestoreSession
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3270,7 +4150,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3283,7 +4163,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -3440,6 +4320,128 @@ func (x *SessionHead) GetBadData() bool {
 	return false
 }
 
+func (x *SessionHead) GetCheckpoint() *PendingCheckpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *SessionHead) GetRestoredFrom() *RestoredFrom {
+	if x != nil {
+		return x.RestoredFrom
+	}
+	return nil
+}
+
+func (x *SessionHead) GetRestoredBy() string {
+	if x != nil {
+		return x.RestoredBy
+	}
+	return ""
+}
+
+// PendingCheckpoint is a checkpoint that is being taken, or the newest one that could not be.
+type PendingCheckpoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`    // counts tries, of all checkpoints
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // empty: there is none
+	Nonce         string                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	CreatedUnix   int64                  `protobuf:"varint,4,opt,name=created_unix,json=createdUnix,proto3" json:"created_unix,omitempty"`
+	Step          uint64                 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
+	Tries         uint32                 `protobuf:"varint,6,opt,name=tries,proto3" json:"tries,omitempty"`
+	Retried       string                 `protobuf:"bytes,7,opt,name=retried,proto3" json:"retried,omitempty"` // why the try before failed
+	Failed        bool                   `protobuf:"varint,8,opt,name=failed,proto3" json:"failed,omitempty"`  // for good
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PendingCheckpoint) Reset() {
+	*x = PendingCheckpoint{}
+	mi := &file_api_pb_control_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PendingCheckpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PendingCheckpoint) ProtoMessage() {}
+
+func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
+func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *PendingCheckpoint) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *PendingCheckpoint) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PendingCheckpoint) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *PendingCheckpoint) GetCreatedUnix() int64 {
+	if x != nil {
+		return x.CreatedUnix
+	}
+	return 0
+}
+
+func (x *PendingCheckpoint) GetStep() uint64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *PendingCheckpoint) GetTries() uint32 {
+	if x != nil {
+		return x.Tries
+	}
+	return 0
+}
+
+func (x *PendingCheckpoint) GetRetried() string {
+	if x != nil {
+		return x.Retried
+	}
+	return ""
+}
+
+func (x *PendingCheckpoint) GetFailed() bool {
+	if x != nil {
+		return x.Failed
+	}
+	return false
+}
+
 type PlannedBlock struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -3453,7 +4455,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3465,7 +4467,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3478,7 +4480,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -3528,7 +4530,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3540,7 +4542,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3553,7 +4555,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -3605,15 +4607,17 @@ type SessionRank struct {
 	Steps       *RankSteps             `protobuf:"bytes,16,opt,name=steps,proto3" json:"steps,omitempty"`
 	Begun       *RankSteps             `protobuf:"bytes,17,opt,name=begun,proto3" json:"begun,omitempty"` // where the training loop of this incarnation began
 	// Joins of all ranks are numbered: that of this incarnation, and the newest before this rank was last heard of.
-	Joined        uint64 `protobuf:"varint,18,opt,name=joined,proto3" json:"joined,omitempty"`
-	Heard         uint64 `protobuf:"varint,19,opt,name=heard,proto3" json:"heard,omitempty"`
+	Joined        uint64          `protobuf:"varint,18,opt,name=joined,proto3" json:"joined,omitempty"`
+	Heard         uint64          `protobuf:"varint,19,opt,name=heard,proto3" json:"heard,omitempty"`
+	BegunStep     uint64          `protobuf:"varint,24,opt,name=begun_step,json=begunStep,proto3" json:"begun_step,omitempty"` // of the job, where this incarnation's training loop began
+	Checkpoint    *CheckpointPart `protobuf:"bytes,25,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +4629,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +4642,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -3774,6 +4778,20 @@ func (x *SessionRank) GetHeard() uint64 {
 	return 0
 }
 
+func (x *SessionRank) GetBegunStep() uint64 {
+	if x != nil {
+		return x.BegunStep
+	}
+	return 0
+}
+
+func (x *SessionRank) GetCheckpoint() *CheckpointPart {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 // RankRestore is a rank's part in a collective restore.
 type RankRestore struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3787,7 +4805,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3799,7 +4817,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3812,7 +4830,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -3858,7 +4876,64 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x01k\x18\x05 \x01(\x04R\x01k\"\\\n" +
 	"\bInterval\x12)\n" +
 	"\x04from\x18\x01 \x01(\v2\x15.penstock.v1.PositionR\x04from\x12%\n" +
-	"\x02to\x18\x02 \x01(\v2\x15.penstock.v1.PositionR\x02to\"\xab\x01\n" +
+	"\x02to\x18\x02 \x01(\v2\x15.penstock.v1.PositionR\x02to\"\xfd\x01\n" +
+	"\n" +
+	"Checkpoint\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x04R\x04step\x12!\n" +
+	"\fcreated_unix\x18\x03 \x01(\x03R\vcreatedUnix\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x04 \x01(\x04R\n" +
+	"generation\x12\x1d\n" +
+	"\n" +
+	"world_size\x18\x05 \x01(\rR\tworldSize\x12(\n" +
+	"\x05state\x18\x06 \x01(\v2\x12.penstock.v1.StateR\x05state\x12\x14\n" +
+	"\x05nonce\x18\a \x01(\tR\x05nonce\x12%\n" +
+	"\x04spec\x18\b \x01(\v2\x11.penstock.v1.SpecR\x04spec\"]\n" +
+	"\x17CreateCheckpointRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\tR\x05nonce\"\xc5\x01\n" +
+	"\x15CreateCheckpointReply\x127\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x17.penstock.v1.CheckpointR\n" +
+	"checkpoint\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x04R\x04step\x12/\n" +
+	"\amissing\x18\x03 \x03(\v2\x15.penstock.v1.RankStepR\amissing\x12\x14\n" +
+	"\x05tries\x18\x04 \x01(\rR\x05tries\x12\x18\n" +
+	"\aretried\x18\x05 \x01(\tR\aretried\"L\n" +
+	"\bRankStep\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x18\n" +
+	"\apresent\x18\x03 \x01(\bR\apresent\"2\n" +
+	"\x16ListCheckpointsRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\"Q\n" +
+	"\x14ListCheckpointsReply\x129\n" +
+	"\vcheckpoints\x18\x01 \x03(\v2\x17.penstock.v1.CheckpointR\vcheckpoints\"G\n" +
+	"\x17DeleteCheckpointRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x17\n" +
+	"\x15DeleteCheckpointReply\"\xb3\x01\n" +
+	"\x15RestoreSessionRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x127\n" +
+	"\n" +
+	"checkpoint\x18\x03 \x01(\v2\x17.penstock.v1.CheckpointR\n" +
+	"checkpoint\x12\x1d\n" +
+	"\n" +
+	"world_size\x18\x04 \x01(\rR\tworldSize\x12\x14\n" +
+	"\x05nonce\x18\x05 \x01(\tR\x05nonce\"L\n" +
+	"\fRestoredFrom\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x04R\x04step\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\rR\x05epoch\"\xc6\x01\n" +
+	"\vFingerprint\x12\x12\n" +
+	"\x04spec\x18\x01 \x03(\aR\x04spec\x12\x14\n" +
+	"\x05files\x18\x02 \x01(\x03R\x05files\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
+	"\alisting\x18\x04 \x03(\x06R\alisting\x124\n" +
+	"\aplanner\x18\x05 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\x12'\n" +
+	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xab\x01\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -3866,7 +4941,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x1b\n" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
-	"workingDir\"\xd8\x04\n" +
+	"workingDir\"\x94\x05\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -3888,7 +4963,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x0eplanner_digest\x18\x0e \x01(\fR\rplannerDigest\x122\n" +
 	"\askipped\x18\x0f \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
 	"\x12skipped_row_groups\x18\x10 \x01(\rR\x10skippedRowGroups\x12\x19\n" +
-	"\bbad_data\x18\x11 \x01(\bR\abadData\"\xda\x01\n" +
+	"\bbad_data\x18\x11 \x01(\bR\abadData\x12:\n" +
+	"\vfingerprint\x18\x14 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\"\xda\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12%\n" +
@@ -3916,7 +4992,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12,\n" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
-	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xd6\x05\n" +
+	"\trestoring\x18\x06 \x01(\bR\trestoring\"\x96\x06\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -3939,7 +5015,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rdeparted_rows\x18\x0f \x03(\x03R\fdepartedRows\x12.\n" +
 	"\x06starts\x18\x10 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\x122\n" +
 	"\askipped\x18\x11 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
-	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\"\xbe\x01\n" +
+	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\x12>\n" +
+	"\rrestored_from\x18\x14 \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\"\xbe\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -3948,7 +5025,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
 	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\x12\x16\n" +
-	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\x98\x04\n" +
+	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xd5\x04\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -3968,7 +5045,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04zone\x18\f \x01(\tR\x04zone\x12\x14\n" +
 	"\x05nonce\x18\r \x01(\tR\x05nonce\x12,\n" +
 	"\x05steps\x18\x0e \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\x124\n" +
-	"\arefused\x18\x0f \x03(\v2\x1a.penstock.v1.RefusedStreamR\arefused\"}\n" +
+	"\arefused\x18\x0f \x03(\v2\x1a.penstock.v1.RefusedStreamR\arefused\x12;\n" +
+	"\n" +
+	"checkpoint\x18\x14 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
+	"checkpoint\"}\n" +
 	"\rRefusedStream\x12%\n" +
 	"\x02at\x18\x01 \x01(\v2\x15.penstock.v1.PositionR\x02at\x12/\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x19.penstock.v1.RefusalCauseR\x05cause\x12\x14\n" +
@@ -3995,7 +5075,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tLaneStart\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xfc\x05\n" +
+	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xba\x06\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -4018,7 +5098,19 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06starts\x18\x12 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\x122\n" +
 	"\askipped\x18\x13 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
 	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x12\x19\n" +
-	"\bbad_data\x18\x15 \x01(\bR\abadData\"\xa8\x01\n" +
+	"\bbad_data\x18\x15 \x01(\bR\abadData\x12<\n" +
+	"\n" +
+	"checkpoint\x18\x18 \x01(\v2\x1c.penstock.v1.CheckpointOrderR\n" +
+	"checkpoint\"c\n" +
+	"\x0fCheckpointOrder\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04step\x18\x03 \x01(\x04R\x04step\x12\x18\n" +
+	"\abatches\x18\x04 \x01(\x04R\abatches\"b\n" +
+	"\x0eCheckpointPart\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12(\n" +
+	"\x05state\x18\x02 \x01(\v2\x12.penstock.v1.StateR\x05state\x12\x16\n" +
+	"\x06missed\x18\x03 \x01(\bR\x06missed\"\xa8\x01\n" +
 	"\tFleetLoad\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\rR\aworkers\x12\x18\n" +
 	"\astreams\x18\x02 \x01(\rR\astreams\x12\x14\n" +
@@ -4043,7 +5135,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\xaf\x05\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xeb\x05\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -4068,7 +5160,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rdeparted_rows\x18\x11 \x03(\x03R\fdepartedRows\x12!\n" +
 	"\fglobal_batch\x18\x12 \x01(\x04R\vglobalBatch\x12,\n" +
 	"\x05start\x18\x13 \x01(\v2\x16.penstock.v1.LaneStartR\x05start\x12,\n" +
-	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\"\xc8\x01\n" +
+	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x12:\n" +
+	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\"\xc8\x01\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
@@ -4120,7 +5213,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xee\x06\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\x8f\b\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -4149,7 +5242,22 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bpromised\x18\x13 \x01(\x04R\bpromised\x122\n" +
 	"\askipped\x18\x14 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12%\n" +
 	"\x0eskipped_before\x18\x15 \x01(\rR\rskippedBefore\x12\x19\n" +
-	"\bbad_data\x18\x16 \x01(\bR\abadData\"\x87\x01\n" +
+	"\bbad_data\x18\x16 \x01(\bR\abadData\x12>\n" +
+	"\n" +
+	"checkpoint\x18\x1c \x01(\v2\x1e.penstock.v1.PendingCheckpointR\n" +
+	"checkpoint\x12>\n" +
+	"\rrestored_from\x18\x1d \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\x12\x1f\n" +
+	"\vrestored_by\x18\x1e \x01(\tR\n" +
+	"restoredBy\"\xcc\x01\n" +
+	"\x11PendingCheckpoint\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
+	"\x05nonce\x18\x03 \x01(\tR\x05nonce\x12!\n" +
+	"\fcreated_unix\x18\x04 \x01(\x03R\vcreatedUnix\x12\x12\n" +
+	"\x04step\x18\x05 \x01(\x04R\x04step\x12\x14\n" +
+	"\x05tries\x18\x06 \x01(\rR\x05tries\x12\x18\n" +
+	"\aretried\x18\a \x01(\tR\aretried\x12\x16\n" +
+	"\x06failed\x18\b \x01(\bR\x06failed\"\x87\x01\n" +
 	"\fPlannedBlock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
@@ -4160,7 +5268,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
 	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
-	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\xe2\x05\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\xbe\x06\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +
@@ -4183,7 +5291,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05steps\x18\x10 \x01(\v2\x16.penstock.v1.RankStepsR\x05steps\x12,\n" +
 	"\x05begun\x18\x11 \x01(\v2\x16.penstock.v1.RankStepsR\x05begun\x12\x16\n" +
 	"\x06joined\x18\x12 \x01(\x04R\x06joined\x12\x14\n" +
-	"\x05heard\x18\x13 \x01(\x04R\x05heard\"\x7f\n" +
+	"\x05heard\x18\x13 \x01(\x04R\x05heard\x12\x1d\n" +
+	"\n" +
+	"begun_step\x18\x18 \x01(\x04R\tbegunStep\x12;\n" +
+	"\n" +
+	"checkpoint\x18\x19 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
+	"checkpoint\"\x7f\n" +
 	"\vRankRestore\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
@@ -4205,13 +5318,17 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x19REFUSAL_CAUSE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"UNREADABLE\x10\x01\x12\v\n" +
-	"\aCHANGED\x10\x022\xa1\x04\n" +
+	"\aCHANGED\x10\x022\x84\a\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
 	"GetSession\x12\x1e.penstock.v1.GetSessionRequest\x1a\x14.penstock.v1.Session\x12P\n" +
 	"\fListSessions\x12 .penstock.v1.ListSessionsRequest\x1a\x1e.penstock.v1.ListSessionsReply\x12S\n" +
-	"\rDeleteSession\x12!.penstock.v1.DeleteSessionRequest\x1a\x1f.penstock.v1.DeleteSessionReply\x128\n" +
+	"\rDeleteSession\x12!.penstock.v1.DeleteSessionRequest\x1a\x1f.penstock.v1.DeleteSessionReply\x12\\\n" +
+	"\x10CreateCheckpoint\x12$.penstock.v1.CreateCheckpointRequest\x1a\".penstock.v1.CreateCheckpointReply\x12Y\n" +
+	"\x0fListCheckpoints\x12#.penstock.v1.ListCheckpointsRequest\x1a!.penstock.v1.ListCheckpointsReply\x12\\\n" +
+	"\x10DeleteCheckpoint\x12$.penstock.v1.DeleteCheckpointRequest\x1a\".penstock.v1.DeleteCheckpointReply\x12J\n" +
+	"\x0eRestoreSession\x12\".penstock.v1.RestoreSessionRequest\x1a\x14.penstock.v1.Session\x128\n" +
 	"\x04Join\x12\x18.penstock.v1.JoinRequest\x1a\x16.penstock.v1.JoinReply\x128\n" +
 	"\x04Sync\x12\x18.penstock.v1.SyncRequest\x1a\x16.penstock.v1.SyncReply\x12B\n" +
 	"\n" +
@@ -4231,148 +5348,186 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_api_pb_control_proto_goTypes = []any{
-	(SessionState)(0),            // 0: penstock.v1.SessionState
-	(JoinKind)(0),                // 1: penstock.v1.JoinKind
-	(RefusalCause)(0),            // 2: penstock.v1.RefusalCause
-	(*NotLeader)(nil),            // 3: penstock.v1.NotLeader
-	(*Position)(nil),             // 4: penstock.v1.Position
-	(*Interval)(nil),             // 5: penstock.v1.Interval
-	(*OpenRequest)(nil),          // 6: penstock.v1.OpenRequest
-	(*Session)(nil),              // 7: penstock.v1.Session
-	(*Progress)(nil),             // 8: penstock.v1.Progress
-	(*RankProgress)(nil),         // 9: penstock.v1.RankProgress
-	(*GetSessionRequest)(nil),    // 10: penstock.v1.GetSessionRequest
-	(*ListSessionsRequest)(nil),  // 11: penstock.v1.ListSessionsRequest
-	(*ListSessionsReply)(nil),    // 12: penstock.v1.ListSessionsReply
-	(*DeleteSessionRequest)(nil), // 13: penstock.v1.DeleteSessionRequest
-	(*DeleteSessionReply)(nil),   // 14: penstock.v1.DeleteSessionReply
-	(*JoinRequest)(nil),          // 15: penstock.v1.JoinRequest
-	(*JoinReply)(nil),            // 16: penstock.v1.JoinReply
-	(*Counters)(nil),             // 17: penstock.v1.Counters
-	(*SyncRequest)(nil),          // 18: penstock.v1.SyncRequest
-	(*RefusedStream)(nil),        // 19: penstock.v1.RefusedStream
-	(*SkippedRows)(nil),          // 20: penstock.v1.SkippedRows
-	(*RankSteps)(nil),            // 21: penstock.v1.RankSteps
-	(*EpochSteps)(nil),           // 22: penstock.v1.EpochSteps
-	(*LaneStart)(nil),            // 23: penstock.v1.LaneStart
-	(*SyncReply)(nil),            // 24: penstock.v1.SyncReply
-	(*FleetLoad)(nil),            // 25: penstock.v1.FleetLoad
-	(*GetFleetRequest)(nil),      // 26: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                // 27: penstock.v1.Fleet
-	(*FleetMember)(nil),          // 28: penstock.v1.FleetMember
-	(*Grant)(nil),                // 29: penstock.v1.Grant
-	(*State)(nil),                // 30: penstock.v1.State
-	(*WorkerReport)(nil),         // 31: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),       // 32: penstock.v1.WorkerCounters
-	(*WorkerOrders)(nil),         // 33: penstock.v1.WorkerOrders
-	(*Block)(nil),                // 34: penstock.v1.Block
-	(*Shard)(nil),                // 35: penstock.v1.Shard
-	(*ListingPage)(nil),          // 36: penstock.v1.ListingPage
-	(*BlockPart)(nil),            // 37: penstock.v1.BlockPart
-	(*SessionMeta)(nil),          // 38: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),        // 39: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),          // 40: penstock.v1.SessionHead
-	(*PlannedBlock)(nil),         // 41: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),         // 42: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),          // 43: penstock.v1.SessionRank
-	(*RankRestore)(nil),          // 44: penstock.v1.RankRestore
-	nil,                          // 45: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                 // 46: penstock.v1.Spec
-	(*File)(nil),                 // 47: penstock.v1.File
-	(*RowGroup)(nil),             // 48: penstock.v1.RowGroup
+	(SessionState)(0),               // 0: penstock.v1.SessionState
+	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
+	(RefusalCause)(0),               // 2: penstock.v1.RefusalCause
+	(*NotLeader)(nil),               // 3: penstock.v1.NotLeader
+	(*Position)(nil),                // 4: penstock.v1.Position
+	(*Interval)(nil),                // 5: penstock.v1.Interval
+	(*Checkpoint)(nil),              // 6: penstock.v1.Checkpoint
+	(*CreateCheckpointRequest)(nil), // 7: penstock.v1.CreateCheckpointRequest
+	(*CreateCheckpointReply)(nil),   // 8: penstock.v1.CreateCheckpointReply
+	(*RankStep)(nil),                // 9: penstock.v1.RankStep
+	(*ListCheckpointsRequest)(nil),  // 10: penstock.v1.ListCheckpointsRequest
+	(*ListCheckpointsReply)(nil),    // 11: penstock.v1.ListCheckpointsReply
+	(*DeleteCheckpointRequest)(nil), // 12: penstock.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointReply)(nil),   // 13: penstock.v1.DeleteCheckpointReply
+	(*RestoreSessionRequest)(nil),   // 14: penstock.v1.RestoreSessionRequest
+	(*RestoredFrom)(nil),            // 15: penstock.v1.RestoredFrom
+	(*Fingerprint)(nil),             // 16: penstock.v1.Fingerprint
+	(*OpenRequest)(nil),             // 17: penstock.v1.OpenRequest
+	(*Session)(nil),                 // 18: penstock.v1.Session
+	(*Progress)(nil),                // 19: penstock.v1.Progress
+	(*RankProgress)(nil),            // 20: penstock.v1.RankProgress
+	(*GetSessionRequest)(nil),       // 21: penstock.v1.GetSessionRequest
+	(*ListSessionsRequest)(nil),     // 22: penstock.v1.ListSessionsRequest
+	(*ListSessionsReply)(nil),       // 23: penstock.v1.ListSessionsReply
+	(*DeleteSessionRequest)(nil),    // 24: penstock.v1.DeleteSessionRequest
+	(*DeleteSessionReply)(nil),      // 25: penstock.v1.DeleteSessionReply
+	(*JoinRequest)(nil),             // 26: penstock.v1.JoinRequest
+	(*JoinReply)(nil),               // 27: penstock.v1.JoinReply
+	(*Counters)(nil),                // 28: penstock.v1.Counters
+	(*SyncRequest)(nil),             // 29: penstock.v1.SyncRequest
+	(*RefusedStream)(nil),           // 30: penstock.v1.RefusedStream
+	(*SkippedRows)(nil),             // 31: penstock.v1.SkippedRows
+	(*RankSteps)(nil),               // 32: penstock.v1.RankSteps
+	(*EpochSteps)(nil),              // 33: penstock.v1.EpochSteps
+	(*LaneStart)(nil),               // 34: penstock.v1.LaneStart
+	(*SyncReply)(nil),               // 35: penstock.v1.SyncReply
+	(*CheckpointOrder)(nil),         // 36: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 37: penstock.v1.CheckpointPart
+	(*FleetLoad)(nil),               // 38: penstock.v1.FleetLoad
+	(*GetFleetRequest)(nil),         // 39: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 40: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 41: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 42: penstock.v1.Grant
+	(*State)(nil),                   // 43: penstock.v1.State
+	(*WorkerReport)(nil),            // 44: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 45: penstock.v1.WorkerCounters
+	(*WorkerOrders)(nil),            // 46: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 47: penstock.v1.Block
+	(*Shard)(nil),                   // 48: penstock.v1.Shard
+	(*ListingPage)(nil),             // 49: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 50: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 51: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),           // 52: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 53: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 54: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 55: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 56: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 57: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 58: penstock.v1.RankRestore
+	nil,                             // 59: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 60: penstock.v1.Spec
+	(*File)(nil),                    // 61: penstock.v1.File
+	(*RowGroup)(nil),                // 62: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	4,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	4,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	46, // 2: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	46, // 3: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
-	0,  // 4: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
-	8,  // 5: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
-	20, // 6: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
-	9,  // 7: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	17, // 8: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	7,  // 9: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	30, // 10: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	1,  // 11: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	7,  // 12: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	5,  // 13: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	5,  // 14: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	21, // 15: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	17, // 16: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	23, // 17: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	20, // 18: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	5,  // 19: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	5,  // 20: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	17, // 21: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	21, // 22: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	19, // 23: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	4,  // 24: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
-	2,  // 25: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	5,  // 26: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	29, // 27: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	5,  // 28: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	5,  // 29: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	25, // 30: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
-	22, // 31: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	23, // 32: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	20, // 33: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	32, // 34: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
-	28, // 35: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	25, // 36: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	5,  // 37: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	5,  // 38: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	5,  // 39: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	23, // 40: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	32, // 41: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	45, // 42: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	35, // 43: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	47, // 44: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	48, // 45: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	47, // 46: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	7,  // 47: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	39, // 48: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	4,  // 49: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	5,  // 50: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	5,  // 51: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	41, // 52: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	42, // 53: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	22, // 54: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	21, // 55: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	20, // 56: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	5,  // 57: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	5,  // 58: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	17, // 59: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,  // 60: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	5,  // 61: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	5,  // 62: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	17, // 63: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	44, // 64: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	21, // 65: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	21, // 66: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	30, // 67: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	6,  // 68: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	10, // 69: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	11, // 70: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	13, // 71: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	15, // 72: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	18, // 73: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	31, // 74: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	26, // 75: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	7,  // 76: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	7,  // 77: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	12, // 78: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	14, // 79: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	16, // 80: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	24, // 81: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	33, // 82: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	27, // 83: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	76, // [76:84] is the sub-list for method output_type
-	68, // [68:76] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	43, // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	60, // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	6,  // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
+	9,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
+	6,  // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
+	6,  // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
+	52, // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	60, // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	60, // 10: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	0,  // 11: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
+	19, // 12: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
+	31, // 13: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
+	16, // 14: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
+	20, // 15: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	28, // 16: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	18, // 17: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	43, // 18: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	1,  // 19: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
+	18, // 20: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	5,  // 21: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	5,  // 22: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	32, // 23: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	28, // 24: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	34, // 25: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	31, // 26: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	15, // 27: penstock.v1.JoinReply.restored_from:type_name -> penstock.v1.RestoredFrom
+	5,  // 28: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	5,  // 29: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	28, // 30: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	32, // 31: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	30, // 32: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	37, // 33: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	4,  // 34: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	2,  // 35: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
+	5,  // 36: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	42, // 37: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	5,  // 38: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	5,  // 39: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	38, // 40: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	33, // 41: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	34, // 42: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	31, // 43: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	36, // 44: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	43, // 45: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	45, // 46: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	41, // 47: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	38, // 48: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	5,  // 49: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	5,  // 50: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	5,  // 51: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	34, // 52: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	16, // 53: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	45, // 54: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	59, // 55: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	48, // 56: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	61, // 57: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	62, // 58: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	61, // 59: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	18, // 60: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	52, // 61: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	4,  // 62: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	5,  // 63: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	5,  // 64: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	55, // 65: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	56, // 66: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	33, // 67: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	32, // 68: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	31, // 69: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	54, // 70: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	15, // 71: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	5,  // 72: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	5,  // 73: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	28, // 74: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,  // 75: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	5,  // 76: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	5,  // 77: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	28, // 78: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	58, // 79: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	32, // 80: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	32, // 81: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	37, // 82: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	43, // 83: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	17, // 84: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	21, // 85: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	22, // 86: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	24, // 87: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	7,  // 88: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	10, // 89: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	12, // 90: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	14, // 91: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	26, // 92: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	29, // 93: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	44, // 94: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	39, // 95: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	18, // 96: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	18, // 97: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	23, // 98: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	25, // 99: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	8,  // 100: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	11, // 101: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	13, // 102: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	18, // 103: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	27, // 104: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	35, // 105: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	46, // 106: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	40, // 107: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	96, // [96:108] is the sub-list for method output_type
+	84, // [84:96] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -4388,7 +5543,7 @@ func file_api_pb_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   43,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,14 +19,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Master_Open_FullMethodName          = "/penstock.v1.Master/Open"
-	Master_GetSession_FullMethodName    = "/penstock.v1.Master/GetSession"
-	Master_ListSessions_FullMethodName  = "/penstock.v1.Master/ListSessions"
-	Master_DeleteSession_FullMethodName = "/penstock.v1.Master/DeleteSession"
-	Master_Join_FullMethodName          = "/penstock.v1.Master/Join"
-	Master_Sync_FullMethodName          = "/penstock.v1.Master/Sync"
-	Master_SyncWorker_FullMethodName    = "/penstock.v1.Master/SyncWorker"
-	Master_GetFleet_FullMethodName      = "/penstock.v1.Master/GetFleet"
+	Master_Open_FullMethodName             = "/penstock.v1.Master/Open"
+	Master_GetSession_FullMethodName       = "/penstock.v1.Master/GetSession"
+	Master_ListSessions_FullMethodName     = "/penstock.v1.Master/ListSessions"
+	Master_DeleteSession_FullMethodName    = "/penstock.v1.Master/DeleteSession"
+	Master_CreateCheckpoint_FullMethodName = "/penstock.v1.Master/CreateCheckpoint"
+	Master_ListCheckpoints_FullMethodName  = "/penstock.v1.Master/ListCheckpoints"
+	Master_DeleteCheckpoint_FullMethodName = "/penstock.v1.Master/DeleteCheckpoint"
+	Master_RestoreSession_FullMethodName   = "/penstock.v1.Master/RestoreSession"
+	Master_Join_FullMethodName             = "/penstock.v1.Master/Join"
+	Master_Sync_FullMethodName             = "/penstock.v1.Master/Sync"
+	Master_SyncWorker_FullMethodName       = "/penstock.v1.Master/SyncWorker"
+	Master_GetFleet_FullMethodName         = "/penstock.v1.Master/GetFleet"
 )
 
 // MasterClient is the client API for Master service.
@@ -42,6 +46,14 @@ type MasterClient interface {
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*Session, error)
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsReply, error)
 	DeleteSession(ctx context.Context, in *DeleteSessionRequest, opts ...grpc.CallOption) (*DeleteSessionReply, error)
+	// CreateCheckpoint has all ranks take a State at one step, and keeps what they say together under a name. It answers at once
+	// with how far that is: call again with the same nonce until `checkpoint` is set.
+	CreateCheckpoint(ctx context.Context, in *CreateCheckpointRequest, opts ...grpc.CallOption) (*CreateCheckpointReply, error)
+	ListCheckpoints(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (*ListCheckpointsReply, error)
+	// DeleteCheckpoint deletes a checkpoint, or gives up one that is being taken.
+	DeleteCheckpoint(ctx context.Context, in *DeleteCheckpointRequest, opts ...grpc.CallOption) (*DeleteCheckpointReply, error)
+	// RestoreSession puts the session back to a checkpoint, in a new generation: all ranks are fenced, and Join afresh.
+	RestoreSession(ctx context.Context, in *RestoreSessionRequest, opts ...grpc.CallOption) (*Session, error)
 	// Join makes the caller rank r of the session and fences that rank's earlier incarnations.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinReply, error)
 	// Sync is the heart: a trainer's complete state in, what it should do out.
@@ -94,6 +106,46 @@ func (c *masterClient) DeleteSession(ctx context.Context, in *DeleteSessionReque
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteSessionReply)
 	err := c.cc.Invoke(ctx, Master_DeleteSession_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterClient) CreateCheckpoint(ctx context.Context, in *CreateCheckpointRequest, opts ...grpc.CallOption) (*CreateCheckpointReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateCheckpointReply)
+	err := c.cc.Invoke(ctx, Master_CreateCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterClient) ListCheckpoints(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (*ListCheckpointsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListCheckpointsReply)
+	err := c.cc.Invoke(ctx, Master_ListCheckpoints_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterClient) DeleteCheckpoint(ctx context.Context, in *DeleteCheckpointRequest, opts ...grpc.CallOption) (*DeleteCheckpointReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteCheckpointReply)
+	err := c.cc.Invoke(ctx, Master_DeleteCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterClient) RestoreSession(ctx context.Context, in *RestoreSessionRequest, opts ...grpc.CallOption) (*Session, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Session)
+	err := c.cc.Invoke(ctx, Master_RestoreSession_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +205,14 @@ type MasterServer interface {
 	GetSession(context.Context, *GetSessionRequest) (*Session, error)
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsReply, error)
 	DeleteSession(context.Context, *DeleteSessionRequest) (*DeleteSessionReply, error)
+	// CreateCheckpoint has all ranks take a State at one step, and keeps what they say together under a name. It answers at once
+	// with how far that is: call again with the same nonce until `checkpoint` is set.
+	CreateCheckpoint(context.Context, *CreateCheckpointRequest) (*CreateCheckpointReply, error)
+	ListCheckpoints(context.Context, *ListCheckpointsRequest) (*ListCheckpointsReply, error)
+	// DeleteCheckpoint deletes a checkpoint, or gives up one that is being taken.
+	DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointReply, error)
+	// RestoreSession puts the session back to a checkpoint, in a new generation: all ranks are fenced, and Join afresh.
+	RestoreSession(context.Context, *RestoreSessionRequest) (*Session, error)
 	// Join makes the caller rank r of the session and fences that rank's earlier incarnations.
 	Join(context.Context, *JoinRequest) (*JoinReply, error)
 	// Sync is the heart: a trainer's complete state in, what it should do out.
@@ -182,6 +242,18 @@ func (UnimplementedMasterServer) ListSessions(context.Context, *ListSessionsRequ
 }
 func (UnimplementedMasterServer) DeleteSession(context.Context, *DeleteSessionRequest) (*DeleteSessionReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteSession not implemented")
+}
+func (UnimplementedMasterServer) CreateCheckpoint(context.Context, *CreateCheckpointRequest) (*CreateCheckpointReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateCheckpoint not implemented")
+}
+func (UnimplementedMasterServer) ListCheckpoints(context.Context, *ListCheckpointsRequest) (*ListCheckpointsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListCheckpoints not implemented")
+}
+func (UnimplementedMasterServer) DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteCheckpoint not implemented")
+}
+func (UnimplementedMasterServer) RestoreSession(context.Context, *RestoreSessionRequest) (*Session, error) {
+	return nil, status.Error(codes.Unimplemented, "method RestoreSession not implemented")
 }
 func (UnimplementedMasterServer) Join(context.Context, *JoinRequest) (*JoinReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
@@ -288,6 +360,78 @@ func _Master_DeleteSession_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Master_CreateCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).CreateCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_CreateCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).CreateCheckpoint(ctx, req.(*CreateCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Master_ListCheckpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListCheckpointsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).ListCheckpoints(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_ListCheckpoints_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).ListCheckpoints(ctx, req.(*ListCheckpointsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Master_DeleteCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).DeleteCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_DeleteCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).DeleteCheckpoint(ctx, req.(*DeleteCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Master_RestoreSession_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RestoreSessionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).RestoreSession(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_RestoreSession_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).RestoreSession(ctx, req.(*RestoreSessionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Master_Join_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(JoinRequest)
 	if err := dec(in); err != nil {
@@ -382,6 +526,22 @@ var Master_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteSession",
 			Handler:    _Master_DeleteSession_Handler,
+		},
+		{
+			MethodName: "CreateCheckpoint",
+			Handler:    _Master_CreateCheckpoint_Handler,
+		},
+		{
+			MethodName: "ListCheckpoints",
+			Handler:    _Master_ListCheckpoints_Handler,
+		},
+		{
+			MethodName: "DeleteCheckpoint",
+			Handler:    _Master_DeleteCheckpoint_Handler,
+		},
+		{
+			MethodName: "RestoreSession",
+			Handler:    _Master_RestoreSession_Handler,
 		},
 		{
 			MethodName: "Join",

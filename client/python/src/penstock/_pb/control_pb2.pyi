@@ -66,6 +66,124 @@ class Interval(_message.Message):
     to: Position
     def __init__(self, to: _Optional[_Union[Position, _Mapping]] = ..., **kwargs) -> None: ...
 
+class Checkpoint(_message.Message):
+    __slots__ = ("name", "step", "created_unix", "generation", "world_size", "state", "nonce", "spec")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    CREATED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    step: int
+    created_unix: int
+    generation: int
+    world_size: int
+    state: State
+    nonce: str
+    spec: _spec_pb2.Spec
+    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ..., created_unix: _Optional[int] = ..., generation: _Optional[int] = ..., world_size: _Optional[int] = ..., state: _Optional[_Union[State, _Mapping]] = ..., nonce: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ...) -> None: ...
+
+class CreateCheckpointRequest(_message.Message):
+    __slots__ = ("session", "name", "nonce")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    name: str
+    nonce: str
+    def __init__(self, session: _Optional[str] = ..., name: _Optional[str] = ..., nonce: _Optional[str] = ...) -> None: ...
+
+class CreateCheckpointReply(_message.Message):
+    __slots__ = ("checkpoint", "step", "missing", "tries", "retried")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    RETRIED_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: Checkpoint
+    step: int
+    missing: _containers.RepeatedCompositeFieldContainer[RankStep]
+    tries: int
+    retried: str
+    def __init__(self, checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., step: _Optional[int] = ..., missing: _Optional[_Iterable[_Union[RankStep, _Mapping]]] = ..., tries: _Optional[int] = ..., retried: _Optional[str] = ...) -> None: ...
+
+class RankStep(_message.Message):
+    __slots__ = ("rank", "step", "present")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    step: int
+    present: bool
+    def __init__(self, rank: _Optional[int] = ..., step: _Optional[int] = ..., present: bool = ...) -> None: ...
+
+class ListCheckpointsRequest(_message.Message):
+    __slots__ = ("session",)
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    def __init__(self, session: _Optional[str] = ...) -> None: ...
+
+class ListCheckpointsReply(_message.Message):
+    __slots__ = ("checkpoints",)
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
+    def __init__(self, checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ...) -> None: ...
+
+class DeleteCheckpointRequest(_message.Message):
+    __slots__ = ("session", "name")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    name: str
+    def __init__(self, session: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DeleteCheckpointReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RestoreSessionRequest(_message.Message):
+    __slots__ = ("session", "name", "checkpoint", "world_size", "nonce")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    name: str
+    checkpoint: Checkpoint
+    world_size: int
+    nonce: str
+    def __init__(self, session: _Optional[str] = ..., name: _Optional[str] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., world_size: _Optional[int] = ..., nonce: _Optional[str] = ...) -> None: ...
+
+class RestoredFrom(_message.Message):
+    __slots__ = ("name", "step", "epoch")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    step: int
+    epoch: int
+    def __init__(self, name: _Optional[str] = ..., step: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class Fingerprint(_message.Message):
+    __slots__ = ("spec", "files", "bytes", "listing", "planner", "planner_version")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    LISTING_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_FIELD_NUMBER: _ClassVar[int]
+    PLANNER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    spec: _containers.RepeatedScalarFieldContainer[int]
+    files: int
+    bytes: int
+    listing: _containers.RepeatedScalarFieldContainer[int]
+    planner: PlannerConfig
+    planner_version: int
+    def __init__(self, spec: _Optional[_Iterable[int]] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., listing: _Optional[_Iterable[int]] = ..., planner: _Optional[_Union[PlannerConfig, _Mapping]] = ..., planner_version: _Optional[int] = ...) -> None: ...
+
 class OpenRequest(_message.Message):
     __slots__ = ("session", "spec", "world_size", "spec_text", "working_dir")
     SESSION_FIELD_NUMBER: _ClassVar[int]
@@ -81,7 +199,7 @@ class OpenRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data")
+    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -99,6 +217,7 @@ class Session(_message.Message):
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     BAD_DATA_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: _spec_pb2.Spec
     world_size: int
@@ -116,7 +235,8 @@ class Session(_message.Message):
     skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
     skipped_row_groups: int
     bad_data: bool
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ...) -> None: ...
+    fingerprint: Fingerprint
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks")
@@ -189,7 +309,7 @@ class JoinRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., nonce: _Optional[str] = ..., restore: _Optional[_Iterable[_Union[State, _Mapping]]] = ..., restoring: bool = ...) -> None: ...
 
 class JoinReply(_message.Message):
-    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed", "steps", "earlier", "departed_rows", "starts", "skipped", "skipped_row_groups")
+    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed", "steps", "earlier", "departed_rows", "starts", "skipped", "skipped_row_groups", "restored_from")
     KIND_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -208,6 +328,7 @@ class JoinReply(_message.Message):
     STARTS_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
     kind: JoinKind
     generation: int
     incarnation: int
@@ -226,7 +347,8 @@ class JoinReply(_message.Message):
     starts: _containers.RepeatedCompositeFieldContainer[LaneStart]
     skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
     skipped_row_groups: int
-    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ...) -> None: ...
+    restored_from: RestoredFrom
+    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ...) -> None: ...
 
 class Counters(_message.Message):
     __slots__ = ("rows", "batches", "bytes", "stall_ns", "compute_ns", "failovers", "hedges")
@@ -247,7 +369,7 @@ class Counters(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., stall_ns: _Optional[int] = ..., compute_ns: _Optional[int] = ..., failovers: _Optional[int] = ..., hedges: _Optional[int] = ...) -> None: ...
 
 class SyncRequest(_message.Message):
-    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce", "steps", "refused")
+    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce", "steps", "refused", "checkpoint")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
@@ -263,6 +385,7 @@ class SyncRequest(_message.Message):
     NONCE_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     session: str
     generation: int
     rank: int
@@ -278,7 +401,8 @@ class SyncRequest(_message.Message):
     nonce: str
     steps: RankSteps
     refused: _containers.RepeatedCompositeFieldContainer[RefusedStream]
-    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[RefusedStream, _Mapping]]] = ...) -> None: ...
+    checkpoint: CheckpointPart
+    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[RefusedStream, _Mapping]]] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ...) -> None: ...
 
 class RefusedStream(_message.Message):
     __slots__ = ("at", "cause", "words")
@@ -341,7 +465,7 @@ class LaneStart(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., block: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SyncReply(_message.Message):
-    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps", "departed_rows", "starts", "skipped", "skipped_row_groups", "bad_data")
+    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps", "departed_rows", "starts", "skipped", "skipped_row_groups", "bad_data", "checkpoint")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
@@ -363,6 +487,7 @@ class SyncReply(_message.Message):
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     BAD_DATA_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     revision: int
     unchanged: bool
     grants: _containers.RepeatedCompositeFieldContainer[Grant]
@@ -384,7 +509,30 @@ class SyncReply(_message.Message):
     skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
     skipped_row_groups: int
     bad_data: bool
-    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ...) -> None: ...
+    checkpoint: CheckpointOrder
+    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[CheckpointOrder, _Mapping]] = ...) -> None: ...
+
+class CheckpointOrder(_message.Message):
+    __slots__ = ("id", "name", "step", "batches")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: str
+    step: int
+    batches: int
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., step: _Optional[int] = ..., batches: _Optional[int] = ...) -> None: ...
+
+class CheckpointPart(_message.Message):
+    __slots__ = ("id", "state", "missed")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    state: State
+    missed: bool
+    def __init__(self, id: _Optional[int] = ..., state: _Optional[_Union[State, _Mapping]] = ..., missed: bool = ...) -> None: ...
 
 class FleetLoad(_message.Message):
     __slots__ = ("workers", "streams", "slots", "seconds", "counters")
@@ -447,7 +595,7 @@ class Grant(_message.Message):
     def __init__(self, interval: _Optional[_Union[Interval, _Mapping]] = ..., ticket: _Optional[bytes] = ..., rows: _Optional[int] = ..., lane: _Optional[int] = ..., first: _Optional[int] = ...) -> None: ...
 
 class State(_message.Message):
-    __slots__ = ("version", "session", "generation", "rank", "world_size", "base", "consumed", "closed_epochs", "program_digest", "dataset_digest", "base_version", "members", "departed", "planner_digest", "handed", "rows", "departed_rows", "global_batch", "start", "skipped_row_groups")
+    __slots__ = ("version", "session", "generation", "rank", "world_size", "base", "consumed", "closed_epochs", "program_digest", "dataset_digest", "base_version", "members", "departed", "planner_digest", "handed", "rows", "departed_rows", "global_batch", "start", "skipped_row_groups", "fingerprint")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -468,6 +616,7 @@ class State(_message.Message):
     GLOBAL_BATCH_FIELD_NUMBER: _ClassVar[int]
     START_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     version: int
     session: str
     generation: int
@@ -488,7 +637,8 @@ class State(_message.Message):
     global_batch: int
     start: LaneStart
     skipped_row_groups: int
-    def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ..., handed: _Optional[int] = ..., rows: _Optional[int] = ..., departed_rows: _Optional[_Iterable[int]] = ..., global_batch: _Optional[int] = ..., start: _Optional[_Union[LaneStart, _Mapping]] = ..., skipped_row_groups: _Optional[int] = ...) -> None: ...
+    fingerprint: Fingerprint
+    def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ..., handed: _Optional[int] = ..., rows: _Optional[int] = ..., departed_rows: _Optional[_Iterable[int]] = ..., global_batch: _Optional[int] = ..., start: _Optional[_Union[LaneStart, _Mapping]] = ..., skipped_row_groups: _Optional[int] = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
     __slots__ = ("name", "address", "streams", "slots", "memory_bytes", "counters")
@@ -600,7 +750,7 @@ class PlannerConfig(_message.Message):
     def __init__(self, block_bytes: _Optional[int] = ..., first_block_bytes: _Optional[int] = ..., block_files: _Optional[int] = ..., shard_bytes: _Optional[int] = ..., window_bytes: _Optional[int] = ...) -> None: ...
 
 class SessionHead(_message.Message):
-    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised", "skipped", "skipped_before", "bad_data")
+    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised", "skipped", "skipped_before", "bad_data", "checkpoint", "restored_from", "restored_by")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     FRONTIER_FIELD_NUMBER: _ClassVar[int]
     RETURNED_FIELD_NUMBER: _ClassVar[int]
@@ -623,6 +773,9 @@ class SessionHead(_message.Message):
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_BEFORE_FIELD_NUMBER: _ClassVar[int]
     BAD_DATA_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_BY_FIELD_NUMBER: _ClassVar[int]
     generation: int
     frontier: Position
     returned: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -645,7 +798,30 @@ class SessionHead(_message.Message):
     skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
     skipped_before: int
     bad_data: bool
-    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_before: _Optional[int] = ..., bad_data: bool = ...) -> None: ...
+    checkpoint: PendingCheckpoint
+    restored_from: RestoredFrom
+    restored_by: str
+    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_before: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[PendingCheckpoint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., restored_by: _Optional[str] = ...) -> None: ...
+
+class PendingCheckpoint(_message.Message):
+    __slots__ = ("id", "name", "nonce", "created_unix", "step", "tries", "retried", "failed")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    CREATED_UNIX_FIELD_NUMBER: _ClassVar[int]
+    STEP_FIELD_NUMBER: _ClassVar[int]
+    TRIES_FIELD_NUMBER: _ClassVar[int]
+    RETRIED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    name: str
+    nonce: str
+    created_unix: int
+    step: int
+    tries: int
+    retried: str
+    failed: bool
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., nonce: _Optional[str] = ..., created_unix: _Optional[int] = ..., step: _Optional[int] = ..., tries: _Optional[int] = ..., retried: _Optional[str] = ..., failed: bool = ...) -> None: ...
 
 class PlannedBlock(_message.Message):
     __slots__ = ("epoch", "index", "blocks", "shards", "lane_rows")
@@ -674,7 +850,7 @@ class PlannedEpoch(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., planned: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class SessionRank(_message.Message):
-    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard")
+    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard", "begun_step", "checkpoint")
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
@@ -694,6 +870,8 @@ class SessionRank(_message.Message):
     BEGUN_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_STEP_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     incarnation: int
     nonce: str
     held: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -713,7 +891,9 @@ class SessionRank(_message.Message):
     begun: RankSteps
     joined: int
     heard: int
-    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ...) -> None: ...
+    begun_step: int
+    checkpoint: CheckpointPart
+    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ..., begun_step: _Optional[int] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ...) -> None: ...
 
 class RankRestore(_message.Message):
     __slots__ = ("attempt", "round", "nonce", "states")
