@@ -6,6 +6,10 @@ package storage
 
 import (
 	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"syscall"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/object"
@@ -16,6 +20,32 @@ var ErrChanged = object.ErrChanged
 
 // IsTransient reports whether a failed call may well succeed later, or through another process.
 func IsTransient(err error) bool { return object.IsTransient(err) }
+
+// IsOurs reports whether a failed read is due to this process: its profiles, credentials, permissions or network. Another one may
+// read the file.
+func IsOurs(err error) bool {
+	var o ours
+	return errors.As(err, &o)
+}
+
+// ours marks the errors of a read that are this process's own.
+type ours struct{ error }
+
+func (o ours) Unwrap() error { return o.error }
+
+// blame marks an error of a backend as this process's own unless it is known to be the file's: gone, changed, shorter than it was
+// listed, or on a disk that cannot read it.
+func blame(err error) error {
+	for _, known := range []error{ErrChanged, fs.ErrNotExist, io.ErrUnexpectedEOF, syscall.EIO, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if IsTransient(err) {
+		return err
+	}
+	return ours{err}
+}
 
 // Range is a run of bytes of a file.
 type Range struct{ Offset, Length int64 }
@@ -34,7 +64,7 @@ type Storage interface {
 	// an error if a URI names no file at all.
 	List(ctx context.Context, profile string, uris []string) ([]*pb.File, error)
 	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed,
-	// and with fs.ErrNotExist if it is gone. Errors name the file.
+	// and with fs.ErrNotExist if it is gone. Errors name the file; see IsTransient and IsOurs.
 	ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error
 }
 

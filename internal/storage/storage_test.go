@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/storagetest"
 )
@@ -58,6 +59,23 @@ func TestCredentialsInAURI(t *testing.T) {
 		_, err := st.List(t.Context(), "", []string{uri})
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "storage profile") {
 			t.Errorf("%s: %v", uri, err)
+		}
+	}
+}
+
+// TestWhoseFault: only what another process might read is this one's own fault.
+func TestWhoseFault(t *testing.T) {
+	st, dir := newStore(t), t.TempDir()
+	put(t, dir, "part", []byte("rows"))
+	f := &pb.File{Uri: "file://" + dir + "/part", Size: 4}
+	gone := &pb.File{Uri: "file://" + dir + "/gone", Size: 4}
+	for _, c := range []struct {
+		profile string
+		file    *pb.File
+		ours    bool
+	}{{"elsewhere", f, true}, {"", f, false}, {"", gone, false}} {
+		if err := st.ReadAt(t.Context(), c.profile, c.file, make([]byte, 4), 0); err == nil || storage.IsOurs(err) != c.ours {
+			t.Errorf("profile %q, %s: %v; ours is %v", c.profile, c.file.GetUri(), err, storage.IsOurs(err))
 		}
 	}
 }

@@ -77,6 +77,9 @@ func (s *Store) ReadAt(ctx context.Context, profile string, f *pb.File, buf []by
 		err = b.ReadAt(ctx, f, buf, offset)
 	}
 	if err != nil {
+		if ctx.Err() == nil { // a cause may be anything
+			err = blame(err)
+		}
 		return fmt.Errorf("read %s, bytes %d to %d: %w", f.Uri, offset, offset+int64(len(buf)), err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -10,11 +11,13 @@ import (
 // are allocated: few bytes of a file may stand for very many. Bitmaps are not counted, being an eighth of that at most.
 type allowance struct{ limit, held int64 }
 
+// ErrMemory says that a window takes more memory than a Decoder may use. One of a larger limit may decode it.
+var ErrMemory = errors.New("decoding a window takes more memory than this worker gives it")
+
 // take counts n bytes more.
 func (m *allowance) take(n int64) error {
 	if n > m.limit-m.held {
-		return fmt.Errorf("decoding a window takes more than the %d MiB that it may: give workers more memory (--memory), or leave the column out",
-			m.limit>>20)
+		return fmt.Errorf("%w, %d MiB: give workers more (--memory), or leave the column out", ErrMemory, m.limit>>20)
 	}
 	m.held += n
 	return nil

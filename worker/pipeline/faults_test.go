@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -204,5 +205,38 @@ func TestWindowTooLarge(t *testing.T) {
 	}
 	if used := p.MemoryInUse(); used != 0 {
 		t.Errorf("%d bytes are left in use", used)
+	}
+}
+
+// TestFailureBeginsInItsWindow: what a trainer makes of a failure begins at its cursor, which stands in the row group that cannot be
+// read even if no row came of the ones before it.
+func TestFailureBeginsInItsWindow(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 50, 100, 100, 100)
+	p := newPipeline(&store, 500)
+	third := mustOpen(t, p, ticket).footer.RowGroups[2].Chunks[0].Offset
+	store.Hook = func(_ context.Context, _ *pb.File, offset, _ int64) error {
+		if offset >= third {
+			return errors.New("broken disk")
+		}
+		return nil
+	}
+	for _, c := range []struct {
+		filter string
+		at     Cursor
+		last   []Cursor // ends of windows, as told
+	}{
+		{"", Cursor{}, []Cursor{{0, 50}, {1, 50}, {2, 50}, {3, 50}}},
+		{"label > 5", Cursor{}, []Cursor{{3, 0}}},
+		{"label > 5", Cursor{Window: 3}, []Cursor{{3, 0}}},
+		{"", Cursor{Window: 3, K: 50}, []Cursor{{3, 50}}},
+		{"", Cursor{Window: 4}, nil},
+	} {
+		program := pipelinetest.Program()
+		program.Filter = c.filter
+		_, lasts, err := collect(t.Context(), p, ticket, program, c.at)
+		if err == nil || !strings.Contains(err.Error(), "row group 2: broken disk") || !slices.Equal(lasts, c.last) {
+			t.Errorf("%q from %v: windows ended at %v, want %v; %v", c.filter, c.at, lasts, c.last, err)
+		}
 	}
 }

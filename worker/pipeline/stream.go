@@ -35,6 +35,7 @@ type Stream struct {
 	chain    *transform.Chain
 	builder  *tensor.Builder
 	start    start
+	told     Cursor // where the trainer's cursor is, once it has all that compute sent
 	holds    holding
 	reserved int64 // of the budget
 	windows  windowScratch

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -19,8 +20,46 @@ type windowScratch struct {
 
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
 func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Batch) error {
+	at := Cursor{Window: s.start.window, K: s.start.k}
+	s.told = at
+	err := s.windowsOf(ctx, in, &at, out)
+	if err != nil && ctx.Err() == nil {
+		return errors.Join(err, s.tell(ctx, at.Window, out))
+	}
+	return err
+}
+
+// tell has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it: what
+// the trainer makes of the failure begins there.
+func (s *Stream) tell(ctx context.Context, window uint32, out chan<- Batch) error {
+	if s.told.Window >= window {
+		return nil
+	}
+	b, err := s.builder.Take(ctx)
+	if err != nil {
+		return err
+	}
+	s.builder.Empty(b)
+	meta := &pb.BatchMeta{Window: window - 1, Last: true}
+	if s.told.Window == window-1 {
+		meta.K = s.told.K
+	}
+	return offer(ctx, out, Batch{Batch: b, Meta: meta})
+}
+
+// offer hands a batch on.
+func offer(ctx context.Context, out chan<- Batch, b Batch) error {
+	select {
+	case out <- b:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// windowsOf moves at along: it is in the window that an error is about.
+func (s *Stream) windowsOf(ctx context.Context, in <-chan *rowGroup, at *Cursor, out chan<- Batch) error {
 	stats := &s.pipeline.stats
-	number, k := s.start.window, s.start.k
 	for g := range in {
 		if g.err != nil {
 			return g.err
@@ -42,10 +81,10 @@ func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Ba
 			if err != nil {
 				return err
 			}
-			if err := s.cut(ctx, w, number, k, out); err != nil {
+			if err := s.cut(ctx, w, *at, out); err != nil {
 				return fmt.Errorf("%s row group %d: %w", s.ticket.GetFile().GetUri(), g.GetIndex(), err)
 			}
-			number, k = number+1, 0
+			*at = Cursor{Window: at.Window + 1}
 		}
 		s.buffers <- g.buffer
 	}
@@ -141,15 +180,15 @@ func shuffle(order []int32, rows transform.Rows) {
 // shuffleSeed keeps the shuffle's randomness apart from the ops'.
 const shuffleSeed = 0x73687566666c65 // "shuffle"
 
-// cut sends output rows [k, end) of a window as batches of about the configured size.
-func (s *Stream) cut(ctx context.Context, w *tensor.Window, number uint32, k uint64, out chan<- Batch) error {
+// cut sends output rows of a window, from a cursor in it to its end, as batches of about the configured size.
+func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<- Batch) error {
 	total := w.Len()
-	if k >= uint64(total) {
+	if at.K >= uint64(total) {
 		return nil
 	}
 	cfg, stats := &s.pipeline.cfg, &s.pipeline.stats
 	step := s.builder.RowsFor(w, cfg.BatchBytes)
-	for from, to := int(k), 0; from < total; from = to {
+	for from, to := int(at.K), 0; from < total; from = to {
 		var size int64
 		if to, size = s.builder.Cut(w, from, step, 2*cfg.BatchBytes); size > cfg.MaxBatch {
 			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
@@ -163,11 +202,13 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, number uint32, k uin
 		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, from, to) }); err != nil {
 			return err
 		}
-		meta := &pb.BatchMeta{Window: number, K: uint64(from), Rows: uint32(to - from), Last: to == total}
-		select {
-		case out <- Batch{Batch: b, Meta: meta}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		meta := &pb.BatchMeta{Window: at.Window, K: uint64(from), Rows: uint32(to - from), Last: to == total}
+		if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
+			return err
+		}
+		s.told = Cursor{Window: at.Window, K: uint64(to)}
+		if meta.Last {
+			s.told = Cursor{Window: at.Window + 1}
 		}
 	}
 	return nil

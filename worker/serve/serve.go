@@ -23,6 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -68,9 +69,7 @@ func (s *Server) Wait() {
 // Draining is closed once Drain was called.
 func (s *Server) Draining() <-chan struct{} { return s.draining.Done() }
 
-// DoGet streams one shard from a cursor. Its status says what a trainer should do: RESOURCE_EXHAUSTED and
-// UNAVAILABLE, ask the next worker; DATA_LOSS, the data cannot be read as they are; FAILED_PRECONDITION, the
-// file is not the one that was planned.
+// DoGet streams one shard from a cursor. Its status says what a trainer should do: see grpcError.
 func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
 	var req pb.StreamRequest
 	if err := proto.Unmarshal(t.GetTicket(), &req); err != nil {
@@ -189,7 +188,9 @@ func reason(ctx context.Context, err error) error {
 
 var errDraining = errors.New("this worker drains; go on with the next one")
 
-// grpcError says in a status code who can help: another worker, or nobody.
+// grpcError says in a status code who can help. Another worker, or this one later: RESOURCE_EXHAUSTED, UNAVAILABLE. Another worker:
+// UNIMPLEMENTED (this one does not know the program), OUT_OF_RANGE (it has too little memory), ABORTED (storage does not let it
+// read). Nobody: DATA_LOSS (what was read cannot be made sense of), FAILED_PRECONDITION (the file is not the one that was planned).
 func grpcError(err error) error {
 	if err == nil {
 		return nil
@@ -209,6 +210,10 @@ func grpcError(err error) error {
 		code = codes.FailedPrecondition
 	case errors.Is(err, pipeline.ErrProgram):
 		code = codes.Unimplemented
+	case errors.Is(err, columns.ErrMemory):
+		code = codes.OutOfRange
+	case storage.IsOurs(err):
+		code = codes.Aborted
 	}
 	return status.Error(code, short(err.Error()))
 }

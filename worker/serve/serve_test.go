@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +28,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -311,6 +315,66 @@ func TestCorruptChunk(t *testing.T) {
 		t.Errorf("got %v, want DataLoss naming file, row group and column", err)
 	}
 	d.check(t, 20) // what comes before the damage
+}
+
+// TestWhoCanHelp: statuses tell what is wrong with the data from what is wrong with this worker.
+func TestWhoCanHelp(t *testing.T) {
+	disk, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	data, path := pipelinetest.Parquet(t, 1, 20, 5000), filepath.Join(t.TempDir(), "f.parquet")
+	rewrite := func(data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		memory int64
+		spoil  func(*rig)
+		code   codes.Code
+		says   string
+	}{
+		{"profile", 16 << 20, func(r *rig) { r.program.Storage = "elsewhere" }, codes.Aborted, "no storage profile"},
+		{"memory", 100_000, func(*rig) {}, codes.OutOfRange, path + " row group 1 column "},
+		{"storage", 16 << 20, func(r *rig) { r.ticket.File = &pb.File{Uri: "mem://away", Size: 1 << 20} }, codes.Unavailable, "no route to it"},
+		{"overwritten", 16 << 20, func(*rig) { rewrite([]byte("other rows")) }, codes.FailedPrecondition, "has changed since it was listed"},
+		{"deleted", 16 << 20, func(*rig) { _ = os.Remove(path) }, codes.FailedPrecondition, "no such file"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			rewrite(data)
+			listed, err := disk.List(t.Context(), "", []string{path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, &pipelinetest.Store{}, 1, func(cfg *pipeline.Config) {
+				cfg.Storage, cfg.MaxDecoded = unroutable{disk}, c.memory
+			})
+			r.ticket = pipelinetest.Ticket(t, r.store, r.store.Put("mem://f.parquet", data), 5000)
+			r.ticket.File, r.ticket.ExpiresUnix = listed[0], time.Now().Add(time.Hour).Unix()
+			c.spoil(r)
+			rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
+			if err == nil {
+				err = new(delivered).read(rd, never)
+				rd.Release()
+			}
+			if status.Code(err) != c.code || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %v with %q", err, c.code, c.says)
+			}
+		})
+	}
+}
+
+// unroutable is a storage to a part of which there is no way.
+type unroutable struct{ storage.Storage }
+
+func (u unroutable) ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error {
+	if strings.HasPrefix(f.GetUri(), "mem://") {
+		return object.Transient(errors.New("no route to it"))
+	}
+	return u.Storage.ReadAt(ctx, profile, f, buf, offset)
 }
 
 func TestBusy(t *testing.T) {

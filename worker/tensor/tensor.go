@@ -13,6 +13,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -168,6 +169,15 @@ func (b *Builder) Build(batch *Batch, w *Window, from, to int) error {
 	}
 	batch.Record = array.NewRecord(b.schema, cols, int64(to-from))
 	return nil
+}
+
+// Empty makes a batch of Take's one without rows.
+func (b *Builder) Empty(batch *Batch) {
+	cols := make([]arrow.Array, len(b.outputs))
+	for i, f := range b.schema.Fields() {
+		cols[i] = array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, 0)
+	}
+	batch.Record, batch.Bytes = array.NewRecord(b.schema, cols, 0), 0
 }
 
 func dataBytes(d arrow.ArrayData) (n int64) {
