@@ -65,17 +65,18 @@ func schemaOf(files []plan.File) (spec.Schema, error) {
 type blockPlanner struct {
 	cfg     plan.Config
 	program *pb.Program
-	files   []*pb.File
+	listing func(context.Context) ([]*pb.File, error)
 	footers *footerLoader
 
 	mu    sync.Mutex
+	files []*pb.File         // the listing, once a block was planned: a master that takes over does not wait for it
 	epoch map[uint32][][]int // the blocks of epochs, as indices of files
 }
 
 func newBlockPlanner(m *Master, stored *store.Session) (*blockPlanner, error) {
 	p := &blockPlanner{
-		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), files: stored.Files,
-		program: &pb.Program{}, epoch: map[uint32][][]int{},
+		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), program: &pb.Program{}, epoch: map[uint32][][]int{},
+		listing: func(ctx context.Context) ([]*pb.File, error) { return m.cfg.Store.Listing(ctx, stored) },
 	}
 	if v := stored.Meta.GetPlannerVersion(); v != plan.Version {
 		return nil, fmt.Errorf("master: session %s was planned by version %d of the planner, this master has %d; run the release that opened it",
@@ -90,16 +91,19 @@ func newBlockPlanner(m *Master, stored *store.Session) (*blockPlanner, error) {
 
 // plan plans a block and says how many its epoch has.
 func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (block *pb.Block, rows int64, blocks uint32, err error) {
-	cut := p.blocks(epoch)
+	ctx, cancel := context.WithTimeout(ctx, planTimeout)
+	defer cancel()
+	listed, cut, err := p.blocks(ctx, epoch)
+	if err != nil {
+		return nil, 0, 0, err
+	}
 	if int(index) >= len(cut) {
 		return nil, 0, 0, fmt.Errorf("master: block %d of epoch %d, which has %d", index, epoch, len(cut))
 	}
 	files := make([]*pb.File, len(cut[index]))
 	for i, f := range cut[index] {
-		files[i] = p.files[f]
+		files[i] = listed[f]
 	}
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
-	defer cancel()
 	loaded, err := p.footers.load(ctx, files, func(int) {})
 	if err != nil {
 		return nil, 0, 0, err
@@ -111,20 +115,26 @@ func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (block *pb
 	return &pb.Block{Epoch: epoch, Index: index, Shards: shards}, counts.Rows, uint32(len(cut)), nil
 }
 
-func (p *blockPlanner) blocks(epoch uint32) [][]int {
+// blocks returns the listing and how an epoch's order of it is cut.
+func (p *blockPlanner) blocks(ctx context.Context, epoch uint32) (listed []*pb.File, cut [][]int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if cut, ok := p.epoch[epoch]; ok {
-		return cut
+	if p.files == nil {
+		if p.files, err = p.listing(ctx); err != nil {
+			return nil, nil, fmt.Errorf("master: %w", err)
+		}
 	}
-	cut := plan.Blocks(p.cfg, p.files, plan.Order(p.files, p.program.GetSeed(), p.program.GetShuffle(), epoch))
-	p.epoch[epoch] = cut
+	cut, ok := p.epoch[epoch]
+	if !ok {
+		cut = plan.Blocks(p.cfg, p.files, plan.Order(p.files, p.program.GetSeed(), p.program.GetShuffle(), epoch))
+		p.epoch[epoch] = cut
+	}
 	for e := range p.epoch {
 		if e+1 < epoch {
 			delete(p.epoch, e)
 		}
 	}
-	return cut
+	return p.files, cut, nil
 }
 
 // plannedBlock is what planning a block came to.
@@ -172,7 +182,8 @@ func (r *runner) pauseAfter(fails int) {
 }
 
 func transient(err error) bool {
-	return storage.IsTransient(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return storage.IsTransient(err) || errors.Is(err, store.ErrUnavailable) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // takePlan records a planned block, or why the session cannot go on.

@@ -110,7 +110,7 @@ func (r *runner) load() error {
 	r.stored, r.state = stored, state
 	r.world.Store(state.World())
 	r.tickets = newTicketOffice(r.term.master, stored)
-	stored.Files, stored.Blocks = nil, nil // planner and tickets have them
+	stored.Blocks = nil // tickets have them
 	r.lastSeen = map[uint32]seen{}
 	return nil
 }

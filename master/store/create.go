@@ -51,7 +51,7 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 		return nil, err
 	}
 	return &Session{
-		ID: id, Meta: meta, Files: files,
+		ID: id, Meta: meta,
 		Head: &pb.SessionHead{}, Ranks: map[uint32]*pb.SessionRank{},
 		fence: revision, revisions: map[string]int64{},
 	}, nil

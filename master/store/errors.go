@@ -11,7 +11,7 @@ import (
 )
 
 // Outcomes, to be told apart with errors.Is. Anything else that a write returns is an error that etcd named
-// (no permission, no space): nothing was written.
+// (no permission): nothing was written.
 var (
 	// ErrNotLeader: nothing was written; another master leads, or none.
 	ErrNotLeader = errors.New("store: this master does not lead (any more)")
@@ -21,6 +21,9 @@ var (
 	ErrUnknown = errors.New("store: etcd did not say whether it wrote; load the session again")
 	// ErrStale: nothing was written, for an earlier write ended in ErrConflict or ErrUnknown. Load first.
 	ErrStale = errors.New("store: the session must be loaded again before the next write")
+	// ErrFull comes beside ErrUnknown: etcd says so, too, of the write that filled it, which lies there.
+	ErrFull = errors.New("etcd's database is full (NOSPACE) and takes no writes: compact and defragment it, or start it with a larger " +
+		"--quota-backend-bytes, then run `etcdctl alarm disarm`; nothing is lost, and all goes on by itself")
 	// ErrUnavailable: etcd could not be read.
 	ErrUnavailable = errors.New("store: etcd is unavailable")
 	// ErrNotFound: there is no such session.
@@ -37,6 +40,9 @@ var (
 
 // readError wraps what a request without effects returned.
 func readError(op string, err error) error {
+	if errors.Is(err, rpctypes.ErrNoSpace) { // as the grant of a lease is answered
+		return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, ErrFull)
+	}
 	if refused(err) {
 		return fmt.Errorf("store: %s: %w", op, err)
 	}
@@ -46,6 +52,9 @@ func readError(op string, err error) error {
 // writeError wraps what a request with effects returned: without an answer that names a reason to refuse it,
 // it may have been applied, or still be.
 func writeError(op string, err error) error {
+	if errors.Is(err, rpctypes.ErrNoSpace) {
+		return fmt.Errorf("store: %s: %w (%w)", op, ErrFull, ErrUnknown)
+	}
 	if refused(err) {
 		return fmt.Errorf("store: %s: %w", op, err)
 	}

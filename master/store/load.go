@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/protobuf/proto"
 
@@ -20,8 +21,6 @@ import (
 type Session struct {
 	ID   string
 	Meta *pb.SessionMeta
-	// Files is the frozen listing.
-	Files []*pb.File
 	// Head is empty, not nil, before its first Commit.
 	Head  *pb.SessionHead
 	Ranks map[uint32]*pb.SessionRank
@@ -33,13 +32,29 @@ type Session struct {
 	stale     bool
 }
 
-// Load reads a session for its leader. It puts the meta again, unchanged, so that a write of this leadership
-// whose outcome was unknown can no longer happen: what Load returns is how it went.
+// loadTries is how often a Load begins again because the revision that it reads was compacted meanwhile.
+const loadTries = 3
+
+// Load reads a session for its leader, but for its listing, which may be large: see Listing. It puts the meta again,
+// unchanged, so that a write of this leadership whose outcome was unknown can no longer happen: what Load returns is
+// how it went.
 func (s *Store) Load(ctx context.Context, lead *Leadership, id string) (*Session, error) {
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("load session %q", id)
+	for try := 1; ; try++ {
+		session, err := s.load(ctx, lead, id, name)
+		if !errors.Is(err, rpctypes.ErrCompacted) {
+			return session, err
+		}
+		if try == loadTries {
+			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+}
+
+func (s *Store) load(ctx context.Context, lead *Leadership, id, name string) (*Session, error) {
 	meta := s.keys.session(id) + keyMeta
 	revision, _, err := s.run(ctx, lead, write{
 		name: name,
@@ -56,22 +71,74 @@ func (s *Store) Load(ctx context.Context, lead *Leadership, id string) (*Session
 		ID: id, Head: &pb.SessionHead{}, Ranks: map[uint32]*pb.SessionRank{},
 		fence: revision, revisions: map[string]int64{},
 	}}
-	if err := s.scan(ctx, s.keys.session(id), revision, r.key); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	// The listing's pages, of which there may be very many, lie between the two.
+	dir := s.keys.session(id)
+	err = s.scan(ctx, dir, dir, dir+dirList, revision, r.key)
+	if err == nil {
+		err = s.scan(ctx, dir, after(dir+dirList), after(dir), revision, r.key)
 	}
-	if err := r.finish(); err != nil {
+	if err == nil {
+		err = r.finish()
+	}
+	if err == nil {
+		err = s.countPages(ctx, dir, r.session.Meta.GetListingPages())
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r.session, nil
 }
 
+// countPages holds that no page of the listing is missing, without reading them.
+func (s *Store) countPages(ctx context.Context, dir string, want uint32) error {
+	call, cancel := s.call(ctx)
+	defer cancel()
+	resp, err := s.client.Get(call, dir+dirList, clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return readError("count listing pages", err)
+	}
+	if resp.Count != int64(want) {
+		return fmt.Errorf("%w: %d listing pages of %d", ErrCorrupt, resp.Count, want)
+	}
+	return nil
+}
+
+// Listing reads a session's frozen listing, which never changes.
+func (s *Store) Listing(ctx context.Context, session *Session) ([]*pb.File, error) {
+	var files []*pb.File
+	pages := uint32(0)
+	dir := s.keys.session(session.ID)
+	err := s.scan(ctx, dir, dir+dirList, after(dir+dirList), 0, func(key string, kv *mvccpb.KeyValue) error {
+		n, err := numbers(key, dirList, 1)
+		if err != nil {
+			return err
+		}
+		if n[0] != pages {
+			return fmt.Errorf("%w: listing page %d is missing", ErrCorrupt, pages)
+		}
+		pages++
+		var page pb.ListingPage
+		if err := unmarshal(kv, &page); err != nil {
+			return err
+		}
+		files = append(files, page.GetFiles()...)
+		return nil
+	})
+	if want := session.Meta.GetListingPages(); err == nil && pages != want {
+		err = fmt.Errorf("%w: %d listing pages of %d", ErrCorrupt, pages, want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing of session %q: %w", session.ID, err)
+	}
+	return files, nil
+}
+
 // scanKeys is how many keys one request of a scan reads; a value has up to half a MiB.
 const scanKeys = 32
 
-// scan calls f with each key below dir as of a revision, the dir cut off.
-func (s *Store) scan(ctx context.Context, dir string, revision int64, f func(key string, kv *mvccpb.KeyValue) error) error {
-	end := after(dir)
-	for from := dir; ; {
+// scan calls f with each key from one on and before another, the dir cut off, as of a revision, or as they are if it is 0.
+func (s *Store) scan(ctx context.Context, dir, from, end string, revision int64, f func(key string, kv *mvccpb.KeyValue) error) error {
+	for {
 		call, cancel := s.call(ctx)
 		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(scanKeys))
 		cancel()
@@ -94,7 +161,6 @@ func (s *Store) scan(ctx context.Context, dir string, revision int64, f func(key
 type reader struct {
 	store   *Store
 	session *Session
-	pages   uint32
 	block   BlockID         // whose parts are being read
 	parts   []*pb.BlockPart // of block
 }
@@ -105,8 +171,6 @@ func (r *reader) key(key string, kv *mvccpb.KeyValue) error {
 	switch dir + "/" {
 	case dirFoot:
 		return r.part(key, kv)
-	case dirList:
-		return r.page(key, kv)
 	case dirRank:
 		n, err := numbers(key, dirRank, 1)
 		if err != nil {
@@ -125,23 +189,6 @@ func (r *reader) key(key string, kv *mvccpb.KeyValue) error {
 		return unmarshal(kv, s.Head)
 	}
 	return fmt.Errorf("%w: key %q", ErrCorrupt, kv.Key)
-}
-
-func (r *reader) page(key string, kv *mvccpb.KeyValue) error {
-	n, err := numbers(key, dirList, 1)
-	if err != nil {
-		return err
-	}
-	if n[0] != r.pages {
-		return fmt.Errorf("%w: listing page %d is missing", ErrCorrupt, r.pages)
-	}
-	r.pages++
-	var page pb.ListingPage
-	if err := unmarshal(kv, &page); err != nil {
-		return err
-	}
-	r.session.Files = append(r.session.Files, page.GetFiles()...)
-	return nil
 }
 
 // part takes a part of a block. Parts whose first is missing were written ahead of a Commit that failed.
@@ -187,8 +234,8 @@ func (r *reader) finish() error {
 		return err
 	}
 	s := r.session
-	if s.Meta == nil || r.pages != s.Meta.GetListingPages() {
-		return fmt.Errorf("%w: %d listing pages of %d", ErrCorrupt, r.pages, s.Meta.GetListingPages())
+	if s.Meta == nil {
+		return fmt.Errorf("%w: no meta", ErrCorrupt)
 	}
 	slices.SortFunc(s.Blocks, func(a, b *pb.Block) int {
 		return cmp.Or(cmp.Compare(a.GetEpoch(), b.GetEpoch()), cmp.Compare(a.GetIndex(), b.GetIndex()))

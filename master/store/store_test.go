@@ -10,10 +10,17 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
 // TestMain also holds the etcd library to account: nothing of it is excused.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	storetest.Main()
+	goleak.VerifyTestMain(m)
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // etcd starts an embedded etcd on a unix socket, which the test's end stops.
 func etcd(t *testing.T) *Embed {
