@@ -68,6 +68,7 @@ type Image struct {
 type snapshot struct {
 	ended    uint32
 	handed   uint64 // batches of the epoch behind those, if they are padded
+	rows     int64  // that this rank handed over in this generation
 	base     base
 	consumed position.Set
 }

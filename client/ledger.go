@@ -35,6 +35,7 @@ type base struct {
 	version           uint64
 	consumed          position.Set
 	members, departed []uint32
+	departedRows      []int64 // that each of departed handed over
 }
 
 // grant is a run of positions that the master says this rank holds.
@@ -94,7 +95,7 @@ func (l *ledger) apply(reply *pb.SyncReply) error {
 	l.streams = max(1, int(reply.GetStreams()))
 	l.drained = reply.GetDrained()
 	if v := reply.GetBaseVersion(); v != l.base.version {
-		l.setBase(v, reply.GetBase(), reply.GetMembers(), reply.GetDeparted())
+		l.setBase(reply)
 	}
 	if !reply.GetUnchanged() {
 		if err := l.grant(reply.GetGrants()); err != nil {
@@ -109,11 +110,20 @@ func (l *ledger) apply(reply *pb.SyncReply) error {
 
 // setBase takes over a newer base. What the master forgot of epochs that it closed is kept until the training loop
 // has ended them too.
-func (l *ledger) setBase(version uint64, consumed []*pb.Interval, members, departed []uint32) {
+func (l *ledger) setBase(reply based) {
 	l.base = base{
-		version: version, consumed: l.base.consumed.Union(position.SetFromProto(consumed)),
-		members: members, departed: departed,
+		version: reply.GetBaseVersion(), consumed: l.base.consumed.Union(position.SetFromProto(reply.GetBase())),
+		members: reply.GetMembers(), departed: reply.GetDeparted(), departedRows: reply.GetDepartedRows(),
 	}
+}
+
+// based is what the replies to Join and Sync both say of a base.
+type based interface {
+	GetBaseVersion() uint64
+	GetBase() []*pb.Interval
+	GetMembers() []uint32
+	GetDeparted() []uint32
+	GetDepartedRows() []int64
 }
 
 // grant replaces what is held. Tickets that did not change are not parsed again.
@@ -352,11 +362,6 @@ func (l *ledger) enter(epoch uint32) {
 		l.ended, l.handed = epoch, 0
 		l.consumed, l.base.consumed = from(l.consumed, epoch), from(l.base.consumed, epoch)
 	}
-}
-
-// snapshot is the present state.
-func (l *ledger) snapshot() snapshot {
-	return snapshot{ended: l.ended, handed: l.handed, base: l.base, consumed: l.consumed}
 }
 
 // addresses are those of all candidates.

@@ -184,9 +184,9 @@ func (s *Session) batchOf(build *buffers) *Batch {
 		s.ledger.handed++
 		signal(s.wake)
 	}
-	b := &Batch{Rows: build.rows, Valid: valid, Epoch: s.ledger.ended, buffers: build, session: s, after: s.ledger.snapshot()}
-	b.expose()
 	s.stats.Rows += int64(valid)
+	b := &Batch{Rows: build.rows, Valid: valid, Epoch: s.ledger.ended, buffers: build, session: s, after: s.snapshot()}
+	b.expose()
 	s.stats.Batches++
 	s.stats.Bytes += build.size()
 	s.lastReturn = time.Now()

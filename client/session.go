@@ -133,7 +133,7 @@ func (s *Session) open(ctx context.Context) error {
 	s.leaseEnds = sent.Add(s.lease)
 	j := s.joined
 	s.ledger = ledger{epoch: j.GetClosedEpochs(), streams: 1, consumed: position.SetFromProto(j.GetConsumed())}
-	s.ledger.setBase(j.GetBaseVersion(), j.GetBase(), j.GetMembers(), j.GetDeparted())
+	s.ledger.setBase(j)
 	if spec.GetLastBatch() == pb.LastBatch_PAD {
 		s.ledger.padded(s.batch, j.GetSteps())
 	} else {

@@ -47,7 +47,7 @@ func (s *Session) Stats() Stats {
 // State is this rank's checkpoint as of the batch that Next returned last.
 func (s *Session) State() *pb.State {
 	s.mu.Lock()
-	at := s.ledger.snapshot()
+	at := s.snapshot()
 	s.mu.Unlock()
 	return s.state(at)
 }
@@ -55,12 +55,20 @@ func (s *Session) State() *pb.State {
 // StateAfter is this rank's checkpoint as of a batch, for loops that read ahead; b may be released already.
 func (s *Session) StateAfter(b *Batch) *pb.State { return s.state(b.after) }
 
+// snapshot is the present state. s.mu must be held.
+func (s *Session) snapshot() snapshot {
+	l := &s.ledger
+	return snapshot{
+		ended: l.ended, handed: l.handed, rows: s.joined.GetEarlier().GetRows() + s.stats.Rows, base: l.base, consumed: l.consumed,
+	}
+}
+
 func (s *Session) state(at snapshot) *pb.State {
 	return &pb.State{
 		Version: stateVersion, Session: s.cfg.Session, Generation: s.joined.GetGeneration(),
 		Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize,
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
-		Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed,
+		DepartedRows: at.base.departedRows, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
 		PlannerDigest: s.session.GetPlannerDigest(),
 	}

@@ -111,6 +111,7 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: a.view,
 		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(),
+		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(),
 	}, nil
 }
 
@@ -136,7 +137,8 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
 		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
-		Load: s.master.load.total(time.Now()), Steps: session.EpochStepsProto(a.Steps),
+		DepartedRows: a.DepartedRows,
+		Load:         s.master.load.total(time.Now()), Steps: session.EpochStepsProto(a.Steps),
 	}, nil
 }
 

@@ -158,10 +158,11 @@ type ReadStep struct {
 type StateStep struct {
 	On       `yaml:",inline"`
 	As       string
-	After    int      // as of a batch of this open, from 1; the newest unless set
-	Consumed []string // the intervals, byte for byte
-	Closed   *uint32  // epochs
-	Handed   *uint64  // batches of the epoch
+	After    int              // as of a batch of this open, from 1; the newest unless set
+	Consumed []string         // the intervals, byte for byte
+	Closed   *uint32          // epochs
+	Handed   *uint64          // batches of the epoch
+	Departed map[uint32]int64 // how many rows each rank that left was given
 }
 
 // StatsStep checks a client's figures.

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -237,8 +238,10 @@ func (t *trainer) state(step *StateStep) (*state, error) {
 	}
 	out := &state{bytes: r.State, ids: slices.Clone(w.restored)}
 	var own []int64 // of epochs that the state still tells of
+	rows := int64(0)
 	for _, b := range batches {
 		out.ids = append(out.ids, b.ids...)
+		rows += int64(len(b.ids))
 		if b.epoch >= got.GetClosedEpochs() {
 			own = append(own, b.ids...)
 		}
@@ -247,6 +250,9 @@ func (t *trainer) state(step *StateStep) (*state, error) {
 	if w.sc.Spec.Pad { // closed epochs lie in the base
 		base := position.SetFromProto(got.GetBase())
 		own = slices.DeleteFunc(own, func(id int64) bool { return base.Contains(w.data.Start(fake.RowOf(id).Epoch, 0)) })
+	}
+	if got.GetRows() != rows {
+		return nil, fmt.Errorf("state says %d rows of this rank; it was given %d", got.GetRows(), rows)
 	}
 	if err := t.checkConsumed(consumed, own); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
@@ -278,6 +284,9 @@ func checkState(got *pb.State, step *StateStep, t *trainer) error {
 	if step.Handed != nil && got.GetHanded() != *step.Handed {
 		return fmt.Errorf("state has %d batches of its epoch; expected %d", got.GetHanded(), *step.Handed)
 	}
+	if departed := departed(got); !maps.Equal(departed, step.Departed) {
+		return fmt.Errorf("state says of those who left how many rows they were given: %v; expected %v", departed, step.Departed)
+	}
 	if step.Consumed == nil {
 		return nil
 	}
@@ -289,6 +298,18 @@ func checkState(got *pb.State, step *StateStep, t *trainer) error {
 		return fmt.Errorf("state consumed %v; expected %v", position.SetFromProto(got.GetConsumed()), want)
 	}
 	return nil
+}
+
+// departed is how many rows each rank that left was given, as a state says.
+func departed(st *pb.State) map[uint32]int64 {
+	rows := make(map[uint32]int64)
+	for i, rank := range st.GetDeparted() {
+		rows[rank] = -1
+		if i < len(st.GetDepartedRows()) {
+			rows[rank] = st.GetDepartedRows()[i]
+		}
+	}
+	return rows
 }
 
 // close leaves the session, and checks that the master knows of it.

@@ -66,7 +66,8 @@ type Reply struct {
 	Incarnation uint64
 	Consumed    position.Set
 	WaitingFor  []uint32
-	Begun       Steps // where the rank's training loop goes on
+	Begun       Steps    // where the rank's training loop goes on
+	Earlier     Counters // of the rank's earlier incarnations in this generation
 
 	// Of Sync:
 	Revision  uint64
@@ -81,9 +82,10 @@ type Reply struct {
 	Finished    bool
 	Failure     string
 	BaseVersion uint64
-	// Base, Members and Departed are left out of the answer to a Sync with the newest BaseVersion.
+	// Base, Members, Departed and DepartedRows are left out of the answer to a Sync with the newest BaseVersion.
 	Base              position.Set
 	Members, Departed []uint32
+	DepartedRows      []int64 // that each of Departed handed over in this generation
 }
 
 // Counters are cumulative over an incarnation. See pb.Counters.
@@ -106,6 +108,9 @@ func (c Counters) add(d Counters) Counters {
 	}
 }
 
+// total counts over all incarnations of a rank in this generation.
+func (k *rank) total() Counters { return k.earlier.add(k.counters) }
+
 func (c Fail) apply(s *State, ch *Changes) (Reply, error) {
 	if s.failure == "" && c.Reason != "" {
 		s.failure = c.Reason
@@ -127,7 +132,7 @@ func (s *State) common(r Reply, baseVersion uint64) Reply {
 		}
 		r.Members = append(r.Members, uint32(i))
 		if k.departed {
-			r.Departed = append(r.Departed, uint32(i))
+			r.Departed, r.DepartedRows = append(r.Departed, uint32(i)), append(r.DepartedRows, k.total().Rows)
 		}
 	}
 	return r

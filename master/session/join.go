@@ -49,11 +49,13 @@ func (s *State) start(c Join, ch *Changes) *rank {
 	k.incarnation++
 	k.revision++
 	k.nonce, k.departed, k.expired, k.revoked, k.asked = c.Nonce, false, false, nil, 0
-	k.earlier, k.counters = k.earlier.add(k.counters), Counters{}
+	k.earlier, k.counters = k.total(), Counters{}
 	s.begin(k, ch)
 	return k
 }
 
 func (s *State) welcome(k *rank) Reply {
-	return s.common(Reply{Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun}, 0)
+	return s.common(Reply{
+		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier,
+	}, 0)
 }

@@ -31,6 +31,7 @@ type model struct {
 	handed  tally // rows handed over
 	excused tally // rows that a dead trainer may have handed over without reporting it
 	saved   *saved
+	taken   map[uint32]stale // an earlier state of each rank
 }
 
 // executor is State.Apply, or one with a planted bug.
@@ -56,7 +57,7 @@ func (m *model) fail(format string, args ...any) { panic(modelError{fmt.Errorf(f
 
 // run plays a job to its end and returns what went wrong.
 func run(draw func(n int) int, c chaos) (err error) {
-	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute, ends: map[string]uint64{}}
+	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute, ends: map[string]uint64{}, taken: map[uint32]stale{}}
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(modelError)
@@ -110,7 +111,7 @@ func (m *model) ops(c chaos) []func() {
 		ops = append(ops, m.restartAll)
 	}
 	if c.restores {
-		ops = append(ops, m.checkpoint, m.restoreJob, m.moveJob, m.abandon)
+		ops = append(ops, m.checkpoint, m.part, m.restoreJob, m.moveJob, m.abandon)
 	}
 	return ops
 }

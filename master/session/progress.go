@@ -12,7 +12,7 @@ func (s *State) Progress() *pb.Progress {
 		if k == nil {
 			continue
 		}
-		total := k.earlier.add(k.counters)
+		total := k.total()
 		p.RowsDelivered += total.Rows
 		p.Ranks = append(p.Ranks, &pb.RankProgress{
 			Rank: uint32(i), Incarnation: k.incarnation, Present: k.present(), Counters: total.Proto(),

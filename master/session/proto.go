@@ -158,6 +158,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
 		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
+		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(),
 	}
 }
 
@@ -170,5 +171,6 @@ func (c Checkpoint) Proto() *pb.State {
 		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
+		Rows: c.Rows, DepartedRows: c.DepartedRows,
 	}
 }

@@ -43,6 +43,8 @@ type Checkpoint struct {
 	ProgramDigest, DatasetDigest string
 	PlannerDigest                string
 	Handed                       uint64 // batches of the epoch that the training loop is in
+	Rows                         int64  // handed over in this generation
+	DepartedRows                 []int64
 }
 
 const (
@@ -148,6 +150,8 @@ func (s *State) admit(p Checkpoint) error {
 			"See that the job that took it has ended, then delete the session, or restore under another session id", p.Rank, p.Generation, s.generation)
 	case p.World == 0 || p.World > maxWorld || p.Rank >= p.World:
 		return refused("the state says rank %d of %d", p.Rank, p.World)
+	case len(p.DepartedRows) != len(p.Departed):
+		return refused("the state of rank %d names %d ranks that left, and says of %d how many rows they handed over", p.Rank, len(p.Departed), len(p.DepartedRows))
 	case p.Handed > maxSteps:
 		return refused("the state of rank %d has handed over %d batches in one epoch", p.Rank, p.Handed)
 	case p.Closed > s.id.Epochs:
@@ -237,6 +241,10 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 		case !newest.Base.Covers(p.Base):
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
 		}
+		if left := newest.rowsOfDeparted(p.Rank); left >= 0 && p.Rows != left {
+			return refused("the state of rank %d was taken after %d rows of this rank, but it left after %d, as the state of rank %d knows: "+
+				"they are not of the same step; restore states that all ranks took at one step", p.Rank, p.Rows, left, newest.Rank)
+		}
 	}
 	members := newest.Members
 	if len(members) == 0 {
@@ -255,6 +263,14 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 		return refused("nobody brought the states of ranks %d", missing)
 	}
 	return nil
+}
+
+// rowsOfDeparted is how many rows a rank had handed over when it left, or -1 if it has not.
+func (p Checkpoint) rowsOfDeparted(rank uint32) int64 {
+	if i := slices.Index(p.Departed, rank); i >= 0 {
+		return p.DepartedRows[i]
+	}
+	return -1
 }
 
 // rewind begins the next generation. It is later than the states', if they are of this session: starts of theirs may

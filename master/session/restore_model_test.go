@@ -10,6 +10,33 @@ import (
 type saved struct {
 	states          []Checkpoint
 	handed, excused tally
+	stale           []stale // of ranks that had left
+}
+
+// stale is a rank's state of an earlier step.
+type stale struct {
+	state Checkpoint
+	of    *trainer
+	since int // which of its rows came after it
+}
+
+// part takes a rank's state and lets it go on and leave, as all others hear, before the job is saved.
+func (m *model) part() {
+	t := m.someone()
+	if t == nil || t.leaving || m.draw(4) > 0 {
+		return
+	}
+	m.taken[t.rank] = stale{t.state(m.id.Session, m.s.world), t, len(t.log)}
+	for range m.draw(3) {
+		m.hand(t)
+	}
+	t.leaving = true
+	for _, u := range append([]*trainer{t}, m.trainers...) {
+		if u != nil && !u.dead && u.generation > 0 {
+			m.call(u.request(m.draw), false)
+		}
+	}
+	m.checkpoint()
 }
 
 // checkpoint saves the job, if all ranks of it run, and know each other, at one step.
@@ -19,6 +46,9 @@ func (m *model) checkpoint() {
 		t := m.trainers[r]
 		runs := t != nil && !t.dead && !t.cut && !t.leaving && t.generation == m.s.generation
 		if k == nil || k.departed && !runs {
+			if old, ok := m.taken[uint32(r)]; ok && k != nil && old.of == t && old.state.Generation == m.s.generation {
+				c.stale = append(c.stale, old)
+			}
 			continue
 		}
 		if !runs || t.incarnation != k.incarnation {
@@ -58,15 +88,51 @@ func (m *model) restoreJob() {
 			break // complete, and then it died
 		}
 	}
+	m.handed, m.excused = m.saved.handed.clone(), m.saved.excused.clone()
+	if m.restoreMixed() {
+		return
+	}
 	ranks := m.attempt()
 	if !m.joinAll(ranks, 1000) {
 		m.fail("the restore does not come to its end")
 	}
+	m.replace(ranks)
+}
+
+func (m *model) replace(ranks []*restorer) {
 	m.trainers = m.trainers[:0]
 	for _, r := range ranks {
 		m.trainers = append(m.trainers, r.t)
 	}
-	m.handed, m.excused = m.saved.handed.clone(), m.saved.excused.clone()
+}
+
+// restoreMixed brings a state of a rank that left, too. If it is of an earlier step, the rows in between do not count as
+// handed over. It reports whether the job was restored.
+func (m *model) restoreMixed() bool {
+	old := m.saved.stale
+	if len(old) == 0 || m.draw(2) == 0 {
+		return false
+	}
+	mixed := old[m.draw(len(old))]
+	ranks := m.attempt()
+	r := ranks[m.draw(len(ranks))]
+	r.join.Restore = append(r.join.Restore, mixed.state)
+	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed
+	for _, r := range slices.Concat(ranks, ranks, ranks) {
+		switch reply, err := m.apply(r.join); {
+		case err != nil && last:
+			m.fail("%v: its last state is refused: %w", mixed.of, err)
+		case err != nil:
+			return false
+		case reply.Kind == pb.JoinKind_RESTORED:
+			r.t.joined(reply)
+		}
+	}
+	for _, row := range mixed.of.log[mixed.since:] {
+		m.handed[row]--
+	}
+	m.replace(ranks)
+	return true
 }
 
 // moveJob loses the etcd, kills the job and starts it again from its checkpoint, as the same session or as another.

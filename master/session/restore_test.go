@@ -22,11 +22,11 @@ func twoRanks(t *testing.T) (*job, []Checkpoint) {
 	for _, r := range []uint32{2, 0, 1} {
 		taken := j.more(r)[0]
 		s := j.sync(r, taken)
-		s.Leave = r == 2
+		s.Leave, s.Counters.Rows = r == 2, int64(10+r)
 		reply := j.do(s)
 		if !s.Leave {
 			tr := trainer{rank: r, generation: 1}
-			tr.consumed = s.Consumed
+			tr.consumed, tr.rows = s.Consumed, s.Counters.Rows
 			tr.learn(reply)
 			states = append(states, tr.state(testID.Session, 3))
 		}
@@ -148,7 +148,8 @@ func TestRestoreRefusals(t *testing.T) {
 		"rank 0 and rank 1 both have":    func(a, b *Checkpoint) { a.Consumed = b.Consumed },
 		"the base and rank 0 both have":  func(a, b *Checkpoint) { a.Consumed = b.Base },
 		"base of rank 0's state":         func(a, b *Checkpoint) { b.BaseVersion++; a.Base = a.Consumed },
-		"states of ranks [2]":            func(a, b *Checkpoint) { a.Departed, b.Departed = nil, nil },
+		"states of ranks [2]":            func(a, b *Checkpoint) { a.Departed, b.Departed, a.DepartedRows, b.DepartedRows = nil, nil, nil, nil },
+		"says of 0 how many rows":        func(a, _ *Checkpoint) { a.DepartedRows = nil },
 		"nobody brought the states":      func(a, b *Checkpoint) { a.World, b.World, a.Members, b.Members = 5, 5, nil, nil },
 	} {
 		t.Run(says, func(t *testing.T) {
@@ -160,6 +161,56 @@ func TestRestoreRefusals(t *testing.T) {
 	j, states := twoRanks(t)
 	j.refuses(restoring(0, 1, "x", states[0]), ErrRestore, "states of ranks [1]")
 	j.refuses(restoring(0, 1, "x"), ErrRestore, "none brought a state")
+}
+
+// A rank left after the step of its state, at which those who stay took theirs later. Without its rows in between being told, they
+// would be lost: they lie in the base.
+func TestRestoreOfAnEarlierStepOfARankThatLeft(t *testing.T) {
+	j := newJob(t, 2, 1)
+	j.plan(0, 0, 1, 16)
+	for r := range uint32(2) {
+		j.join(r, fmt.Sprint(r))
+	}
+	gone, stays := trainer{rank: 1, generation: 1}, trainer{rank: 0, generation: 1}
+	var states []Checkpoint
+	for range 2 {
+		taken := j.more(1)[0]
+		gone.consumed, gone.rows = gone.consumed.Union(position.Set{taken}), gone.rows+10
+		s := j.sync(1, gone.consumed...)
+		s.Counters.Rows = gone.rows
+		gone.learn(j.do(s))
+		states = append(states, gone.state(testID.Session, 2))
+	}
+	s := j.sync(1)
+	s.Leave = true
+	j.do(s)
+	j.s = j.reload()
+	stays.learn(j.do(j.sync(0)))
+	newest := stays.state(testID.Session, 2)
+	j.refuses(restoring(0, 1, "x", newest, states[0]), ErrRestore,
+		"the state of rank 1 was taken after 10 rows of this rank, but it left after 20, as the state of rank 0 knows")
+	if r := j.do(restoring(0, 1, "x", newest, states[1])); r.Kind != pb.JoinKind_RESTORED || !r.Base.Equal(gone.consumed) {
+		t.Errorf("restored: %+v", r)
+	}
+}
+
+// What a rank that comes back handed over before counts, too.
+func TestRowsOfEarlierIncarnations(t *testing.T) {
+	j := newJob(t, 2, 1)
+	j.plan(0, 0, 1, 8)
+	j.join(1, "stays")
+	for i, nonce := range []string{"a", "b", "c"} {
+		if r := j.join(0, nonce); r.Earlier.Rows != int64(7*i) {
+			t.Errorf("after %d starts: %+v", i, r.Earlier)
+		}
+		s := j.sync(0)
+		s.Counters.Rows, s.Leave = 7, i == 2
+		j.do(s)
+		j.s = j.reload()
+	}
+	if r := j.do(j.sync(1)); !slices.Equal(r.Departed, []uint32{0}) || !slices.Equal(r.DepartedRows, []int64{21}) {
+		t.Errorf("told of those who left: %+v", r)
+	}
 }
 
 // All states must be of one generation and of the same number of closed epochs.

@@ -88,7 +88,7 @@ func (t *trainer) batch(draw func(n int) int) []position.Position {
 	last := all && l.drained
 	if len(rows) == l.batchSize || last {
 		t.consumed = t.consumed.Union(taken)
-		t.rows += int64(len(rows))
+		t.handedOver(rows)
 	} else {
 		return nil
 	}

@@ -23,6 +23,7 @@ type trainer struct {
 	base              position.Set
 	baseVersion       uint64
 	members, departed []uint32
+	departedRows      []int64
 
 	sent    int // Syncs
 	cutAt   int // its lease ended after so many Syncs; it waits for the answer to a later one
@@ -31,7 +32,9 @@ type trainer struct {
 	orphan  bool // its session was begun anew, and knows nothing of it
 	leaving bool
 	left    bool
+	earlier int64 // rows of earlier incarnations
 	rows    int64
+	log     []position.Position // the rows, in order
 	begun   Steps
 	loop    *loop // nil: last batches are not padded
 }
@@ -47,7 +50,7 @@ func (t *trainer) pieces() []position.Interval {
 
 // joined takes over the answer to Join.
 func (t *trainer) joined(r Reply) {
-	t.generation, t.incarnation, t.consumed, t.begun = r.Generation, r.Incarnation, r.Consumed, r.Begun
+	t.generation, t.incarnation, t.consumed, t.begun, t.earlier = r.Generation, r.Incarnation, r.Consumed, r.Begun, r.Earlier.Rows
 	if t.loop != nil {
 		t.loop.at = Steps{Epoch: r.Begun.Epoch, Handed: r.Begun.Handed}
 		t.begun = t.loop.at
@@ -59,7 +62,7 @@ func (t *trainer) learn(r Reply) {
 	t.closed = max(t.closed, r.Closed)
 	t.consumed = from(t.consumed, position.Position{Epoch: t.closed})
 	if r.BaseVersion > t.baseVersion {
-		t.base, t.baseVersion, t.members, t.departed = r.Base, r.BaseVersion, r.Members, r.Departed
+		t.base, t.baseVersion, t.members, t.departed, t.departedRows = r.Base, r.BaseVersion, r.Members, r.Departed, r.DepartedRows
 	}
 }
 
@@ -81,8 +84,12 @@ func (t *trainer) hand(d dataset, draw func(n int) int) []position.Position {
 	}
 	taken := position.Set{iv}
 	t.consumed = t.consumed.Union(taken)
-	rows := d.rows(taken)
+	return t.handedOver(d.rows(taken))
+}
+
+func (t *trainer) handedOver(rows []position.Position) []position.Position {
 	t.rows += int64(len(rows))
+	t.log = append(t.log, rows...)
 	return rows
 }
 
@@ -149,7 +156,7 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		Version: checkpointVersion, Session: session, Generation: t.generation,
 		Rank: t.rank, World: world, Closed: t.closed,
 		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
-		Members: t.members, Departed: t.departed,
+		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
 	if t.loop != nil && t.loop.at.Epoch <= t.closed { // it has all of the epochs that the master closed since

@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -58,6 +59,7 @@ type Member struct {
 	Left           bool
 	Incarnation    uint64
 
+	earlier  int64 // rows of earlier incarnations
 	nonce    string
 	revision uint64
 	steps    *pb.RankSteps // newest report
@@ -128,8 +130,10 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 	}
 	if r.nonce != req.GetNonce() {
 		m.Returned, r.Held = m.Returned.Union(r.Held), nil
+		r.earlier, r.Counters = r.earlier+r.Counters.GetRows(), nil
 		r.nonce, r.Left = req.GetNonce(), false
 		r.Incarnation++
+		m.version++
 	}
 	if req.GetRestoring() || len(req.GetRestore()) > 0 {
 		m.parts[req.GetRank()] = req.GetRestore()
@@ -139,10 +143,12 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 		}
 		m.restore()
 	}
-	return &pb.JoinReply{
+	reply := &pb.JoinReply{
 		Steps: m.stepsOf(r, kind), Kind: kind, Generation: 1, Incarnation: r.Incarnation, LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
-		Consumed: r.Consumed.Proto(), Base: m.base.Proto(), BaseVersion: m.version,
-	}, nil
+		Consumed: r.Consumed.Proto(), BaseVersion: m.version, Earlier: &pb.Counters{Rows: r.earlier},
+	}
+	reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
+	return reply, nil
 }
 
 // stepsOf is where a rank's training loop goes on.
@@ -210,7 +216,11 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 		r.revision++
 	}
 	if req.GetLeave() {
-		m.Returned, r.Held, r.Left = m.Returned.Union(r.Held), nil, true
+		m.Returned, r.Held = m.Returned.Union(r.Held), nil
+		if !r.Left {
+			r.Left = true
+			m.version++
+		}
 	}
 	m.close()
 	if req.GetWantsMore() && !req.GetLeave() && m.grant(r) {
@@ -311,7 +321,7 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 		reply.Steps = append(reply.Steps, &pb.EpochSteps{Epoch: epoch, Steps: m.steps[epoch]})
 	}
 	if req.GetBaseVersion() != m.version {
-		reply.Base = m.base.Proto()
+		reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
 	}
 	if reply.Unchanged {
 		return reply
@@ -325,6 +335,20 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 		}
 	}
 	return reply
+}
+
+// told is what goes into states of those who are not there any more, and of who is.
+func (m *Master) told() (base []*pb.Interval, members, departed []uint32, rows []int64) {
+	consumed := m.base
+	for _, rank := range slices.Sorted(maps.Keys(m.Ranks)) {
+		members = append(members, rank)
+		if r := m.Ranks[rank]; r.Left {
+			consumed = consumed.Union(r.Consumed)
+			departed, rows = append(departed, rank), append(rows, r.earlier+r.Counters.GetRows())
+		}
+	}
+	consumed = consumed.Subtract(position.Set{{To: position.Position{Epoch: m.Closed}}})
+	return consumed.Proto(), members, departed, rows
 }
 
 func (m *Master) ticket(p position.Position) []byte {

@@ -32,7 +32,9 @@ last_batch: {last_batch}
 """
 
 
-def spec(data: Dataset, batch_size: int = 1000, epochs: int = 1, shuffle: bool = True, last_batch: str = "uneven") -> str:
+def spec(
+    data: Dataset, batch_size: int = 1000, epochs: int = 1, shuffle: bool = True, last_batch: str = "uneven"
+) -> str:
     return SPEC.format(
         uri=data.uri, batch_size=batch_size, epochs=epochs, shuffle=str(shuffle).lower(), last_batch=last_batch
     )

@@ -46,8 +46,9 @@ class DataLoader:
         transforms: a list of fill_null(), log1p(), sigrid_hash(), ..., applied in order, or a single one.
         filter, partitions: chooses rows by columns, and files by the hive keys of their paths.
         storage: the storage profile of the fleet that opens the URIs.
-        batch_size: rows of a batch, per rank. last_batch: "uneven" hands over an epoch's last, shorter one, "drop" leaves
-            it out; or "pad": all ranks get equally many batches, full ones, whose batch.mask tells rows from padding.
+        batch_size: rows of a batch, per rank. last_batch: "uneven" hands over an epoch's last, shorter one, "drop"
+            leaves it out; or "pad": all ranks get equally many batches, full ones, whose batch.mask tells rows from
+            padding.
         seed, shuffle: the order. With the same seed each epoch has the same rows, and those of a shard come in the same
             order, bit for bit. Which rank gets a shard, and how shards interleave into batches, follows speed: batches
             differ from run to run, from the first on, even with shuffle=False.

@@ -130,7 +130,7 @@ class Core:
         self.lease_ends = lease_ends  # time.monotonic
         self.lock = threading.Lock()
         self.ledger = Ledger(epoch=joined.closed_epochs, consumed=from_proto(joined.consumed))
-        self.ledger.set_base(joined.base_version, joined.base, joined.members, joined.departed)
+        self.ledger.set_base(joined)
         self.epoch = _first_epoch(config, joined)  # that next reads
         if spec.last_batch == spec_pb2.PAD:
             self.epoch = joined.steps.epoch
@@ -165,6 +165,10 @@ class Core:
         self.master_error = ""  # of the Syncs that fail at present
         self.progress = 0.0  # when a row of the open epoch came last, or the first piece of it
         self.stall = self.longest_stall = self.compute = 0.0
+
+    def snapshot(self) -> Snapshot:
+        """The present state."""
+        return self.ledger.snapshot(self.joined.earlier.rows + self.totals.rows)
 
     def settle(self) -> None:
         """Does what follows from `offered`: each step may be done again."""

@@ -6,8 +6,8 @@ is what makes rows consumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock._pb import control_pb2 as pb
 from penstock._pb import stream_pb2
@@ -35,6 +35,7 @@ class Base:
     consumed: Set = ()
     members: tuple[int, ...] = ()
     departed: tuple[int, ...] = ()
+    departed_rows: tuple[int, ...] = ()  # that each of departed handed over
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Snapshot:
     base: Base
     consumed: Set
     handed: int = 0  # batches of the epoch behind those, where last batches are padded
+    rows: int = 0  # that this rank handed over in this generation
 
 
 def parse_grant(m: pb.Grant) -> Grant:
@@ -110,7 +112,7 @@ class Ledger:
         if self.ended < self.epoch:
             whole = Interval(Position(self.ended, 0, 0, 0, 0), Position(self.epoch, 0, 0, 0, 0))
             b = self.base
-            self.base = Base(b.version, union(b.consumed, (whole,)), b.members, b.departed)
+            self.base = replace(b, consumed=union(b.consumed, (whole,)))
             self.consumed = from_epoch(self.consumed, self.epoch)
 
     def may_pad(self) -> bool:
@@ -148,7 +150,7 @@ class Ledger:
         self.streams = max(1, reply.streams)
         self.drained = reply.drained
         if reply.base_version != self.base.version:
-            self.set_base(reply.base_version, reply.base, reply.members, reply.departed)
+            self.set_base(reply)
         if self.steps is not None:
             for e in reply.steps:
                 self.steps.told[e.epoch] = max(self.steps.told.get(e.epoch, 0), e.steps)
@@ -159,15 +161,15 @@ class Ledger:
         self.release(from_proto(reply.release))
         self.reconcile()
 
-    def set_base(
-        self, version: int, consumed: Iterable[pb.Interval], members: Iterable[int], departed: Iterable[int]
-    ) -> None:
+    def set_base(self, reply: pb.JoinReply | pb.SyncReply) -> None:
         """Takes over a newer base.
 
         What the master forgot of epochs that it closed is kept until the training loop has ended them too.
         """
-        merged = union(self.base.consumed, from_proto(consumed))
-        self.base = Base(version, merged, tuple(members), tuple(departed))
+        merged = union(self.base.consumed, from_proto(reply.base))
+        self.base = Base(
+            reply.base_version, merged, tuple(reply.members), tuple(reply.departed), tuple(reply.departed_rows)
+        )
 
     def _grant(self, messages: Sequence[pb.Grant]) -> None:
         """Replaces what is held. Tickets that did not change are not parsed again."""
@@ -329,17 +331,16 @@ class Ledger:
         """Notes that the training loop is in an epoch, and has ended those before it."""
         if epoch > self.ended:
             self.consumed = from_epoch(self.consumed, epoch)
-            b = self.base
-            self.base = Base(b.version, from_epoch(b.consumed, epoch), b.members, b.departed)
+            self.base = replace(self.base, consumed=from_epoch(self.base.consumed, epoch))
             self.ended = epoch
             if self.steps is not None:
                 self.steps.handed = 0
                 self.steps.told = {e: n for e, n in self.steps.told.items() if e >= epoch}
 
-    def snapshot(self) -> Snapshot:
-        """The present state."""
+    def snapshot(self, rows: int) -> Snapshot:
+        """The present state, after so many rows."""
         handed = 0 if self.steps is None else self.steps.handed
-        return Snapshot(self.ended, self.base, self.consumed, handed)
+        return Snapshot(self.ended, self.base, self.consumed, handed, rows)
 
     def addresses(self) -> set[str]:
         """Those of all candidates."""

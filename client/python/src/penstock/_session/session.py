@@ -21,7 +21,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -176,7 +176,7 @@ class Session:
         if core.error is not None:
             raise core.error.with_traceback(None)
         ledger, made = core.ledger, core.made
-        before = ledger.snapshot()
+        before = core.snapshot()
         if core.epoch >= core.epochs:
             raise errors.EpochsExhausted(
                 f"session {core.config.session!r}: all {core.epochs} epochs have been read; epochs= sets their number"
@@ -205,7 +205,8 @@ class Session:
         record, valid = made.record, made.record.num_rows
         if ledger.steps is not None:
             record, handed = padded(record, core.batch_size), handed + 1
-        after = Snapshot(before.ended, before.base, make_set((*intervals, *before.consumed)), handed)
+        consumed = make_set((*intervals, *before.consumed))
+        after = replace(before, consumed=consumed, handed=handed, rows=before.rows + valid)
         rows = Rows(record, made.epoch, valid, after)
         return Offer(rows, True, core.epoch, made, intervals, before, totals, handed)
 
@@ -214,7 +215,7 @@ class Session:
         core = self._core
         schema = planned_schema(self.program) if core.layout is None else core.layout.schema
         record = padding(schema, core.batch_size)
-        after = Snapshot(before.ended, before.base, before.consumed, before.handed + 1)
+        after = replace(before, handed=before.handed + 1)
         totals = core.totals._replace(batches=core.totals.batches + 1, bytes=core.totals.bytes + record.nbytes)
         rows = Rows(record, core.epoch, 0, after)
         return Offer(rows, True, core.epoch, None, (), before, totals, after.handed)
@@ -315,13 +316,14 @@ class Session:
             offer = core.offered
             if after is None and offer is not None and offer is not self._returned:
                 after = offer.before  # its call of next was interrupted
-            at = after or core.ledger.snapshot()
+            at = after or core.snapshot()
         info, joined, base = core.info, core.joined, at.base
         return pb.State(
             version=STATE_VERSION, session=core.config.session, generation=joined.generation,
             rank=core.config.rank, world_size=core.config.world_size,
             base=to_proto(base.consumed), base_version=base.version, members=base.members, departed=base.departed,
-            consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
+            departed_rows=base.departed_rows, consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
+            rows=at.rows,
             program_digest=info.program_digest, dataset_digest=info.dataset_digest, planner_digest=info.planner_digest,
         )  # fmt: skip
 
