@@ -74,6 +74,7 @@ class Driver:
                 budget=c["budget"],
                 sync_every=c["sync_every"],
                 stream_timeout=c["stream_timeout"],
+                hedge_after=c.get("hedge_after", 20.0),
                 connect_timeout=c["connect_timeout"],
                 timeout=c["timeout"],
             )
@@ -95,7 +96,7 @@ class Driver:
 
     def _stats(self, session: Session, _: dict[str, Any]) -> dict[str, Any]:
         stats = session.stats()
-        names = ("rows", "batches", "dropped", "failovers", "buffered", "peak_buffered")
+        names = ("rows", "batches", "dropped", "failovers", "hedges", "buffered", "peak_buffered")
         figures = {name: getattr(stats, name) for name in names}
         return {"stats": {**figures, "stall": stats.stall_seconds, "compute": stats.compute_seconds}}
 

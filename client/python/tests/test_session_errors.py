@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from concurrent import futures
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
@@ -20,6 +21,7 @@ from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._pb import stream_pb2
 from penstock._session import Config, Security, Session
+from penstock._session.attempt import Attempt, check
 from penstock._session.config import is_local
 from penstock._session.core import THREADS
 from penstock._session.failures import refused_shard
@@ -28,7 +30,6 @@ from penstock._session.masters import CHANNEL_OPTIONS, MasterError, Masters
 from penstock._session.piece import Grant, Piece, StreamError
 from penstock._session.position import Interval, Position
 from penstock._session.rarely import Rarely
-from penstock._session.streams import Opening, _check
 from penstock._session.workers import WorkerError, read_error
 from tests.session_cases import configure, name, read_epoch, spec, threads
 
@@ -203,10 +204,32 @@ def test_listener_that_fails_ends_nothing(
     assert "a broken sink" in caplog.text
 
 
+class Raced:
+    """An attempt at a worker whose do_get does what `opens` does, and what becomes of it."""
+
+    def __init__(self, opens: Callable[[], object]) -> None:
+        self.told = threading.Event()
+        client = SimpleNamespace(do_get=lambda ticket, options: opens())
+        workers = SimpleNamespace(client=lambda address: client, options=lambda: None, forget=lambda address, c: None)
+        core = SimpleNamespace(
+            lock=threading.Lock(), info=SimpleNamespace(program=b""), guard=lambda work: work(), streams_by_worker={}
+        )
+        at = Position()
+        piece = Piece(at, at, at, at, Grant(Interval(at, at), b"", stream_pb2.SignedTicket(), (), "f"))
+        self.attempt = Attempt(core, workers, piece, ("w", "h:1"), self, second=False)  # type: ignore[arg-type]
+
+    def took(self, attempt: Attempt, cursor: Position) -> None: ...
+
+    def going(self, attempt: Attempt) -> None: ...
+
+    def ended(self) -> None:
+        self.told.set()
+
+
 @pytest.mark.pure
 def test_do_get_that_hangs_is_left_behind() -> None:
     """What it gets in the end is thrown away."""
-    answer, told = threading.Event(), threading.Event()
+    answer = threading.Event()
     cancelled: list[bool] = []
 
     class Reader:
@@ -217,12 +240,14 @@ def test_do_get_that_hangs_is_left_behind() -> None:
         answer.wait(30)
         return Reader()
 
-    opening = Opening(opens, told.set)
-    assert opening.take() is None
+    raced = Raced(opens)
+    raced.attempt.thread.start()
+    raced.attempt.end()
     answer.set()
-    assert told.wait(30)
-    opening.thread.join(30)
+    assert raced.told.wait(30)
+    raced.attempt.thread.join(30)
     assert cancelled == [True]
+    assert not raced.attempt.began
 
 
 @pytest.mark.pure
@@ -230,16 +255,19 @@ def test_do_get_that_fails_leaves_nothing() -> None:
     """Training loops switch the garbage collector off: no error may hold on to a connection by a cycle."""
 
     def opens() -> None:
-        raise ZeroDivisionError
+        raise pa.ArrowInvalid("a mistake")
 
-    opening = Opening(opens, lambda: None)
-    opening.thread.join(30)
-    with pytest.raises(ZeroDivisionError):
-        opening.take()
-    there, enabled = weakref.ref(opening), gc.isenabled()
+    enabled = gc.isenabled()
     gc.disable()
     try:
-        del opening
+        raced = Raced(opens)
+        attempt = raced.attempt
+        attempt.thread.start()
+        attempt.thread.join(30)
+        assert "a mistake" in str(attempt.error)
+        there = weakref.ref(attempt)
+        raced.attempt = None  # type: ignore[assignment]
+        del attempt
         assert there() is None
     finally:
         if enabled:
@@ -256,7 +284,7 @@ def test_message_without_a_record_is_a_workers_mistake() -> None:
     record = pa.RecordBatch.from_pydict({})
     for message in (Message(None, pa.py_buffer(b"")), Message(record, None)):
         with pytest.raises(StreamError, match="is this a Penstock worker"):
-            _check(message, layout, "w")
+            check(message, layout, "w")
 
 
 @pytest.mark.pure

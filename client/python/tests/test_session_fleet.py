@@ -238,6 +238,29 @@ def test_worker_that_hangs_is_left(fleet: Fleet, big: Dataset) -> None:
     assert any(f"worker {hangs}" in c and "sent nothing for" in c for c in causes)
 
 
+def test_worker_that_hangs_costs_a_moment(fleet: Fleet, big: Dataset) -> None:
+    """Streams that are late are opened a second time, long before a connection is known to be dead."""
+    events: list[Event] = []
+    fleet.start(workers=2)
+    config = configure(fleet, spec(big, batch_size=2500), budget=4 << 20, on_event=events.append)
+    with Session(config) as session:
+        batches = read_epoch(session, 4)
+        by_worker = session.stats().streams_by_worker
+        hangs = max(by_worker, key=lambda w: by_worker[w])
+        fleet.workers[hangs].signal(signal.SIGSTOP)
+        try:
+            batches += read_epoch(session)
+        finally:
+            fleet.workers[hangs].signal(signal.SIGCONT)
+        stats = session.stats()
+    assert all_places(batches) == sorted(big.places())
+    hedged = [e.metadata for e in events if e.type == "penstock.stream_hedged"]
+    assert stats.hedges == len(hedged) > 0
+    assert {e["late"] for e in hedged} == {hangs}
+    assert stats.failovers > 0
+    assert stats.longest_stall_seconds < 8  # where nothing was hedged, keepalive would need 10 seconds and more
+
+
 def test_all_workers_killed_then_others_come(fleet: Fleet, dataset: Dataset) -> None:
     told = threading.Event()
 

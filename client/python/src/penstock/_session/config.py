@@ -74,6 +74,8 @@ class Config:
     sync_every: the longest time between two Syncs.
     stream_timeout: how long a worker may send nothing while there is room, before the stream moves on to the next. It
         doubles with each fruitless round over the candidates.
+    hedge_after: the least time that a worker may send nothing while there is room, before the next one is asked for the
+        same rows besides. It is longer where streams usually are. Few streams are opened twice at once.
     connect_timeout: until a master must have answered when the session opens.
     timeout: how long next() waits without a row that was there to come, and a restore for its other ranks.
     on_event: called from threads of the session. It must not block.
@@ -95,6 +97,7 @@ class Config:
     budget: int = 256 << 20
     sync_every: float = 1.0
     stream_timeout: float = 60.0
+    hedge_after: float = 0.5
     connect_timeout: float = 30.0
     timeout: float = 300.0
     security: Security = field(default_factory=Security)
@@ -103,7 +106,7 @@ class Config:
 
     def check(self) -> None:
         """Raises UsageError with all that is wrong, one mistake a line."""
-        positive = ("budget", "sync_every", "stream_timeout", "connect_timeout", "timeout", "world_size")
+        positive = ("budget", "sync_every", "stream_timeout", "hedge_after", "connect_timeout", "timeout", "world_size")
         wrong = [f"{n} is {getattr(self, n)}; it must be positive" for n in positive if getattr(self, n) <= 0]
         if not self.masters:
             wrong.append("masters is empty; give the address of at least one master")

@@ -125,6 +125,7 @@ class Control:
             counters=pb.Counters(
                 rows=totals.rows, batches=totals.batches, bytes=totals.bytes, stall_ns=int(core.stall * 1e9),
                 compute_ns=int(core.compute * 1e9), failovers=core.failovers,
+                hedges=core.hedges,
             ),
         )  # fmt: skip
         core.ledger.request(request, core.rows_made())

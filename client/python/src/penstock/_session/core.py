@@ -27,6 +27,7 @@ from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session.bell import Bell
 from penstock._session.config import Config
+from penstock._session.hedging import Hedging
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.ledger import Ledger, Snapshot, Steps
 from penstock._session.piece import Chunk, Piece
@@ -158,7 +159,8 @@ class Core:
         self.finished = joined.closed_epochs >= self.epochs  # all epochs are closed
         self.revision = 0
         self.reply = pb.SyncReply()  # the newest
-        self.failovers = 0
+        self.failovers = self.hedges = 0
+        self.hedging = Hedging(config.hedge_after)
         self.streams_by_worker: Counter[str] = Counter()
         self.unserved = Rarely(10.0)  # why no worker serves a shard
         self.worker_errors: dict[str, WorkerError] = {}  # the newest of each, by address

@@ -54,7 +54,8 @@ class SessionStats:
     rows, batches, bytes: handed over. rows_by_worker says who sent the rows, streams_by_worker from whom streams are
     being received. dropped: rows of short last batches that the spec drops.
     stall_seconds: that next waited, longest_stall_seconds the most that one call did. compute_seconds: between
-    next's return with a batch and the next call. failovers: streams that went on with another worker.
+    next's return with a batch and the next call. failovers: streams that went on with another worker. hedges: streams
+    that another worker was asked for besides, because theirs was late.
     buffered: received and not yet in a batch, peak_buffered the most there ever were.
     workers: of the fleet; streams: that the master wants open; load: what the fleet's workers do.
     """
@@ -67,6 +68,7 @@ class SessionStats:
     longest_stall_seconds: float = 0.0
     compute_seconds: float = 0.0
     failovers: int = 0
+    hedges: int = 0
     buffered: int = 0
     peak_buffered: int = 0
     workers: int = 0
@@ -336,7 +338,7 @@ class Session:
             return SessionStats(
                 rows=t.rows, batches=t.batches, bytes=t.bytes, dropped=t.dropped, stall_seconds=core.stall,
                 longest_stall_seconds=core.longest_stall, compute_seconds=core.compute, failovers=core.failovers,
-                buffered=core.ledger.queued, peak_buffered=core.ledger.peak, workers=reply.workers,
+                hedges=core.hedges, buffered=core.ledger.queued, peak_buffered=core.ledger.peak, workers=reply.workers,
                 streams=reply.streams, rows_by_worker=dict(t.by_worker),
                 streams_by_worker=dict(core.streams_by_worker), load=reply.load,
             )  # fmt: skip

@@ -1,0 +1,209 @@
+"""One stream of a piece from one worker, in a thread of its own.
+
+pyarrow's do_get returns only with the first message, and cannot be cancelled before. A thread that waits in it is left
+behind where its attempt was ended; what it gets in the end is thrown away. An open stream is cancelled from outside.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+from google.protobuf.message import DecodeError
+from pyarrow import flight
+
+from penstock._pb import stream_pb2 as pb
+from penstock._session.bell import Bell
+from penstock._session.core import THREADS, Core
+from penstock._session.hedging import Worker
+from penstock._session.layout import Layout, LayoutError
+from penstock._session.piece import Piece, StreamError
+from penstock._session.position import Position
+from penstock._session.workers import ERRORS, WorkerError, Workers, read_error
+
+
+@dataclass(frozen=True)
+class Record:
+    """A checked record that came from a worker."""
+
+    batch: pa.RecordBatch
+    worker: str
+    bytes: int  # memory that it keeps
+
+
+class Race(Protocol):
+    """What an attempt belongs to. Its functions are called from the attempt's thread."""
+
+    def took(self, attempt: Attempt, cursor: Position) -> None:
+        """The attempt moved the piece's cursor on from here. The lock is held."""
+
+    def going(self, attempt: Attempt) -> None:
+        """The attempt brought rows. The lock is not held."""
+
+    def ended(self) -> None:
+        """An attempt has ended."""
+
+
+class Attempt:
+    """A stream from one worker. Its attributes are its race's to read, with the session's lock or without."""
+
+    def __init__(self, core: Core, workers: Workers, piece: Piece, worker: Worker, race: Race, second: bool) -> None:
+        self._core, self._workers, self._piece, self._race = core, workers, piece, race
+        self.name, self.address = worker
+        self.second = second  # beside one that was late
+        self.waits: float | None = time.monotonic()  # since when, for a message that there is room for
+        self.began = False  # the worker answered
+        self.begun = False  # a record came
+        self.moved = False  # the cursor
+        self.over = False  # nothing that comes is taken any more
+        self.done = False  # the thread is at its end
+        self.error: WorkerError | None = None  # why, unless the piece needs no more
+        self.room = Bell()
+        self._reader: flight.FlightStreamReader | None = None
+        self.thread = threading.Thread(target=core.guard, args=(self._run,), name=THREADS + "stream", daemon=True)
+
+    def end(self) -> None:
+        """Ends the attempt, whatever it waits for. Never blocks; any thread may call."""
+        self.over = True
+        reader = self._reader
+        if reader is not None:
+            reader.cancel()
+        self.room.ring()
+
+    def silence(self, now: float) -> float:
+        """For how long the worker has sent nothing, though there is room."""
+        waits = self.waits
+        return 0.0 if waits is None else now - waits
+
+    def fails(self, words: str, code: str) -> WorkerError:
+        """The error of this attempt, in words that may be the worker's."""
+        return WorkerError(self.name, self.address, words, code)
+
+    def _run(self) -> None:
+        try:
+            self.error = self._read()
+        finally:
+            self.done = True
+            self._race.ended()
+
+    def _read(self) -> WorkerError | None:
+        """Streams from behind the last row received. None: the piece needs no more, or the attempt was ended."""
+        client = None
+        try:
+            client = self._workers.client(self.address)
+            reader = self._reader = client.do_get(*self._request())
+            if not self.over:  # else end may have been called before there was a reader
+                self.began = True
+                self._count(1)
+                try:
+                    self._receive(reader, self._core.agree(reader.schema))
+                finally:
+                    self._count(-1)
+        except LayoutError as e:
+            return self.fails(str(e), "FAILED_PRECONDITION")
+        except (StreamError, DecodeError) as e:
+            return self.fails(str(e), "UNKNOWN")
+        except ERRORS as e:
+            code, words = read_error(e)
+            if code == "UNAVAILABLE" and client is not None:
+                self._workers.forget(self.address, client)
+            return None if self.over else self.fails(words, code)
+        finally:
+            opened, self._reader = self._reader, None
+            if opened is not None:
+                opened.cancel()
+        return None
+
+    def _request(self) -> tuple[flight.Ticket, flight.FlightCallOptions]:
+        """For a stream at the piece's cursor."""
+        with self._core.lock:
+            at, ticket = self._piece.received, self._piece.grant.ticket
+        request = pb.StreamRequest(ticket=ticket, program=self._core.info.program, window=at.window, k=at.k)
+        return flight.Ticket(request.SerializeToString()), self._workers.options()
+
+    def _receive(self, reader: flight.FlightStreamReader, layout: Layout) -> None:
+        """Takes in records until the piece is complete, or the attempt is over."""
+        size = 0
+        while self._await_room(size):
+            try:
+                chunk = reader.read_chunk()
+            except StopIteration:
+                chunk = None
+            waited, self.waits = self.silence(time.monotonic()), None
+            if chunk is None:
+                self._end()
+            else:
+                record, meta = check(chunk, layout, self.name)
+                size = record.bytes
+                self._push(record, meta, waited)
+            if self.moved:
+                self._race.going(self)
+            if chunk is None:
+                return
+
+    def _await_room(self, size: int) -> bool:
+        """Waits until a message of about that size may be received within the budget. False: no more is wanted."""
+        core, p = self._core, self._piece
+        while True:
+            with core.lock:
+                if self.over or p.complete:
+                    return False
+                if core.ledger.may_receive(p, size, core.config.budget):
+                    if self.begun or self.waits is None:  # for the first message it waits since it was begun
+                        self.waits = time.monotonic()
+                    return True
+                self.waits = None
+            self.room.wait(1.0)
+
+    def _push(self, record: Record, meta: pb.BatchMeta, waited: float) -> None:
+        core, p = self._core, self._piece
+        with core.lock:
+            if self.over or p.complete:
+                return
+            before = p.received
+            core.ledger.push(p, record, meta, not self.begun)
+            core.hedging.note(self.begun, waited)
+            self.begun = True
+            if p.received != before:
+                self.moved = True
+                self._race.took(self, before)
+            core.moved(p)
+            if p.shard.epoch == core.ledger.epoch:
+                core.progress = time.monotonic()
+            core.tell_ready()
+        core.filled.ring()
+
+    def _end(self) -> None:
+        """The stream ended well: the piece is complete."""
+        core, p = self._core, self._piece
+        with core.lock:
+            if self.over or p.complete:
+                return
+            before = p.received
+            core.ledger.end(p, not self.begun)
+            self.moved = True
+            self._race.took(self, before)
+            core.moved(p)
+        core.filled.ring()
+
+    def _count(self, n: int) -> None:
+        with self._core.lock:
+            by = self._core.streams_by_worker
+            by[self.name] += n
+            if by[self.name] == 0:
+                del by[self.name]
+
+
+def check(chunk: Any, layout: Layout, worker: str) -> tuple[Record, pb.BatchMeta]:
+    """A received record and where its rows belong, both checked."""
+    if chunk.data is None or chunk.app_metadata is None:
+        raise StreamError("a message is no record with app_metadata: is this a Penstock worker?")
+    meta = pb.BatchMeta.FromString(chunk.app_metadata.to_pybytes())
+    batch = chunk.data
+    layout.check(batch)
+    if batch.num_rows != meta.rows:
+        raise StreamError(f"record has {batch.num_rows} rows; its app_metadata says {meta.rows}")
+    return Record(batch, worker, batch.get_total_buffer_size()), meta
