@@ -37,7 +37,10 @@ type Config struct {
 	// StreamTimeout is how long a worker may send nothing while there is room, before the stream moves on to the
 	// next (default 1 min). It doubles with each fruitless round over the candidates.
 	StreamTimeout time.Duration
-	// OnResume is called, from a stream's goroutine, when a broken stream goes on. It must not block.
+	// HedgeAfter is the least time that a worker may send nothing while there is room, before the next one is asked for the
+	// same rows besides (default 500 ms). It is longer where streams usually are. Few streams are opened twice at once.
+	HedgeAfter time.Duration
+	// OnResume is called, from a stream's goroutine, when a broken or late stream goes on. It must not block.
 	OnResume func(Resume)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
@@ -55,6 +58,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StreamTimeout == 0 {
 		c.StreamTimeout = time.Minute
+	}
+	if c.HedgeAfter == 0 {
+		c.HedgeAfter = 500 * time.Millisecond
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -77,5 +83,6 @@ func (c Config) validate() error {
 	check(c.Budget > 0, "Budget is %d bytes; it must be positive", c.Budget)
 	check(c.SyncEvery > 0, "SyncEvery is %v; it must be positive", c.SyncEvery)
 	check(c.StreamTimeout > 0, "StreamTimeout is %v; it must be positive", c.StreamTimeout)
+	check(c.HedgeAfter > 0, "HedgeAfter is %v; it must be positive", c.HedgeAfter)
 	return errors.Join(errs...)
 }

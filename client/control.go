@@ -129,7 +129,7 @@ func (s *Session) request() *pb.SyncRequest {
 		Nonce: s.nonce, Revision: s.revision, Zone: s.cfg.Zone,
 		Counters: &pb.Counters{
 			Rows: s.stats.Rows, Batches: s.stats.Batches, Bytes: s.stats.Bytes,
-			StallNs: int64(s.stats.Stall), ComputeNs: int64(s.stats.Compute), Failovers: s.stats.Failovers,
+			StallNs: int64(s.stats.Stall), ComputeNs: int64(s.stats.Compute), Failovers: s.stats.Failovers, Hedges: s.stats.Hedges,
 		},
 	}
 	s.ledger.request(req)

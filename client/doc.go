@@ -4,13 +4,15 @@
 // On the control path it talks to master (Sync: what was consumed out, what to hold in); on the data path it reads
 // the Arrow Flight streams of worker. Positions and sets come from api/position.
 //
-// A session owns three kinds of goroutines, all waited for by Close (or by the end of Open's context): one that
-// Syncs and waits for the others, one that opens streams, and one for each open stream. Rows travel
+// A session owns four kinds of goroutines, all waited for by Close (or by the end of Open's context): one that
+// Syncs and waits for the others, one that opens streams, one for each open stream, and one or, while a worker is late, two
+// for each of those, that read. Rows travel
 //
 //	stream goroutine ─ piece.queue (bounded in bytes) ─▶ Next: copied once into a pooled batch ─▶ training loop
 //
 // The trainer owns the cursor: rows count as consumed when Next returns their batch, and not before. Streams fail
-// over between a ticket's workers by themselves, so that they go on while no master can be reached.
+// over between a ticket's workers by themselves, so that they go on while no master can be reached. A stream that is late is
+// opened a second time, on the next worker: the first to bring rows behind the cursor wins, and what comes twice is dropped.
 //
 // Next, Batches and Close belong to one goroutine; State, StateAfter, Stats, Schema and Batch.Release may be called
 // from any. Everything in Session that is shared stands behind Session.mu; ledger, the pure bookkeeping of what is

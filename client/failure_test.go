@@ -126,7 +126,9 @@ func TestSilentWorkerIsLeft(t *testing.T) {
 		}})
 		fl.Worker("w2", &fake.Worker{Data: m.Data, Cut: 3})
 		m.Workers = fl.Workers("w1", "w2")
-		s := open(t, config(fl, "m"))
+		cfg := config(fl, "m")
+		cfg.HedgeAfter = time.Hour
+		s := open(t, cfg)
 		began := time.Now()
 		ids, _, err := drain(s)
 		if err != nil {
@@ -336,8 +338,8 @@ func TestMistakesInTheSpec(t *testing.T) {
 }
 
 func TestConfigIsValidated(t *testing.T) {
-	_, err := Open(t.Context(), Config{Rank: 3, WorldSize: 2, Budget: -1, SyncEvery: -1, StreamTimeout: -1})
-	for _, want := range []string{"Masters", "Dial", "Session", "Rank 3", "Budget", "SyncEvery", "StreamTimeout"} {
+	_, err := Open(t.Context(), Config{Rank: 3, WorldSize: 2, Budget: -1, SyncEvery: -1, StreamTimeout: -1, HedgeAfter: -1})
+	for _, want := range []string{"Masters", "Dial", "Session", "Rank 3", "Budget", "SyncEvery", "StreamTimeout", "HedgeAfter"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open with a wrong config: %v; expected a word on %s", err, want)
 		}

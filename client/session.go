@@ -63,6 +63,7 @@ type Session struct {
 	revision   uint64
 	leaseEnds  time.Time
 	lastReturn time.Time // of Next with a batch
+	hedging    hedging
 	stats      Stats
 }
 
@@ -86,6 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		slot:    make(chan struct{}, 1),
 
 		building: make(map[string]int64),
+		hedging:  hedging{slow: make(map[string]time.Time)},
 		stats:    Stats{RowsByWorker: make(map[string]int64), StreamsByWorker: make(map[string]int)},
 	}
 	if err := s.open(ctx); err != nil {

@@ -27,6 +27,8 @@ type Stats struct {
 	Compute time.Duration
 	// Failovers counts streams resumed on another worker.
 	Failovers int64
+	// Hedges counts streams that were opened a second time, on another worker, since the first was late.
+	Hedges int64
 	// Buffered is how many bytes are received and not yet copied into a batch, PeakBuffered the most there ever were.
 	Buffered, PeakBuffered int64
 	// Workers is the size of the fleet, Streams how many the master wants open.

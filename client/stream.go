@@ -4,42 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow/flight"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// refusals is in how many rounds running all candidates must refuse a shard for good until the session fails: other
-// workers may be candidates by then.
-const refusals = 3
+const (
+	// refusals is in how many rounds running all candidates must refuse a shard for good until the session fails: other
+	// workers may be candidates by then.
+	refusals = 3
+	// busyPatience is how long all candidates may be busy until the log says so: where trainers share a fleet, they are
+	// now and then.
+	busyPatience = 30 * time.Second
+)
 
-// Resume tells that a broken stream went on.
+// ErrNoWorker means that what answers at the workers' addresses is no worker.
+var ErrNoWorker = errors.New("client: what answers is no Penstock worker, or one of another release; see the worker's --advertise")
+
+// Resume tells that a broken stream, or one that was late, went on.
 type Resume struct {
 	// Shard is where the shard starts; Cursor is behind the last row that came before.
 	Shard, Cursor position.Position
 	File          string
 	// From and To are the workers; they may be the same.
 	From, To string
-	// Pause is the time from the break to the first message of the new stream.
+	// Pause is the time to the first rows of the new stream: from the break, or since nothing came.
 	Pause time.Duration
 	// Cause ended the stream before.
 	Cause error
-}
-
-// attempts is one stream's history over its workers.
-type attempts struct {
-	broken *Resume // of a stream that had begun, until it goes on
-	at     time.Time
 }
 
 // openStreams opens a stream whenever a slot is free, and waits for all of them in the end.
@@ -59,7 +58,8 @@ func (s *Session) openStreams(ctx context.Context) {
 			}
 			streams.Go(func() {
 				defer p.cancel()
-				s.stream(streamCtx, p)
+				st := &stream{Session: s, p: p, took: time.Now()}
+				st.run(streamCtx)
 			})
 		}
 	}
@@ -81,67 +81,145 @@ func (s *Session) startable(ctx context.Context) (*piece, context.Context) {
 	return p, ctx
 }
 
-// stream reads a piece to its end, moving from worker to worker.
-func (s *Session) stream(ctx context.Context, p *piece) {
-	var a attempts
+// stream is a piece's way over its workers. The goroutine that runs it owns the attempts, of which it waits for each.
+type stream struct {
+	*Session
+	p *piece
+
+	// Under Session.mu.
+	racing   []*attempt // that run: one, or two
+	broken   *Resume    // of a stream that had begun, until it goes on
+	brokenAt time.Time
+	took     time.Time // when rows came last
+}
+
+// round is one of asking all candidates.
+type round struct {
+	number    int // without a row in between
+	workers   []*pb.Worker
+	tried     []*pb.Worker
+	permanent int // of them refuse for good
+	last      *workerError
+	moved     bool // rows came
+}
+
+// next is the best candidate that was not tried, or nil.
+func (r *round) next() *pb.Worker {
+	for _, w := range r.workers {
+		if !slices.ContainsFunc(r.tried, func(t *pb.Worker) bool { return t.GetAddress() == w.GetAddress() }) {
+			return w
+		}
+	}
+	return nil
+}
+
+// again begins to ask all candidates but one anew.
+func (r *round) again(but *pb.Worker) { r.tried, r.permanent = []*pb.Worker{but}, 0 }
+
+// note takes in how an attempt ended. When it brought rows, the other candidates are to be asked again.
+func (r *round) note(a *attempt, err *workerError) {
+	if a.rows {
+		r.again(a.worker)
+		r.moved, r.number = true, 0
+	}
+	if r.last == nil || !stranger(err) { // a worker's own words say more
+		r.last = err
+	}
+	if refusal(err) {
+		r.permanent++
+	}
+}
+
+// run reads the piece to its end, moving from worker to worker.
+func (st *stream) run(ctx context.Context) {
 	refused := 0
-	for round := 0; ctx.Err() == nil; round++ {
-		workers := s.candidates(p)
-		var last error
-		permanent := 0
-		for _, w := range workers {
-			before := s.cursor(p)
-			err := s.read(ctx, p, w, round, &a)
-			if err == nil || ctx.Err() != nil {
+	for number := 0; ctx.Err() == nil; number++ {
+		r := &round{number: number, workers: st.candidates()}
+		for w := r.next(); w != nil; w = r.next() {
+			if st.race(ctx, r, w) || ctx.Err() != nil {
 				return
 			}
-			last = err
-			if s.cursor(p) != before {
-				round, refused, permanent = 0, 0, 0
-			}
-			if refusal(err) {
-				permanent++
-			}
 		}
-		refused++
-		if len(workers) == 0 || permanent < len(workers) {
+		if r.moved {
+			number, refused = 0, 0
+		}
+		if refused++; len(r.workers) == 0 || r.permanent < len(r.tried) {
 			refused = 0
 		}
 		if refused == refusals {
-			s.fail(fmt.Errorf("client: session %q: shard %v: every worker refuses it: %w", s.cfg.Session, p.shard, last))
+			st.fail(st.refusedBy(r.last))
 			return
 		}
-		if last != nil && round&(round-1) == 0 { // ever more rarely
-			s.log.Warn("no worker serves a shard; trying on", "shard", p.shard, "file", p.file, "workers", len(workers), "error", last)
-		}
-		s.awaitCandidates(ctx, p, backoff(round, 2*time.Second))
+		st.sayUnserved(r, number)
+		st.awaitCandidates(ctx, backoff(number, 2*time.Second))
 	}
 }
 
-func (s *Session) cursor(p *piece) position.Position {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return p.received
+// refusedBy is the session's end by a shard that every worker refuses.
+func (st *stream) refusedBy(last *workerError) error {
+	err := fmt.Errorf("client: session %q: shard %v: every worker refuses it: %w", st.cfg.Session, st.p.shard, last)
+	if stranger(last) {
+		return errors.Join(ErrNoWorker, err)
+	}
+	return err
 }
 
-func (s *Session) candidates(p *piece) []*pb.Worker {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// sayUnserved says, ever more rarely, that no candidate serves the piece.
+func (st *stream) sayUnserved(r *round, number int) {
+	if number&(number-1) != 0 {
+		return
+	}
+	st.mu.Lock()
+	busy := time.Since(st.took) < busyPatience && r.last != nil && status.Code(r.last) == codes.ResourceExhausted
+	st.mu.Unlock()
+	switch {
+	case r.last == nil: // there is no candidate, which the master's log explains
+	case busy:
+		st.log.Debug("all workers are busy; trying on", "shard", st.p.shard, "file", st.p.file, "workers", len(r.workers), "error", r.last)
+	default:
+		st.log.Warn("no worker serves a shard; trying on", "shard", st.p.shard, "file", st.p.file, "workers", len(r.workers), "error", r.last)
+	}
+}
+
+// candidates are the piece's workers, best first; those that were late lately come last.
+func (st *stream) candidates() []*pb.Worker {
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	select {
-	case <-p.fresh: // it is these that are tried now
+	case <-st.p.fresh: // it is these that are tried now
 	default:
 	}
-	return p.workers
+	return st.hedging.inOrder(st.p.workers, time.Now())
 }
 
 // awaitCandidates waits for d, or until a Sync brought other workers.
-func (s *Session) awaitCandidates(ctx context.Context, p *piece, d time.Duration) {
+func (st *stream) awaitCandidates(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-p.fresh:
+	case <-st.p.fresh:
 	case <-ctx.Done():
+	}
+}
+
+// resumed tells that a broken stream went on with worker w.
+func (st *stream) resumed(w *pb.Worker) {
+	st.mu.Lock()
+	if st.broken == nil {
+		st.mu.Unlock()
+		return
+	}
+	r := *st.broken
+	r.To, r.Pause = w.GetName(), time.Since(st.brokenAt)
+	st.broken = nil
+	if r.From != r.To {
+		st.stats.Failovers++
+	}
+	st.mu.Unlock()
+	st.log.Info("stream resumed", "shard", r.Shard, "cursor", r.Cursor, "from", r.From, "to", r.To, "pause", r.Pause, "cause", r.Cause)
+	if st.cfg.OnResume != nil {
+		st.cfg.OnResume(r)
 	}
 }
 
@@ -153,6 +231,15 @@ func refusal(err error) bool {
 		return true
 	}
 	return false
+}
+
+// lacks is how a worker begins its words when it lacks something that a program needs. Whatever else is Unimplemented, a
+// worker did not say: another server did, or a proxy.
+const lacks = "this worker cannot run the program"
+
+// stranger reports whether what answered is no worker.
+func stranger(err error) bool {
+	return status.Code(err) == codes.Unimplemented && !strings.Contains(err.Error(), lacks)
 }
 
 // workerError shows a worker's words without gRPC's frame around them; the status is underneath.
@@ -170,207 +257,3 @@ func (e *workerError) Error() string {
 }
 
 func (e *workerError) Unwrap() error { return e.err }
-
-// read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
-// why the stream ended.
-func (s *Session) read(ctx context.Context, p *piece, w *pb.Worker, round int, a *attempts) (err error) {
-	began := false
-	defer func() {
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		err = &workerError{name: w.GetName(), address: w.GetAddress(), err: err}
-		if began && a.broken == nil {
-			a.broken = &Resume{Shard: p.shard, Cursor: s.cursor(p), File: p.file, From: w.GetName(), Cause: err}
-			a.at = time.Now()
-		}
-	}()
-	conn, done, err := s.pool.get(w.GetAddress())
-	if err != nil {
-		return err
-	}
-	defer done()
-	attempt, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	patience := s.cfg.StreamTimeout << min(round, 10)
-	silence := time.AfterFunc(patience, func() { cancel(fmt.Errorf("sent nothing for %v", patience)) })
-	defer silence.Stop()
-	rd, err := s.doGet(attempt, p, conn)
-	if err != nil {
-		return causeOf(attempt, err)
-	}
-	defer rd.Release()
-	rd.worker = w.GetName()
-	began = true
-	s.countStream(w, 1)
-	defer s.countStream(w, -1)
-	for first := true; ; first = false {
-		silence.Stop()
-		if err := s.awaitRoom(attempt, p, rd.size); err != nil {
-			return causeOf(attempt, err)
-		}
-		silence.Reset(patience)
-		complete, err := s.receive(p, rd, first)
-		if err != nil {
-			return causeOf(attempt, err)
-		}
-		if a.broken != nil {
-			s.resumed(a, w)
-		}
-		if complete {
-			return nil
-		}
-	}
-}
-
-// countStream keeps Stats.StreamsByWorker.
-func (s *Session) countStream(w *pb.Worker, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	by := s.stats.StreamsByWorker
-	if by[w.GetName()] += n; by[w.GetName()] == 0 {
-		delete(by, w.GetName())
-	}
-}
-
-// causeOf prefers the reason why ctx was cancelled to gRPC's word for it.
-func causeOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// reader is an open stream.
-type reader struct {
-	*flight.Reader
-	layout *layout
-	worker string
-	size   int64 // bytes of the last record
-}
-
-// doGet opens a stream at the piece's cursor and checks its schema.
-func (s *Session) doGet(ctx context.Context, p *piece, conn *grpc.ClientConn) (*reader, error) {
-	s.mu.Lock()
-	req := &pb.StreamRequest{
-		Ticket: p.ticket, Program: s.session.GetProgram(), Window: p.received.Window, K: p.received.K,
-	}
-	s.mu.Unlock()
-	ticket, err := proto.Marshal(req)
-	if err != nil {
-		return nil, fmt.Errorf("stream request: %w", err)
-	}
-	// What a message may hold is bounded by the worker; a limit here would look like a busy worker.
-	stream, err := flight.NewClientFromConn(conn, nil).DoGet(ctx, &flight.Ticket{Ticket: ticket}, grpc.MaxCallRecvMsgSize(math.MaxInt32))
-	if err != nil {
-		return nil, err
-	}
-	rd, err := flight.NewRecordReader(stream)
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("stream ended before its schema")
-	}
-	if err != nil {
-		return nil, err
-	}
-	l, err := s.agree(rd)
-	if err != nil {
-		rd.Release()
-		return nil, err
-	}
-	return &reader{Reader: rd, layout: l}, nil
-}
-
-// agree returns the session's layout, which the first stream's schema sets.
-func (s *Session) agree(rd *flight.Reader) (*layout, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.layout != nil {
-		if !s.layout.same(rd.Schema()) {
-			return nil, status.Errorf(codes.FailedPrecondition, "sends schema %v; the session's is %v", rd.Schema(), s.layout.schema)
-		}
-		return s.layout, nil
-	}
-	l, err := parseLayout(rd.Schema())
-	if err != nil {
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
-	}
-	s.layout = l
-	return l, nil
-}
-
-// awaitRoom waits until a message of about n bytes may be received within the budget.
-func (s *Session) awaitRoom(ctx context.Context, p *piece, n int64) error {
-	for {
-		s.mu.Lock()
-		ok := s.ledger.mayReceive(p, n, s.cfg.Budget)
-		s.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-p.room:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// receive takes in the next record, or the stream's end. It reports whether the piece is complete.
-func (s *Session) receive(p *piece, rd *reader, first bool) (complete bool, err error) {
-	if !rd.Next() {
-		if err := rd.Err(); err != nil {
-			return false, err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if p.gone {
-			return true, nil
-		}
-		if err := s.ledger.end(p, first); err != nil {
-			return false, err
-		}
-		s.moved(p)
-		signal(s.ready)
-		return true, nil
-	}
-	m := new(pb.BatchMeta)
-	if err := proto.Unmarshal(rd.LatestAppMetadata(), m); err != nil {
-		return false, fmt.Errorf("app_metadata: %w", err)
-	}
-	rec, err := rd.layout.bind(rd.Record())
-	if err != nil {
-		return false, err
-	}
-	if rec.rows != int(m.GetRows()) {
-		return false, fmt.Errorf("record has %d rows; its app_metadata says %d", rec.rows, m.GetRows())
-	}
-	rec.worker, rd.size = rd.worker, rec.bytes
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.gone || p.complete() {
-		return true, nil
-	}
-	complete, err = s.ledger.push(p, rec, m, first)
-	if err == nil {
-		s.moved(p)
-		s.tellReady()
-		signal(s.ready)
-	}
-	return complete, err
-}
-
-// resumed tells that a broken stream went on with worker w.
-func (s *Session) resumed(a *attempts, w *pb.Worker) {
-	r := *a.broken
-	r.To, r.Pause = w.GetName(), time.Since(a.at)
-	a.broken = nil
-	if r.From != r.To {
-		s.mu.Lock()
-		s.stats.Failovers++
-		s.mu.Unlock()
-	}
-	s.log.Info("stream resumed", "shard", r.Shard, "cursor", r.Cursor, "from", r.From, "to", r.To, "pause", r.Pause, "cause", r.Cause)
-	if s.cfg.OnResume != nil {
-		s.cfg.OnResume(r)
-	}
-}

@@ -232,7 +232,8 @@ func FuzzReceive(f *testing.F) {
 		p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
 		s := &Session{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
 		s.ledger = ledger{streams: 1, pieces: []*piece{p}}
-		if _, err := s.receive(p, &reader{Reader: fr, layout: testLayout(t)}, true); err != nil {
+		st := &stream{Session: s, p: p}
+		if _, err := st.receive(new(attempt), &reader{Reader: fr, layout: testLayout(t)}); err != nil {
 			return
 		}
 		c, from := s.ledger.take(1 << 20)
@@ -256,8 +257,8 @@ func TestRecordsAreCheckedAgainstTheirMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer fr.Release()
-	s := &Session{}
-	if _, err := s.receive(&piece{}, &reader{Reader: fr, layout: testLayout(t)}, true); err == nil || !strings.Contains(err.Error(), "6 rows") {
+	st := &stream{Session: new(Session), p: new(piece)}
+	if _, err := st.receive(new(attempt), &reader{Reader: fr, layout: testLayout(t)}); err == nil || !strings.Contains(err.Error(), "6 rows") {
 		t.Errorf("receive: %v", err)
 	}
 }

@@ -30,6 +30,7 @@ type Config struct {
 	Budget         int64           `json:"budget"`  // bytes
 	SyncEvery      float64         `json:"sync_every"`
 	StreamTimeout  float64         `json:"stream_timeout"`
+	HedgeAfter     float64         `json:"hedge_after"`
 	ConnectTimeout float64         `json:"connect_timeout"`
 	Timeout        float64         `json:"timeout"`
 }
@@ -58,6 +59,7 @@ type Stats struct {
 	Batches      int64 `json:"batches"`
 	Dropped      int64 `json:"dropped"`
 	Failovers    int64 `json:"failovers"`
+	Hedges       int64 `json:"hedges"`
 	Buffered     int64 `json:"buffered"`
 	PeakBuffered int64 `json:"peak_buffered"`
 	// Stall is the time that next waited, Compute the time between its return with a batch and the next call: seconds.

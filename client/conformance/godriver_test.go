@@ -78,7 +78,7 @@ func (d *goDriver) obey(c Command) (Reply, error) {
 	case "stats":
 		s := d.session.Stats()
 		return Reply{Stats: &Stats{
-			Rows: s.Rows, Batches: s.Batches, Dropped: s.Dropped, Failovers: s.Failovers,
+			Rows: s.Rows, Batches: s.Batches, Dropped: s.Dropped, Failovers: s.Failovers, Hedges: s.Hedges,
 			Buffered: s.Buffered, PeakBuffered: s.PeakBuffered,
 			Stall: s.Stall.Seconds(), Compute: s.Compute.Seconds(),
 		}}, nil
@@ -93,7 +93,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (d *goDriver) open(c *Config) error {
 	cfg := client.Config{
 		Masters: c.Masters, Session: c.Session, Spec: new(pb.Spec), Rank: c.Rank, WorldSize: c.World, Budget: c.Budget,
-		SyncEvery: seconds(c.SyncEvery), StreamTimeout: seconds(c.StreamTimeout),
+		SyncEvery: seconds(c.SyncEvery), StreamTimeout: seconds(c.StreamTimeout), HedgeAfter: seconds(c.HedgeAfter),
 		Dial: func(address string) (*grpc.ClientConn, error) {
 			return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		},
@@ -156,6 +156,8 @@ func kind(do string, err error) string {
 	case errors.Is(err, client.ErrClosed):
 		return "closed"
 	case errors.Is(err, context.DeadlineExceeded) && do == "next":
+		return "workers"
+	case errors.Is(err, client.ErrNoWorker):
 		return "workers"
 	case strings.Contains(err.Error(), "every worker refuses it"):
 		return "data"

@@ -219,6 +219,7 @@ func (p *player) stats(s *StatsStep) error {
 	budget := p.sc.Trainer.Budget
 	switch {
 	case s.Failovers != nil && st.Failovers != *s.Failovers, st.Failovers < s.MinFailovers,
+		s.Hedges != nil && st.Hedges != *s.Hedges, st.Hedges < s.MinHedges,
 		s.Dropped != nil && st.Dropped != *s.Dropped,
 		s.Budget && st.PeakBuffered > budget+p.largest, s.Full && st.Buffered < budget/2:
 		return fmt.Errorf("%+v; expected %+v, a budget of %d bytes, and records of at most %d", st, s, budget, p.largest)

@@ -73,7 +73,7 @@ type Answer struct {
 // Worker is how a worker behaves.
 type Worker struct {
 	// Kind is empty, or: dead (nobody listens), tls (it speaks TLS, which the client does not), deaf (it accepts
-	// connections and never says a word).
+	// connections and never says a word), stranger (a gRPC server that is no worker).
 	Kind    string
 	Cut     int // rows of a record; 8 unless set
 	Without int // how many of the last columns its schema lacks
@@ -89,11 +89,12 @@ type Fault struct {
 	Times int    // how often; always unless set
 	OneIn int    `yaml:"one_in"` // at random
 
-	// Do is a status code such as UNAVAILABLE, or: end (the stream ends as if complete), silence, twice (the record
-	// comes twice), overlap (it begins with rows that were sent), gap (it lacks its first row), garbage (its
+	// Do is a status code such as UNAVAILABLE, or: end (the stream ends as if complete), silence, late (the record comes
+	// For later), twice (the record comes twice), overlap (it begins with rows that were sent), gap (it lacks its first row), garbage (its
 	// app_metadata cannot be read), miscount (its app_metadata has the wrong number of rows), future (its
 	// app_metadata has a field that no client knows).
 	Do      string
+	For     time.Duration
 	Message string
 }
 
@@ -102,6 +103,7 @@ type Trainer struct {
 	Budget         int64         // 64 MiB unless set
 	SyncEvery      time.Duration `yaml:"sync_every"`      // 100 ms unless set
 	StreamTimeout  time.Duration `yaml:"stream_timeout"`  // 20 s unless set
+	HedgeAfter     time.Duration `yaml:"hedge_after"`     // 20 s unless set
 	ConnectTimeout time.Duration `yaml:"connect_timeout"` // 20 s unless set
 	Timeout        time.Duration // 60 s unless set
 	World          uint32        // 1 unless set
@@ -170,6 +172,8 @@ type StatsStep struct {
 	On           `yaml:",inline"`
 	Failovers    *int64
 	MinFailovers int64 `yaml:"min_failovers"`
+	Hedges       *int64
+	MinHedges    int64 `yaml:"min_hedges"`
 	Dropped      *int64
 	Budget       bool          // never more was buffered than the budget
 	Full         bool          // half of the budget is in use
@@ -265,6 +269,7 @@ func (sc *Scenario) defaults() {
 	set(&sc.Trainer.Budget, 64<<20)
 	set(&sc.Trainer.SyncEvery, 100*time.Millisecond)
 	set(&sc.Trainer.StreamTimeout, 20*time.Second)
+	set(&sc.Trainer.HedgeAfter, 20*time.Second)
 	set(&sc.Trainer.ConnectTimeout, 20*time.Second)
 	set(&sc.Trainer.Timeout, time.Minute)
 	set(&sc.Trainer.World, 1)

@@ -99,7 +99,7 @@ func (t *trainer) open(step *OpenStep, restore [][]byte) error {
 	}
 	cfg := &Config{
 		Session: "run-1/train", Spec: spec, Rank: step.Rank, World: t.world, Restore: restore, Budget: tr.Budget,
-		SyncEvery: tr.SyncEvery.Seconds(), StreamTimeout: tr.StreamTimeout.Seconds(),
+		SyncEvery: tr.SyncEvery.Seconds(), StreamTimeout: tr.StreamTimeout.Seconds(), HedgeAfter: tr.HedgeAfter.Seconds(),
 		ConnectTimeout: tr.ConnectTimeout.Seconds(), Timeout: tr.Timeout.Seconds(),
 	}
 	for _, name := range w.sc.Master.Masters {

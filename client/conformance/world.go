@@ -15,6 +15,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/util"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -225,6 +226,9 @@ func (w *world) startWorker(t testing.TB, name string) {
 		srv.StartTLS()
 		t.Cleanup(srv.Close)
 		return
+	case "stranger":
+		w.net.Serve(name, func(*grpc.Server) {})
+		return
 	case "deaf":
 		l := w.net.Listen(name) // the kernel accepts
 		t.Cleanup(func() { _ = l.Close() })
@@ -252,14 +256,22 @@ func (w *world) measure(rec arrow.Record) {
 
 // fault does to a record what the first fault that fits it says.
 func (w *world) fault(ctx context.Context, worker string, r *fake.Record) error {
-	do, message := w.pickFault(worker, r)
-	switch do {
+	f := w.pickFault(worker, r)
+	switch f.Do {
 	case "":
 	case "end":
 		return fake.ErrEnough
 	case "silence":
 		<-ctx.Done()
 		return ctx.Err()
+	case "late":
+		t := time.NewTimer(f.For)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	case "twice":
 		r.Twice = true
 	case "overlap":
@@ -271,7 +283,7 @@ func (w *world) fault(ctx context.Context, worker string, r *fake.Record) error 
 		r.Meta = []byte{0xff}
 	case "miscount", "future":
 		meta := &pb.BatchMeta{Window: r.Window, K: r.K, Rows: uint32(r.Rows), Last: r.Last}
-		if do == "miscount" {
+		if f.Do == "miscount" {
 			meta.Rows++
 		} else {
 			meta.ProtoReflect().SetUnknown(future())
@@ -280,12 +292,13 @@ func (w *world) fault(ctx context.Context, worker string, r *fake.Record) error 
 		r.Meta, err = proto.Marshal(meta)
 		return err
 	default:
-		return status.Error(code(do), message)
+		return status.Error(code(f.Do), f.Message)
 	}
 	return nil
 }
 
-func (w *world) pickFault(worker string, r *fake.Record) (do, message string) {
+// pickFault returns the fault of a record, or one that does nothing.
+func (w *world) pickFault(worker string, r *fake.Record) Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	faults := w.faults[worker]
@@ -296,11 +309,11 @@ func (w *world) pickFault(worker string, r *fake.Record) (do, message string) {
 			continue
 		}
 		use(&f.Times)
-		return f.Do, f.Message
+		return *f
 	}
 	w.sent += r.Rows
 	w.lastSent = time.Now()
-	return "", ""
+	return Fault{}
 }
 
 // await waits for a condition, which it asks with w.mu held.
