@@ -15,7 +15,7 @@ const (
 	// retryEvery is how long to wait after etcd failed before the next try.
 	retryEvery = time.Second
 	// compactEvery is how often the leader has etcd forget the history of its keys.
-	compactEvery = 5 * time.Minute
+	compactEvery = time.Minute
 )
 
 // lead campaigns for the leadership and leads, again and again, until ctx ends.

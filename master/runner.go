@@ -202,6 +202,9 @@ func (r *runner) serve() error {
 		if err == nil {
 			continue
 		}
+		if r.term.ctx.Err() != nil {
+			return nil
+		}
 		if !fatal(err) {
 			r.logger.Warn("a change of the session's state failed; its trainers try again", "error", err)
 			err = r.reload()

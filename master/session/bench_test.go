@@ -10,10 +10,17 @@ import (
 
 // BenchmarkSync measures one trainer's Sync in a session of a million shards and a thousand ranks. Each reports
 // part of what it holds, with gaps, as several open streams leave them. The time of Apply alone is ns/Sync; the rest
-// is the simulated trainer and planning.
+// is the simulated trainer and planning. With padding each counts steps, too, of which the state machine takes the most of
+// all ranks.
 func BenchmarkSync(b *testing.B) {
+	b.Run("uneven", func(b *testing.B) { benchmarkSync(b, false) })
+	b.Run("pad", func(b *testing.B) { benchmarkSync(b, true) })
+}
+
+func benchmarkSync(b *testing.B, pad bool) {
 	const world, blocks, shards = 1000, 1000, 1000
 	id := testID
+	id.Pad = pad
 	id.Epochs, id.FirstWorldSize = 1000, world
 	s, err := New(id)
 	if err != nil {
@@ -31,7 +38,7 @@ func BenchmarkSync(b *testing.B) {
 			must(Planned{Epoch: epoch, Block: index, Blocks: blocks, Shards: shards, Rows: shards})
 		}
 	}
-	revision := make([]uint64, world)
+	revision, handed := make([]uint64, world), make([]uint64, world)
 	consumed := make([]position.Set, world)
 	for r := range uint32(world) {
 		must(Join{Rank: r, World: world, Nonce: fmt.Sprint(r)})
@@ -47,10 +54,15 @@ func BenchmarkSync(b *testing.B) {
 			}
 		}
 		consumed[r] = position.NewSet(report...)
+		var steps *Steps
+		if pad {
+			handed[r]++
+			steps = &Steps{Epoch: s.closed, Handed: handed[r], Ready: handed[r]}
+		}
 		start := time.Now()
 		reply := must(Sync{
 			Rank: r, Generation: 1, Incarnation: 1, Nonce: fmt.Sprint(r), Consumed: consumed[r], Revision: revision[r],
-			BaseVersion: s.baseVersion, WantsMore: i%4 == 0,
+			BaseVersion: s.baseVersion, WantsMore: i%4 == 0, Steps: steps,
 		})
 		spent += time.Since(start)
 		revision[r] = reply.Revision

@@ -140,6 +140,17 @@ func (c *Cluster) Leader(ctx context.Context) (*Member, error) {
 	return nil, errors.Join(append(errs, errors.New("storetest: no member leads"))...)
 }
 
+// Compact has etcd forget the history of its keys.
+func (c *Cluster) Compact(ctx context.Context) error {
+	return c.members[0].call(ctx, time.Minute, func(ctx context.Context, client *clientv3.Client) error {
+		now, err := client.Get(ctx, "\x00", clientv3.WithCountOnly())
+		if err == nil {
+			_, err = client.Compact(ctx, now.Header.GetRevision(), clientv3.WithCompactPhysical())
+		}
+		return err
+	})
+}
+
 // DisarmAlarms does what an operator does once a full database has room again: each member is defragmented, then the
 // alarms are disarmed.
 func (c *Cluster) DisarmAlarms(ctx context.Context) error {
