@@ -25,8 +25,8 @@ func (h holding) total() int64 { return h.chunks + h.slots + batchCopies*h.batch
 
 // estimate is what the footer lets expect of the row groups that are left to read. Binary values that come of
 // dictionaries, and lists of uneven lengths, may take more, up to Config.MaxDecoded; see correct.
-func (s *Stream) estimate() (holding, error) {
-	h := holding{batch: s.pipeline.cfg.BatchBytes}
+func (s *Stream) estimate(batch int64) (holding, error) {
+	h := holding{batch: batch}
 	var read, pages int64
 	groups := s.ticket.GetRowGroups()[s.start.rowGroup:]
 	for _, g := range groups {

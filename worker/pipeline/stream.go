@@ -53,31 +53,50 @@ type start struct {
 // Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
 // it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
-	var f *footer.Footer
+	s, err := p.newStream(ctx, t, program)
+	if err != nil {
+		return nil, err
+	}
+	if s.builder, err = tensor.NewBuilder(program, batchesOut); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+	}
+	s.start = locate(t.GetRowGroups(), at)
+	if err := s.admit(ctx, p.cfg.BatchBytes); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newStream reads the footer and compiles the program.
+func (p *Pipeline) newStream(ctx context.Context, t *pb.Ticket, program *pb.Program) (*Stream, error) {
+	s := &Stream{pipeline: p, ticket: t, program: program}
 	err := p.stats.timed(&p.stats.storage, func() (err error) {
-		f, err = p.footers.Load(ctx, p.cfg.Storage, program.GetStorage(), t.GetFile())
+		s.footer, err = p.footers.Load(ctx, p.cfg.Storage, program.GetStorage(), t.GetFile())
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{pipeline: p, ticket: t, program: program, footer: f}
 	if err := s.checkTicket(); err != nil {
 		return nil, err
 	}
 	if err := s.compile(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 	}
-	s.start = locate(t.GetRowGroups(), at)
-	if s.holds, err = s.estimate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", t.GetFile().GetUri(), err)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.cfg.Patience, ErrBusy)
-	defer cancel()
-	if s.reserved, err = p.memory.take(ctx, s.holds.total()); err != nil {
-		return nil, fmt.Errorf("wait for %d bytes of memory: %w", s.holds.total(), err)
-	}
 	return s, nil
+}
+
+// admit waits for the memory of what is left to read, and of batches of a size.
+func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
+	if s.holds, err = s.estimate(batch); err != nil {
+		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.pipeline.cfg.Patience, ErrBusy)
+	defer cancel()
+	if s.reserved, err = s.pipeline.memory.take(ctx, s.holds.total()); err != nil {
+		return fmt.Errorf("wait for %d bytes of memory: %w", s.holds.total(), err)
+	}
+	return nil
 }
 
 // Close gives back what Open took.
@@ -89,9 +108,6 @@ func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 func (s *Stream) compile() error {
 	var err error
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
-		return err
-	}
-	if s.builder, err = tensor.NewBuilder(s.program, batchesOut); err != nil {
 		return err
 	}
 	s.decoder = columns.NewDecoder(s.program.GetSources(), s.pipeline.cfg.MaxDecoded)
@@ -117,16 +133,22 @@ func (s *Stream) compile() error {
 func locate(groups []*pb.RowGroup, at Cursor) start {
 	left := int64(at.Window)
 	for i, g := range groups {
-		windows := g.GetRows() / g.GetWindowRows()
-		if g.GetRows()%g.GetWindowRows() > 0 {
-			windows++
-		}
-		if left < windows {
+		n := windows(g)
+		if left < n {
 			return start{rowGroup: i, skip: left * g.GetWindowRows(), window: at.Window, k: at.K}
 		}
-		left -= windows
+		left -= n
 	}
 	return start{rowGroup: len(groups)}
+}
+
+// windows is how many windows a row group has.
+func windows(g *pb.RowGroup) int64 {
+	n := g.GetRows() / g.GetWindowRows()
+	if g.GetRows()%g.GetWindowRows() > 0 {
+		n++
+	}
+	return n
 }
 
 // Batch is a batch and its place.
@@ -139,16 +161,8 @@ type Batch struct {
 // something failed, or when ctx ended.
 func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	group, ctx := errgroup.WithContext(ctx)
-	fetched := make(chan *rowGroup)
-	s.buffers = make(chan []byte, rowGroupsOut)
-	for range rowGroupsOut {
-		s.buffers <- nil
-	}
+	fetched := s.startFetch(ctx, group)
 	ready := make(chan Batch, 1)
-	group.Go(func() error {
-		defer close(fetched)
-		return Rescue(func() error { return s.fetch(ctx, fetched) })
-	})
 	group.Go(func() error {
 		defer close(ready)
 		return Rescue(func() error { return s.compute(ctx, fetched, ready) })
@@ -182,7 +196,21 @@ type rowGroup struct {
 	err    error // why there are no chunks
 }
 
-// fetch reads the row groups one ahead of compute. An error takes its turn, so that the rows before it are sent.
+// startFetch has a goroutine of the group read the row groups.
+func (s *Stream) startFetch(ctx context.Context, group *errgroup.Group) <-chan *rowGroup {
+	fetched := make(chan *rowGroup)
+	s.buffers = make(chan []byte, rowGroupsOut)
+	for range rowGroupsOut {
+		s.buffers <- nil
+	}
+	group.Go(func() error {
+		defer close(fetched)
+		return Rescue(func() error { return s.fetch(ctx, fetched) })
+	})
+	return fetched
+}
+
+// fetch reads the row groups one ahead of their use. An error takes its turn, so that the rows before it are sent.
 func (s *Stream) fetch(ctx context.Context, out chan<- *rowGroup) error {
 	groups := s.ticket.GetRowGroups()
 	for i := s.start.rowGroup; i < len(groups); i++ {
@@ -197,7 +225,7 @@ func (s *Stream) fetch(ctx context.Context, out chan<- *rowGroup) error {
 			return context.Cause(ctx)
 		}
 		if g.err != nil {
-			return nil //nolint:nilerr // compute returns it in its turn, behind the rows before it
+			return nil //nolint:nilerr // eachWindow returns it in its turn, behind the rows before it
 		}
 	}
 	return nil

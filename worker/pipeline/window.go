@@ -22,7 +22,13 @@ type windowScratch struct {
 func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Batch) error {
 	at := Cursor{Window: s.start.window, K: s.start.k}
 	s.told = at
-	err := s.windowsOf(ctx, in, &at, out)
+	err := s.eachWindow(ctx, in, func(w *tensor.Window) error {
+		err := s.cut(ctx, w, at, out)
+		if err == nil {
+			at = Cursor{Window: at.Window + 1} // else it stays in the window that the error is about
+		}
+		return err
+	})
 	if err != nil && ctx.Err() == nil {
 		return errors.Join(err, s.tell(ctx, at.Window, out))
 	}
@@ -57,8 +63,8 @@ func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 	}
 }
 
-// windowsOf moves at along: it is in the window that an error is about.
-func (s *Stream) windowsOf(ctx context.Context, in <-chan *rowGroup, at *Cursor, out chan<- Batch) error {
+// eachWindow decodes and transforms the windows of the fetched row groups, and hands them to f.
+func (s *Stream) eachWindow(ctx context.Context, in <-chan *rowGroup, f func(*tensor.Window) error) error {
 	stats := &s.pipeline.stats
 	for g := range in {
 		if g.err != nil {
@@ -81,10 +87,9 @@ func (s *Stream) windowsOf(ctx context.Context, in <-chan *rowGroup, at *Cursor,
 			if err != nil {
 				return err
 			}
-			if err := s.cut(ctx, w, *at, out); err != nil {
+			if err := f(w); err != nil {
 				return fmt.Errorf("%s row group %d: %w", s.ticket.GetFile().GetUri(), g.GetIndex(), err)
 			}
-			*at = Cursor{Window: at.Window + 1}
 		}
 		s.buffers <- g.buffer
 	}

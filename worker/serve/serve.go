@@ -28,7 +28,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// Server implements Flight's DoGet. Set the keys before it serves.
+// Server implements Flight's DoGet, and DoAction for counts. Set the keys before it serves.
 type Server struct {
 	flight.BaseFlightServer
 	pipeline *pipeline.Pipeline
@@ -71,12 +71,25 @@ func (s *Server) Draining() <-chan struct{} { return s.draining.Done() }
 
 // DoGet streams one shard from a cursor. Its status says what a trainer should do: see grpcError.
 func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
-	var req pb.StreamRequest
-	if err := proto.Unmarshal(t.GetTicket(), &req); err != nil {
+	return s.serve(out.Context(), t.GetTicket(), func(r *request) error { return s.stream(out, r) })
+}
+
+// request is one that a ticket allows.
+type request struct {
+	*pb.StreamRequest
+	ticket  *pb.Ticket
+	program *pb.Program
+}
+
+// serve runs what a serialised StreamRequest asks for in one of the slots, if its ticket allows it. It returns when that is done,
+// or when the server drains.
+func (s *Server) serve(ctx context.Context, body []byte, run func(*request) error) error {
+	r := &request{StreamRequest: &pb.StreamRequest{}}
+	if err := proto.Unmarshal(body, r.StreamRequest); err != nil {
 		return status.Error(codes.InvalidArgument, "the Flight ticket is no StreamRequest of Penstock; take it from a grant, unchanged")
 	}
-	granted, program, err := ticket.Verify(&req, *s.keys.Load(), time.Now())
-	if err != nil {
+	var err error
+	if r.ticket, r.program, err = ticket.Verify(r.StreamRequest, *s.keys.Load(), time.Now()); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	if s.draining.Err() != nil {
@@ -89,9 +102,7 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 	}
 	ended := make(chan error, 1)
 	go func() {
-		err := pipeline.Rescue(func() error {
-			return s.stream(out, granted, program, pipeline.Cursor{Window: req.GetWindow(), K: req.GetK()})
-		})
+		err := pipeline.Rescue(func() error { return run(r) })
 		<-s.slots
 		ended <- err
 	}()
@@ -101,8 +112,8 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 		// The stream may stand in a send that its trainer has no room for. To return ends out's context, and the send.
 		err = errDraining
 	}
-	if err != nil && out.Context().Err() == nil {
-		s.log(granted, err)
+	if err != nil && ctx.Err() == nil {
+		s.log(r.ticket, err)
 	}
 	return grpcError(err)
 }
@@ -124,12 +135,21 @@ func (s *Server) log(t *pb.Ticket, err error) {
 	}
 }
 
-func (s *Server) stream(out flight.FlightService_DoGetServer, t *pb.Ticket, p *pb.Program, at pipeline.Cursor) error {
-	ctx, cancel := context.WithCancelCause(out.Context())
-	defer cancel(nil)
+// untilDrained is a context that a drain ends, too.
+func (s *Server) untilDrained(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error {
 	// A drain also ends what does not send: a wait for memory, for storage, or for a row that passes the filter.
-	defer context.AfterFunc(s.draining, func() { cancel(errDraining) })()
-	stream, err := s.pipeline.Open(ctx, t, p, at)
+	ctx, cancel := s.untilDrained(out.Context())
+	defer cancel()
+	stream, err := s.pipeline.Open(ctx, r.ticket, r.program, pipeline.Cursor{Window: r.GetWindow(), K: r.GetK()})
 	if err != nil {
 		return reason(ctx, err)
 	}

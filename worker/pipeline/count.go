@@ -1,0 +1,83 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/filter"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/tensor"
+)
+
+// Count returns how many output rows each window of the ticket's row groups has. It reads only what that takes: the filter's
+// columns. Like Open, it waits for memory, or fails with ErrBusy.
+func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program) (*pb.CountReply, error) {
+	program, err := selecting(program)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+	}
+	s, err := p.newStream(ctx, t, program)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.admit(ctx, 0); err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var outputs []uint32
+	group, ctx := errgroup.WithContext(ctx)
+	fetched := s.startFetch(ctx, group)
+	group.Go(func() error {
+		return Rescue(func() error {
+			return s.eachWindow(ctx, fetched, func(w *tensor.Window) error {
+				outputs = append(outputs, uint32(w.Len()))
+				return nil
+			})
+		})
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return byRowGroup(t, outputs), nil
+}
+
+// byRowGroup cuts the windows' counts where row groups begin.
+func byRowGroup(t *pb.Ticket, outputs []uint32) *pb.CountReply {
+	reply := &pb.CountReply{}
+	for _, g := range t.GetRowGroups() {
+		n := windows(g)
+		reply.RowGroups = append(reply.RowGroups, &pb.RowGroupCount{Outputs: outputs[:n:n]})
+		outputs = outputs[n:]
+	}
+	return reply
+}
+
+// selecting is the part of a program that chooses rows: the filter, its sources, and the steps that select. Those steps
+// take no features.
+func selecting(p *pb.Program) (*pb.Program, error) {
+	out := &pb.Program{Storage: p.GetStorage(), Filter: p.GetFilter(), Seed: p.GetSeed()}
+	for _, s := range p.GetSteps() {
+		if s.GetOuts() == 0 {
+			out.Steps = append(out.Steps, s)
+		}
+	}
+	if p.GetFilter() == "" {
+		return out, nil
+	}
+	expr, err := filter.Parse(p.GetFilter())
+	if err != nil {
+		return nil, fmt.Errorf("filter: %w", err)
+	}
+	used := map[string]bool{}
+	for _, name := range expr.Columns() {
+		used[name] = true
+	}
+	for _, s := range p.GetSources() {
+		if used[s.GetName()] {
+			out.Sources = append(out.Sources, s)
+		}
+	}
+	return out, nil
+}

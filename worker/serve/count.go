@@ -1,0 +1,41 @@
+package serve
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// actionCount is the Flight action that counts a shard's output rows.
+const actionCount = "count"
+
+// ListActions names the actions.
+func (s *Server) ListActions(_ *flight.Empty, out flight.FlightService_ListActionsServer) error {
+	return out.Send(&flight.ActionType{
+		Type: actionCount, Description: "takes a StreamRequest, and returns a CountReply: how many output rows each window of the ticket's shard has",
+	})
+}
+
+// DoAction counts the output rows of a shard's windows, from the columns alone that choose rows. It is admitted as a stream is,
+// and its status says the same.
+func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
+	if a.GetType() != actionCount {
+		return status.Errorf(codes.Unimplemented, "no action %q; there is %q", a.GetType(), actionCount)
+	}
+	return s.serve(out.Context(), a.GetBody(), func(r *request) error {
+		ctx, cancel := s.untilDrained(out.Context())
+		defer cancel()
+		counts, err := s.pipeline.Count(ctx, r.ticket, r.program)
+		if err != nil {
+			return reason(ctx, err)
+		}
+		body, err := proto.Marshal(counts)
+		if err != nil {
+			return fmt.Errorf("marshal counts: %w", err)
+		}
+		return out.Send(&flight.Result{Body: body})
+	})
+}
