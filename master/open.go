@@ -139,13 +139,17 @@ func (t *term) create(req *pb.OpenRequest) error {
 }
 
 func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, error) {
+	world := max(1, req.GetWorldSize())
+	if _, err := spec.BatchSize(req.GetSpec(), world, world); err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
 	program, err := spec.Marshal(d.Program)
 	if err != nil {
 		return nil, err
 	}
 	meta := &pb.SessionMeta{
 		Session: &pb.Session{
-			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: max(1, req.GetWorldSize()), Generation: 1,
+			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: world, Generation: 1,
 			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
 			PlannerDigest: m.cfg.Plan.Digest(), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
 		},

@@ -45,6 +45,8 @@ func TestOpen(t *testing.T) {
 		{"a line break", &pb.OpenRequest{Session: "a\nb", Spec: newSpec(dir)}, codes.InvalidArgument, []string{`a\nb`}},
 		{"long id", &pb.OpenRequest{Session: strings.Repeat("x", 201), Spec: newSpec(dir)}, codes.InvalidArgument, []string{"200"}},
 		{"world", &pb.OpenRequest{Session: "new", WorldSize: 1 << 20, Spec: newSpec(dir)}, codes.InvalidArgument, []string{"world size 1048576"}},
+		{"indivisible", &pb.OpenRequest{Session: "new", WorldSize: 3, Spec: with(func(s *pb.Spec) { s.BatchSize, s.GlobalBatchSize = 0, 8 })}, codes.InvalidArgument, []string{"world size 3 does not divide global_batch_size 8"}},
+		{"lanes", &pb.OpenRequest{Session: "new", WorldSize: 3, Spec: with(func(s *pb.Spec) { s.Order, s.Lanes = pb.Order_DETERMINISTIC, 4 })}, codes.InvalidArgument, []string{"world size 3 does not divide the 4 lanes"}},
 		{"no uri", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) { s.Dataset.Uri = nil })}, codes.InvalidArgument, []string{"dataset.uri: found nothing"}},
 		{"no files", &pb.OpenRequest{Session: "new", Spec: newSpec(t.TempDir())}, codes.FailedPrecondition, []string{"file://"}},
 		{"no profile", &pb.OpenRequest{Session: "new", Spec: with(func(s *pb.Spec) { s.Dataset.Storage = "moon" })}, codes.FailedPrecondition, []string{"moon"}},

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -345,6 +346,9 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 func (r *runner) view() *pb.Session {
 	s, out := r.state, proto.CloneOf(r.meta.GetSession())
 	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
+	opened := r.meta.GetSession().GetWorldSize()
+	out.Lanes = spec.Lanes(out.GetSpec(), opened)
+	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit
 	switch {
 	case s.Failure() != "":
 		out.State = pb.SessionState_FAILED

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
@@ -98,6 +99,10 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 	}
 	if len(req.GetNonce()) > maxText {
 		return nil, status.Errorf(codes.InvalidArgument, "a nonce has at most %d bytes", maxText)
+	}
+	stored := r.meta.GetSession()
+	if _, err := spec.BatchSize(stored.GetSpec(), stored.GetWorldSize(), req.GetWorldSize()); err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "rank %d joins session %q: %v", req.GetRank(), req.GetSession(), err)
 	}
 	c := session.Join{Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(), Restoring: req.GetRestoring()}
 	for _, st := range req.GetRestore() {

@@ -1151,8 +1151,12 @@ type Session struct {
 	SkippedRowGroups uint32         `protobuf:"varint,16,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
 	BadData          bool           `protobuf:"varint,17,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"` // the failure is that data cannot be read, or changed
 	Fingerprint      *Fingerprint   `protobuf:"bytes,20,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// What the spec comes to with this world size: rows of a rank's batch, and lanes (0 unless the order is deterministic). In
+	// order DETERMINISTIC a step has batch_size * world_size rows, whatever the world size.
+	BatchSize     int64  `protobuf:"varint,21,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
+	Lanes         uint32 `protobuf:"varint,22,opt,name=lanes,proto3" json:"lanes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -1309,6 +1313,20 @@ func (x *Session) GetFingerprint() *Fingerprint {
 		return x.Fingerprint
 	}
 	return nil
+}
+
+func (x *Session) GetBatchSize() int64 {
+	if x != nil {
+		return x.BatchSize
+	}
+	return 0
+}
+
+func (x *Session) GetLanes() uint32 {
+	if x != nil {
+		return x.Lanes
+	}
+	return 0
 }
 
 type Progress struct {
@@ -4941,7 +4959,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x1b\n" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
-	"workingDir\"\x94\x05\n" +
+	"workingDir\"\xc9\x05\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -4964,7 +4982,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\askipped\x18\x0f \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
 	"\x12skipped_row_groups\x18\x10 \x01(\rR\x10skippedRowGroups\x12\x19\n" +
 	"\bbad_data\x18\x11 \x01(\bR\abadData\x12:\n" +
-	"\vfingerprint\x18\x14 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\"\xda\x01\n" +
+	"\vfingerprint\x18\x14 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\x12\x1d\n" +
+	"\n" +
+	"batch_size\x18\x15 \x01(\x03R\tbatchSize\x12\x14\n" +
+	"\x05lanes\x18\x16 \x01(\rR\x05lanes\"\xda\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12%\n" +

@@ -62,14 +62,24 @@ func (d *decoder) enter() bool {
 	return d.nodes < maxNodes
 }
 
+// onErrorFail is how a spec says that nothing may be skipped.
+const onErrorFail = "fail"
+
 func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 	if v, ok := m.Interface().(*pb.Value); ok {
 		d.value(v, n, path)
 		return
 	}
 	fields := m.Descriptor().Fields()
+	want := "a mapping with " + strings.Join(fieldNames(fields), ", ")
+	if _, ok := m.Interface().(*pb.OnError); ok {
+		if n.kind == textNode && n.text == onErrorFail {
+			return
+		}
+		want = onErrorFail + ", or a mapping such as {skip: 3}"
+	}
 	if n.kind != mapNode {
-		d.wrong(path, n, "a mapping with "+strings.Join(fieldNames(fields), ", "))
+		d.wrong(path, n, want)
 		return
 	}
 	seen := map[string]bool{}

@@ -32,6 +32,12 @@ func explicit(s *pb.Spec) *pb.Spec {
 	if s.LastBatch == pb.LastBatch_LAST_BATCH_UNSPECIFIED {
 		s.LastBatch = pb.LastBatch_UNEVEN
 	}
+	if s.Order == pb.Order_ORDER_UNSPECIFIED {
+		s.Order = pb.Order_FAST
+	}
+	if s.OnError == nil {
+		s.OnError = &pb.OnError{}
+	}
 	s.Epochs = max(s.Epochs, 1)
 	return s
 }

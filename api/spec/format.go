@@ -83,6 +83,10 @@ func (f *formatter) nested(key string, m protoreflect.Message, indent string) {
 		f.line(indent, key, f.value(v))
 		return
 	}
+	if e, ok := m.Interface().(*pb.OnError); ok && e.GetSkip() == 0 {
+		f.line(indent, key, onErrorFail)
+		return
+	}
 	if inner := f.inner(m, indent+"  "); inner != "" {
 		f.b.WriteString(indent + key + ":\n" + inner)
 	} else {

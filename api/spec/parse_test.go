@@ -201,6 +201,10 @@ func anySpec(t *rapid.T) *pb.Spec {
 		LastBatch: pb.LastBatch(rapid.IntRange(0, 3).Draw(t, "last")), Shuffle: rapid.Bool().Draw(t, "shuffle"),
 		Epochs: rapid.Uint32().Draw(t, "epochs"), Provenance: rapid.Bool().Draw(t, "provenance"),
 	}
+	s.Order, s.Lanes, s.GlobalBatchSize = pb.Order(rapid.IntRange(0, 2).Draw(t, "order")), rapid.Uint32().Draw(t, "lanes"), rapid.Int64().Draw(t, "global")
+	if rapid.Bool().Draw(t, "on error") {
+		s.OnError = &pb.OnError{Skip: rapid.Uint32Max(1).Draw(t, "skip")}
+	}
 	lists := rapid.SliceOfN(texts, 0, 3)
 	if rapid.Bool().Draw(t, "dataset") {
 		s.Dataset = &pb.Dataset{Uri: lists.Draw(t, "uri"), Storage: texts.Draw(t, "storage"), Partitions: texts.Draw(t, "partitions")}

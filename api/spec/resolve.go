@@ -12,9 +12,6 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// MaxBatchSize is the most rows of a batch.
-const MaxBatchSize = 16 << 20
-
 // Resolve turns a spec into the program that workers run, given what the dataset's files and the ops offer. Only
 // what the outputs, the filter and ops that select rows need ends in the program. The error is Problems: all
 // mistakes of the spec.
@@ -82,12 +79,7 @@ func (r *resolver) session(s *pb.Spec) {
 			r.problems.add("dataset.partitions", "%v", err)
 		}
 	}
-	if n := s.GetBatchSize(); n <= 0 || n > MaxBatchSize {
-		r.problems.add("batch_size", "found %d; want the rows of a batch, from 1 to %d", n, MaxBatchSize)
-	}
-	if _, ok := pb.LastBatch_name[int32(s.GetLastBatch())]; !ok {
-		r.problems.add("last_batch", "found the unknown number %d; want uneven, drop or pad", s.GetLastBatch())
-	}
+	r.sizes(s)
 }
 
 func (r *resolver) filter(text string) {

@@ -199,7 +199,7 @@ class OpenRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint")
+    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint", "batch_size", "lanes")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +218,8 @@ class Session(_message.Message):
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     BAD_DATA_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
+    LANES_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: _spec_pb2.Spec
     world_size: int
@@ -236,7 +238,9 @@ class Session(_message.Message):
     skipped_row_groups: int
     bad_data: bool
     fingerprint: Fingerprint
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ...) -> None: ...
+    batch_size: int
+    lanes: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ..., batch_size: _Optional[int] = ..., lanes: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks")

@@ -1,0 +1,99 @@
+package spec
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+const (
+	// MaxBatchSize is the most rows of a rank's batch.
+	MaxBatchSize = 16 << 20
+	// MaxWorldSize is the most ranks of a session, and the most lanes.
+	MaxWorldSize = 1 << 16
+)
+
+// Counted reports whether it is known when a block is planned how many output rows each of its windows has: the steps of an epoch,
+// or what each lane gets, follow from that.
+func Counted(s *pb.Spec) bool {
+	return s.GetLastBatch() == pb.LastBatch_DROP || s.GetOrder() == pb.Order_DETERMINISTIC
+}
+
+// Lanes is the number of lanes of a session that was opened with a world size; 0 unless its order is deterministic.
+func Lanes(s *pb.Spec, opened uint32) uint32 {
+	switch {
+	case s.GetOrder() != pb.Order_DETERMINISTIC:
+		return 0
+	case s.GetLanes() == 0:
+		return opened
+	}
+	return s.GetLanes()
+}
+
+// GlobalBatch is the rows of a step over all ranks of a session that was opened with a world size, or 0 where they are
+// as many as the ranks' batches of batch_size come to, whatever the world size.
+func GlobalBatch(s *pb.Spec, opened uint32) int64 {
+	if s.GetGlobalBatchSize() == 0 && s.GetOrder() == pb.Order_DETERMINISTIC {
+		return s.GetBatchSize() * int64(opened)
+	}
+	return s.GetGlobalBatchSize()
+}
+
+// BatchSize is the rows of a rank's batch in a session that was opened with a world size and has another one since, or the same.
+// The error says why the session cannot have that world size.
+func BatchSize(s *pb.Spec, opened, world uint32) (int64, error) {
+	lanes, global, w := int64(Lanes(s, opened)), GlobalBatch(s, opened), int64(world)
+	switch {
+	case world == 0 || world > MaxWorldSize:
+		return 0, fmt.Errorf("world size %d; want 1 to %d ranks", world, MaxWorldSize)
+	case lanes > 0 && lanes%w != 0:
+		return 0, fmt.Errorf("world size %d does not divide the %d lanes of the deterministic order: "+
+			"have %d ranks or another divisor, or open a session with other lanes", world, lanes, lanes)
+	case lanes > 0 && global%lanes != 0:
+		return 0, fmt.Errorf("the %d lanes of the deterministic order do not divide the %d rows of a step over all ranks: "+
+			"set lanes, or the batch size, so that they do", lanes, global)
+	case global > 0 && global%w != 0:
+		return 0, fmt.Errorf("world size %d does not divide global_batch_size %d: have another number of ranks, or another global_batch_size", world, global)
+	case global/w > MaxBatchSize:
+		return 0, fmt.Errorf("global_batch_size %d makes batches of %d rows for each of %d ranks; want at most %d", global, global/w, world, MaxBatchSize)
+	case global > 0:
+		return global / w, nil
+	}
+	return s.GetBatchSize(), nil
+}
+
+// sizes checks what a spec says of batches, lanes and order by itself.
+func (r *resolver) sizes(s *pb.Spec) {
+	batch, global := s.GetBatchSize(), s.GetGlobalBatchSize()
+	switch {
+	case batch != 0 && global != 0:
+		r.problems.add("global_batch_size", "found %d, and batch_size %d; want one of them", global, batch)
+	case global != 0 && (global < 0 || global > MaxBatchSize*MaxWorldSize):
+		r.problems.add("global_batch_size", "found %d; want the rows of a step over all ranks, from 1 to %d for each", global, MaxBatchSize)
+	case global == 0 && (batch <= 0 || batch > MaxBatchSize):
+		r.problems.add("batch_size", "found %d; want the rows of a batch, from 1 to %d", batch, MaxBatchSize)
+	}
+	if _, ok := pb.LastBatch_name[int32(s.GetLastBatch())]; !ok {
+		r.problems.add("last_batch", "found the unknown number %d; want uneven, drop or pad", s.GetLastBatch())
+	}
+	if _, ok := pb.Order_name[int32(s.GetOrder())]; !ok {
+		r.problems.add("order", "found the unknown number %d; want fast or deterministic", s.GetOrder())
+	}
+	lanes := int64(s.GetLanes())
+	switch {
+	case lanes > 0 && s.GetOrder() != pb.Order_DETERMINISTIC:
+		r.problems.add("lanes", "found %d in order fast, which has none; want order: deterministic, or no lanes", lanes)
+	case lanes > MaxWorldSize:
+		r.problems.add("lanes", "found %d; want 1 to %d", lanes, MaxWorldSize)
+	case lanes > 0 && global > 0 && global%lanes != 0:
+		r.problems.add("lanes", "found %d, which do not divide global_batch_size %d; each lane gives as many rows to a step", lanes, global)
+	}
+	if n := s.GetOnError().GetSkip(); n > 0 && Counted(s) {
+		with := "last_batch: drop"
+		if s.GetOrder() == pb.Order_DETERMINISTIC {
+			with = "order: deterministic"
+		}
+		r.problems.add("on_error.skip", "found %d with %s, where steps follow from rows that are counted before they are read: "+
+			"rows that are left out would break them; want on_error: fail, and files that cannot be read out of the dataset", n, with)
+	}
+}

@@ -1,0 +1,91 @@
+package spec
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+func TestBatchSize(t *testing.T) {
+	for _, tc := range []struct {
+		text          string
+		opened, world uint32
+		lanes         uint32
+		global, batch int64
+		says          string // instead of batch
+	}{
+		{"batch_size: 10", 4, 3, 0, 0, 10, ""},
+		{"global_batch_size: 24", 4, 3, 0, 24, 8, ""},
+		{"global_batch_size: 24", 4, 5, 0, 24, 0, "world size 5 does not divide global_batch_size 24"},
+		{"global_batch_size: 33554432", 2, 1, 0, 32 << 20, 0, "batches of 33554432 rows for each of 1 ranks"},
+		{"batch_size: 10", 4, 0, 0, 0, 0, "world size 0; want 1 to 65536 ranks"},
+		{"batch_size: 10", 4, 65537, 0, 0, 0, "world size 65537; want 1 to 65536 ranks"},
+		{"{batch_size: 10, order: deterministic}", 4, 2, 4, 40, 20, ""},
+		{"{batch_size: 10, order: deterministic}", 4, 8, 4, 40, 0, "world size 8 does not divide the 4 lanes"},
+		{"{batch_size: 10, order: deterministic, lanes: 8}", 4, 8, 8, 40, 5, ""},
+		{"{batch_size: 10, order: deterministic, lanes: 8}", 3, 3, 8, 30, 0, "world size 3 does not divide the 8 lanes"},
+		{"{batch_size: 10, order: deterministic, lanes: 8}", 1, 1, 8, 10, 0, "the 8 lanes of the deterministic order do not divide the 10 rows of a step"},
+		{"{global_batch_size: 24, order: deterministic, lanes: 6}", 1, 3, 6, 24, 8, ""},
+	} {
+		s := mustParse(t, tc.text)
+		if got := Lanes(s, tc.opened); got != tc.lanes {
+			t.Errorf("%s: %d lanes, want %d", tc.text, got, tc.lanes)
+		}
+		if got := GlobalBatch(s, tc.opened); got != tc.global {
+			t.Errorf("%s: %d rows a step, want %d", tc.text, got, tc.global)
+		}
+		got, err := BatchSize(s, tc.opened, tc.world)
+		if got != tc.batch || (err != nil) != (tc.says != "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s for %d ranks: %d, %v; want %d, %q", tc.text, tc.world, got, err, tc.batch, tc.says)
+		}
+	}
+}
+
+func TestSizesThatDoNotFit(t *testing.T) {
+	for text, want := range map[string]string{
+		"batch_size: 4\nglobal_batch_size: 8": "global_batch_size: found 8, and batch_size 4; want one of them",
+		"global_batch_size: -1":               "global_batch_size: found -1",
+		"":                                    "batch_size: found 0; want the rows of a batch",
+		"batch_size: 4\nlanes: 2":             "lanes: found 2 in order fast",
+		"global_batch_size: 9\norder: deterministic\nlanes: 2":                 "lanes: found 2, which do not divide global_batch_size 9",
+		"batch_size: 4\norder: deterministic\nlanes: 65537":                    "lanes: found 65537; want 1 to 65536",
+		"batch_size: 4\nlast_batch: drop\non_error: {skip: 1}":                 "on_error.skip: found 1 with last_batch: drop",
+		"batch_size: 4\norder: deterministic\nlanes: 1\non_error: {skip: 2}":   "on_error.skip: found 2 with order: deterministic",
+		"batch_size: 4\norder: deterministic\nlast_batch: pad\non_error: fail": "",
+		"global_batch_size: 8\norder: fast\non_error: {skip: 2}":               "",
+	} {
+		_, err := Resolve(mustParse(t, "dataset: {uri: a}\n"+ok+text), newSchema(), newCatalog())
+		var problems Problems
+		switch {
+		case want == "":
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		case !errors.As(err, &problems) || len(problems) != 1 || !strings.HasPrefix(problems[0].String(), want):
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestOnError(t *testing.T) {
+	for text, want := range map[string]*pb.OnError{
+		"on_error: fail": {}, "on_error: {skip: 3}": {Skip: 3}, "on_error:": nil, "{}": nil,
+	} {
+		s := mustParse(t, text)
+		if !proto.Equal(s.GetOnError(), want) {
+			t.Errorf("%s: got %v", text, s)
+		}
+		if len(Diff(s, &pb.Spec{})) != 0 && want.GetSkip() == 0 {
+			t.Errorf("%s differs from the default", text)
+		}
+	}
+	_, err := Parse([]byte("on_error: skip"))
+	compareProblems(t, err, []string{`on_error: found "skip" (line 1); want fail, or a mapping such as {skip: 3}`})
+	if text, err := Format(mustParse(t, "on_error: {skip: 0}")); err != nil || string(text) != "on_error: fail\n" {
+		t.Errorf("got %s, %v", text, err)
+	}
+}
