@@ -72,6 +72,9 @@ func (s *State) Check() error {
 	if i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch >= s.closed }); i >= 0 {
 		return fmt.Errorf("session %s: epoch %d has ended with %d steps, and is not closed", s.id.Session, s.steps[i].Epoch, s.steps[i].Steps)
 	}
+	if err := s.checkSkipped(); err != nil {
+		return fmt.Errorf("session %s: %w", s.id.Session, err)
+	}
 	at := start
 	for _, iv := range sorted(sets) {
 		if iv.From != at {

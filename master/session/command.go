@@ -41,6 +41,7 @@ type Sync struct {
 	WantsMore   bool
 	Streams     uint32 // that the trainer may open; it gets so many shards at once unless others would get fewer
 	Steps       *Steps // nil: last batches are not padded
+	Refused     []Refusal
 }
 
 // Expire says that a rank's lease ended: what it holds goes back. It means only the incarnation that it names.
@@ -56,7 +57,10 @@ type Recall struct {
 }
 
 // Fail ends the session. The first reason stays.
-type Fail struct{ Reason string }
+type Fail struct {
+	Reason  string
+	BadData bool // data cannot be read, or changed
+}
 
 // Reply is the answer to Join and Sync; it is empty for other commands.
 type Reply struct {
@@ -81,11 +85,14 @@ type Reply struct {
 	Closed      uint32
 	Finished    bool
 	Failure     string
+	BadData     bool
 	BaseVersion uint64
-	// Base, Members, Departed and DepartedRows are left out of the answer to a Sync with the newest BaseVersion.
+	// What follows is left out of the answer to a Sync with the newest BaseVersion.
 	Base              position.Set
 	Members, Departed []uint32
 	DepartedRows      []int64 // that each of Departed handed over in this generation
+	Skipped           []Skipped
+	SkippedRowGroups  uint32
 }
 
 // Counters are cumulative over an incarnation. See pb.Counters.
@@ -113,7 +120,7 @@ func (k *rank) total() Counters { return k.earlier.add(k.counters) }
 
 func (c Fail) apply(s *State, ch *Changes) (Reply, error) {
 	if s.failure == "" && c.Reason != "" {
-		s.failure = c.Reason
+		s.failure, s.badData = c.Reason, c.BadData
 		ch.Head = true
 	}
 	return Reply{}, nil
@@ -121,11 +128,11 @@ func (c Fail) apply(s *State, ch *Changes) (Reply, error) {
 
 // common fills in what Join and Sync are both told.
 func (s *State) common(r Reply, baseVersion uint64) Reply {
-	r.Closed, r.Finished, r.Failure, r.BaseVersion = s.closed, s.Finished(), s.failure, s.baseVersion
+	r.Closed, r.Finished, r.Failure, r.BadData, r.BaseVersion = s.closed, s.Finished(), s.failure, s.badData, s.baseVersion
 	if baseVersion == s.baseVersion {
 		return r
 	}
-	r.Base = s.base
+	r.Base, r.Skipped, r.SkippedRowGroups = s.base, s.skipped, s.skippedRowGroups()
 	for i, k := range s.ranks {
 		if k == nil {
 			continue

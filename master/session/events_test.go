@@ -20,7 +20,7 @@ func (m *model) start(r uint32) {
 	if old != nil && !old.dead {
 		return
 	}
-	t := &trainer{rank: r, nonce: m.nonce(), loop: m.newLoop()}
+	t := &trainer{rank: r, nonce: m.nonce(), loop: m.newLoop(), faults: m.faults}
 	if old != nil && old.generation == m.s.generation {
 		m.unreported(old)
 	}

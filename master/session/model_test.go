@@ -32,6 +32,10 @@ type model struct {
 	excused tally // rows that a dead trainer may have handed over without reporting it
 	saved   *saved
 	taken   map[uint32]stale // an earlier state of each rank
+
+	faults *faults      // nil: all rows can be read
+	moved  bool         // states went to another etcd, where of what was skipped only the number is known
+	before position.Set // what was skipped before the restored states
 }
 
 // executor is State.Apply, or one with a planted bug.
@@ -41,13 +45,14 @@ type executor func(s *State, c Command) (Reply, Changes, error)
 type chaos struct {
 	deaths, restores bool
 	pad              bool // last batches, for ranks in lock-step
+	bad              bool // rows, that workers cannot read
 	steps            int
 	execute          executor
 }
 
 // comparing compares whole states; nil and empty are the same.
 var comparing = cmp.Options{
-	cmp.AllowUnexported(State{}, rank{}, block{}, epochPlan{}, seen{}, restore{}, part{}),
+	cmp.AllowUnexported(State{}, Skipped{}, rank{}, block{}, epochPlan{}, seen{}, restore{}, part{}),
 	cmpopts.EquateEmpty(),
 }
 
@@ -59,7 +64,7 @@ func (m *model) fail(format string, args ...any) { panic(modelError{fmt.Errorf(f
 func run(draw func(n int) int, c chaos) (err error) {
 	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute, ends: map[string]uint64{}, taken: map[uint32]stale{}}
 	defer func() {
-		if r := recover(); r != nil {
+		if r := recover(); r != nil && r != (modelEnded{}) {
 			e, ok := r.(modelError)
 			if !ok {
 				panic(r)
@@ -76,6 +81,11 @@ func run(draw func(n int) int, c chaos) (err error) {
 		m.id.Pad = true
 	}
 	m.id.Epochs, m.id.FirstWorldSize = uint32(len(m.d)), uint32(1+draw(3))
+	if c.bad {
+		m.faults = randomFaults(m.d, draw)
+		_, ever := m.faults.rowGroups()
+		m.id.Skip = uint32(max(0, ever-max(0, draw(4)-2)))
+	}
 	if m.s, err = New(m.id); err != nil {
 		return err
 	}
@@ -136,6 +146,9 @@ func (m *model) apply(c Command) (Reply, error) {
 	}
 	if err := m.s.Check(); err != nil {
 		m.fail("after %T %+v: %w", c, c, err)
+	}
+	if m.s.Failure() != "" {
+		m.failed()
 	}
 	return r, err
 }
@@ -256,10 +269,18 @@ func (m *model) fenced(q request, e *FencedError) {
 
 // verdict compares what was handed over with what there is.
 func (m *model) verdict() error {
+	skipped, err := m.unskipped()
+	if err != nil {
+		return err
+	}
 	for _, row := range m.d.rows(m.d.all()) {
 		n := m.handed[row]
-		if n < 1 || n > 1+m.excused[row] {
-			return fmt.Errorf("row %v was handed over %d times; %d repeats are excused", row, n, m.excused[row])
+		want := 1
+		if skipped(row) {
+			want = 0
+		}
+		if n < want || n > want+m.excused[row] {
+			return fmt.Errorf("row %v was handed over %d times, want %d; %d repeats are excused", row, n, want, m.excused[row])
 		}
 	}
 	return nil

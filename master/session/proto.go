@@ -16,6 +16,7 @@ func (s *State) Head() *pb.SessionHead {
 		SeenBlocks: s.seen.blocks, SeenShards: s.seen.shards,
 		RestoreAttempt: s.restore.attempt, RestoreRound: s.restore.round, RestoreWorldSize: s.restore.world,
 		Restored: s.restored, Steps: EpochStepsProto(s.steps), Begun: s.begun.Proto(), Promised: s.promised,
+		Skipped: SkippedProto(s.skipped), SkippedBefore: s.skippedBefore, BadData: s.badData,
 	}
 	for _, b := range s.blocks {
 		h.Blocks = append(h.Blocks, &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards})
@@ -60,7 +61,8 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank) (
 		id: id, generation: head.GetGeneration(), world: head.GetWorldSize(), closed: head.GetClosedEpochs(),
 		frontier: position.FromProto(head.GetFrontier()),
 		returned: position.SetFromProto(head.GetReturned()), base: position.SetFromProto(head.GetBase()),
-		baseVersion: head.GetBaseVersion(), failure: head.GetFailure(),
+		baseVersion: head.GetBaseVersion(), failure: head.GetFailure(), badData: head.GetBadData(),
+		skipped: skippedFromProto(head.GetSkipped()), skippedBefore: head.GetSkippedBefore(),
 		seen:  seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()},
 		ranks: make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
 		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(),
@@ -158,7 +160,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
 		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
-		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(),
+		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(),
 	}
 }
 
@@ -171,6 +173,6 @@ func (c Checkpoint) Proto() *pb.State {
 		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
-		Rows: c.Rows, DepartedRows: c.DepartedRows,
+		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped,
 	}
 }

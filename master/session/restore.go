@@ -45,6 +45,7 @@ type Checkpoint struct {
 	Handed                       uint64 // batches of the epoch that the training loop is in
 	Rows                         int64  // handed over in this generation
 	DepartedRows                 []int64
+	Skipped                      uint32 // row groups that on_error let be left out, as of Base
 }
 
 const (
@@ -176,6 +177,7 @@ type merged struct {
 	session    string // of the states
 	generation uint64
 	handed     uint64
+	skipped    uint32
 }
 
 // merge checks the states of all parts against each other and joins them.
@@ -192,7 +194,7 @@ func merge(parts []*part) (merged, error) {
 	if err := agree(states, newest); err != nil {
 		return merged{}, err
 	}
-	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation, handed: newest.Handed}
+	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation, handed: newest.Handed, skipped: newest.Skipped}
 	owned := []owned{{set: newest.Base, owner: "the base"}}
 	for _, p := range states {
 		set := p.Consumed
@@ -281,7 +283,8 @@ func (s *State) rewind(m merged, ch *Changes) {
 	}
 	s.generation++
 	s.restored = s.restore.attempt
-	s.closed, s.base, s.failure = m.closed, m.base, ""
+	s.closed, s.base, s.failure, s.badData = m.closed, m.base, "", false
+	s.rewindSkipped(m)
 	s.advanceFrontier()
 	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
 	s.baseVersion++

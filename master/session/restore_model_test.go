@@ -4,13 +4,15 @@ import (
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
 )
 
 // saved is a checkpoint of the whole job.
 type saved struct {
 	states          []Checkpoint
 	handed, excused tally
-	stale           []stale // of ranks that had left
+	skipped         position.Set // as of the newest state
+	stale           []stale      // of ranks that had left
 }
 
 // stale is a rank's state of an earlier step.
@@ -70,6 +72,7 @@ func (m *model) checkpoint() {
 		return
 	}
 	c.handed, c.excused = m.handed.clone(), m.excused.clone()
+	c.skipped = m.skipped().Intersect(newest.Base.Union(position.Set{{To: position.Position{Epoch: newest.Closed}}}))
 	m.saved = &c
 }
 
@@ -88,7 +91,7 @@ func (m *model) restoreJob() {
 			break // complete, and then it died
 		}
 	}
-	m.handed, m.excused = m.saved.handed.clone(), m.saved.excused.clone()
+	m.handed, m.excused, m.before = m.saved.handed.clone(), m.saved.excused.clone(), m.saved.skipped
 	if m.restoreMixed() {
 		return
 	}
@@ -152,6 +155,7 @@ func (m *model) moveJob() {
 	for _, q := range m.network {
 		q.from.orphan = true
 	}
+	m.moved = true
 	m.etcd, m.id.FirstWorldSize = map[string][]byte{}, uint32(1+m.draw(3))
 	s, err := New(m.id)
 	if err != nil {
@@ -203,7 +207,7 @@ type restorer struct {
 func (m *model) attempt() []*restorer {
 	ranks := make([]*restorer, 1+m.draw(4))
 	for i := range ranks {
-		t := &trainer{rank: uint32(i), nonce: m.nonce(), loop: m.newLoop()}
+		t := &trainer{rank: uint32(i), nonce: m.nonce(), loop: m.newLoop(), faults: m.faults}
 		ranks[i] = &restorer{t: t, join: t.joinCommand(uint32(len(ranks)))}
 		ranks[i].join.Restoring = true
 	}

@@ -35,6 +35,7 @@ type Identity struct {
 	PlannerDigest  string
 	FirstWorldSize uint32 // until a restore changes it
 	Pad            bool   // last batches are padded
+	Skip           uint32 // row groups that may be left out because no worker can read them
 }
 
 // State is a session's state. Create one with New or Load.
@@ -59,6 +60,10 @@ type State struct {
 	promised    uint64       // steps of the open epoch, by ranks that have started again since
 	joins       uint64       // the newest rank.joined
 	failure     string
+	badData     bool // of the failure: data cannot be read, or changed
+
+	skipped       []Skipped // in all epochs
+	skippedBefore uint32    // row groups that were skipped elsewhere, as far as states that were restored tell
 }
 
 // rank is one rank's part of the state.
@@ -143,6 +148,12 @@ func (s *State) Finished() bool { return s.closed == s.id.Epochs }
 
 // Failure says why the session failed, or is empty.
 func (s *State) Failure() string { return s.failure }
+
+// BadData reports whether the session failed because data cannot be read, or changed.
+func (s *State) BadData() bool { return s.badData }
+
+// Skipped lists what was left out, and counts the row groups, with those that are known of by number only.
+func (s *State) Skipped() (list []Skipped, rowGroups uint32) { return s.skipped, s.skippedRowGroups() }
 
 // InFlight reports whether a block is planned and has positions that are held, returned or not yet granted.
 func (s *State) InFlight(epoch, index uint32) bool {

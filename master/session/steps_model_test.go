@@ -83,7 +83,7 @@ func (t *trainer) batch(draw func(n int) int) []position.Position {
 	if t.cut || draw(4) == 3 { // no lease, or rows that have not come yet
 		return nil
 	}
-	taken, all := t.take()
+	taken, all := t.take(draw)
 	rows := l.d.rows(taken)
 	last := all && l.drained
 	if len(rows) == l.batchSize || last {
@@ -109,12 +109,18 @@ func (l *loop) end() {
 }
 
 // take is what the trainer's next batch is made of, and whether nothing else is left of the open epoch.
-func (t *trainer) take() (taken position.Set, all bool) {
+func (t *trainer) take(draw func(n int) int) (taken position.Set, all bool) {
 	all = true
 	for _, p := range t.pieces() {
 		if p.From.Epoch != t.closed {
 			continue
 		}
+		sent := t.readable(p, draw)
+		all = all && sent.To == p.To
+		if sent.Empty() {
+			continue
+		}
+		p = sent
 		to := t.loop.d.after(p, t.loop.batchSize-len(t.loop.d.rows(taken)), true)
 		all = all && to == p.To
 		if p.From.Less(to) {

@@ -52,6 +52,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		ch.rank(c.Rank)
 	}
 	s.advance(c.Rank, k, c.Steps, ch)
+	s.refused(c, k, ch)
 	if c.Revision >= k.asked {
 		s.release(c.Rank, k, c.Released, ch)
 	}

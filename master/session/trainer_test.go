@@ -35,6 +35,9 @@ type trainer struct {
 	earlier int64 // rows of earlier incarnations
 	rows    int64
 	log     []position.Position // the rows, in order
+	faults  *faults
+	refused map[position.Position]bool // where workers refuse to go on; it does not try there again
+	skipped uint32
 	begun   Steps
 	loop    *loop // nil: last batches are not padded
 }
@@ -63,6 +66,7 @@ func (t *trainer) learn(r Reply) {
 	t.consumed = from(t.consumed, position.Position{Epoch: t.closed})
 	if r.BaseVersion > t.baseVersion {
 		t.base, t.baseVersion, t.members, t.departed, t.departedRows = r.Base, r.BaseVersion, r.Members, r.Departed, r.DepartedRows
+		t.skipped = r.SkippedRowGroups
 	}
 }
 
@@ -70,7 +74,7 @@ func (t *trainer) learn(r Reply) {
 func (t *trainer) hand(d dataset, draw func(n int) int) []position.Position {
 	var open []position.Interval
 	for _, p := range t.pieces() {
-		if p.From.Epoch == t.closed {
+		if p = t.readable(p, draw); p.From.Epoch == t.closed && !p.Empty() {
 			open = append(open, p)
 		}
 	}
@@ -102,14 +106,17 @@ type request struct {
 
 func (t *trainer) request(draw func(n int) int) request {
 	t.sent++
+	for _, p := range t.pieces() {
+		t.readable(p, draw)
+	}
 	r := request{from: t, seq: t.sent, sync: Sync{
 		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation, Nonce: t.nonce,
 		Consumed: t.consumed, Released: t.released, Leave: t.leaving,
 		Counters: Counters{Rows: t.rows}, Revision: t.revision,
-		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)), Steps: t.report(draw),
+		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)), Steps: t.report(draw), Refused: t.refusals(),
 	}}
 	if t.loop != nil {
-		if _, all := t.take(); all { // the batch in the making has it all
+		if _, all := t.take(draw); all { // the batch in the making has it all
 			r.sync.WantsMore = true
 		}
 	}
@@ -148,6 +155,7 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 			t.released = t.released.Union(position.Set{iv}.Subtract(t.consumed))
 		}
 	}
+	t.forgetRefused()
 }
 
 // state is the trainer's checkpoint.
@@ -156,7 +164,7 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		Version: checkpointVersion, Session: session, Generation: t.generation,
 		Rank: t.rank, World: world, Closed: t.closed,
 		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
-		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows,
+		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
 	if t.loop != nil && t.loop.at.Epoch <= t.closed { // it has all of the epochs that the master closed since

@@ -1,0 +1,186 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Rows that no worker can read are quarantined: what a rank holds of their row group, from its cursor on, moves to base as if it
+// had been consumed, so that the partition holds, states tell of it, and no restore grants it again. The spec's on_error says how
+// many row groups that may befall; one more fails the session. A file that is not the one that was listed fails it at once:
+// which of its rows were read before, nobody can say.
+//
+// A trainer stops reading where it is refused, until its grants change. So a report counts only if it was made with the newest
+// grants: a late one could take away rows that were granted again since, and read.
+
+// maxWords bounds what a worker says of a refusal, in bytes: it is kept for as long as the session.
+const maxWords = 400
+
+// Refusal is a stream that no worker goes on with.
+type Refusal struct {
+	At, End  position.Position // the cursor, and where the row group ends
+	Changed  bool              // the file changed, or is gone; else it cannot be read
+	File     string            // its URI
+	Index    uint32            // of the file in the listing
+	RowGroup uint32
+	FirstRow int64 // of the file: of At's window
+	Rows     int64 // source rows from there to the row group's end
+	Words    string
+}
+
+// Skipped is what was left out of a row group in an epoch.
+type Skipped struct {
+	Epoch    uint32
+	File     string
+	Index    uint32
+	RowGroup uint32
+	FirstRow int64
+	Rows     int64
+	Words    string
+	Set      position.Set
+}
+
+// skippedRowGroups counts those of all epochs.
+func (s *State) skippedRowGroups() uint32 { return s.skippedBefore + uint32(len(s.skipped)) }
+
+// refused takes up what a rank reports.
+func (s *State) refused(c Sync, k *rank, ch *Changes) {
+	if c.Revision != s.revision(k) {
+		return
+	}
+	for _, r := range c.Refused {
+		part := s.canonicalSet(position.NewSet(position.Interval{From: r.At, To: r.End})).Intersect(k.held)
+		if len(part) == 0 || s.failure != "" {
+			continue
+		}
+		r.Words = short(r.Words)
+		if why := s.intolerable(r); why != "" {
+			s.failure, s.badData = why, true
+			ch.Head = true
+			continue
+		}
+		s.skip(r, part)
+		s.base, s.baseVersion = s.base.Union(part), s.baseVersion+1
+		k.held = k.held.Subtract(part)
+		k.releasing = k.releasing.Intersect(k.held)
+		k.revision++
+		ch.Head = true
+		ch.rank(c.Rank)
+	}
+}
+
+// intolerable says why a refusal fails the session, or is empty.
+func (s *State) intolerable(r Refusal) string {
+	what := fmt.Sprintf("%s row group %d, rows %d to %d", r.File, r.RowGroup, r.FirstRow, r.FirstRow+r.Rows-1)
+	const mend = "write the file anew and begin a new session, or go on without such row groups: restore the newest checkpoint in a session whose spec says on_error: {skip: %d} or more"
+	switch n := s.skippedRowGroups(); {
+	case r.Changed:
+		return fmt.Sprintf("%s: the file changed or vanished since it was listed: %s; bring the file back as it was and restore a checkpoint, "+
+			"or begin a new session over the files that there are now", what, r.Words)
+	case s.find(r) >= 0 || n < s.id.Skip:
+		return ""
+	case s.id.Skip == 0:
+		return fmt.Sprintf("%s: no worker can read it: %s; "+mend, what, r.Words, 1)
+	default:
+		return fmt.Sprintf("%s: no worker can read it: %s; on_error lets %d row groups be left out, and %d were already, %s; "+mend,
+			what, r.Words, s.id.Skip, n, s.someSkipped(), n+1)
+	}
+}
+
+// someSkipped names a few.
+func (s *State) someSkipped() string {
+	var names []string
+	for _, k := range s.skipped[:min(3, len(s.skipped))] {
+		names = append(names, fmt.Sprintf("%s row group %d", k.File, k.RowGroup))
+	}
+	if len(names) < int(s.skippedRowGroups()) {
+		names = append(names, "others")
+	}
+	return strings.Join(names, ", ")
+}
+
+// find returns the index of the entry for a row group that was refused, or -1.
+func (s *State) find(r Refusal) int {
+	return slices.IndexFunc(s.skipped, func(k Skipped) bool {
+		return k.Epoch == r.At.Epoch && k.Index == r.Index && k.RowGroup == r.RowGroup
+	})
+}
+
+// skip lists a part of a row group as left out. Several ranks may hold parts of one.
+func (s *State) skip(r Refusal, part position.Set) {
+	s.skipped = slices.Clone(s.skipped)
+	if i := s.find(r); i >= 0 {
+		k := &s.skipped[i]
+		k.Set = k.Set.Union(part)
+		if r.FirstRow < k.FirstRow {
+			k.FirstRow, k.Rows = r.FirstRow, r.Rows
+		}
+		return
+	}
+	s.skipped = append(s.skipped, Skipped{
+		Epoch: r.At.Epoch, File: r.File, Index: r.Index, RowGroup: r.RowGroup, FirstRow: r.FirstRow, Rows: r.Rows, Words: r.Words, Set: part,
+	})
+}
+
+// rewindSkipped keeps, of what was skipped, what a restore to m does not grant again. What its states know of beyond that is a
+// number.
+func (s *State) rewindSkipped(m merged) {
+	kept := m.base.Union(position.Set{{To: position.Position{Epoch: m.closed}}})
+	var list []Skipped
+	for _, k := range s.skipped {
+		if k.Set = k.Set.Intersect(kept); m.session == s.id.Session && len(k.Set) > 0 {
+			list = append(list, k)
+		}
+	}
+	s.skipped = list
+	s.skippedBefore = m.skipped - min(m.skipped, uint32(len(list)))
+}
+
+// checkSkipped verifies that what was skipped is in base, once, and not more than may be.
+func (s *State) checkSkipped() error {
+	var sets []owned
+	for _, k := range s.skipped {
+		sets = append(sets, owned{set: k.Set, owner: fmt.Sprintf("%s row group %d", k.File, k.RowGroup)})
+		if open := from(k.Set, position.Position{Epoch: s.closed}); !s.base.Covers(open) {
+			return fmt.Errorf("%s row group %d was skipped in %v, which is not in base", k.File, k.RowGroup, k.Set)
+		}
+	}
+	if len(s.skipped) > int(s.id.Skip) {
+		return fmt.Errorf("%d row groups were skipped, where on_error allows %d", len(s.skipped), s.id.Skip)
+	}
+	return disjoint(sets)
+}
+
+func short(words string) string {
+	if len(words) > maxWords {
+		words = words[:maxWords] + " ..."
+	}
+	return strings.ToValidUTF8(words, "\uFFFD")
+}
+
+// SkippedProto returns what was skipped as it crosses the wire.
+func SkippedProto(list []Skipped) []*pb.SkippedRows {
+	var out []*pb.SkippedRows
+	for _, k := range list {
+		out = append(out, &pb.SkippedRows{
+			Epoch: k.Epoch, File: k.File, FileIndex: k.Index, RowGroup: k.RowGroup, FirstRow: k.FirstRow, Rows: k.Rows, Cause: k.Words,
+			Intervals: k.Set.Proto(),
+		})
+	}
+	return out
+}
+
+func skippedFromProto(ms []*pb.SkippedRows) []Skipped {
+	var out []Skipped
+	for _, m := range ms {
+		out = append(out, Skipped{
+			Epoch: m.GetEpoch(), File: m.GetFile(), Index: m.GetFileIndex(), RowGroup: m.GetRowGroup(), FirstRow: m.GetFirstRow(),
+			Rows: m.GetRows(), Words: m.GetCause(), Set: position.SetFromProto(m.GetIntervals()),
+		})
+	}
+	return out
+}
