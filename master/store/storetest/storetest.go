@@ -183,6 +183,9 @@ func (c *Cluster) Close() error {
 // Endpoint is the member's client URL.
 func (m *Member) Endpoint() string { return m.spec.Client }
 
+// Process is the member's newest process.
+func (m *Member) Process() *process.Process { return m.process }
+
 // Kill kills the member with SIGKILL and waits for its end.
 func (m *Member) Kill() error { return errors.Join(m.process.Kill(), m.process.Wait()) }
 

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-ml/penstock/internal/process"
+)
+
+const (
+	// checkpointEvery is how often the job takes a checkpoint.
+	checkpointEvery = 700 * time.Millisecond
+	// holdFor is how long the job holds for one: a rank that hangs shall not keep the others from reading on.
+	holdFor = 1500 * time.Millisecond
+)
+
+// attempt is the job from one start of all ranks to the next. It belongs to one goroutine, but for describe.
+type attempt struct {
+	*job
+	number int
+	from   *checkpoint // where it began
+	at     *checkpoint // the newest
+	broke  time.Time   // when the last attempt ended; zero at first, and once a batch came
+	ranks  []member
+
+	holding  bool // all ranks wait, or are asked to, for a checkpoint
+	first    bool // no step was taken yet
+	held     time.Time
+	stopping bool
+}
+
+// member is a rank.
+type member struct {
+	process *process.Process
+	last    heard // its newest message
+	waits   bool  // for the answer to it
+	ended   bool
+}
+
+// run starts all ranks and follows them until they have ended, in order or not. It reports whether the job is done.
+func (a *attempt) run(ctx context.Context) (done bool, err error) {
+	defer a.kill()
+	ends := make(chan int, len(a.ranks))
+	for r := range a.ranks {
+		if err := a.start(r); err != nil {
+			return false, err
+		}
+		p := a.ranks[r].process
+		go discard(p)
+		go func() {
+			<-p.Done()
+			ends <- r
+		}()
+	}
+	a.publish()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	a.held = time.Now()
+	for {
+		select {
+		case m := <-a.messages:
+			if m.Attempt == a.number {
+				err = a.hear(m)
+			}
+		case r := <-ends:
+			if a.lost(r) {
+				return false, nil
+			}
+			if !slices.ContainsFunc(a.ranks, func(m member) bool { return !m.ended }) {
+				return a.complete(), nil
+			}
+		case <-tick.C:
+			err = a.tick()
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+func (a *attempt) start(r int) error {
+	name := fmt.Sprintf("trainer-%d", r+1)
+	path := filepath.Join(a.fleet.dir, fmt.Sprintf("ledger-%d-%d", a.number, r))
+	s := start{
+		Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(), Spec: a.spec,
+		Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0, Step: a.from.Step, Compute: a.fleet.compute,
+	}
+	for i, state := range a.from.States { // each of them in exactly one rank's hands
+		if i%len(a.ranks) == r {
+			s.States = append(s.States, state)
+		}
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".start", text, 0o600); err != nil {
+		return fmt.Errorf("chaos: job: %w", err)
+	}
+	a.ranks[r].process, err = a.fleet.run(name, "trainer", "--start="+path+".start")
+	return err
+}
+
+// publish lets faults find the ranks.
+func (a *attempt) publish() {
+	a.change(func() {
+		a.trainers = nil
+		for _, m := range a.ranks {
+			a.trainers = append(a.trainers, m.process)
+		}
+	})
+}
+
+// kill ends what is left of the ranks, as a launcher does when one of them failed.
+func (a *attempt) kill() {
+	a.change(func() { a.trainers = nil })
+	for _, m := range a.ranks {
+		if m.process != nil {
+			_ = m.process.Kill() // it may have ended already
+		}
+	}
+	for _, m := range a.ranks {
+		if m.process != nil {
+			<-m.process.Done()
+		}
+	}
+}
+
+// lost takes note of a rank's end, and reports whether the attempt has failed by it.
+func (a *attempt) lost(r int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := a.ranks[r].process
+	a.ranks[r].ended = true
+	err := p.Wait()
+	if err == nil && p.Status() == "exit status 0" && a.stopping {
+		return false
+	}
+	why := p.Status()
+	if err != nil { // nobody killed it
+		why = lastLine(err.Error())
+	}
+	a.figures.Ends[cause(why)]++
+	a.say("job: attempt %d ends at %d rows: %s: %s; back to checkpoint %d at %d rows", a.number, a.handed(), p.Name, why, a.at.Number, a.at.rows())
+	return true
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// cause is a short name of why a trainer ended.
+func cause(why string) string {
+	switch {
+	case strings.HasPrefix(why, "signal: killed"):
+		return "killed"
+	case strings.Contains(why, "fenced"):
+		return "fenced"
+	}
+	return why
+}
+
+// hear takes in a message.
+func (a *attempt) hear(m heard) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	member := &a.ranks[m.Rank]
+	stepped := member.last.Seq > 0 && m.Step > member.last.Step
+	member.last, member.waits = m, true
+	if stepped {
+		now := time.Now()
+		a.figures.All = append(a.figures.All, m.Wait)
+		if m.Wait >= notable {
+			a.figures.Waits = append(a.figures.Waits, wait{rank: m.Rank, end: now, long: m.Wait})
+		}
+		if !a.broke.IsZero() {
+			a.figures.Restarts = append(a.figures.Restarts, now.Sub(a.broke))
+			a.broke = time.Time{}
+		}
+		a.moved = now
+	}
+	if n := a.handed(); n > a.high {
+		a.high = n
+		a.wake()
+	}
+	return a.release()
+}
+
+// handed is the number of rows that the job has by now. mu must be held.
+func (a *attempt) handed() int64 {
+	n := a.from.rows()
+	for _, m := range a.ranks {
+		n += m.last.Records
+	}
+	return n
+}
+
+// release answers those who wait, if they may go on. mu must be held.
+func (a *attempt) release() error {
+	together := !slices.ContainsFunc(a.ranks, func(m member) bool { return !m.waits })
+	finished := together && !slices.ContainsFunc(a.ranks, func(m member) bool { return !m.last.Ended })
+	switch {
+	case a.stopping:
+		return nil
+	case together && (a.holding || finished):
+		a.holding = false
+		if err := a.checkpoint(); err != nil {
+			return err
+		}
+		if finished || a.resize {
+			a.stopping = true
+			a.answer(order{Stop: true})
+			return nil
+		}
+	case a.holding:
+		return nil
+	}
+	if a.handed() < a.gate && (together || a.fleet.lastBatch == "uneven" && !a.first) {
+		a.first = false
+		a.answer(order{Go: true})
+	}
+	return nil
+}
+
+// answer gives those who wait an order; those with no epoch left wait for Stop. A trainer that cannot be told has ended.
+func (a *attempt) answer(o order) {
+	for r := range a.ranks {
+		m := &a.ranks[r]
+		if m.waits && (o.Stop || !m.last.Ended) {
+			m.waits = false
+			_ = m.last.conn.Encode(o)
+		}
+	}
+}
+
+// tick asks for a checkpoint when it is time, and gives it up when a rank does not answer.
+func (a *attempt) tick() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	since := time.Since(a.held)
+	switch {
+	case a.stopping || a.first:
+	case a.holding && since > holdFor && !a.resize:
+		a.holding, a.held = false, time.Now()
+	case !a.holding && (since > checkpointEvery || a.resize):
+		a.holding, a.held = true, time.Now()
+		for _, m := range a.ranks {
+			if !m.waits {
+				_ = m.last.conn.Encode(order{Hold: m.last.Seq}) // a trainer that cannot be told has ended
+			}
+		}
+	}
+	return a.release()
+}
+
+// checkpoint keeps what all ranks said last. mu must be held.
+func (a *attempt) checkpoint() error {
+	next := &checkpoint{Number: a.at.Number + 1, Step: a.from.Step, Segments: slices.Clone(a.from.Segments)}
+	for r, m := range a.ranks {
+		next.Step = max(next.Step, m.last.Step)
+		next.States = append(next.States, m.last.State)
+		if m.last.Records > 0 {
+			path := filepath.Join(a.fleet.dir, fmt.Sprintf("ledger-%d-%d.rows", a.number, r))
+			next.Segments = append(next.Segments, segment{Path: path, Rank: r, Records: m.last.Records})
+		}
+	}
+	if err := next.save(filepath.Join(a.fleet.dir, "checkpoint.json")); err != nil {
+		return err
+	}
+	a.at, a.held = next, time.Now()
+	a.figures.Checkpoints++
+	return nil
+}
+
+// complete reports whether all ranks had all epochs when they left.
+func (a *attempt) complete() bool {
+	return !slices.ContainsFunc(a.ranks, func(m member) bool { return !m.last.Ended })
+}
+
+// describe says where the ranks are. mu must be held.
+func (a *attempt) describe() string {
+	text := fmt.Sprintf("attempt %d, checkpoint %d at %d rows, %d rows by now", a.number, a.at.Number, a.at.rows(), a.handed())
+	for r, m := range a.ranks {
+		where := "in Next"
+		switch {
+		case m.ended:
+			where = "ended"
+		case m.last.Seq == 0:
+			where = "opening the session"
+		case m.last.Ended:
+			where = "through all epochs"
+		case m.waits:
+			where = "waits for the job"
+		}
+		text += fmt.Sprintf("\n  rank %d: step %d, %d rows, %s", r, m.last.Step, m.last.Records, where)
+	}
+	return text
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // a checksum that DuckDB has, too
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/compress"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+)
+
+// The dataset has many small files of several row groups, so that a small job has many shards and streams in flight.
+// bench/dataset's are for throughput: few and large.
+const (
+	datasetSeed   = 20
+	rowsPerFile   = 1500
+	rowsPerGroup  = 400
+	longestBlob   = 600
+	longestList   = 8
+	nullsOfTwenty = 1
+)
+
+// values are what a row has in the columns key (int64), x (float32, some null), ids (list of int64) and blob.
+type values struct {
+	key  int64
+	x    float32 // NaN: null
+	ids  []int64
+	blob []byte
+}
+
+// rowValues are the values of a row of a file.
+func rowValues(file, row int) values {
+	random := rand.New(rand.NewPCG(datasetSeed+uint64(file), uint64(row)))
+	v := values{key: random.Int64(), x: random.Float32()*2000 - 1000, ids: make([]int64, random.IntN(longestList+1)), blob: make([]byte, random.IntN(longestBlob))}
+	if random.IntN(20) < nullsOfTwenty {
+		v.x = float32(math.NaN())
+	}
+	for i := range v.ids {
+		v.ids[i] = random.Int64()
+	}
+	for i := range v.blob {
+		v.blob[i] = byte(random.Uint32())
+	}
+	return v
+}
+
+// sums are what the ledger has of a row's values.
+type sums struct {
+	key     int64
+	x       float32
+	ids     int32
+	idsXor  int64
+	blobMD5 int64 // its first 60 bits
+}
+
+func (v values) sums() sums { return sumsOf(v.key, v.x, v.ids, v.blob) }
+
+func sumsOf(key int64, x float32, ids []int64, blob []byte) sums {
+	s := sums{key: key, x: x, ids: int32(len(ids))}
+	for _, id := range ids {
+		s.idsXor ^= id
+	}
+	h := md5.Sum(blob) //nolint:gosec // see above
+	s.blobMD5 = int64(binary.BigEndian.Uint64(h[:8]) >> 4)
+	return s
+}
+
+// equal compares, with a null like another.
+func (s sums) equal(o sums) bool {
+	sameX := s.x == o.x || s.x != s.x && o.x != o.x //nolint:staticcheck // NaN is not itself
+	o.x = s.x
+	return sameX && (s == o || s.x != s.x && s.key == o.key && s.ids == o.ids && s.idsXor == o.idsXor && s.blobMD5 == o.blobMD5) //nolint:staticcheck // as above
+}
+
+// fileRows cuts rows into files of different sizes.
+func fileRows(rows int) []int {
+	random := rand.New(rand.NewPCG(datasetSeed, 0))
+	var files []int
+	for rows > 0 {
+		n := min(rows, 1+random.IntN(2*rowsPerFile))
+		files = append(files, n)
+		rows -= n
+	}
+	return files
+}
+
+// writeDataset writes the files into dir and returns their paths, in the order of their names.
+func writeDataset(ctx context.Context, dir string, files []int) ([]string, error) {
+	paths := make([]string, len(files))
+	for i, rows := range files {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		paths[i] = filepath.Join(dir, fmt.Sprintf("part-%05d.parquet", i))
+		if err := writeFile(paths[i], i, rows); err != nil {
+			return nil, fmt.Errorf("chaos: write %s: %w", paths[i], err)
+		}
+	}
+	return paths, nil
+}
+
+func writeFile(path string, file, rows int) error {
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "key", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "x", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
+		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)},
+		{Name: "blob", Type: arrow.BinaryTypes.Binary},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	ids := b.Field(2).(*array.ListBuilder)
+	for row := range rows {
+		v := rowValues(file, row)
+		b.Field(0).(*array.Int64Builder).Append(v.key)
+		if x := b.Field(1).(*array.Float32Builder); math.IsNaN(float64(v.x)) {
+			x.AppendNull()
+		} else {
+			x.Append(v.x)
+		}
+		ids.Append(true)
+		ids.ValueBuilder().(*array.Int64Builder).AppendValues(v.ids, nil)
+		b.Field(3).(*array.BinaryBuilder).Append(v.blob)
+	}
+	return writeParquet(path, b, rowsPerGroup)
+}
+
+// writeParquet writes what a builder has into a new file.
+func writeParquet(path string, b *array.RecordBuilder, groupRows int64) error {
+	rec := b.NewRecord()
+	defer rec.Release()
+	table := array.NewTableFromRecords(rec.Schema(), []arrow.Record{rec})
+	defer table.Release()
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy))
+	// The writer closes the file.
+	if err := pqarrow.WriteTable(table, f, groupRows, props, pqarrow.DefaultWriterProps()); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return nil
+}
+
+// specText is the session's spec.
+func specText(uri string, o options) string {
+	text := "dataset: {uri: " + uri + "}\nfeatures: [{label: key}, {dense: x}, {sparse: ids}, {bytes: blob}]\n" +
+		"batch_size: " + strconv.Itoa(batchSize) + "\nshuffle: true\nseed: " + strconv.FormatUint(o.seed, 10) + "\nprovenance: true\n" +
+		"epochs: " + strconv.Itoa(o.epochs) + "\nlast_batch: " + o.lastBatch + "\n"
+	if o.order != "fast" {
+		text += "order: " + o.order + "\n"
+	}
+	return text
+}

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/internal/process"
+)
+
+// checkpoint is what the job can go back to: what all ranks said at one moment, in which none of them took a step.
+type checkpoint struct {
+	Number   int
+	Step     uint32
+	States   [][]byte
+	Segments []segment
+}
+
+func (c *checkpoint) rows() int64 {
+	var n int64
+	for _, s := range c.Segments {
+		n += s.Records
+	}
+	return n
+}
+
+// wait is a pause that a trainer saw: the time that a Next took.
+type wait struct {
+	rank int
+	end  time.Time
+	long time.Duration
+}
+
+// job is the trainers' launcher and coordinator. run owns the attempts; what faults and the report ask stands behind mu.
+type job struct {
+	fleet *fleet
+	spec  string
+	total int64
+	say   func(format string, args ...any)
+
+	socket   string
+	messages chan heard
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed, and replaced, when what follows changes
+	high     int64         // the most rows that were ever handed over
+	gate     int64         // rows beyond which no step is taken yet
+	finished bool
+	trainers []*process.Process // by rank, of the present attempt
+	resize   bool               // end the attempt at its next checkpoint
+	world    int                // of the next attempt
+	moved    time.Time          // when a trainer last got a batch
+	figures  figures
+	describe func() string // the present attempt; called with mu held
+}
+
+// figures are what the report says of the job.
+type figures struct {
+	Attempts, Checkpoints int
+	Waits                 []wait // those of notable and more
+	All                   []time.Duration
+	// Restarts are the times from a rank's end to the next batch of the job.
+	Restarts []time.Duration
+	// Ends says how ranks ended that no fault had ended.
+	Ends map[string]int
+}
+
+// notable is the least pause that is set against the faults.
+const notable = 50 * time.Millisecond
+
+// heard is a message and the connection to answer on.
+type heard struct {
+	message
+	conn *json.Encoder
+}
+
+func newJob(f *fleet, spec string, total int64, say func(string, ...any)) *job {
+	return &job{
+		fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, "job.sock"), messages: make(chan heard, 64),
+		changed: make(chan struct{}), gate: total, world: f.trainers, moved: time.Now(), figures: figures{Ends: map[string]int{}},
+		describe: func() string { return "no attempt yet" },
+	}
+}
+
+// run runs the job to its end and returns what was handed over.
+func (j *job) run(ctx context.Context) ([]segment, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", j.socket)
+	if err != nil {
+		return nil, fmt.Errorf("chaos: job: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		<-ctx.Done()
+		return listener.Close()
+	})
+	group.Go(func() error { return j.accept(ctx, listener) })
+	segments, err := j.attempts(ctx)
+	cancel()
+	if waited := group.Wait(); err == nil {
+		err = waited
+	}
+	return segments, err
+}
+
+func (j *job) attempts(ctx context.Context) ([]segment, error) {
+	at := &checkpoint{}
+	var broke time.Time
+	for n := 1; ; n++ {
+		a := j.attempt(n, at, broke)
+		done, err := a.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if at = a.at; done {
+			j.change(func() { j.finished = true })
+			return at.Segments, nil
+		}
+		broke = time.Now()
+	}
+}
+
+// accept reads what trainers say until ctx ends.
+func (j *job) accept(ctx context.Context, listener net.Listener) error {
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("chaos: job: %w", err)
+		}
+		readers.Go(func() {
+			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			defer conn.Close()
+			in, out := json.NewDecoder(conn), json.NewEncoder(conn)
+			for {
+				m := heard{conn: out}
+				if in.Decode(&m.message) != nil { // the trainer's end, which its process tells
+					return
+				}
+				select {
+				case j.messages <- m:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+}
+
+// change changes what stands behind mu, and wakes who waits for it.
+func (j *job) change(f func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f()
+	j.wake()
+}
+
+// wake wakes who waits for a change. mu must be held.
+func (j *job) wake() {
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+// await waits until a number of rows was handed over, or the job has finished.
+func (j *job) await(ctx context.Context, rows int64) error {
+	for {
+		j.mu.Lock()
+		there, changed := j.high >= rows || j.finished, j.changed
+		j.mu.Unlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// allow lets the job hand over rows up to a number.
+func (j *job) allow(rows int64) { j.change(func() { j.gate = rows }) }
+
+// nth is the place of a rank, counted from 1 and, beyond the world, from its begin; none while there are no ranks.
+func (j *job) nth(number string) []string {
+	all := j.names()
+	n, err := strconv.Atoi(number)
+	if err != nil || len(all) == 0 {
+		return nil
+	}
+	return []string{all[(n-1)%len(all)]}
+}
+
+// names are the places of all ranks.
+func (j *job) names() []string {
+	var out []string
+	for _, p := range j.ranks() {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// ranks are the processes of all ranks.
+func (j *job) ranks() []*process.Process {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return append([]*process.Process(nil), j.trainers...)
+}
+
+// next sets the world size of the next attempt, relative to the first's.
+func (j *job) next(relative int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.world = max(1, j.fleet.trainers+relative)
+}
+
+// endAttempt has the present attempt end in order, at a checkpoint.
+func (j *job) endAttempt() { j.change(func() { j.resize = true }) }
+
+// stuckFor says since when no trainer got a batch.
+func (j *job) stuckFor() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return time.Since(j.moved)
+}
+
+// attempt prepares the next start of all ranks.
+func (j *job) attempt(n int, at *checkpoint, broke time.Time) *attempt {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.figures.Attempts = n
+	a := &attempt{job: j, number: n, from: at, at: at, broke: broke, ranks: make([]member, j.world), holding: true, first: true}
+	j.resize = false
+	j.describe = a.describe
+	return a
+}
+
+// save writes a checkpoint down, as a job does with its model.
+func (c *checkpoint) save(path string) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+		return fmt.Errorf("chaos: checkpoint: %w", err)
+	}
+	return os.Rename(path+".new", path)
+}

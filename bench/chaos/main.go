@@ -1,0 +1,194 @@
+// Chaos runs a session as real processes, breaks them while it runs, and counts what was handed over.
+//
+//	go run ./bench/chaos --faults 50 --seed 1
+//
+// The fleet is a MinIO server, three members of etcd, masters, workers and trainers, each a process; where it may,
+// each in a network namespace of its own. A schedule, a pure function of the seed (schedule.go), kills, stops, slows and cuts
+// them off (strike.go), one fault after each nth part of the rows. A job controller (job.go) does for the trainers what a
+// launcher does: it takes checkpoints of all ranks together, and when a rank dies it starts all of them again from the
+// last one, sometimes with another world size. What was handed over after that checkpoint is not of the job any more.
+//
+// Trainers (trainer.go) write each row that they are handed into a ledger (ledger.go). In the end it is written as Parquet and
+// recounted (recount.go): by DuckDB, with a query that shares no code with Penstock, or else in Go. The exit status is 0 only if every row
+// of every epoch is there exactly once, with the values of the dataset.
+//
+// Every process is a role of this one binary. Each part has one owner: a goroutine keeps each process of the fleet, one
+// drives the job, one each carries out a fault under way; run waits for all of them.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
+	mastercommand "github.com/penstock-ml/penstock/master/command"
+	"github.com/penstock-ml/penstock/master/store/storetest"
+	workercommand "github.com/penstock-ml/penstock/worker/command"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+const version = "chaos"
+
+func main() {
+	storetest.Main()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			err = errors.New("interrupted")
+		}
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1) //nolint:gocritic // there is nothing left to stop
+	}
+}
+
+// options are the program's flags.
+type options struct {
+	faults                     int
+	seed                       uint64
+	only                       []string
+	workers, masters, trainers int
+	rows, epochs               int
+	perFault                   int
+	lastBatch, order           string
+	lease, compute, stuck      time.Duration
+	planOnly, keep, loopback   bool
+	report, dir, python        string
+}
+
+func command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "chaos",
+		Short: "Break a fleet while a job runs on it, and count every row",
+		Long: "Run a session as real processes on MinIO and a cluster of etcd, while a seeded schedule kills, stops, slows and\n" +
+			"cuts them off. The trainers resume from checkpoints. In the end every row that was handed over is counted: the exit\n" +
+			"status is 0 only if each row of each epoch is there exactly once, with its values.\n\n" +
+			"Faults of the network need root on Linux, with ip and nft; without them they are left out. A MinIO server is needed\n" +
+			"(`make tools`), and for the recount a Python with duckdb (`make python`); without that it is done in Go.",
+		Example: "  go run ./bench/chaos --faults 50 --seed 1\n" +
+			"  go run ./bench/chaos --faults 20 --seed 7 --only workers,network --keep\n" +
+			"  go run ./bench/chaos --faults 1000 --seed 3 --report report.md\n" +
+			"  go run ./bench/chaos --faults 50 --seed 1 --plan",
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.faults, "faults", 50, "number of faults")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the schedule")
+	flags.StringSliceVar(&o.only, "only", nil, "classes of faults (default: all of "+classNames()+")")
+	flags.IntVar(&o.workers, "workers", 3, "worker processes")
+	flags.IntVar(&o.masters, "masters", 3, "master processes")
+	flags.IntVar(&o.trainers, "trainers", 3, "trainer processes at first; the job may go on with one less or one more")
+	flags.IntVar(&o.rows, "rows", 60_000, "rows of the dataset")
+	flags.IntVar(&o.epochs, "epochs", 0, "epochs (default: as many as the faults need, at least 3)")
+	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
+	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
+	flags.StringVar(&o.order, "order", "fast", "fast, or deterministic")
+	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
+	flags.DurationVar(&o.compute, "compute", 10*time.Millisecond, "what a training step takes")
+	flags.DurationVar(&o.stuck, "stuck-after", 2*time.Minute, "fail when no trainer got a batch for so long")
+	flags.BoolVar(&o.planOnly, "plan", false, "print the schedule and end")
+	flags.BoolVar(&o.keep, "keep", false, "keep the folder of logs and ledgers (it is kept anyway when something fails)")
+	flags.BoolVar(&o.loopback, "loopback", false, "do without network namespaces, even as root")
+	flags.StringVar(&o.report, "report", "", "file that takes the report (Markdown)")
+	flags.StringVar(&o.dir, "dir", "", "folder of logs and ledgers, which must be empty (default: a new one in the system's)")
+	flags.StringVar(&o.python, "python", "", "Python with duckdb (default: .venv/bin/python, else python3)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := o.check(); err != nil {
+			return err
+		}
+		if o.planOnly {
+			for _, f := range schedule(o.seed, o.faults, o.shape(!o.loopback && mayIsolate() == nil), o.only) {
+				fmt.Fprintln(cmd.OutOrStdout(), f)
+			}
+			return nil
+		}
+		return o.main(cmd.Context())
+	}
+	cmd.AddCommand(
+		hidden(mastercommand.Master(transform.Builtin(), version)),
+		hidden(workercommand.Worker(transform.Builtin(), version)),
+		hidden(cli.Setup(trainerCommand())),
+		hidden(cli.Setup(storageCommand())),
+	)
+	cmd.SilenceUsage = true
+	return cmd
+}
+
+func hidden(cmd *cobra.Command) *cobra.Command {
+	cmd.Hidden = true
+	return cmd
+}
+
+func (o *options) check() error {
+	var errs []error
+	least := func(flag string, value, minimum int) {
+		if value < minimum {
+			errs = append(errs, fmt.Errorf("--%s: want %d or more, found %d", flag, minimum, value))
+		}
+	}
+	least("faults", o.faults, 0)
+	least("workers", o.workers, 1)
+	least("masters", o.masters, 1)
+	least("trainers", o.trainers, 1)
+	least("rows", o.rows, 1000)
+	least("epochs", o.epochs, 0)
+	least("rows-per-fault", o.perFault, 1)
+	errs = append(errs, checkClasses(o.only))
+	if o.lastBatch != "uneven" && o.lastBatch != "pad" {
+		errs = append(errs, fmt.Errorf("--last-batch: want uneven or pad, found %q", o.lastBatch))
+	}
+	if o.order != "fast" && o.order != "deterministic" {
+		errs = append(errs, fmt.Errorf("--order: want fast or deterministic, found %q", o.order))
+	}
+	if o.epochs == 0 {
+		o.epochs = max(3, (o.faults*o.perFault+o.rows-1)/o.rows)
+	}
+	return errors.Join(errs...)
+}
+
+func (o *options) shape(isolated bool) shape {
+	return shape{Workers: o.workers, Masters: o.masters, Trainers: o.trainers, Lease: o.lease, Isolated: isolated, Resize: o.order == "fast"}
+}
+
+// main runs the program where it belongs: in a network of its own if it can have one.
+func (o *options) main(ctx context.Context) error {
+	reason := mayIsolate()
+	if o.loopback {
+		reason = errors.New("--loopback")
+	}
+	if reason == nil && !isolated() {
+		return runIsolated(ctx)
+	}
+	if err := o.folder(); err != nil {
+		return err
+	}
+	return run(ctx, *o, reason)
+}
+
+// folder makes the folder of logs and ledgers.
+func (o *options) folder() (err error) {
+	if o.dir == "" {
+		o.dir, err = os.MkdirTemp("", "penstock-chaos-*")
+		return err
+	}
+	if o.dir, err = filepath.Abs(o.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.dir, 0o755); err != nil {
+		return err
+	}
+	if left, err := os.ReadDir(o.dir); err != nil || len(left) > 0 {
+		return errors.Join(err, fmt.Errorf("--dir: %s is not empty", o.dir))
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+"""Counts the rows of a ledger against the dataset with DuckDB, and prints what it found as JSON.
+
+usage: recount.py LEDGER.parquet DATASET_FOLDER EPOCHS
+"""
+
+import json
+import sys
+
+import duckdb
+
+ledger, dataset, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+db = duckdb.connect()
+db.execute(f"create view ledger as from read_parquet('{ledger}')")
+db.execute(
+    f"""create table source as
+    select dense_rank() over (order by filename) - 1 as file, file_row_number as row, key, coalesce(x, 'nan'::float) as x,
+        len(ids) as ids, coalesce(list_reduce(list_prepend(0::bigint, ids), lambda a, b: xor(a, b)), 0) as ids_xor,
+        ('0x' || md5(blob)[1:15])::bigint as blob_md5
+    from read_parquet('{dataset}/*.parquet', filename = true, file_row_number = true)"""
+)
+db.execute(f"create view wanted as select epoch, file, row from range({epochs}) e(epoch), source")
+db.execute("create table counted as select epoch, file, row, count(*) as n from ledger group by all")
+
+
+def found(query):
+    (total,) = db.execute(f"select count(*) from ({query})").fetchone()
+    examples = db.execute(f"from ({query}) order by all limit 10").fetchall()
+    return {"count": total, "examples": [[str(v) for v in row] for row in examples]}
+
+
+print(
+    json.dumps(
+        {
+            "expected": db.execute("select count(*) from wanted").fetchone()[0],
+            "handed_over": db.execute("select count(*) from ledger").fetchone()[0],
+            "lost": found("from wanted anti join counted using (epoch, file, row)"),
+            "doubled": found(
+                "select epoch, file, row, step, rank from ledger semi join (from counted where n > 1) using (epoch, file, row)"
+            )
+            | {"count": db.execute("select coalesce(sum(n - 1), 0)::bigint from counted").fetchone()[0]},
+            "invented": found(
+                "select epoch, file, row, step, rank from ledger anti join wanted using (epoch, file, row)"
+            ),
+            "altered": found(
+                """select epoch, file, row, step, rank from ledger l join source s using (file, row)
+                where (l.key, l.x, l.ids, l.ids_xor, l.blob_md5) is distinct from (s.key, s.x, s.ids, s.ids_xor, s.blob_md5)"""
+            ),
+        }
+    )
+)

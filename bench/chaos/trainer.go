@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+const (
+	sessionID = "chaos"
+	batchSize = 64
+	// trainerBudget is small, so that streams are cut off in their middle, rather than received to their ends.
+	trainerBudget = 1 << 20
+)
+
+// start is what the job tells a trainer, in a file.
+type start struct {
+	Attempt, Rank, World int
+	Masters              []string
+	Spec                 string
+	Socket, Ledger       string
+	// Restore says that the job goes on from a checkpoint, and States which this rank brings.
+	Restore bool
+	States  [][]byte
+	// Step is the checkpoint's, so that steps count on.
+	Step    uint32
+	Compute time.Duration
+}
+
+// message is what a trainer tells the job between any two steps, and when it was asked to hold.
+type message struct {
+	Attempt, Rank int
+	// Seq counts the messages.
+	Seq     int
+	Step    uint32
+	Records int64 // in its ledger
+	State   []byte
+	// Wait is how long the step's Next took; 0 if there was none.
+	Wait  time.Duration
+	Ended bool // all epochs
+}
+
+// order is the job's answer.
+type order struct {
+	// Go lets the trainer take a step, Stop has it leave.
+	Go, Stop bool
+	// Hold asks for a message although Next has not returned; it is for who sent as many messages.
+	Hold int
+}
+
+// trainer is a rank of the job.
+type trainer struct {
+	start
+	session *client.Session
+	ledger  *ledger
+	out     *json.Encoder
+	orders  chan order
+
+	mu        sync.Mutex
+	seq       int                // messages sent
+	held      int                // the newest that the job asked for one more after
+	interrupt context.CancelFunc // of Next
+}
+
+func trainerCommand() *cobra.Command {
+	var path string
+	cmd := &cobra.Command{Use: "trainer", Hidden: true, Args: cobra.NoArgs}
+	cmd.Flags().StringVar(&path, "start", "", "file with what the job tells")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
+		t := &trainer{orders: make(chan order, 1)}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &t.start); err != nil {
+			return err
+		}
+		logger, err := cli.Logger(cmd, os.Stderr)
+		if err != nil {
+			return err
+		}
+		logger = logger.With("attempt", t.Attempt)
+		if t.ledger, err = createLedger(t.Ledger); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, t.ledger.close()) }()
+		cfg, err := t.config()
+		if err != nil {
+			return err
+		}
+		cfg.Logger = logger
+		if t.session, err = client.Open(cmd.Context(), cfg); err != nil {
+			return err
+		}
+		err = t.train(cmd.Context())
+		if left := t.session.Close(); left != nil {
+			logger.Warn("could not say goodbye", "error", left)
+		}
+		return err
+	}
+	return cmd
+}
+
+func (t *trainer) config() (client.Config, error) {
+	cfg := client.Config{
+		Masters: t.Masters, Session: sessionID, Rank: uint32(t.Rank), WorldSize: uint32(t.World), Budget: trainerBudget,
+		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpc.Config{}) },
+	}
+	var err error
+	if cfg.Spec, err = spec.Parse([]byte(t.Spec)); err != nil {
+		return cfg, err
+	}
+	if !t.Restore {
+		return cfg, nil
+	}
+	cfg.Restore = make([]*pb.State, len(t.States))
+	for i, b := range t.States {
+		cfg.Restore[i] = &pb.State{}
+		if err := proto.Unmarshal(b, cfg.Restore[i]); err != nil {
+			return cfg, err
+		}
+	}
+	return cfg, nil
+}
+
+// train takes steps as the job says, until it says stop.
+func (t *trainer) train(ctx context.Context) error {
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", t.Socket)
+	if err != nil {
+		return err
+	}
+	t.out = json.NewEncoder(conn)
+	var listener errgroup.Group
+	gone := make(chan struct{})
+	listener.Go(func() error {
+		defer close(gone)
+		return t.listen(json.NewDecoder(conn))
+	})
+	defer func() {
+		conn.Close()
+		_ = listener.Wait() // it ends with the connection
+	}()
+	step, ended, wait := t.Step, false, time.Duration(0)
+	for {
+		if err := t.tell(step, ended, wait); err != nil {
+			return err
+		}
+		select {
+		case o := <-t.orders:
+			if o.Stop {
+				return nil
+			}
+		case <-gone:
+			return fmt.Errorf("the job is gone: %w", listener.Wait())
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		began := time.Now()
+		b, err := t.next(ctx)
+		wait = time.Since(began)
+		switch {
+		case errors.Is(err, io.EOF):
+			ended = true
+		case errors.Is(err, context.Canceled) && ctx.Err() == nil: // interrupted
+		case err != nil:
+			return err
+		default:
+			step++
+			t.take(b, step)
+			if err := t.ledger.flush(); err != nil {
+				return err
+			}
+			pause(ctx, t.Compute)
+		}
+	}
+}
+
+// next is Next, but for an interruption by the job.
+func (t *trainer) next(ctx context.Context) (*client.Batch, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	t.mu.Lock()
+	t.interrupt = cancel
+	if t.held == t.seq {
+		cancel()
+	}
+	t.mu.Unlock()
+	b, err := t.session.Next(ctx)
+	t.mu.Lock()
+	t.interrupt = nil
+	t.mu.Unlock()
+	return b, err
+}
+
+func (t *trainer) tell(step uint32, ended bool, wait time.Duration) error {
+	state, err := proto.Marshal(t.session.State())
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.seq++
+	m := message{
+		Attempt: t.Attempt, Rank: t.Rank, Seq: t.seq, Step: step, Records: t.ledger.records, State: state, Wait: wait, Ended: ended,
+	}
+	t.mu.Unlock()
+	if err := t.out.Encode(m); err != nil {
+		return fmt.Errorf("tell the job: %w", err)
+	}
+	return nil
+}
+
+// listen passes orders on. One to hold interrupts Next, unless a message crossed it.
+func (t *trainer) listen(in *json.Decoder) error {
+	for {
+		var o order
+		if err := in.Decode(&o); err != nil {
+			return err
+		}
+		if o.Go || o.Stop {
+			t.orders <- o
+			continue
+		}
+		t.mu.Lock()
+		if t.held = o.Hold; t.held == t.seq && t.interrupt != nil {
+			t.interrupt()
+		}
+		t.mu.Unlock()
+	}
+}
+
+func (t *trainer) take(b *client.Batch, step uint32) {
+	defer b.Release()
+	ids, blob := b.Sparse[0], b.Bytes[0]
+	for i := range b.Valid {
+		t.ledger.add(record{
+			epoch: b.Epoch, step: step, file: b.Files[i], row: b.RowIDs[i],
+			sums: sumsOf(b.Labels[0].I64[i], b.Dense[i], ids.Values[ids.Offsets[i]:ids.Offsets[i+1]], blob.Data[blob.Offsets[i]:blob.Offsets[i+1]]),
+		})
+	}
+}
