@@ -121,7 +121,7 @@ func stateOf(stored *store.Session) (*session.State, error) {
 	if stored.Head.GetGeneration() == 0 {
 		return session.New(identity(stored.Meta))
 	}
-	return session.Load(identity(stored.Meta), stored.Head, stored.Ranks)
+	return session.Load(identity(stored.Meta), stored.Head, stored.Ranks, stored.Blocks)
 }
 
 func identity(m *pb.SessionMeta) session.Identity {
@@ -130,6 +130,8 @@ func identity(m *pb.SessionMeta) session.Identity {
 		Session: s.GetId(), Epochs: max(1, s.GetSpec().GetEpochs()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
 		PlannerDigest: string(s.GetPlannerDigest()), Pad: s.GetSpec().GetLastBatch() == pb.LastBatch_PAD,
+		Counted: spec.Counted(s.GetSpec()), BatchSize: uint64(s.GetSpec().GetBatchSize()),
+		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(), s.GetWorldSize()),
 	}
 }
 

@@ -65,7 +65,7 @@ func (j *job) reload() *State {
 			ranks[r] = m
 		}
 	}
-	s, err := Load(j.s.id, j.s.Head(), ranks)
+	s, err := Load(j.s.id, j.s.Head(), ranks, nil)
 	if err != nil {
 		j.Fatal(err)
 	}

@@ -13,9 +13,10 @@ type Command interface {
 // Planned says that a block is planned (and lies in etcd). Saying it again changes nothing.
 type Planned struct {
 	Epoch, Block uint32
-	Blocks       uint32 // number of blocks of the epoch
-	Shards       uint32 // number of shards of the block, may be 0
-	Rows         int64  // of the block, before the filter
+	Blocks       uint32  // number of blocks of the epoch
+	Shards       uint32  // number of shards of the block, may be 0
+	Rows         int64   // of the block, before the filter
+	Outputs      Outputs // where they are counted
 }
 
 // Join makes its caller rank Rank, and fences earlier incarnations of that rank.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -29,11 +30,27 @@ func randomDataset(draw func(n int) int) dataset {
 func (d dataset) planned(epoch, index uint32) Planned {
 	p := Planned{Epoch: epoch, Block: index, Blocks: uint32(len(d[epoch])), Shards: uint32(len(d[epoch][index]))}
 	for _, windows := range d[epoch][index] {
-		for _, rows := range windows {
+		outputs := make([]uint32, len(windows))
+		for i, rows := range windows {
 			p.Rows += int64(rows)
+			outputs[i] = uint32(rows)
 		}
+		p.Outputs = append(p.Outputs, outputs)
 	}
 	return p
+}
+
+// blocks are those that a head names, as they lie in etcd.
+func (d dataset) blocks(head *pb.SessionHead) []*pb.Block {
+	var out []*pb.Block
+	for _, b := range head.GetBlocks() {
+		m := &pb.Block{Epoch: b.GetEpoch(), Index: b.GetIndex()}
+		for _, outputs := range d.planned(b.GetEpoch(), b.GetIndex()).Outputs {
+			m.Shards = append(m.Shards, &pb.Shard{RowGroups: []*pb.RowGroup{{Outputs: outputs}}})
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // rows lists the rows of a set: each row is the position before it.

@@ -186,7 +186,7 @@ func (m *model) load() *State {
 			}
 		}
 	}
-	s, err := Load(m.id, &head, ranks)
+	s, err := Load(m.id, &head, ranks, m.d.blocks(&head))
 	if err != nil {
 		m.fail("load: %w", err)
 	}

@@ -12,6 +12,13 @@ type block struct {
 	epoch, index uint32
 	blocks       uint32 // of the epoch
 	shards       uint32
+	counts       *counts // nil: outputs are not counted
+}
+
+// same reports whether b says of a block what o says. Outputs follow from the block.
+func (b block) same(o block) bool {
+	b.counts, o.counts = nil, nil
+	return b == o
 }
 
 // epochPlan sums up what was planned of an epoch.
@@ -139,6 +146,12 @@ func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 
 func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 	b := block{epoch: c.Epoch, index: c.Block, blocks: c.Blocks, shards: c.Shards}
+	if s.id.Counted {
+		b.counts = newCounts(c.Outputs)
+		if err := b.checkOutputs(); err != nil {
+			return Reply{}, invalid("planned %w", err)
+		}
+	}
 	if c.Block >= c.Blocks || c.Epoch >= s.id.Epochs {
 		return Reply{}, invalid("planned block %d/%d: the epoch has %d blocks, the session %d epochs", c.Epoch, c.Block, c.Blocks, s.id.Epochs)
 	}
@@ -149,7 +162,7 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, invalid("planned block %d/%d says that the epoch has %d blocks, an earlier one said %d", c.Epoch, c.Block, c.Blocks, e.blocks)
 	}
 	if have, ok := s.block(b.start()); ok {
-		if have != b {
+		if !have.same(b) {
 			return Reply{}, invalid("block %d/%d was planned with %d shards, and now with %d", c.Epoch, c.Block, have.shards, b.shards)
 		}
 		return Reply{}, nil

@@ -51,8 +51,9 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 	return m
 }
 
-// Load reads the state back from its keys, and checks it.
-func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank) (*State, error) {
+// Load reads the state back from its keys, and checks it. Where outputs are counted, blocks are those that the head names, and maybe
+// others.
+func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, blocks []*pb.Block) (*State, error) {
 	if w := head.GetWorldSize(); w == 0 || w > maxWorld || head.GetRestoreWorldSize() > maxWorld {
 		return nil, fmt.Errorf("session %s: head in etcd: world sizes %d and %d are not between 1 and %d",
 			id.Session, w, head.GetRestoreWorldSize(), maxWorld)
@@ -70,6 +71,9 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank) (
 	}
 	for _, b := range head.GetBlocks() {
 		s.blocks = append(s.blocks, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
+	}
+	if err := s.loadCounts(blocks); err != nil {
+		return nil, fmt.Errorf("session %s: %w", id.Session, err)
 	}
 	for _, e := range head.GetEpochs() {
 		s.epochs = append(s.epochs, epochPlan{epoch: e.GetEpoch(), blocks: e.GetBlocks(), planned: e.GetPlanned(), rows: e.GetRows()})
@@ -89,6 +93,29 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank) (
 		return nil, fmt.Errorf("state in etcd: %w", err)
 	}
 	return s, nil
+}
+
+// loadCounts gives the blocks their outputs.
+func (s *State) loadCounts(blocks []*pb.Block) error {
+	if !s.id.Counted {
+		return nil
+	}
+	for _, m := range blocks {
+		if i := s.search(position.Position{Epoch: m.GetEpoch(), Block: m.GetIndex()}); i < len(s.blocks) {
+			if b := &s.blocks[i]; b.epoch == m.GetEpoch() && b.index == m.GetIndex() {
+				b.counts = newCounts(OutputsOf(m))
+			}
+		}
+	}
+	for _, b := range s.blocks {
+		if b.counts == nil {
+			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
+		}
+		if err := b.checkOutputs(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loadRank reads one rank. What the last change of the head made void or older was left in the key.

@@ -1,0 +1,139 @@
+package session
+
+import (
+	"fmt"
+	"sort"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Outputs are the output rows of a block, where they are counted when it is planned: by shard, by window of the shard.
+type Outputs [][]uint32
+
+// OutputsOf takes a block's outputs together.
+func OutputsOf(b *pb.Block) Outputs {
+	out := make(Outputs, len(b.GetShards()))
+	for i, s := range b.GetShards() {
+		for _, g := range s.GetRowGroups() {
+			out[i] = append(out[i], g.GetOutputs()...)
+		}
+	}
+	return out
+}
+
+// counts are a block's outputs and their sums. They never change. None, nil, are of a block that is not counted.
+type counts struct {
+	outputs Outputs
+	starts  []uint64 // by shard, and of the block's end: output rows of the block before it
+}
+
+func newCounts(o Outputs) *counts {
+	c := &counts{outputs: o, starts: make([]uint64, len(o)+1)}
+	for i, windows := range o {
+		c.starts[i+1] = c.starts[i]
+		for _, n := range windows {
+			c.starts[i+1] += uint64(n)
+		}
+	}
+	return c
+}
+
+// rows of the block.
+func (c *counts) rows() uint64 {
+	if c == nil {
+		return 0
+	}
+	return c.starts[len(c.outputs)]
+}
+
+// before is how many output rows of the block lie before p, a position of the block.
+func (c *counts) before(p position.Position) uint64 {
+	if c == nil || int64(p.Shard) >= int64(len(c.outputs)) {
+		return c.rows()
+	}
+	n := c.starts[p.Shard]
+	for i, rows := range c.outputs[p.Shard] {
+		switch {
+		case uint32(i) < p.Window:
+			n += uint64(rows)
+		case uint32(i) == p.Window:
+			n += min(p.K, uint64(rows))
+		}
+	}
+	return n
+}
+
+// at is the position of output row n of the block: inside the window that has it. Behind the last row there is none.
+func (c *counts) at(n uint64) (p position.Position, ok bool) {
+	if n >= c.rows() {
+		return position.Position{}, false
+	}
+	shard := sort.Search(len(c.outputs), func(i int) bool { return c.starts[i+1] > n })
+	p.Shard, p.K = uint32(shard), n-c.starts[shard]
+	for p.K >= uint64(c.outputs[shard][p.Window]) {
+		p.K -= uint64(c.outputs[shard][p.Window])
+		p.Window++
+	}
+	return p, true
+}
+
+// before is how many output rows of the block lie before p, which may lie outside of it.
+func (b block) before(p position.Position) uint64 {
+	switch {
+	case p.Less(b.start()):
+		return 0
+	case p.Less(b.end()):
+		return b.counts.before(p)
+	}
+	return b.counts.rows()
+}
+
+// at is the position of output row n of the block, or its end.
+func (b block) at(n uint64) position.Position {
+	p, ok := b.counts.at(n)
+	if !ok {
+		return b.end()
+	}
+	p.Epoch, p.Block = b.epoch, b.index
+	return p
+}
+
+// rowsIn is how many output rows a set has in blocks that are in memory.
+func (s *State) rowsIn(set position.Set) uint64 {
+	n := uint64(0)
+	for _, iv := range set {
+		for i := s.search(iv.From); i < len(s.blocks) && s.blocks[i].start().Less(iv.To); i++ {
+			n += s.blocks[i].before(iv.To) - s.blocks[i].before(iv.From)
+		}
+	}
+	return n
+}
+
+// firstRows is the part of a set that has its first n output rows, or all of it if it has no more. Windows without rows that
+// stand between two parts belong to the first one.
+func (s *State) firstRows(set position.Set, n uint64) position.Set {
+	if n == 0 {
+		return nil
+	}
+	for _, iv := range set {
+		for i := s.search(iv.From); i < len(s.blocks) && s.blocks[i].start().Less(iv.To); i++ {
+			b := s.blocks[i]
+			from := b.before(iv.From)
+			if rows := b.before(iv.To) - from; rows < n {
+				n -= rows
+				continue
+			}
+			return set.Intersect(position.Set{{To: b.at(from + n)}})
+		}
+	}
+	return set
+}
+
+// checkOutputs finds what in a block's outputs does not fit the block.
+func (b block) checkOutputs() error {
+	if b.counts != nil && len(b.counts.outputs) != int(b.shards) {
+		return fmt.Errorf("block %d of epoch %d has %d shards, and the outputs of %d are counted", b.index, b.epoch, b.shards, len(b.counts.outputs))
+	}
+	return nil
+}
