@@ -28,10 +28,12 @@ import (
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/store"
+	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
 // TestMain excuses memberlist, which does not wait for the answer to its last probe.
 func TestMain(m *testing.M) {
+	storetest.Main()
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probe"))
 }
 

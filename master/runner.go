@@ -223,15 +223,16 @@ func fatal(err error) bool {
 	return errors.Is(err, store.ErrNotLeader) || errors.Is(err, store.ErrNotFound)
 }
 
-// reload takes the state anew after a write whose outcome is not known, or known to be bad, until etcd answers.
+// reload takes the state anew after a write whose outcome is not known, or known to be bad, until etcd answers. A single
+// answer that was lost costs the trainers next to nothing.
 func (r *runner) reload() error {
-	for r.term.ctx.Err() == nil {
+	for try := 0; r.term.ctx.Err() == nil; try++ {
 		err := r.load()
 		if err == nil || fatal(err) {
 			return err
 		}
 		r.logger.Warn("cannot load the session; trying on", "error", err)
-		if err := r.refuse(err, retryEvery); err != nil {
+		if err := r.refuse(err, min(retryEvery, 20*time.Millisecond<<min(try, 6))); err != nil {
 			return err
 		}
 	}

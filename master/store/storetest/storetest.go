@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/penstock-ml/penstock/internal/process"
@@ -140,6 +141,21 @@ func (c *Cluster) Leader(ctx context.Context) (*Member, error) {
 	return nil, errors.Join(append(errs, errors.New("storetest: no member leads"))...)
 }
 
+// Fill writes until the database has reached its quota and etcd takes no more.
+func (c *Cluster) Fill(ctx context.Context) error {
+	return c.members[0].call(ctx, time.Minute, func(ctx context.Context, client *clientv3.Client) error {
+		for {
+			_, err := client.Put(ctx, "storetest/filling", strings.Repeat("x", 1<<20))
+			if errors.Is(err, rpctypes.ErrNoSpace) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
 // Compact has etcd forget the history of its keys.
 func (c *Cluster) Compact(ctx context.Context) error {
 	return c.members[0].call(ctx, time.Minute, func(ctx context.Context, client *clientv3.Client) error {
@@ -151,9 +167,12 @@ func (c *Cluster) Compact(ctx context.Context) error {
 	})
 }
 
-// DisarmAlarms does what an operator does once a full database has room again: each member is defragmented, then the
-// alarms are disarmed.
-func (c *Cluster) DisarmAlarms(ctx context.Context) error {
+// MakeRoom does what an operator does with a full database: its history is compacted, each member is defragmented,
+// then the alarms are disarmed.
+func (c *Cluster) MakeRoom(ctx context.Context) error {
+	if err := c.Compact(ctx); err != nil {
+		return err
+	}
 	for _, m := range c.members {
 		err := m.call(ctx, time.Minute, func(ctx context.Context, client *clientv3.Client) error {
 			_, err := client.Defragment(ctx, m.Endpoint())
