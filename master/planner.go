@@ -186,6 +186,11 @@ func transient(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
+// badData reports whether a block cannot be planned because of its files: they changed, are gone, or cannot be read.
+func badData(err error) bool {
+	return !storage.IsOurs(err) && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, store.ErrTooLarge)
+}
+
 // takePlan records a planned block, or why the session cannot go on.
 func (r *runner) takePlan(p plannedBlock) error {
 	r.planning = false
@@ -211,9 +216,14 @@ func (r *runner) takePlan(p plannedBlock) error {
 		return nil
 	}
 	r.logger.Error("the session fails: a block cannot be planned", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
-	_, changes, err := r.state.Apply(session.Fail{
-		Reason: fmt.Sprintf("block %d of epoch %d cannot be planned: %v", p.command.Block, p.command.Epoch, p.err),
-	})
+	fail := session.Fail{
+		BadData: badData(p.err),
+		Reason:  fmt.Sprintf("block %d of epoch %d cannot be planned: %v", p.command.Block, p.command.Epoch, p.err),
+	}
+	if fail.BadData {
+		fail.Reason += "; bring the file back as it was listed, or begin a new session over the files that there are now"
+	}
+	_, changes, err := r.state.Apply(fail)
 	if err != nil {
 		return err
 	}

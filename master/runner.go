@@ -64,9 +64,10 @@ type call struct {
 	command session.Command
 	// refresh asks for tickets though the grants are the same, because the fleet is not.
 	refresh bool
-	zone    string // of the trainer
-	view    bool   // asks for the session as it is after the command
-	remove  bool   // deletes the session
+	zone    string              // of the trainer
+	refused []*pb.RefusedStream // as it reports them with a Sync
+	view    bool                // asks for the session as it is after the command
+	remove  bool                // deletes the session
 	reply   chan<- answer
 }
 
@@ -132,6 +133,7 @@ func identity(m *pb.SessionMeta) session.Identity {
 		PlannerDigest: string(s.GetPlannerDigest()), Pad: s.GetSpec().GetLastBatch() == pb.LastBatch_PAD,
 		Counted: spec.Counted(s.GetSpec()), BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(), s.GetWorldSize()),
+		Skip: s.GetSpec().GetOnError().GetSkip(),
 	}
 }
 
@@ -333,7 +335,13 @@ func (r *runner) execute(calls []call) ([]answer, error) {
 
 // apply applies one command and makes the tickets of its answer.
 func (r *runner) apply(c call) (answer, session.Changes) {
+	if sync, ok := c.command.(session.Sync); ok {
+		sync.Refused = r.tickets.refusals(c.refused)
+		c.command = sync
+	}
+	before, _ := r.state.Skipped()
 	reply, changes, err := r.state.Apply(c.command)
+	r.logSkipped(len(before))
 	if err != nil {
 		return answer{err: err}, changes
 	}
@@ -345,10 +353,22 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 	return a, changes
 }
 
+// logSkipped tells of row groups that were skipped since there were n.
+func (r *runner) logSkipped(n int) {
+	skipped, _ := r.state.Skipped()
+	for _, k := range skipped[min(n, len(skipped)):] {
+		r.logger.Warn("rows are left out: no worker can read them", "epoch", k.Epoch, "file", k.File, "row_group", k.RowGroup,
+			"first_row", k.FirstRow, "rows", k.Rows, "cause", k.Words)
+	}
+}
+
 // view is what the session looks like from outside.
 func (r *runner) view() *pb.Session {
 	s, out := r.state, proto.CloneOf(r.meta.GetSession())
 	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
+	out.BadData = s.BadData()
+	skipped, rowGroups := s.Skipped()
+	out.Skipped, out.SkippedRowGroups = session.SkippedProto(skipped), rowGroups
 	opened := r.meta.GetSession().GetWorldSize()
 	out.Lanes = spec.Lanes(out.GetSpec(), opened)
 	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit

@@ -117,6 +117,7 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(),
 		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(),
+		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups,
 	}, nil
 }
 
@@ -128,7 +129,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 	places := s.master.places.get()
 	streams := places.streamsFor(int(r.world.Load()))
 	revision, sameFleet := places.split(req.GetRevision())
-	a, err := r.do(ctx, call{refresh: !sameFleet, zone: req.GetZone(), command: session.Sync{
+	a, err := r.do(ctx, call{refresh: !sameFleet, zone: req.GetZone(), refused: req.GetRefused(), command: session.Sync{
 		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(), Nonce: req.GetNonce(),
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
@@ -144,6 +145,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 		DepartedRows: a.DepartedRows,
 		Load:         s.master.load.total(time.Now()), Steps: session.EpochStepsProto(a.Steps),
+		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData,
 	}, nil
 }
 

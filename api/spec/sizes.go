@@ -11,6 +11,8 @@ const (
 	MaxBatchSize = 16 << 20
 	// MaxWorldSize is the most ranks of a session, and the most lanes.
 	MaxWorldSize = 1 << 16
+
+	maxSkip = 256
 )
 
 // Counted reports whether it is known when a block is planned how many output rows each of its windows has: the steps of an epoch,
@@ -88,7 +90,9 @@ func (r *resolver) sizes(s *pb.Spec) {
 	case lanes > 0 && global > 0 && global%lanes != 0:
 		r.problems.add("lanes", "found %d, which do not divide global_batch_size %d; each lane gives as many rows to a step", lanes, global)
 	}
-	if n := s.GetOnError().GetSkip(); n > 0 && Counted(s) {
+	if n := s.GetOnError().GetSkip(); n > maxSkip {
+		r.problems.add("on_error.skip", "found %d; want 0 to %d row groups: each that is left out is listed as long as the session lives", n, maxSkip)
+	} else if n > 0 && Counted(s) {
 		with := "last_batch: drop"
 		if s.GetOrder() == pb.Order_DETERMINISTIC {
 			with = "order: deterministic"

@@ -47,10 +47,11 @@ func TestBatchSize(t *testing.T) {
 
 func TestSizesThatDoNotFit(t *testing.T) {
 	for text, want := range map[string]string{
-		"batch_size: 4\nglobal_batch_size: 8": "global_batch_size: found 8, and batch_size 4; want one of them",
-		"global_batch_size: -1":               "global_batch_size: found -1",
-		"":                                    "batch_size: found 0; want the rows of a batch",
-		"batch_size: 4\nlanes: 2":             "lanes: found 2 in order fast",
+		"batch_size: 4\nglobal_batch_size: 8":  "global_batch_size: found 8, and batch_size 4; want one of them",
+		"global_batch_size: -1":                "global_batch_size: found -1",
+		"":                                     "batch_size: found 0; want the rows of a batch",
+		"batch_size: 4\non_error: {skip: 300}": "on_error.skip: found 300; want 0 to 256",
+		"batch_size: 4\nlanes: 2":              "lanes: found 2 in order fast",
 		"global_batch_size: 9\norder: deterministic\nlanes: 2":                 "lanes: found 2, which do not divide global_batch_size 9",
 		"batch_size: 4\norder: deterministic\nlanes: 65537":                    "lanes: found 65537; want 1 to 65536",
 		"batch_size: 4\nlast_batch: drop\non_error: {skip: 1}":                 "on_error.skip: found 1 with last_batch: drop",

@@ -161,6 +161,13 @@ func printSession(w io.Writer, s *pb.Session) error {
 	fmt.Fprintf(t, "epoch\t%d of %d; %d of %d blocks planned, %s rows\n", epochNumber(s), epochs(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
 	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
 	fmt.Fprintf(t, "trainers\t%d of %d\n", present(s), s.GetWorldSize())
+	if n := s.GetSkippedRowGroups(); n > 0 {
+		fmt.Fprintf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n", n, s.GetSpec().GetOnError().GetSkip())
+	}
+	for _, k := range s.GetSkipped() {
+		fmt.Fprintf(t, "  epoch %d\t%s row group %d, rows %d to %d: %s\n", k.GetEpoch()+1, k.GetFile(), k.GetRowGroup(),
+			k.GetFirstRow(), k.GetFirstRow()+k.GetRows()-1, k.GetCause())
+	}
 	for _, r := range p.GetRanks() {
 		c := r.GetCounters()
 		fmt.Fprintf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n", r.GetRank(), humanize.Comma(c.GetRows()),
@@ -171,6 +178,16 @@ func printSession(w io.Writer, s *pb.Session) error {
 }
 
 func stateName(s *pb.Session) string {
+	if s.GetBadData() {
+		return "failed: bad data"
+	}
+	if n := s.GetSkippedRowGroups(); n > 0 {
+		return fmt.Sprintf("%s, %d skipped", plainState(s), n)
+	}
+	return plainState(s)
+}
+
+func plainState(s *pb.Session) string {
 	return map[pb.SessionState]string{
 		pb.SessionState_SESSION_STATE_UNSPECIFIED: "no answer",
 		pb.SessionState_RUNNING:                   "running", pb.SessionState_FINISHED: "finished", pb.SessionState_FAILED: "failed",
