@@ -112,7 +112,7 @@ func (m *Master) GetSession(_ context.Context, req *pb.GetSessionRequest) (*pb.S
 func (m *Master) session(id string) *pb.Session {
 	return &pb.Session{
 		Id: id, Spec: m.Spec, Program: program(), ProgramDigest: []byte("digest"), Generation: 1,
-		State: pb.SessionState_RUNNING,
+		State: pb.SessionState_RUNNING, BatchSize: m.Spec.GetBatchSize(),
 	}
 }
 

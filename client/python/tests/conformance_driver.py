@@ -74,7 +74,7 @@ class Driver:
                 budget=c["budget"],
                 sync_every=c["sync_every"],
                 stream_timeout=c["stream_timeout"],
-                hedge_after=c.get("hedge_after", 20.0),
+                hedge_after=c["hedge_after"],
                 connect_timeout=c["connect_timeout"],
                 timeout=c["timeout"],
             )

@@ -102,6 +102,8 @@ def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         partitions="day = 1",
         storage="lake",
         last_batch="drop",
+        order="deterministic",
+        lanes=4,
         seed=-1,
         shuffle=True,
         epochs=2,
@@ -118,6 +120,8 @@ def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         transforms=[spec.log1p("a")],
         batch_size=8,
         last_batch=pb.DROP,
+        order=pb.DETERMINISTIC,
+        lanes=4,
         seed=-1,
         shuffle=True,
         epochs=2,
@@ -125,7 +129,20 @@ def test_the_whole_spec(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     )
 
 
-@pytest.mark.parametrize("wrong", [{"batch_size": "8"}, {"last_batch": "keep"}, {"epochs": -1}])
+def test_what_is_left_out_and_what_becomes_of_bad_rows() -> None:
+    made = spec.build("/data", spec.dense("a"), global_batch_size=64, on_error={"skip": 3})
+    assert (made.batch_size, made.global_batch_size, made.on_error.skip) == (0, 64, 3)
+    assert (made.order, made.lanes) == (pb.FAST, 0)
+    assert not spec.build("/data", spec.dense("a"), batch_size=8).HasField("on_error")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch_size": "8"}, {"global_batch_size": 0}, {"last_batch": "keep"}, {"epochs": -1}, {"order": "slow"},
+        {"lanes": 1.5}, {"on_error": "skip"}, {"on_error": {"skip": 0}}, {"on_error": {"skip": 1, "more": 2}},
+    ],
+)  # fmt: skip
 def test_wrong_types_are_mistakes_of_the_spec(wrong: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
         spec.build("/data", spec.dense("a"), **{"batch_size": 8, **wrong})

@@ -125,7 +125,7 @@ class Reading:
     @property
     def batch_size(self) -> int:
         """Rows of a batch."""
-        return self._reader.info.spec.batch_size
+        return self._reader.info.batch_size
 
     @functools.cached_property
     def fingerprint(self) -> dict[str, Any]:

@@ -46,14 +46,18 @@ class DataLoader:
         transforms: a list of fill_null(), log1p(), sigrid_hash(), ..., applied in order, or a single one.
         filter, partitions: chooses rows by columns, and files by the hive keys of their paths.
         storage: the storage profile of the fleet that opens the URIs.
-        batch_size: rows of a batch, per rank. last_batch: "uneven" hands over an epoch's last, shorter one, "drop"
-            leaves it out; or "pad": all ranks get equally many batches, full ones, whose batch.mask tells rows from
-            padding.
-        seed, shuffle: the order. With the same seed each epoch has the same rows, and those of a shard come in the same
-            order, bit for bit. Which rank gets a shard, and how shards interleave into batches, follows speed: batches
-            differ from run to run, from the first on, even with shuffle=False.
+        batch_size: rows of a batch, per rank; or global_batch_size: of a step over all ranks, who share it evenly.
+        last_batch: "uneven" hands over an epoch's last, shorter one; "drop" leaves it out, and all ranks get equally
+            many; "pad": all ranks get equally many batches, full ones, whose batch.mask tells rows from padding.
+        seed, shuffle: the order of files, shards and rows, anew in each epoch.
+        order: "fast": ranks take rows as fast as they are, so that batches differ from run to run, even with
+            shuffle=False. Only the rows of a shard come in the same order, bit for bit. "deterministic": the sequence
+            of batches is the same bit for bit, whatever workers there are and whatever fails, for every world size that
+            divides lanes= (by default the first one).
         epochs: how many passes there are.
         provenance: batches say of each row which one of which file it was: batch.files, batch.rows.
+        on_error: what becomes of rows that no worker can read: "fail", or {"skip": N} to leave out, and report, up to N
+            row groups.
 
     Who reads:
         master: "host:port" of any master, or several. None starts a fleet on this machine, of `workers` workers.
@@ -93,11 +97,15 @@ class DataLoader:
         partitions: str = "",
         storage: str = "",
         batch_size: int | None = None,
+        global_batch_size: int | None = None,
         last_batch: str = "uneven",
+        order: str = "fast",
+        lanes: int | None = None,
         seed: int = 0,
         shuffle: bool = False,
         epochs: int = 1,
         provenance: bool = False,
+        on_error: str | Mapping[str, int] = "fail",
         master: str | Sequence[str] | None = None,
         workers: int | None = None,
         session: str | None = None,
@@ -126,6 +134,7 @@ class DataLoader:
         message, text = _spec(
             spec, uri, features, batch_size,
             {
+                "global_batch_size": global_batch_size, "order": order, "lanes": lanes, "on_error": on_error,
                 "transforms": transforms, "filter": filter, "partitions": partitions, "storage": storage,
                 "last_batch": last_batch, "seed": seed, "shuffle": shuffle, "epochs": epochs, "provenance": provenance,
             },
@@ -324,7 +333,7 @@ class DataLoader:
         self._check_open()
         if self._reading is None:
             stream = self._opening.open(self, self._restore, self._going_on)
-            batch_size = stream.reader.info.spec.batch_size
+            batch_size = stream.reader.info.batch_size
             restore = self._restore or _opening.Restore((), (), shared=False)
             self._reading = Reading(stream, self._making, restore.is_even(batch_size))
             self._follow(self._keeps)
@@ -396,6 +405,9 @@ def _spec(
         if given:
             raise UsageError(f"spec= says all of what to read, but there is also {', '.join(given)}; give one of them")
         return None, spec_builders.read_text(spec)
-    if uri is None or features is None or batch_size is None:
-        raise UsageError("say what to read: a URI, features= and batch_size=, or spec= with a spec file")
+    if uri is None or features is None or (batch_size is None) == (options["global_batch_size"] is None):
+        raise UsageError(
+            "say what to read: a URI, features= and batch_size= (or global_batch_size=, of all ranks together), or "
+            "spec= with a spec file"
+        )
     return spec_builders.build(uri, features, batch_size=batch_size, **options), ""

@@ -25,6 +25,7 @@ Scalar: TypeAlias = bool | int | float | str
 Value: TypeAlias = Scalar | Sequence[Scalar]
 Transform: TypeAlias = pb.Transform
 
+_ORDER = {"fast": pb.FAST, "deterministic": pb.DETERMINISTIC}
 _LAST_BATCH = {"uneven": pb.UNEVEN, "drop": pb.DROP, "pad": pb.PAD}
 
 
@@ -198,22 +199,30 @@ def build(
     uri: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     features: Features,
     *,
-    batch_size: int,
+    batch_size: int | None = None,
+    global_batch_size: int | None = None,
     transforms: Transform | Iterable[Transform] = (),
     filter: str = "",  # noqa: A002
     partitions: str = "",
     storage: str = "",
     last_batch: str = "uneven",
+    order: str = "fast",
+    lanes: int | None = None,
     seed: int = 0,
     shuffle: bool = False,
     epochs: int = 1,
     provenance: bool = False,
+    on_error: str | Mapping[str, int] = "fail",
 ) -> pb.Spec:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
     if last_batch not in _LAST_BATCH:
         raise SpecError(f'last_batch: found {last_batch!r}; give "uneven", "drop" or "pad"')
+    if order not in _ORDER:
+        raise SpecError(f'order: found {order!r}; give "fast" or "deterministic"')
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
-    _check(features, steps, {"batch_size": batch_size, "epochs": epochs, "seed": seed})
+    given = {"batch_size": batch_size, "global_batch_size": global_batch_size, "lanes": lanes}
+    sizes = {name: value for name, value in given.items() if value is not None}
+    _check(features, steps, {**sizes, "epochs": epochs, "seed": seed})
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
     try:
         return pb.Spec(
@@ -221,12 +230,14 @@ def build(
             filter=filter,
             features=list(features),
             transforms=steps,
-            batch_size=batch_size,
+            **sizes,
             last_batch=_LAST_BATCH[last_batch],
+            order=_ORDER[order],
             seed=seed,
             shuffle=shuffle,
             epochs=epochs,
             provenance=provenance,
+            on_error=_on_error(on_error),
         )
     except (TypeError, ValueError) as err:
         raise SpecError(f"the spec: {err}; see the types of penstock.DataLoader's parameters") from err
@@ -244,6 +255,16 @@ def _check(features: object, transforms: Iterable[object], integers: Mapping[str
             raise SpecError(f"{name}: found {value!r}; give an integer")
         if name != "seed" and value < 1:
             raise SpecError(f"{name}: found {value!r}; give 1 or more")
+
+
+def _on_error(policy: object) -> pb.OnError | None:
+    """What becomes of rows that no worker can read."""
+    if policy == "fail":
+        return None
+    skip = policy.get("skip") if isinstance(policy, Mapping) and len(policy) == 1 else None
+    if not isinstance(skip, numbers.Integral) or isinstance(skip, bool) or skip < 1:
+        raise SpecError(f'on_error: found {policy!r}; give "fail", or {{"skip": N}} for at most N row groups')
+    return pb.OnError(skip=int(skip))
 
 
 def absolute(uri: str | os.PathLike[str]) -> str:

@@ -41,30 +41,29 @@ class Assembler:
         core = self._core
         ledger, making = core.ledger, core.making
         if core.made is not None:
-            if core.made.record.num_rows == core.batch_size or not ledger.has_rows():
+            if not ledger.may_grow(core.made.record.num_rows):
                 return None
             making = _reopen(core.made)  # it was to be the epoch's last, short one; then more came
             core.made, core.making = None, making
         before = ledger.queued
-        while making is None or making.rows < core.batch_size:
-            taken = ledger.take(core.batch_size - (0 if making is None else making.rows))
+        while not ledger.whole(core.rows_made()):
+            taken = ledger.take(core.batch_size - core.rows_made())
             if taken is None:
                 break
             chunk, piece = taken
             if making is None:
-                making = core.making = Making(ledger.epoch)
-            making.add(chunk)
+                making = core.making = Making(ledger.reading)
+            making.add(chunk, piece.grant.lane)
             core.moved(piece)
         if ledger.queued < before:
             for p in ledger.pieces:
                 p.notify()
-        whole = making is not None and (making.rows == core.batch_size or core.last_of_epoch())
-        return making if whole else None
+        return making if making is not None and ledger.whole(making.rows) else None
 
     def _join(self, making: Making) -> None:
         core = self._core
         try:
-            record = pa.concat_batches(making.slices)
+            record = pa.concat_batches(making.in_order())
         except (pa.ArrowException, MemoryError) as e:
             core.fail(
                 errors.Error(
@@ -82,6 +81,4 @@ class Assembler:
 
 
 def _reopen(made: Made) -> Making:
-    making = Making(made.epoch, [made.record], made.record.num_rows)
-    making.by_worker.update(made.by_worker)
-    return making
+    return Making(made.epoch, {0: [made.record]}, made.record.num_rows, dict(made.by_worker))

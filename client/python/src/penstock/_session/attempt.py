@@ -171,7 +171,7 @@ class Attempt:
                 self.moved = True
                 self._race.took(self, before)
             core.moved(p)
-            if p.shard.epoch == core.ledger.epoch:
+            if p.shard.epoch == core.ledger.reading:
                 core.progress = time.monotonic()
             core.tell_ready()
         core.filled.ring()

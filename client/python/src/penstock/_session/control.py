@@ -60,7 +60,7 @@ class Control:
                 self._back(failed)
             failed = 0
             with core.lock:
-                finished, idle, told = core.finished, core.ledger.epoch_idle(), self._told()
+                finished, idle, told = core.finished, core.ledger.waits(), self._told()
             if finished:
                 core.closing.wait()
                 return
@@ -76,9 +76,9 @@ class Control:
                 core.wake.wait(delay - SYNC_GAP)
 
     def _told(self) -> int:
-        """How many steps the open epoch has, as far as is known, if last batches are padded."""
+        """How many steps the epoch that is read has, as far as is known, if ranks count them."""
         ledger = self._core.ledger
-        return 0 if ledger.steps is None else ledger.steps.told.get(ledger.epoch, 0)
+        return 0 if ledger.steps is None else ledger.steps.told.get(ledger.reading, 0)
 
     def _lost(self, e: MasterError, failed: int) -> None:
         with self._core.lock:
@@ -163,8 +163,8 @@ class Control:
     def _newly_idle(self) -> int | None:
         core = self._core
         epoch = core.ledger.epoch
-        alone = core.config.world_size < 2
-        if alone or core.finished or self._said_idle >= epoch or not core.last_of_epoch():
+        waits = core.config.world_size > 1 and not core.finished and not core.ledger.counted
+        if not waits or self._said_idle >= epoch or not (core.ledger.drained and core.ledger.epoch_idle()):
             return None
         self._said_idle = epoch
         return epoch

@@ -28,11 +28,13 @@ from penstock._pb import spec_pb2
 from penstock._session.bell import Bell
 from penstock._session.config import Config
 from penstock._session.hedging import Hedging
+from penstock._session.lanes import Lanes
 from penstock._session.layout import Layout, LayoutError
-from penstock._session.ledger import Ledger, Snapshot, Steps
+from penstock._session.ledger import Ledger, Snapshot
 from penstock._session.piece import Chunk, Piece
 from penstock._session.position import Interval, from_proto
 from penstock._session.rarely import Rarely
+from penstock._session.steps import Steps
 from penstock._session.workers import WorkerError
 from penstock.monitor import Event
 
@@ -55,13 +57,17 @@ class Making:
     """Rows that were taken for the next batch."""
 
     epoch: int
-    slices: list[pa.RecordBatch] = field(default_factory=list)
+    slices: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)  # by lane
     rows: int = 0
     by_worker: dict[str, int] = field(default_factory=dict)
 
-    def add(self, chunk: Chunk) -> None:
+    def in_order(self) -> list[pa.RecordBatch]:
+        """Lane by lane."""
+        return [s for lane in sorted(self.slices) for s in self.slices[lane]]
+
+    def add(self, chunk: Chunk, lane: int) -> None:
         """Appends rows without copying them."""
-        self.slices.append(chunk.record.batch.slice(chunk.low, chunk.rows))
+        self.slices.setdefault(lane, []).append(chunk.record.batch.slice(chunk.low, chunk.rows))
         self.rows += chunk.rows
         worker = chunk.record.worker
         self.by_worker[worker] = self.by_worker.get(worker, 0) + chunk.rows
@@ -115,7 +121,7 @@ class Offer(NamedTuple):
     intervals: tuple[Interval, ...]
     before: Snapshot
     totals: Totals
-    handed: int = 0  # batches of that epoch afterwards, where last batches are padded
+    handed: int = 0  # batches of that epoch afterwards, where ranks count them
 
 
 class Core:
@@ -124,22 +130,16 @@ class Core:
     def __init__(self, config: Config, info: pb.Session, joined: pb.JoinReply, nonce: str, lease_ends: float) -> None:
         spec = info.spec
         self.config, self.info, self.joined, self.nonce = config, info, joined, nonce
-        self.batch_size = spec.batch_size
+        self.batch_size = info.batch_size
+        self.global_batch = self.batch_size * config.world_size if info.lanes else 0  # rows of a step of all ranks
         self.drops_last = spec.last_batch == spec_pb2.DROP
+        self.pads = spec.last_batch == spec_pb2.PAD
         self.epochs = max(1, spec.epochs)
         self.lease = joined.lease_ms / 1000
         self.lease_ends = lease_ends  # time.monotonic
         self.lock = threading.Lock()
-        self.ledger = Ledger(epoch=joined.closed_epochs, consumed=from_proto(joined.consumed))
-        self.ledger.set_base(joined)
-        self.epoch = _first_epoch(config, joined)  # that next reads
-        if spec.last_batch == spec_pb2.PAD:
-            self.epoch = joined.steps.epoch
-            self.ledger.steps = Steps(spec.batch_size)
-        self.ledger.enter(self.epoch)
-        if self.ledger.steps is not None:
-            self.ledger.steps.handed = joined.steps.handed
-            self.ledger.forget_closed()
+        self.ledger = _ledger(config, info, joined)
+        self.epoch = self.ledger.ended  # that next reads
 
         self.ready = Bell()  # wakes next
         self.filled = Bell()  # wakes the assembler
@@ -194,11 +194,7 @@ class Core:
 
     def unread(self) -> list[Piece]:
         """What rows of the open epoch are to come from."""
-        return [p for p in self.ledger.pieces if not p.complete and p.shard.epoch == self.ledger.epoch]
-
-    def last_of_epoch(self) -> bool:
-        """Whether a short batch is the epoch's last, as far as is known."""
-        return self.ledger.drained and self.ledger.epoch_idle()
+        return [p for p in self.ledger.pieces if not p.complete and p.shard.epoch == self.ledger.reading]
 
     def rows_made(self) -> int:
         """Rows of the batch in the making."""
@@ -270,6 +266,30 @@ class Core:
             name = threading.current_thread().name
             log.exception("thread %s failed", name)
             self.fail(errors.Error(f"session {self.config.session!r}: thread {name} failed: {e!r}; please report it"))
+
+
+def _ledger(config: Config, info: pb.Session, joined: pb.JoinReply) -> Ledger:
+    """The books of a rank that has joined."""
+    spec, batch_size, lanes = info.spec, info.batch_size, info.lanes
+    ledger: Ledger
+    if lanes:
+        steps = Steps(batch_size, counted=True)
+        each = lanes // config.world_size
+        ledger = by_lanes = Lanes(batch_size=batch_size, steps=steps, quota=batch_size // each)
+        by_lanes.pads = spec.last_batch == spec_pb2.PAD
+        by_lanes.begin(joined, range(config.rank * each, (config.rank + 1) * each))
+    else:
+        ledger = Ledger(batch_size=batch_size, consumed=from_proto(joined.consumed))
+    ledger.epoch = joined.closed_epochs
+    ledger.set_base(joined)
+    if spec.last_batch == spec_pb2.PAD and not lanes:
+        ledger.steps = Steps(batch_size)
+        ledger.enter(joined.steps.epoch)
+        ledger.steps.handed = joined.steps.handed
+        ledger.forget_closed()
+    elif not lanes:
+        ledger.enter(_first_epoch(config, joined))
+    return ledger
 
 
 def _first_epoch(config: Config, joined: pb.JoinReply) -> int:

@@ -51,9 +51,9 @@ def open_session(config: Config, masters: Masters) -> Core:
         info = joined.session
     if info.state == pb.FAILED:
         raise session_failed(config, info.failure)
-    if info.spec.batch_size < 1 or joined.lease_ms < 1:
+    if info.batch_size < 1 or joined.lease_ms < 1:
         raise errors.SessionFailed(
-            f"session {config.session!r}: the master gave batch_size {info.spec.batch_size} and a lease of "
+            f"session {config.session!r}: the master gave batch_size {info.batch_size} and a lease of "
             f"{joined.lease_ms} ms; both must be positive: does it run the same version?"
         )
     core = Core(config, info, joined, nonce, sent + joined.lease_ms / 1000)

@@ -25,6 +25,7 @@ from penstock._session.position import (
     to_proto,
     union,
 )
+from penstock._session.steps import MAX_AHEAD, Steps
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,9 @@ class Snapshot:
     ended: int
     base: Base
     consumed: Set
-    handed: int = 0  # batches of the epoch behind those, where last batches are padded
+    handed: int = 0  # batches of the epoch behind those, where ranks count them
     rows: int = 0  # that this rank handed over in this generation
+    start: pb.LaneStart | None = None  # order deterministic: the newest known block that begins before all that is left
 
 
 def parse_grant(m: pb.Grant) -> Grant:
@@ -54,26 +56,7 @@ def parse_grant(m: pb.Grant) -> Grant:
     signed = stream_pb2.SignedTicket.FromString(m.ticket)
     ticket = stream_pb2.Ticket.FromString(signed.ticket)
     workers = tuple((w.name, w.address) for w in ticket.workers)
-    return Grant(interval_from_proto(m.interval), m.ticket, signed, workers, ticket.file.uri)
-
-
-# How many steps a rank announces at most that it has not made: all ranks would have to make them, with nothing but
-# padding, should its rows go to others in a lost lease.
-MAX_AHEAD = 64
-
-
-@dataclass
-class Steps:
-    """Where the training loop is, in an epoch whose last batches are padded: master/session/steps.go has the rules.
-
-    The epoch is Ledger.ended.
-    """
-
-    batch_size: int
-    handed: int = 0  # batches of the epoch
-    told: dict[int, int] = field(default_factory=dict)  # how many epochs have, as far as the master said
-    final: int = 0  # of the epochs before it that is all
-    reported: int = 0  # by the newest Sync: how many this rank will hand over at least
+    return Grant(interval_from_proto(m.interval), m.ticket, signed, workers, ticket.file.uri, m.lane, m.first, m.rows)
 
 
 @dataclass
@@ -93,8 +76,28 @@ class Ledger:
     peak: int = 0  # the most that queued ever was
     drained: bool = False  # all of the open epoch is granted to someone
     released: Set = ()
-    steps: Steps | None = None  # None: last batches are not padded
+    steps: Steps | None = None  # None: ranks do not count them
+    batch_size: int = 1
     _seq: int = 0
+
+    @property
+    def counted(self) -> bool:
+        """Whether the master says how many batches an epoch has before they are handed over."""
+        return self.steps is not None and self.steps.counted
+
+    @property
+    def reading(self) -> int:
+        """The epoch of the batch that is made next."""
+        return self.ended + self.over() if self.counted else self.epoch
+
+    def over(self) -> bool:
+        """Counted: whether the training loop has had all batches of its epoch."""
+        return self.steps is not None and self.steps.over(self.ended)
+
+    def gated(self) -> bool:
+        """Whether the next batch may not be handed over, since the epoch is not known to have it."""
+        s = self.steps
+        return s is not None and s.counted and s.handed >= s.told.get(self.ended, 0)
 
     def wants_more(self) -> bool:
         """Whether fewer shards wait than streams may be opened, or none is left of the open epoch."""
@@ -102,7 +105,19 @@ class Ledger:
 
     def epoch_idle(self) -> bool:
         """Whether all that is held of the open epoch went into batches."""
-        return not self.pieces or self.pieces[0].taken.epoch > self.epoch
+        return not self.pieces or self.pieces[0].taken.epoch > self.reading
+
+    def waits(self) -> bool:
+        """Whether the master has to say more before there is anything to stream, or to hand over."""
+        return self.epoch_idle() or (self.gated() and not self.over())
+
+    def whole(self, rows: int) -> bool:
+        """Whether a batch of so many rows wants no more, as far as is known."""
+        return rows == self.batch_size or (self.drained and self.epoch_idle() and not self.counted)
+
+    def may_grow(self, rows: int) -> bool:
+        """Whether there are rows for a batch that seemed to be the epoch's last, short one."""
+        return rows < self.batch_size and any(p.queue and p.taken.epoch == self.reading for p in self.pieces)
 
     def forget_closed(self) -> None:
         """Notes that all of the epochs is consumed that the master has closed and the training loop has not ended.
@@ -121,15 +136,17 @@ class Ledger:
         Nothing of the epoch is left for this rank then, and some rank has the rows of this step.
         """
         s = self.steps
-        if s is None or s.handed >= s.told.get(self.ended, 0):
+        if s is None or s.counted or s.handed >= s.told.get(self.ended, 0):
             return False
         return self.ended < self.epoch or (self.drained and self.epoch_idle())
 
     def ready(self, making: int) -> int:
-        """How many batches of its epoch the training loop will get at least; making: rows of the one in the making."""
+        """Padded: how many batches the training loop will get of its epoch at least; making: rows of the next one."""
         s = self.steps
-        if s is None or self.ended < self.epoch:
-            return 0 if s is None else s.handed
+        if s is None or s.counted:
+            return 0
+        if self.ended < self.epoch:
+            return s.handed
         rows = making + sum(c.rows for p in self.pieces if p.taken.epoch == self.epoch for c in p.queue)
         return s.handed + min(-(-rows // s.batch_size), MAX_AHEAD)
 
@@ -152,10 +169,10 @@ class Ledger:
         if reply.base_version != self.base.version:
             self.set_base(reply)
         if self.steps is not None:
-            for e in reply.steps:
-                self.steps.told[e.epoch] = max(self.steps.told.get(e.epoch, 0), e.steps)
-            self.steps.final = self.epoch
-            self.forget_closed()
+            self.steps.learn(list(reply.steps))
+            if not self.steps.counted:
+                self.steps.final = self.epoch
+                self.forget_closed()
         if not reply.unchanged:
             self._grant(reply.grants)
         self.release(from_proto(reply.release))
@@ -179,7 +196,7 @@ class Ledger:
             interval = interval_from_proto(m.interval)
             g = known.get(interval.start.shard_start())
             if g is not None and g.raw == m.ticket:
-                grants.append(Grant(interval, g.raw, g.ticket, g.workers, g.file))
+                grants.append(replace(g, interval=interval, lane=m.lane, first=m.first, rows=m.rows))
             else:
                 grants.append(parse_grant(m))
         self.grants = grants
@@ -189,9 +206,7 @@ class Ledger:
         self.released = subtract(asked, self._gone())
         if self.released:
             self.grants = [
-                Grant(iv, g.raw, g.ticket, g.workers, g.file)
-                for g in self.grants
-                for iv in subtract((g.interval,), self.released)
+                replace(g, interval=iv) for g in self.grants for iv in subtract((g.interval,), self.released)
             ]
 
     def _gone(self) -> Set:
@@ -209,7 +224,7 @@ class Ledger:
         by_shard: dict[Position, Grant] = {}
         for g in self.grants:
             shard = g.interval.start.shard_start()
-            if shard.epoch >= self.epoch:
+            if shard.epoch >= self.reading:
                 by_shard[shard] = g
                 left[shard] = union(left.get(shard, ()), subtract((g.interval,), gone))
         for p in list(self.pieces):
@@ -226,11 +241,11 @@ class Ledger:
         self.pieces.sort(key=lambda p: p.taken)
 
     def _check_pending(self) -> None:
-        """Throws the batch in the making away if some of its rows are not held any more.
+        """Throws the batch in the making away if some of its rows are not held any more, or its epoch does not have it.
 
         The lease had ended, and the master gave them to others. What is still held is read again.
         """
-        held = from_epoch(make_set(g.interval for g in self.grants), self.epoch)
+        held = from_epoch(make_set(g.interval for g in self.grants), self.reading)
         if not covers(held, make_set(self.pending)):
             self.pending, self.discard = [], True
 
@@ -257,7 +272,8 @@ class Ledger:
         opened = [p for p in self.pieces if p.open]
         if first is None or len(opened) < self.streams:
             return first
-        if first.taken.epoch == self.epoch and all(p.taken.epoch != self.epoch for p in opened):
+        epoch = self.reading
+        if first.taken.epoch == epoch and all(p.taken.epoch != epoch for p in opened):
             self._park(opened[-1])
             return first
         return None
@@ -304,22 +320,23 @@ class Ledger:
             return True
         return p.bytes + size <= budget // self.streams and self.queued + size <= budget
 
-    def has_rows(self) -> bool:
-        """Whether take would find rows."""
-        return any(p.queue and p.taken.epoch == self.epoch for p in self.pieces)
-
     def take(self, rows: int) -> tuple[Chunk, Piece] | None:
-        """Moves up to so many rows of the open epoch into the batch in the making, in order of arrival."""
-        ready = [p for p in self.pieces if p.queue and p.taken.epoch == self.epoch]
+        """Moves up to so many rows of the epoch that is read into the batch in the making, in order of arrival."""
+        ready = [p for p in self.pieces if p.queue and p.taken.epoch == self.reading]
         if not ready:
             return None
         p = min(ready, key=lambda q: q.queue[0].seq)
-        before = p.bytes
-        chunk, interval = p.take(rows)
-        self.queued += p.bytes - before
+        chunk, interval = self._take(p, rows)
         self.pending.append(interval)
-        self._retire(p)
         return chunk, p
+
+    def _take(self, p: Piece, rows: int) -> tuple[Chunk, Interval]:
+        """Takes up to so many rows of a piece."""
+        before = p.bytes
+        taken = p.take(rows)
+        self.queued += p.bytes - before
+        self._retire(p)
+        return taken
 
     def hand_over(self, intervals: Sequence[Interval]) -> None:
         """Makes intervals that were pending consumed. Done twice, or done again after half of it, it is the same."""
@@ -334,13 +351,16 @@ class Ledger:
             self.base = replace(self.base, consumed=from_epoch(self.base.consumed, epoch))
             self.ended = epoch
             if self.steps is not None:
-                self.steps.handed = 0
-                self.steps.told = {e: n for e, n in self.steps.told.items() if e >= epoch}
+                self.steps.enter(epoch)
 
     def snapshot(self, rows: int) -> Snapshot:
         """The present state, after so many rows."""
         handed = 0 if self.steps is None else self.steps.handed
-        return Snapshot(self.ended, self.base, self.consumed, handed, rows)
+        return Snapshot(self.ended, self.base, self.consumed, handed, rows, self.start(handed))
+
+    def start(self, handed: int) -> pb.LaneStart | None:
+        """Order deterministic: where planning may begin for a loop that had so many batches of its epoch."""
+        return None
 
     def addresses(self) -> set[str]:
         """Those of all candidates."""

@@ -64,6 +64,10 @@ class Grant:
     ticket: pb.SignedTicket
     workers: tuple[tuple[str, str], ...]  # (name, address), best first
     file: str
+    # Order deterministic: the rows lie in a lane, which has `first` rows of the epoch before them.
+    lane: int = 0
+    first: int = 0
+    rows: int = 0
 
 
 def _nothing() -> None:
@@ -79,6 +83,7 @@ class Piece:
     received: Position  # rows before it came from a worker; the cursor at which a stream reopens
     end: Position
     grant: Grant
+    row: int = 0  # order deterministic: rows of the lane before `taken`
     queue: deque[Chunk] = field(default_factory=deque)
     bytes: int = 0  # of the queue
     open: bool = False  # has a stream, or had one and its rows are not all taken
@@ -90,7 +95,7 @@ class Piece:
     @classmethod
     def of(cls, interval: Interval, grant: Grant) -> Piece:
         """A piece that has not begun."""
-        return cls(interval.start.shard_start(), interval.start, interval.start, interval.end, grant)
+        return cls(interval.start.shard_start(), interval.start, interval.start, interval.end, grant, grant.first)
 
     @property
     def complete(self) -> bool:
@@ -172,6 +177,7 @@ class Piece:
             chunk = self.queue.popleft()
             self.taken = chunk.end
             self.bytes -= chunk.record.bytes
+        self.row += chunk.rows
         return chunk, Interval(start, self.taken)
 
     def trim(self, to: Position) -> Interval | None:

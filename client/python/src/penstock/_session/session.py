@@ -32,13 +32,13 @@ from penstock._session import forks
 from penstock._session.assemble import Assembler
 from penstock._session.config import Config
 from penstock._session.control import LEAVE_TIMEOUT, Control
-from penstock._session.core import THREADS, Offer, Rows
+from penstock._session.core import THREADS, Made, Offer, Rows
 from penstock._session.failures import doctor, fleet_ended, master_lost, workers_unreachable
 from penstock._session.joining import open_session
 from penstock._session.ledger import Snapshot
 from penstock._session.masters import Masters
 from penstock._session.padding import padded, padding, planned_schema
-from penstock._session.position import make_set, to_proto
+from penstock._session.position import Interval, make_set, to_proto
 from penstock._session.streams import Streams
 
 STATE_VERSION = 1
@@ -183,44 +183,57 @@ class Session:
             raise errors.EpochsExhausted(
                 f"session {core.config.session!r}: all {core.epochs} epochs have been read; epochs= sets their number"
             )
-        handed = before.handed
-        if ledger.epoch > core.epoch or core.finished:
-            if ledger.may_pad():
-                return self._padding(before)
-            if ledger.steps is not None and ledger.steps.final <= core.epoch:
-                return None  # how many batches the epoch has is not known yet
-            return Offer(None, True, core.epoch + 1, None, (), before, core.totals)
+        if ledger.over() if ledger.counted else ledger.epoch > core.epoch or core.finished:
+            return self._end(before)
         if core.making is None and made is None and not ledger.pending and ledger.may_pad():
             return self._padding(before)
-        short = made is not None and made.record.num_rows < core.batch_size
-        if core.making is not None or not ledger.pending or (short and not core.last_of_epoch()):
-            return None
-        if not self._leased():
+        if core.making is not None or (made is None and not ledger.pending) or not self._leased():
             return None
         intervals = tuple(ledger.pending)
         if made is None:
-            return Offer(None, False, core.epoch, None, intervals, before, core.totals, handed)
-        dropped = short and core.drops_last
+            return Offer(None, False, core.epoch, None, intervals, before, core.totals, before.handed)
+        if ledger.gated() or not ledger.whole(made.record.num_rows):
+            return None
+        return self._batch(made, intervals, before)
+
+    def _end(self, before: Snapshot) -> Offer | None:
+        """The end of the epoch, or a batch of padding alone that comes before it."""
+        core, ledger = self._core, self._core.ledger
+        steps = None if ledger.counted else ledger.steps
+        if steps is not None and ledger.may_pad():
+            return self._padding(before)
+        if steps is not None and steps.final <= core.epoch:
+            return None  # how many batches the epoch has is not known yet
+        return Offer(None, True, core.epoch + 1, None, (), before, core.totals)
+
+    def _batch(self, made: Made, intervals: tuple[Interval, ...], before: Snapshot) -> Offer:
+        """A batch that was made."""
+        core, handed = self._core, before.handed
+        record, valid = made.record, made.record.num_rows
+        dropped = core.drops_last and valid < core.batch_size
         totals = core.totals.plus(made, dropped)
         if dropped:
             return Offer(None, False, core.epoch, made, intervals, before, totals)
-        record, valid = made.record, made.record.num_rows
-        if ledger.steps is not None:
-            record, handed = padded(record, core.batch_size), handed + 1
-        consumed = make_set((*intervals, *before.consumed))
-        after = replace(before, consumed=consumed, handed=handed, rows=before.rows + valid)
-        rows = Rows(record, made.epoch, valid, after)
-        return Offer(rows, True, core.epoch, made, intervals, before, totals, handed)
+        if core.ledger.steps is not None:
+            handed += 1
+        if core.pads:
+            record = padded(record, core.batch_size)
+        after = replace(
+            before, consumed=make_set((*intervals, *before.consumed)), handed=handed, rows=before.rows + valid,
+            start=core.ledger.start(handed),
+        )  # fmt: skip
+        return Offer(Rows(record, made.epoch, valid, after), True, core.epoch, made, intervals, before, totals, handed)
 
     def _padding(self, before: Snapshot) -> Offer:
         """A batch of padding alone."""
         core = self._core
         schema = planned_schema(self.program) if core.layout is None else core.layout.schema
         record = padding(schema, core.batch_size)
-        after = replace(before, handed=before.handed + 1)
+        handed = before.handed + 1
+        after = replace(before, handed=handed, start=core.ledger.start(handed))
         totals = core.totals._replace(batches=core.totals.batches + 1, bytes=core.totals.bytes + record.nbytes)
         rows = Rows(record, core.epoch, 0, after)
-        return Offer(rows, True, core.epoch, None, (), before, totals, after.handed)
+        return Offer(rows, True, core.epoch, None, (), before, totals, handed)
 
     def _leased(self) -> bool:
         """Whether rows may be handed over."""
@@ -325,7 +338,7 @@ class Session:
             rank=core.config.rank, world_size=core.config.world_size,
             base=to_proto(base.consumed), base_version=base.version, members=base.members, departed=base.departed,
             departed_rows=base.departed_rows, consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
-            rows=at.rows,
+            rows=at.rows, start=at.start, global_batch=core.global_batch,
             program_digest=info.program_digest, dataset_digest=info.dataset_digest, planner_digest=info.planner_digest,
         )  # fmt: skip
 
