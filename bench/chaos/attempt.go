@@ -14,6 +14,8 @@ import (
 )
 
 const (
+	// mostVain is how many attempts in a row may end by themselves without a step.
+	mostVain = 5
 	// checkpointEvery is how often the job takes a checkpoint.
 	checkpointEvery = 700 * time.Millisecond
 	// holdFor is how long the job holds for one: a rank that hangs shall not keep the others from reading on.
@@ -70,7 +72,7 @@ func (a *attempt) run(ctx context.Context) (done bool, err error) {
 			}
 		case r := <-ends:
 			if a.lost(r) {
-				return false, nil
+				return false, a.hopeless()
 			}
 			if !slices.ContainsFunc(a.ranks, func(m member) bool { return !m.ended }) {
 				return a.complete(), nil
@@ -153,6 +155,20 @@ func (a *attempt) lost(r int) bool {
 	return true
 }
 
+// hopeless is an error if one attempt after another ended without a step although no fault ended it.
+func (a *attempt) hopeless() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if killed := !slices.ContainsFunc(a.ranks, func(m member) bool { return m.ended && m.process.Wait() != nil }); killed || a.broke.IsZero() {
+		a.vain = 0
+		return nil
+	}
+	if a.vain++; a.vain < mostVain {
+		return nil
+	}
+	return fmt.Errorf("%d attempts in a row ended without a step; the last line above says why", a.vain)
+}
+
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return lines[len(lines)-1]
@@ -224,7 +240,7 @@ func (a *attempt) release() error {
 	case a.holding:
 		return nil
 	}
-	if a.handed() < a.gate && (together || a.fleet.lastBatch == "uneven" && !a.first) {
+	if a.handed() < a.gate && (together || !a.inStep() && !a.first) {
 		a.first = false
 		a.answer(order{Go: true})
 	}
@@ -253,14 +269,23 @@ func (a *attempt) tick() error {
 		a.holding, a.held = false, time.Now()
 	case !a.holding && (since > checkpointEvery || a.resize):
 		a.holding, a.held = true, time.Now()
-		for _, m := range a.ranks {
-			if !m.waits {
-				_ = m.last.conn.Encode(order{Hold: m.last.Seq}) // a trainer that cannot be told has ended
-			}
-		}
+		a.interrupt()
 	}
 	return a.release()
 }
+
+// interrupt asks all ranks for a message that are in Next, which may wait for rows that others have. Ranks in step need
+// no asking: each gets to the end of the step.
+func (a *attempt) interrupt() {
+	for _, m := range a.ranks {
+		if !m.waits && !a.inStep() {
+			_ = m.last.conn.Encode(order{Hold: m.last.Seq}) // a trainer that cannot be told has ended
+		}
+	}
+}
+
+// inStep reports whether no rank takes a step before all have taken the one before it.
+func (a *attempt) inStep() bool { return a.fleet.lastBatch != "uneven" || a.fleet.order != "fast" }
 
 // checkpoint keeps what all ranks said last. mu must be held.
 func (a *attempt) checkpoint() error {

@@ -58,6 +58,7 @@ type job struct {
 	resize   bool               // end the attempt at its next checkpoint
 	world    int                // of the next attempt
 	moved    time.Time          // when a trainer last got a batch
+	vain     int                // attempts in a row that ended by themselves without a step
 	figures  figures
 	describe func() string // the present attempt; called with mu held
 }
