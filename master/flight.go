@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -51,15 +50,10 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 		return nil, openError(err)
 	}
 	info := &flight.FlightInfo{FlightDescriptor: d, Endpoint: list.all, TotalRecords: list.rows, TotalBytes: -1}
-	if selects(dataset.Program) {
+	if plan.Selects(dataset.Program) {
 		info.TotalRecords = -1 // how many rows pass shows when they are read
 	}
 	return info, nil
-}
-
-// selects reports whether a program leaves rows out.
-func selects(p *pb.Program) bool {
-	return p.GetFilter() != "" || slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOuts() == 0 })
 }
 
 // eachBlock plans the blocks of the first epoch, one after the other, so that few footers are in memory.
@@ -130,7 +124,24 @@ func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 }
 
 func (f *flightInfo) endpoint(t *pb.Ticket, program []byte) (*flight.FlightEndpoint, error) {
-	text, err := f.master.signer.Sign(t)
+	request, err := streamRequest(f.master.signer, t, program)
+	if err != nil {
+		return nil, err
+	}
+	e := &flight.FlightEndpoint{Ticket: &flight.Ticket{Ticket: request}}
+	scheme := "grpc+tcp://"
+	if f.master.cfg.RPC.Cert != "" {
+		scheme = "grpc+tls://"
+	}
+	for _, w := range t.GetWorkers() {
+		e.Location = append(e.Location, &flight.Location{Uri: scheme + w.GetAddress()})
+	}
+	return e, nil
+}
+
+// streamRequest is what a worker takes for a shard, serialised.
+func streamRequest(signer *ticket.Signer, t *pb.Ticket, program []byte) ([]byte, error) {
+	text, err := signer.Sign(t)
 	if err != nil {
 		return nil, err
 	}
@@ -142,13 +153,5 @@ func (f *flightInfo) endpoint(t *pb.Ticket, program []byte) (*flight.FlightEndpo
 	if err != nil {
 		return nil, fmt.Errorf("stream request: %w", err)
 	}
-	e := &flight.FlightEndpoint{Ticket: &flight.Ticket{Ticket: request}}
-	scheme := "grpc+tcp://"
-	if f.master.cfg.RPC.Cert != "" {
-		scheme = "grpc+tls://"
-	}
-	for _, w := range t.GetWorkers() {
-		e.Location = append(e.Location, &flight.Location{Uri: scheme + w.GetAddress()})
-	}
-	return e, nil
+	return request, nil
 }

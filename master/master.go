@@ -74,6 +74,7 @@ type Master struct {
 	places  *placement
 	load    *load
 	footers *footer.Cache
+	counts  *counter
 
 	announce sync.Once
 
@@ -103,6 +104,7 @@ func New(cfg Config) (*Master, error) {
 		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, load: &load{},
 		footers: footer.NewCache(footerBytes),
 	}
+	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(cfg.RPC)}
 	var err error
 	if m.grpc, err = rpc.NewServer(cfg.RPC); err != nil {
 		return nil, err
@@ -141,7 +143,7 @@ func (m *Master) Run(ctx context.Context) error {
 		return nil
 	})
 	err = group.Wait()
-	return errors.Join(err, m.fleet.Close())
+	return errors.Join(err, m.fleet.Close(), m.counts.pool.Close())
 }
 
 // followFleet keeps placement and load up to date. Each update gives trainers new tickets, so it makes one before
@@ -153,6 +155,9 @@ func (m *Master) followFleet(ctx context.Context) error {
 		workers := m.fleet.Members(fleet.Worker)
 		m.load.follow(workers)
 		m.places.update(workers)
+		if err := m.counts.keep(workers); err != nil {
+			m.cfg.Logger.Warn("cannot close connections to workers that are gone", "error", err)
+		}
 		select {
 		case <-m.fleet.Changed():
 		case <-renew.C:

@@ -23,14 +23,14 @@ type places struct {
 	zones   map[string]*fleet.Maglev // of the workers that name their zone
 	workers int
 	slots   int
+	// outdated is closed when there are newer ones.
+	outdated chan struct{}
 }
 
-// update takes the present workers; those that drain take no new streams.
+// update takes the present workers; those that drain take no new streams. One goroutine calls it.
 func (p *placement) update(workers []fleet.Member) {
-	next := &places{version: p.get().version + 1}
-	if p.now.Load() == nil { // another master's versions should not look like this one's
-		next.version = rand.Uint64()
-	}
+	last := p.get()
+	next := &places{version: last.version + 1, outdated: make(chan struct{})}
 	var able []fleet.Member
 	zones := map[string][]fleet.Member{}
 	for _, w := range workers {
@@ -50,13 +50,16 @@ func (p *placement) update(workers []fleet.Member) {
 		next.zones[zone] = fleet.NewMaglev(members)
 	}
 	p.now.Store(next)
+	close(last.outdated)
 }
 
 func (p *placement) get() *places {
 	if now := p.now.Load(); now != nil {
 		return now
 	}
-	return &places{all: fleet.NewMaglev(nil)}
+	// Another master's versions should not look like this one's.
+	p.now.CompareAndSwap(nil, &places{version: rand.Uint64(), all: fleet.NewMaglev(nil), outdated: make(chan struct{})})
+	return p.now.Load()
 }
 
 // A reply's revision tells a trainer both which grants and which fleet its tickets are from: the session's revision,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,9 @@ type blockPlanner struct {
 	program *pb.Program
 	listing func(context.Context) ([]*pb.File, error)
 	footers *footerLoader
+	counts  *counter // nil: outputs are not counted
+	session string
+	logger  *slog.Logger
 
 	mu    sync.Mutex
 	files []*pb.File         // the listing, once a block was planned: a master that takes over does not wait for it
@@ -86,11 +90,40 @@ func newBlockPlanner(m *Master, stored *store.Session) (*blockPlanner, error) {
 		return nil, fmt.Errorf("master: session %s: program: %w", stored.ID, err)
 	}
 	p.footers = &footerLoader{storage: m.cfg.Storage, cache: m.footers, profile: p.program.GetStorage()}
+	p.session, p.logger = stored.ID, m.cfg.Logger.With("session", stored.ID)
+	if spec.Counted(stored.Meta.GetSession().GetSpec()) {
+		p.counts = m.counts
+	}
 	return p, nil
 }
 
-// plan plans a block and says how many its epoch has.
+// plan plans a block and says how many its epoch has. Where outputs are counted, the block has them.
 func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (block *pb.Block, rows int64, blocks uint32, err error) {
+	if block, rows, blocks, err = p.cut(ctx, epoch, index); err == nil && p.counts != nil {
+		err = p.countOutputs(ctx, block)
+	}
+	return block, rows, blocks, err
+}
+
+// countOutputs sets a block's outputs: what its windows have, or where rows are left out, what workers say.
+func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error {
+	if plan.Selects(p.program) {
+		program, err := spec.Marshal(p.program)
+		if err != nil {
+			return fmt.Errorf("master: %w", err)
+		}
+		return (&count{counter: p.counts, session: p.session, program: program, block: block, logger: p.logger}).fill(ctx)
+	}
+	for _, s := range block.GetShards() {
+		for _, g := range s.GetRowGroups() {
+			g.Outputs = plan.WindowRows(g)
+		}
+	}
+	return nil
+}
+
+// cut makes the shards of a block.
+func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (block *pb.Block, rows int64, blocks uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planTimeout)
 	defer cancel()
 	listed, cut, err := p.blocks(ctx, epoch)
@@ -154,9 +187,9 @@ func (r *runner) plan() {
 	fails := r.planFails
 	r.term.group.Go(func() error {
 		r.pauseAfter(fails)
-		block, rows, blocks, err := r.planner.plan(r.term.ctx, epoch, index)
+		block, rows, blocks, err := r.planner.plan(r.ctx, epoch, index)
 		p := plannedBlock{block: block, err: err, command: session.Planned{
-			Epoch: epoch, Block: index, Blocks: blocks, Shards: uint32(len(block.GetShards())), Rows: rows,
+			Epoch: epoch, Block: index, Blocks: blocks, Shards: uint32(len(block.GetShards())), Rows: rows, Outputs: session.OutputsOf(block),
 		}}
 		select {
 		case r.planned <- p:

@@ -39,7 +39,9 @@ type runner struct {
 
 	calls   chan call
 	planned chan plannedBlock
-	stopped chan struct{} // closed when run has returned
+	stopped chan struct{}   // closed when run has returned
+	ctx     context.Context // ends when run returns
+	cancel  context.CancelFunc
 	deleted bool          // to be read once stopped is closed
 	world   atomic.Uint32 // the state's world size
 
@@ -90,7 +92,12 @@ func newRunner(t *term, id string) (*runner, error) {
 		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), stopped: make(chan struct{}),
 		together: groupCommit,
 	}
-	return r, r.load()
+	r.ctx, r.cancel = context.WithCancel(t.ctx)
+	if err := r.load(); err != nil {
+		r.cancel()
+		return nil, err
+	}
+	return r, nil
 }
 
 // load takes the state from etcd. All leases start anew.
@@ -176,6 +183,7 @@ func (r *runner) end() error {
 // run is the session's goroutine.
 func (r *runner) run() error {
 	defer close(r.stopped)
+	defer r.cancel()
 	err := r.serve()
 	if errors.Is(err, store.ErrNotFound) {
 		r.deleted = true

@@ -1,0 +1,200 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/master/plan"
+)
+
+const (
+	// countsAtOnce is how many shards of a block workers count at once, if there are as many.
+	countsAtOnce = 16
+	// countTimeout bounds the count of one shard by one worker.
+	countTimeout = 5 * time.Minute
+	// mostCountPause is the longest pause between two rounds of asking.
+	mostCountPause = 5 * time.Second
+)
+
+// errBadData says that data cannot be read, by anybody, or are not those that were listed.
+var errBadData = errors.New("cannot be read")
+
+// counter has workers count the output rows of blocks. It may be used by many goroutines at once.
+type counter struct {
+	places *placement
+	signer *ticket.Signer
+	pool   *rpc.Pool
+}
+
+// keep closes the connections to all but these.
+func (c *counter) keep(workers []fleet.Member) error {
+	addresses := make([]string, len(workers))
+	for i, w := range workers {
+		addresses[i] = w.Address
+	}
+	return c.pool.Keep(addresses)
+}
+
+// count is the count of one block.
+type count struct {
+	*counter
+	session string
+	program []byte // serialised
+	block   *pb.Block
+	logger  *slog.Logger
+}
+
+// fill sets the outputs of a block's windows. It asks until it has them all, unless data turn out to be bad.
+func (c *count) fill(ctx context.Context) error {
+	left := c.block.GetShards()
+	for round := 0; len(left) > 0; round++ {
+		places := c.places.get()
+		if places.workers == 0 {
+			c.logger.Warn("rows are to be counted before they can be granted, and the fleet has no worker; waiting for one",
+				"epoch", c.block.GetEpoch(), "block", c.block.GetIndex())
+			select {
+			case <-places.outdated:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			round = 0
+			continue
+		}
+		failed, err := c.ask(ctx, places, left)
+		if errors.Is(err, errBadData) || ctx.Err() != nil {
+			return errors.Join(ctx.Err(), err)
+		}
+		if left = failed; len(left) == 0 {
+			break
+		}
+		c.logger.Warn("workers cannot count the rows of all shards yet; asking again",
+			"epoch", c.block.GetEpoch(), "block", c.block.GetIndex(), "shards", len(left), "error", err)
+		select {
+		case <-time.After(min(retryEvery<<min(round, 10), mostCountPause)):
+		case <-places.outdated:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// ask has shards counted. It returns those that were not, and why: errBadData, or else the error of one of them.
+func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (failed []*pb.Shard, err error) {
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, min(countsAtOnce, places.slots/2)))
+	for _, s := range shards {
+		group.Go(func() error {
+			why := c.shard(ctx, places, s)
+			if why == nil || errors.Is(why, errBadData) {
+				return why
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			failed, err = append(failed, s), why
+			return nil
+		})
+	}
+	if bad := group.Wait(); bad != nil {
+		return nil, bad
+	}
+	return failed, err
+}
+
+// shard asks a shard's candidates one after the other.
+func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
+	workers := places.workersFor(s, "")
+	body, err := c.request(s, workers)
+	if err != nil {
+		return err
+	}
+	var refused []string
+	for _, w := range workers {
+		var counts *pb.CountReply
+		if counts, err = c.call(ctx, w, body); err == nil {
+			err = setOutputs(s, counts)
+		}
+		switch status.Code(err) {
+		case codes.OK:
+			return nil
+		case codes.FailedPrecondition:
+			return fmt.Errorf("%w: %s", errBadData, status.Convert(err).Message())
+		case codes.DataLoss:
+			refused = append(refused, w.GetName())
+		}
+		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), status.Code(err), status.Convert(err).Message())
+	}
+	if len(refused) == len(workers) {
+		return fmt.Errorf("%w, as workers %v say: %w", errBadData, refused, err)
+	}
+	return err
+}
+
+func (c *count) request(s *pb.Shard, workers []*pb.Worker) ([]byte, error) {
+	return streamRequest(c.signer, &pb.Ticket{
+		Session: c.session, Epoch: c.block.GetEpoch(), Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
+		File: s.GetFile(), RowGroups: s.GetRowGroups(), ProgramDigest: []byte(ticket.Digest(c.program)),
+		Workers: workers, ExpiresUnix: time.Now().Add(2 * countTimeout * time.Duration(len(workers))).Unix(),
+	}, c.program)
+}
+
+func (c *count) call(ctx context.Context, w *pb.Worker, body []byte) (*pb.CountReply, error) {
+	conn, err := c.pool.Get(w.GetAddress())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTimeout)
+	defer cancel()
+	stream, err := flight.NewFlightServiceClient(conn).DoAction(ctx, &flight.Action{Type: "count", Body: body})
+	if err != nil {
+		return nil, err
+	}
+	result, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	reply := &pb.CountReply{}
+	if err := proto.Unmarshal(result.GetBody(), reply); err != nil {
+		return nil, fmt.Errorf("the answer to a count: %w", err)
+	}
+	return reply, nil
+}
+
+// setOutputs takes over what a worker counted.
+func setOutputs(s *pb.Shard, counted *pb.CountReply) error {
+	groups := s.GetRowGroups()
+	if len(counted.GetRowGroups()) != len(groups) {
+		return fmt.Errorf("it counted %d row groups of %d", len(counted.GetRowGroups()), len(groups))
+	}
+	for i, g := range groups {
+		outputs, rows := counted.GetRowGroups()[i].GetOutputs(), plan.WindowRows(g)
+		if len(outputs) != len(rows) {
+			return fmt.Errorf("row group %d: it counted %d windows of %d", g.GetIndex(), len(outputs), len(rows))
+		}
+		for j, n := range outputs {
+			if n > rows[j] {
+				return fmt.Errorf("row group %d: it counted %d rows in a window of %d", g.GetIndex(), n, rows[j])
+			}
+		}
+	}
+	for i, g := range groups {
+		g.Outputs = counted.GetRowGroups()[i].GetOutputs()
+	}
+	return nil
+}

@@ -1,0 +1,163 @@
+package master_test
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/fleet"
+)
+
+// countingWorker answers counts: of each window two rows are left.
+type countingWorker struct {
+	flight.BaseFlightServer
+	keys map[string][]byte
+	says func(*pb.Ticket) error // in place of counts, if it is an error
+}
+
+func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoActionServer) error {
+	var req pb.StreamRequest
+	if err := proto.Unmarshal(a.GetBody(), &req); err != nil || a.GetType() != "count" {
+		return status.Errorf(codes.InvalidArgument, "%s: %v", a.GetType(), err)
+	}
+	granted, _, err := ticket.Verify(&req, w.keys, time.Now())
+	if err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	if err := w.says(granted); err != nil {
+		return err
+	}
+	reply := &pb.CountReply{}
+	for _, g := range granted.GetRowGroups() {
+		n := (g.GetRows() + g.GetWindowRows() - 1) / g.GetWindowRows()
+		counts := &pb.RowGroupCount{}
+		for range n {
+			counts.Outputs = append(counts.Outputs, 2)
+		}
+		reply.RowGroups = append(reply.RowGroups, counts)
+	}
+	body, err := proto.Marshal(reply)
+	if err != nil {
+		return err
+	}
+	return out.Send(&flight.Result{Body: body})
+}
+
+// addCounting puts a worker beside a master that counts rows.
+func addCounting(t *testing.T, n *node, name string, says func(*pb.Ticket) error) {
+	t.Helper()
+	orders, err := n.SyncWorker(t.Context(), &pb.WorkerReport{Name: name})
+	check(t, err)
+	w := &countingWorker{keys: orders.GetKeys(), says: says}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	srv := grpc.NewServer()
+	flight.RegisterFlightServiceServer(srv, w)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	t.Cleanup(func() {
+		srv.Stop()
+		check(t, <-served)
+	})
+	addWorker(t, n, fleet.Member{Name: name, Address: l.Addr().String(), Slots: 8})
+}
+
+func fine(*pb.Ticket) error { return nil }
+
+func filtered(dir string) *pb.Spec {
+	s := newSpec(dir)
+	s.Filter, s.LastBatch = "label < 2", pb.LastBatch_DROP
+	return s
+}
+
+// outputs lists the output rows of the windows that a trainer was granted, as its tickets say.
+func outputs(t *testing.T, grants []*pb.Grant) (all []uint32) {
+	t.Helper()
+	for _, g := range grants {
+		var signed pb.SignedTicket
+		var tk pb.Ticket
+		check(t, proto.Unmarshal(g.GetTicket(), &signed))
+		check(t, proto.Unmarshal(signed.GetTicket(), &tk))
+		for _, rg := range tk.GetRowGroups() {
+			all = append(all, rg.GetOutputs()...)
+		}
+	}
+	return all
+}
+
+func TestTicketsSayWhatWasCounted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		filter string
+		want   uint32
+	}{"nothing is left out": {"", rows}, "workers count": {"label < 2", 2}} {
+		t.Run(name, func(t *testing.T) {
+			m := single(t)
+			s := filtered(dataset(t, 1))
+			s.Filter = tc.filter
+			openSession(t, m, "run", s, 1)
+			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+			if tc.filter != "" {
+				addCounting(t, m, "busy", func(*pb.Ticket) error { return status.Error(codes.ResourceExhausted, "busy") })
+				check(t, r.sync())
+				addCounting(t, m, "able", fine)
+			}
+			eventually(t, "shards are granted", func() bool {
+				check(t, r.sync())
+				return len(r.last.GetGrants()) > 0
+			})
+			got := outputs(t, r.last.GetGrants())
+			if len(got) == 0 {
+				t.Fatal("the tickets have no outputs")
+			}
+			for _, n := range got {
+				if n != tc.want {
+					t.Fatalf("the tickets say %d, want %d of each window", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestBadDataThatAreCountedFailTheSession(t *testing.T) {
+	for name, code := range map[string]codes.Code{"damaged": codes.DataLoss, "changed": codes.FailedPrecondition} {
+		t.Run(name, func(t *testing.T) {
+			m := single(t)
+			openSession(t, m, "run", filtered(dataset(t, 1)), 1)
+			bad := func(tk *pb.Ticket) error {
+				return status.Errorf(code, "%s row group 0 column label: damaged", tk.GetFile().GetUri())
+			}
+			addCounting(t, m, "w1", bad)
+			addCounting(t, m, "w2", bad)
+			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+			eventually(t, "the session fails", func() bool {
+				check(t, r.sync())
+				return r.last.GetFailure() != ""
+			})
+			if got := r.last.GetFailure(); !strings.Contains(got, "row group 0 column label: damaged") || !r.last.GetBadData() {
+				t.Errorf("failure %q", got)
+			}
+		})
+	}
+}
+
+// One worker's word is not taken for it that data cannot be read.
+func TestDamageThatOneWorkerSees(t *testing.T) {
+	m := single(t)
+	addCounting(t, m, "wrong", func(*pb.Ticket) error { return status.Error(codes.DataLoss, "bad memory") })
+	addCounting(t, m, "right", fine)
+	openSession(t, m, "run", filtered(dataset(t, 4)), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	eventually(t, "shards are granted", func() bool {
+		check(t, r.sync())
+		return len(r.last.GetGrants()) > 0
+	})
+}
