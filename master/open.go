@@ -151,7 +151,7 @@ func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, erro
 		Session: &pb.Session{
 			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: world, Generation: 1,
 			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
-			PlannerDigest: m.cfg.Plan.Digest(), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
+			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes, m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
 		},
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),

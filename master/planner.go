@@ -97,6 +97,24 @@ func newBlockPlanner(m *Master, stored *store.Session) (*blockPlanner, error) {
 	return p, nil
 }
 
+// listed is the listing.
+func (p *blockPlanner) listed(ctx context.Context) ([]*pb.File, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	err := p.list(ctx)
+	return p.files, err
+}
+
+// list reads the listing, once. p.mu must be held.
+func (p *blockPlanner) list(ctx context.Context) (err error) {
+	if p.files == nil {
+		if p.files, err = p.listing(ctx); err != nil {
+			return fmt.Errorf("master: %w", err)
+		}
+	}
+	return nil
+}
+
 // plan plans a block and says how many its epoch has. Where outputs are counted, the block has them.
 func (p *blockPlanner) plan(ctx context.Context, epoch, index uint32) (block *pb.Block, rows int64, blocks uint32, err error) {
 	if block, rows, blocks, err = p.cut(ctx, epoch, index); err == nil && p.counts != nil {
@@ -152,10 +170,8 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (block *pb.
 func (p *blockPlanner) blocks(ctx context.Context, epoch uint32) (listed []*pb.File, cut [][]int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.files == nil {
-		if p.files, err = p.listing(ctx); err != nil {
-			return nil, nil, fmt.Errorf("master: %w", err)
-		}
+	if err := p.list(ctx); err != nil {
+		return nil, nil, err
 	}
 	cut, ok := p.epoch[epoch]
 	if !ok {

@@ -18,7 +18,8 @@ func (r *trainer) refuse(cause pb.RefusalCause) *pb.Ticket {
 	req := r.request()
 	req.Refused = []*pb.RefusedStream{
 		{At: r.grants[0].GetInterval().GetFrom(), Cause: cause, Words: "worker w at h: column x: checksum"},
-		{At: &pb.Position{Block: 1 << 20}, Cause: cause}, {At: &pb.Position{Shard: 1 << 20}, Cause: cause}, // nobody's
+		{At: &pb.Position{Block: 1 << 20}, Cause: cause},
+		{At: &pb.Position{Shard: 1 << 20}, Cause: cause}, // nobody's
 	}
 	check(r.t, r.send(req))
 	return bad

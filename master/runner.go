@@ -129,7 +129,7 @@ func stateOf(stored *store.Session) (*session.State, error) {
 	if stored.Head.GetGeneration() == 0 {
 		return session.New(identity(stored.Meta))
 	}
-	return session.Load(identity(stored.Meta), stored.Head, stored.Ranks, stored.Blocks)
+	return session.Load(identity(stored.Meta), stored.Head, stored.Ranks, stored.Blocks, stored.Checkpoints)
 }
 
 func identity(m *pb.SessionMeta) session.Identity {
@@ -417,6 +417,7 @@ func (r *runner) commit(w store.Writes, changes session.Changes) error {
 		}
 		w.Ranks[rank] = r.state.Rank(rank)
 	}
+	w.Checkpoints = r.named(changes.Checkpoints)
 	w.Drop = r.tickets.idle(r.state)
 	ctx, cancel := context.WithTimeout(r.term.ctx, commitTimeout)
 	defer cancel()

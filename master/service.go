@@ -110,12 +110,12 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 	}
 	a, err := r.do(ctx, call{command: c, view: true})
 	if err != nil {
-		return nil, callError(err)
+		return nil, callError(s.explain(ctx, r, err, nil, req.GetRestore()...))
 	}
 	return &pb.JoinReply{
 		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: a.view,
 		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
-		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(),
+		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(), RestoredFrom: a.From.Proto(),
 		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups,
 	}, nil
@@ -134,7 +134,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
 		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Streams: streams,
-		Steps: session.StepsFromProto(req.GetSteps()),
+		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()),
 	}})
 	if err != nil {
 		return nil, callError(err)
@@ -145,7 +145,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 		DepartedRows: a.DepartedRows,
 		Load:         s.master.load.total(time.Now()), Steps: session.EpochStepsProto(a.Steps),
-		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData,
+		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData, Checkpoint: a.Order.Proto(),
 	}, nil
 }
 
@@ -180,7 +180,11 @@ func callError(err error) error {
 		code = codes.Aborted
 	case errors.Is(err, session.ErrInvalid):
 		code = codes.InvalidArgument
-	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrFailed), errors.Is(err, store.ErrTooLarge):
+	case errors.Is(err, session.ErrCheckpointExists):
+		code = codes.AlreadyExists
+	case errors.Is(err, session.ErrNoCheckpoint):
+		code = codes.NotFound
+	case errors.Is(err, session.ErrRestore), errors.Is(err, session.ErrCheckpoint), errors.Is(err, session.ErrFailed), errors.Is(err, store.ErrTooLarge):
 		code = codes.FailedPrecondition
 	case errors.Is(err, store.ErrNotFound):
 		code = codes.NotFound

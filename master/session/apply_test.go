@@ -65,7 +65,11 @@ func (j *job) reload() *State {
 			ranks[r] = m
 		}
 	}
-	s, err := Load(j.s.id, j.s.Head(), ranks, nil)
+	var named []*pb.Checkpoint
+	for _, n := range j.s.named {
+		named = append(named, n.Proto())
+	}
+	s, err := Load(j.s.id, j.s.Head(), ranks, nil, named)
 	if err != nil {
 		j.Fatal(err)
 	}

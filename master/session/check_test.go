@@ -45,7 +45,7 @@ func TestLoadRefusesDamage(t *testing.T) {
 		{WorldSize: 1, Frontier: pos(0, 0, 1).Proto()},
 		{WorldSize: 1, ClosedEpochs: 2},
 	} {
-		if _, err := Load(id, head, nil, nil); err == nil {
+		if _, err := Load(id, head, nil, nil, nil); err == nil {
 			t.Errorf("%v was accepted", head)
 		}
 	}

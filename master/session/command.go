@@ -5,7 +5,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Command is one of Planned, Join, Sync, Expire, Recall and Fail.
+// Command is one of Planned, Join, Sync, Expire, Recall, Fail, CreateCheckpoint,
+// ListCheckpoints, DeleteCheckpoint and Restore.
 type Command interface {
 	apply(s *State, ch *Changes) (Reply, error)
 }
@@ -43,6 +44,7 @@ type Sync struct {
 	Streams     uint32 // that the trainer may open; it gets so many shards at once unless others would get fewer
 	Steps       *Steps // nil: last batches are not padded
 	Refused     []Refusal
+	Part        *Part // of a checkpoint; nil: none was asked for
 }
 
 // Expire says that a rank's lease ended: what it holds goes back. It means only the incarnation that it names.
@@ -63,7 +65,7 @@ type Fail struct {
 	BadData bool // data cannot be read, or changed
 }
 
-// Reply is the answer to Join and Sync; it is empty for other commands.
+// Reply is the answer to Join, Sync and CreateCheckpoint; it is empty for other commands.
 type Reply struct {
 	// Of Join:
 	Kind        pb.JoinKind // unspecified while a restore waits
@@ -73,6 +75,7 @@ type Reply struct {
 	WaitingFor  []uint32
 	Begun       Steps    // where the rank's training loop goes on
 	Earlier     Counters // of the rank's earlier incarnations in this generation
+	From        RestoredFrom
 
 	// Of Sync:
 	Revision  uint64
@@ -82,7 +85,12 @@ type Reply struct {
 	Drained   bool                // all of the open epoch is granted to someone
 	Steps     []EpochSteps        // from the epoch of the request's steps to the open one
 
-	// Of both:
+	Order *Order // to take a State; nil: none
+
+	Taken       *Taken   // of CreateCheckpoint
+	Checkpoints []*Named // of ListCheckpoints, in the order of their steps
+
+	// Of Join and Sync:
 	Closed      uint32
 	Finished    bool
 	Failure     string

@@ -39,6 +39,16 @@ func (m *model) start(r uint32) {
 		m.fail("rank %d joined as %v", r, reply.Kind)
 	}
 	t.joined(reply)
+	t.all = tallyOf(m.d.rows(reply.Consumed))
+	if old != nil && old.generation == m.s.generation {
+		for row := range old.all {
+			if reply.Kind == pb.JoinKind_FRESH { // it had left
+				m.gone[row] = 1
+			} else if row.Epoch < reply.Closed { // and was reported, then
+				t.all[row] = 1
+			}
+		}
+	}
 	m.trainers[r] = t
 }
 

@@ -32,8 +32,9 @@ func (s *State) start(c Join, ch *Changes) *rank {
 	s.restore.forget(c.Rank)
 	k := s.ranks[c.Rank]
 	if k == nil {
-		k = &rank{incarnation: 1, revision: 1, nonce: c.Nonce, kind: pb.JoinKind_FRESH}
+		k = &rank{incarnation: 1, revision: 1, nonce: c.Nonce, kind: pb.JoinKind_FRESH, steps: s.begun, begunStep: s.from.Step}
 		s.ranks[c.Rank] = k
+		s.beginStep(k)
 		s.begin(k, ch)
 		s.baseVersion++
 		ch.Head = true
@@ -46,16 +47,18 @@ func (s *State) start(c Join, ch *Changes) *rank {
 		s.baseVersion++
 		ch.Head = true
 	}
+	k.begunStep, k.part = k.step(), nil // its loop may come to the step again, having got other rows
 	k.incarnation++
 	k.revision++
 	k.nonce, k.departed, k.expired, k.revoked, k.asked = c.Nonce, false, false, nil, 0
 	k.earlier, k.counters = k.total(), Counters{}
+	s.beginStep(k)
 	s.begin(k, ch)
 	return k
 }
 
 func (s *State) welcome(k *rank) Reply {
 	return s.common(Reply{
-		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier,
+		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier, From: s.from,
 	}, 0)
 }

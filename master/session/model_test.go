@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -26,7 +27,8 @@ type model struct {
 	execute  executor
 
 	batchSize int               // 0: last batches are not padded
-	ends      map[string]uint64 // after how many batches training loops ended epochs, by generation and epoch
+	ends      map[string]uint64 // after how many batches training loops ended epochs, by life, generation and epoch
+	lives     int               // of etcd
 
 	handed  tally // rows handed over
 	excused tally // rows that a dead trainer may have handed over without reporting it
@@ -36,6 +38,12 @@ type model struct {
 	faults *faults      // nil: all rows can be read
 	moved  bool         // states went to another etcd, where of what was skipped only the number is known
 	before position.Set // what was skipped before the restored states
+
+	began tally                       // rows consumed when the generation began
+	gone  tally                       // rows of ranks of it that left and came back
+	parts map[uint64]map[uint32]tally // rows that ranks had consumed when they took States, by order
+	kept  *Named                      // a checkpoint, outside of etcd
+	truth tally                       // the rows that it consumed
 }
 
 // executor is State.Apply, or one with a planted bug.
@@ -44,6 +52,7 @@ type executor func(s *State, c Command) (Reply, Changes, error)
 // chaos says what may happen in a run, besides lost, doubled and reordered calls and restarts of the master.
 type chaos struct {
 	deaths, restores bool
+	checkpoints      bool // with names
 	pad              bool // last batches, for ranks in lock-step
 	bad              bool // rows, that workers cannot read
 	steps            int
@@ -52,7 +61,7 @@ type chaos struct {
 
 // comparing compares whole states; nil and empty are the same.
 var comparing = cmp.Options{
-	cmp.AllowUnexported(State{}, Skipped{}, rank{}, block{}, epochPlan{}, seen{}, restore{}, part{}),
+	cmp.AllowUnexported(State{}, Skipped{}, rank{}, block{}, epochPlan{}, seen{}, restore{}, part{}, taking{}),
 	cmpopts.EquateEmpty(),
 }
 
@@ -62,7 +71,7 @@ func (m *model) fail(format string, args ...any) { panic(modelError{fmt.Errorf(f
 
 // run plays a job to its end and returns what went wrong.
 func run(draw func(n int) int, c chaos) (err error) {
-	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute, ends: map[string]uint64{}, taken: map[uint32]stale{}}
+	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute, ends: map[string]uint64{}, taken: map[uint32]stale{}, began: tally{}, gone: tally{}, parts: map[uint64]map[uint32]tally{}}
 	defer func() {
 		if r := recover(); r != nil && r != (modelEnded{}) {
 			e, ok := r.(modelError)
@@ -123,6 +132,9 @@ func (m *model) ops(c chaos) []func() {
 	if c.restores {
 		ops = append(ops, m.checkpoint, m.part, m.restoreJob, m.moveJob, m.abandon)
 	}
+	if c.checkpoints {
+		ops = append(ops, m.take, m.take, m.trainOn, m.giveUp, m.restoreNamed)
+	}
 	return ops
 }
 
@@ -147,6 +159,11 @@ func (m *model) apply(c Command) (Reply, error) {
 	if err := m.s.Check(); err != nil {
 		m.fail("after %T %+v: %w", c, c, err)
 	}
+	for _, name := range ch.Checkpoints {
+		if n := m.s.Named(name); n != nil {
+			m.verify(n)
+		}
+	}
 	if m.s.Failure() != "" {
 		m.failed()
 	}
@@ -165,6 +182,13 @@ func (m *model) write(ch Changes) {
 	if ch.Head {
 		put("head", m.s.Head())
 	}
+	for _, name := range ch.Checkpoints {
+		if n := m.s.Named(name); n != nil {
+			put("checkpoint/"+name, n.Proto())
+		} else {
+			delete(m.etcd, "checkpoint/"+name)
+		}
+	}
 	for _, r := range ch.Ranks {
 		put(fmt.Sprint("rank/", r), m.s.Rank(r))
 	}
@@ -173,8 +197,16 @@ func (m *model) write(ch Changes) {
 func (m *model) load() *State {
 	var head pb.SessionHead
 	ranks := map[uint32]*pb.SessionRank{}
+	var named []*pb.Checkpoint
 	for key, b := range m.etcd {
 		var r uint32
+		if strings.HasPrefix(key, "checkpoint/") {
+			named = append(named, new(pb.Checkpoint))
+			if err := proto.Unmarshal(b, named[len(named)-1]); err != nil {
+				m.fail("%s: %w", key, err)
+			}
+			continue
+		}
 		if key == "head" {
 			if err := proto.Unmarshal(b, &head); err != nil {
 				m.fail("head: %w", err)
@@ -186,7 +218,7 @@ func (m *model) load() *State {
 			}
 		}
 	}
-	s, err := Load(m.id, &head, ranks, m.d.blocks(&head))
+	s, err := Load(m.id, &head, ranks, m.d.blocks(&head), named)
 	if err != nil {
 		m.fail("load: %w", err)
 	}

@@ -91,7 +91,7 @@ func TestOutputsFitTheirBlock(t *testing.T) {
 	for blocks, want := range map[*pb.Block]string{
 		{}: "has 1 shards, and the outputs of 0", {Index: 1}: "block 0 of epoch 0, which the head names, does not lie in etcd",
 	} {
-		if _, err := Load(s.id, s.Head(), nil, []*pb.Block{blocks}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Load(s.id, s.Head(), nil, []*pb.Block{blocks}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", blocks, err)
 		}
 	}

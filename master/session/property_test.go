@@ -18,6 +18,9 @@ func TestModel(t *testing.T) {
 		"in step":                   {steps: 300, pad: true},
 		"in step, deaths":           {steps: 300, pad: true, deaths: true},
 		"in step, deaths, restores": {steps: 300, pad: true, deaths: true, restores: true},
+		"checkpoints":               {steps: 300, checkpoints: true},
+		"checkpoints, deaths":       {steps: 300, checkpoints: true, deaths: true, restores: true},
+		"checkpoints, in step":      {steps: 300, checkpoints: true, pad: true, deaths: true, restores: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
@@ -17,6 +18,7 @@ func (s *State) Head() *pb.SessionHead {
 		RestoreAttempt: s.restore.attempt, RestoreRound: s.restore.round, RestoreWorldSize: s.restore.world,
 		Restored: s.restored, Steps: EpochStepsProto(s.steps), Begun: s.begun.Proto(), Promised: s.promised,
 		Skipped: SkippedProto(s.skipped), SkippedBefore: s.skippedBefore, BadData: s.badData,
+		Checkpoint: s.taking.proto(), RestoredFrom: s.from.Proto(), RestoredBy: s.restoredBy,
 	}
 	for _, b := range s.blocks {
 		h.Blocks = append(h.Blocks, &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards})
@@ -40,7 +42,10 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 		m.Releasing, m.Asked = k.releasing.Proto(), k.asked
 		m.Departed, m.Expired = k.departed, k.expired
 		m.Steps, m.Begun, m.Joined, m.Heard = k.steps.Proto(), k.begun.Proto(), k.joined, k.heard
-		m.Counters, m.Earlier = k.counters.Proto(), k.earlier.Proto()
+		m.Counters, m.Earlier, m.BegunStep = k.counters.Proto(), k.earlier.Proto(), k.begunStep
+		if k.part != nil {
+			m.Checkpoint = &pb.CheckpointPart{Id: s.taking.id, State: k.part.Proto()}
+		}
 	}
 	if p != nil {
 		m.Restoring = &pb.RankRestore{Attempt: s.restore.attempt, Round: p.round, Nonce: p.nonce}
@@ -53,7 +58,7 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 
 // Load reads the state back from its keys, and checks it. Where outputs are counted, blocks are those that the head names, and maybe
 // others.
-func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, blocks []*pb.Block) (*State, error) {
+func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, blocks []*pb.Block, checkpoints []*pb.Checkpoint) (*State, error) {
 	if w := head.GetWorldSize(); w == 0 || w > maxWorld || head.GetRestoreWorldSize() > maxWorld {
 		return nil, fmt.Errorf("session %s: head in etcd: world sizes %d and %d are not between 1 and %d",
 			id.Session, w, head.GetRestoreWorldSize(), maxWorld)
@@ -69,6 +74,12 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(),
 		restore: restore{attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(), world: head.GetRestoreWorldSize()},
 	}
+	s.taking, s.from, s.restoredBy = takingFromProto(head.GetCheckpoint()), restoredFromProto(head.GetRestoredFrom()), head.GetRestoredBy()
+	for _, m := range checkpoints {
+		n := NamedFromProto(m)
+		s.named = append(s.named, &n)
+	}
+	slices.SortFunc(s.named, func(a, b *Named) int { return byName(a, b.Name) })
 	for _, b := range head.GetBlocks() {
 		s.blocks = append(s.blocks, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
 	}
@@ -130,6 +141,10 @@ func (s *State) loadRank(r uint32, m *pb.SessionRank) {
 	switch {
 	case m.GetGeneration() == s.generation && m.GetIncarnation() > 0:
 		s.ranks[r] = rankFromProto(m, position.Position{Epoch: s.closed})
+		if part := m.GetCheckpoint(); part != nil && s.taking.active() && part.GetId() == s.taking.id {
+			c := CheckpointFromProto(part.GetState())
+			s.ranks[r].part = &c
+		}
 	case m.GetGeneration() < s.generation && p != nil && attempt == s.restored:
 		var old *rank
 		if m.GetIncarnation() > 0 {
@@ -148,6 +163,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 		departed: m.GetDeparted(), expired: m.GetExpired(),
 		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
 		steps: stepsFromProto(m.GetSteps()), begun: stepsFromProto(m.GetBegun()), joined: m.GetJoined(), heard: m.GetHeard(),
+		begunStep: m.GetBegunStep(),
 	}
 }
 
@@ -187,7 +203,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
 		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
-		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(),
+		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(), Fingerprint: m.GetFingerprint(),
 	}
 }
 
@@ -200,6 +216,6 @@ func (c Checkpoint) Proto() *pb.State {
 		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
-		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped,
+		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped, Fingerprint: c.Fingerprint,
 	}
 }

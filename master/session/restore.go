@@ -45,6 +45,7 @@ type Checkpoint struct {
 	Handed                       uint64 // batches of the epoch that the training loop is in
 	Rows                         int64  // handed over in this generation
 	DepartedRows                 []int64
+	Fingerprint                  *pb.Fingerprint
 	Skipped                      uint32 // row groups that on_error let be left out, as of Base
 }
 
@@ -82,7 +83,11 @@ func (s *State) joinRestore(c Join, ch *Changes) (Reply, error) {
 		return Reply{}, err
 	}
 	s.restore = next
-	s.rewind(m, ch)
+	ranks := make([]*rank, next.world)
+	for i, p := range next.parts {
+		ranks[i] = p.started(s.rank(uint32(i)), m.begun())
+	}
+	s.rewind(m, ranks, ch)
 	ch.rank(c.Rank)
 	return s.welcome(s.ranks[c.Rank]), nil
 }
@@ -179,6 +184,9 @@ type merged struct {
 	handed     uint64
 	skipped    uint32
 }
+
+// begun is where the training loops of the next generation begin.
+func (m merged) begun() Steps { return Steps{Epoch: m.closed, Handed: m.handed, Ready: m.handed} }
 
 // merge checks the states of all parts against each other and joins them.
 func merge(parts []*part) (merged, error) {
@@ -277,7 +285,7 @@ func (p Checkpoint) rowsOfDeparted(rank uint32) int64 {
 
 // rewind begins the next generation. It is later than the states', if they are of this session: starts of theirs may
 // still call, and etcd may have been lost since.
-func (s *State) rewind(m merged, ch *Changes) {
+func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	if m.session == s.id.Session {
 		s.generation = max(s.generation, m.generation)
 	}
@@ -288,13 +296,13 @@ func (s *State) rewind(m merged, ch *Changes) {
 	s.advanceFrontier()
 	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
 	s.baseVersion++
-	s.begun = Steps{Epoch: m.closed, Handed: m.handed, Ready: m.handed}
+	s.begun = m.begun()
 	s.steps, s.promised, s.joins = nil, 0, 1
-	ranks := make([]*rank, s.restore.world)
-	for i, p := range s.restore.parts {
-		ranks[i] = p.started(s.rank(uint32(i)), s.begun)
+	if s.taking.active() {
+		s.giveUp(ch, "the session was restored")
 	}
-	s.ranks, s.world = ranks, s.restore.world
+	s.from, s.restoredBy = RestoredFrom{}, ""
+	s.ranks, s.world = ranks, uint32(len(ranks))
 	s.restore.parts = nil
 	s.forgetEpochs()
 	for _, b := range s.blocks {

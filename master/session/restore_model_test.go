@@ -103,8 +103,14 @@ func (m *model) restoreJob() {
 }
 
 func (m *model) replace(ranks []*restorer) {
-	m.trainers = m.trainers[:0]
+	m.trainers, m.began, m.gone = m.trainers[:0], tally{}, tally{}
+	for _, p := range m.saved.states {
+		for _, row := range m.d.rows(p.covers()) {
+			m.began[row] = 1
+		}
+	}
 	for _, r := range ranks {
+		r.t.all = tally{}
 		m.trainers = append(m.trainers, r.t)
 	}
 }
@@ -148,6 +154,7 @@ func (m *model) moveJob() {
 			t.dead = true
 		}
 	}
+	m.lives++
 	again := m.draw(2) == 0
 	if !again {
 		m.id.Session, m.network = m.nonce(), nil

@@ -68,6 +68,10 @@ type State struct {
 
 	skipped       []Skipped // in all epochs
 	skippedBefore uint32    // row groups that were skipped elsewhere, as far as states that were restored tell
+	named         []*Named  // by name; they are never changed
+	taking        taking
+	from          RestoredFrom
+	restoredBy    string // nonce of the newest Restore
 }
 
 // rank is one rank's part of the state.
@@ -86,9 +90,11 @@ type rank struct {
 	counters    Counters
 	earlier     Counters // of earlier incarnations
 	steps       Steps
-	begun       Steps  // where this incarnation's training loop began
-	joined      uint64 // number of this incarnation's join among those of all ranks
-	heard       uint64 // the newest join before this rank was last heard of
+	begun       Steps       // where this incarnation's training loop began
+	joined      uint64      // number of this incarnation's join among those of all ranks
+	heard       uint64      // the newest join before this rank was last heard of
+	begunStep   uint64      // of the job, where this incarnation's training loop began
+	part        *Checkpoint // of the checkpoint that is being taken
 }
 
 // New returns the state of a session that just opened.
@@ -109,16 +115,18 @@ func New(id Identity) (*State, error) {
 type Changes struct {
 	Head  bool
 	Ranks []uint32 // ascending
+	// Checkpoints are the names of those that came or went.
+	Checkpoints []string
 }
 
 // Empty reports whether nothing changed.
-func (c Changes) Empty() bool { return !c.Head && len(c.Ranks) == 0 }
+func (c Changes) Empty() bool { return !c.Head && len(c.Ranks) == 0 && len(c.Checkpoints) == 0 }
 
 // Merge adds the keys that another Apply changed.
 func (c Changes) Merge(d Changes) Changes {
 	ranks := slices.Concat(c.Ranks, d.Ranks)
 	slices.Sort(ranks)
-	return Changes{Head: c.Head || d.Head, Ranks: slices.Compact(ranks)}
+	return Changes{Head: c.Head || d.Head, Ranks: slices.Compact(ranks), Checkpoints: slices.Concat(c.Checkpoints, d.Checkpoints)}
 }
 
 func (c *Changes) rank(r uint32) {
@@ -135,6 +143,7 @@ func (s *State) Apply(c Command) (Reply, Changes, error) {
 	if err != nil {
 		return Reply{}, Changes{}, fmt.Errorf("session %s: %w", s.id.Session, err)
 	}
+	s.settle(&ch)
 	return reply, ch, nil
 }
 

@@ -52,10 +52,6 @@ func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
 	if n == nil {
 		return
 	}
-	if k.heard != s.joins {
-		k.heard = s.joins
-		ch.rank(r)
-	}
 	switch {
 	case n.Epoch > k.steps.Epoch:
 		k.steps = *n

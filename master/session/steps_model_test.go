@@ -28,7 +28,7 @@ func (m *model) newLoop() *loop {
 
 // loopEnded checks that all training loops end an epoch after the same number of batches.
 func (m *model) loopEnded(n Steps) {
-	key := fmt.Sprint(m.s.generation, "/", n.Epoch)
+	key := fmt.Sprint(m.lives, "/", m.s.generation, "/", n.Epoch)
 	if other, ok := m.ends[key]; ok && other != n.Handed {
 		m.fail("epoch %d ended after %d batches, and for another rank after %d", n.Epoch, n.Handed, other)
 	}
@@ -38,10 +38,19 @@ func (m *model) loopEnded(n Steps) {
 // hand lets a trainer hand over rows, unless it waits for others.
 func (m *model) hand(t *trainer) {
 	if t.loop == nil {
-		m.handed.add(t.hand(m.d, m.draw))
+		rows := t.hand(m.d, m.draw)
+		m.handed.add(rows)
+		m.batchOf(t, rows, len(rows) > 0)
 	} else if m.inStep(t) {
-		m.handed.add(t.batch(m.draw))
+		m.handBatch(t)
 	}
+}
+
+func (m *model) handBatch(t *trainer) {
+	before := t.loop.at
+	rows := t.batch(m.draw)
+	m.handed.add(rows)
+	m.batchOf(t, rows, t.loop.at.Epoch == before.Epoch && t.loop.at.Handed > before.Handed)
 }
 
 // inStep reports whether no running trainer is behind.
@@ -186,7 +195,7 @@ func (m *model) restartAll() {
 		if m.draw(2) == 0 { // the first batch of a loop needs no other rank
 			m.call(first.request(m.draw), false)
 			if first.loop.at == first.begun {
-				m.handed.add(first.batch(m.draw))
+				m.handBatch(first)
 			}
 			m.call(first.request(m.draw), false)
 		}

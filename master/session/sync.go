@@ -14,7 +14,9 @@ func (s *State) fence(c Sync) (*rank, error) {
 		current = k.incarnation
 	}
 	switch {
-	case generation < s.generation, generation == s.generation && incarnation < current:
+	case generation < s.generation:
+		return nil, &FencedError{Rank: r, Generation: s.generation, Incarnation: current, From: s.from}
+	case generation == s.generation && incarnation < current:
 		return nil, &FencedError{Rank: r, Generation: s.generation, Incarnation: current}
 	case generation > s.generation:
 		return nil, invalid("rank %d reports generation %d, but the session is at %d: the state in etcd is older than the job", r, generation, s.generation)
@@ -40,6 +42,9 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	if err := s.admitSteps(c.Rank, c.Steps); err != nil {
 		return Reply{}, err
 	}
+	if err := s.admitPart(c, k); err != nil {
+		return Reply{}, err
+	}
 	if k.departed { // a late call; all that it can say is known
 		return s.answer(c, k), nil
 	}
@@ -51,8 +56,13 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		s.consume(k, news, reclaimed, ch)
 		ch.rank(c.Rank)
 	}
+	if k.heard != s.joins {
+		k.heard = s.joins
+		ch.rank(c.Rank)
+	}
 	s.advance(c.Rank, k, c.Steps, ch)
 	s.refused(c, k, ch)
+	s.takePart(c, k, ch)
 	if c.Revision >= k.asked {
 		s.release(c.Rank, k, c.Released, ch)
 	}
@@ -60,6 +70,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		s.leave(c.Rank, k, ch)
 	}
 	s.closeEpochs(ch)
+	s.settle(ch)
 	if !c.Leave && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams) {
 		k.revision++
 		ch.Head = true
@@ -129,6 +140,7 @@ func (s *State) giveBack(k *rank, ch *Changes) {
 
 // leave ends a rank. What it consumed moves to base, so that it is in the State of those who stay.
 func (s *State) leave(r uint32, k *rank, ch *Changes) {
+	s.partLeaves(r, k, ch)
 	s.giveBack(k, ch)
 	s.base = s.base.Union(k.consumed)
 	k.consumed, k.revoked = nil, nil
@@ -146,7 +158,7 @@ func (s *State) revision(k *rank) uint64 { return k.revision + uint64(s.closed) 
 func (s *State) answer(c Sync, k *rank) Reply {
 	r := s.common(Reply{
 		Generation: s.generation, Incarnation: k.incarnation,
-		Revision: s.revision(k), Release: k.releasing, Drained: s.drained(),
+		Revision: s.revision(k), Release: k.releasing, Drained: s.drained(), Order: s.order(k),
 	}, c.BaseVersion)
 	if r.Unchanged = c.Revision == r.Revision; !r.Unchanged {
 		r.Grants = s.split(k.held)

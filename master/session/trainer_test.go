@@ -40,6 +40,11 @@ type trainer struct {
 	skipped uint32
 	begun   Steps
 	loop    *loop // nil: last batches are not padded
+
+	batches int64
+	all     tally // rows handed over by this start, and those that its rank had reported before
+	order   *Order
+	part    *Part
 }
 
 // pieces is what the trainer may stream: its grants without what it consumed or gave back.
@@ -112,7 +117,7 @@ func (t *trainer) request(draw func(n int) int) request {
 	r := request{from: t, seq: t.sent, sync: Sync{
 		Rank: t.rank, Generation: t.generation, Incarnation: t.incarnation, Nonce: t.nonce,
 		Consumed: t.consumed, Released: t.released, Leave: t.leaving,
-		Counters: Counters{Rows: t.rows}, Revision: t.revision,
+		Counters: Counters{Rows: t.rows, Batches: t.batches}, Part: t.part, Revision: t.revision,
 		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)), Steps: t.report(draw), Refused: t.refusals(),
 	}}
 	if t.loop != nil {
@@ -139,6 +144,7 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 	if t.loop != nil {
 		t.loop.learn(r)
 	}
+	t.obey(r.Order)
 	if q.seq > t.cutAt {
 		t.cut = false
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// MaxWrites bounds what one Commit may write: a head, a rank, a block and a dropped block count one each. etcd
+// MaxWrites bounds what one Commit may write: a head, a rank, a checkpoint, a block and a dropped block count one each. etcd
 // takes 128 operations; two comparisons are the store's own.
 const MaxWrites = maxOps - 2
 
@@ -20,6 +20,8 @@ type Writes struct {
 	Head *pb.SessionHead // nil: as it was
 	// Ranks that change; nil removes one.
 	Ranks map[uint32]*pb.SessionRank
+	// Checkpoints that came or went, by name; nil removes one.
+	Checkpoints map[string]*pb.Checkpoint
 	// Blocks that were planned. They must not exist yet.
 	Blocks []*pb.Block
 	// Drop names blocks that are needed no longer, as {Epoch, Index}. Those that do not exist are skipped.
@@ -30,7 +32,7 @@ type Writes struct {
 type BlockID struct{ Epoch, Index uint32 }
 
 func (w *Writes) count() int {
-	n := len(w.Ranks) + len(w.Blocks) + len(w.Drop)
+	n := len(w.Ranks) + len(w.Checkpoints) + len(w.Blocks) + len(w.Drop)
 	if w.Head != nil {
 		n++
 	}
@@ -105,6 +107,15 @@ func (tx *write) putState(dir string, session *Session, w Writes) (map[string]bo
 	}
 	for rank, m := range w.Ranks {
 		key := rankKey(rank)
+		if m == nil {
+			tx.then = append(tx.then, clientv3.OpDelete(dir+key))
+			put[key] = false
+		} else if err := add(key, m); err != nil {
+			return nil, err
+		}
+	}
+	for name, m := range w.Checkpoints {
+		key := checkpointKey(name)
 		if m == nil {
 			tx.then = append(tx.then, clientv3.OpDelete(dir+key))
 			put[key] = false

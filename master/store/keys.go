@@ -21,16 +21,18 @@ func (l layout) session(id string) string { return l.sessions() + url.PathEscape
 
 // Keys of one session, below its own prefix.
 const (
-	keyMeta = "meta"
-	keyHead = "head"
-	dirList = "list/"
-	dirFoot = "foot/"
-	dirRank = "rank/"
+	keyMeta       = "meta"
+	keyHead       = "head"
+	dirList       = "list/"
+	dirFoot       = "foot/"
+	dirRank       = "rank/"
+	dirCheckpoint = "checkpoint/"
 )
 
-func pageKey(page int) string      { return fmt.Sprintf("%s%08d", dirList, page) }
-func rankKey(rank uint32) string   { return fmt.Sprintf("%s%010d", dirRank, rank) }
-func epochDir(epoch uint32) string { return fmt.Sprintf("%s%010d/", dirFoot, epoch) }
+func pageKey(page int) string          { return fmt.Sprintf("%s%08d", dirList, page) }
+func rankKey(rank uint32) string       { return fmt.Sprintf("%s%010d", dirRank, rank) }
+func checkpointKey(name string) string { return dirCheckpoint + url.PathEscape(name) }
+func epochDir(epoch uint32) string     { return fmt.Sprintf("%s%010d/", dirFoot, epoch) }
 
 func blockDir(b BlockID) string { return fmt.Sprintf("%s%010d/", epochDir(b.Epoch), b.Index) }
 

@@ -24,11 +24,13 @@ type Session struct {
 	// Head is empty, not nil, before its first Commit.
 	Head  *pb.SessionHead
 	Ranks map[uint32]*pb.SessionRank
+	// Checkpoints are in no order.
+	Checkpoints []*pb.Checkpoint
 	// Blocks are ordered by epoch and index.
 	Blocks []*pb.Block
 
 	fence     int64            // revision at which meta was last put
-	revisions map[string]int64 // at which head and ranks were last put, by key; absent: they do not exist
+	revisions map[string]int64 // at which head, ranks and checkpoints were last put, by key; absent: they do not exist
 	stale     bool
 }
 
@@ -171,6 +173,11 @@ func (r *reader) key(key string, kv *mvccpb.KeyValue) error {
 	switch dir + "/" {
 	case dirFoot:
 		return r.part(key, kv)
+	case dirCheckpoint:
+		c := &pb.Checkpoint{}
+		s.Checkpoints = append(s.Checkpoints, c)
+		s.revisions[key] = kv.ModRevision
+		return unmarshal(kv, c)
 	case dirRank:
 		n, err := numbers(key, dirRank, 1)
 		if err != nil {
