@@ -25,6 +25,10 @@ type Batch struct {
 	Files  []int32
 	RowIDs []int64
 
+	// Checkpoint, if set, is a named checkpoint that has its place right behind this batch: save the model under its name, once
+	// it is trained on the batch, and before the next one. If the same name comes again, with a later step, that one counts.
+	Checkpoint *Checkpoint
+
 	buffers *buffers
 	session *Session
 	after   snapshot
@@ -80,7 +84,7 @@ func (b *Batch) Release() {
 		return
 	}
 	s := b.session
-	*b = Batch{Rows: b.Rows, Valid: b.Valid, Epoch: b.Epoch, session: s, after: b.after}
+	*b = Batch{Rows: b.Rows, Valid: b.Valid, Epoch: b.Epoch, Checkpoint: b.Checkpoint, session: s, after: b.after}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.free) < maxFree {

@@ -134,6 +134,7 @@ func (s *Session) request() *pb.SyncRequest {
 	}
 	s.ledger.request(req)
 	s.ledger.report(req, s.making())
+	req.Checkpoint = s.part()
 	return req
 }
 
@@ -146,6 +147,9 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 	s.stats.Workers, s.stats.Streams = int(reply.GetWorkers()), int(reply.GetStreams())
 	if err := s.ledger.apply(reply); err != nil {
 		s.failLocked(fmt.Errorf("client: session %q: sync: %w", s.cfg.Session, err))
+	}
+	if s.checkpointing.obey(reply.GetCheckpoint(), uint64(s.stats.Batches)); s.checkpointing.missed {
+		signal(s.wake)
 	}
 	s.finished = reply.GetFinished() || s.ledger.epoch >= s.epochs
 	s.sayIdle()

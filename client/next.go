@@ -189,6 +189,10 @@ func (s *Session) batchOf(build *buffers) *Batch {
 	b.expose()
 	s.stats.Batches++
 	s.stats.Bytes += build.size()
+	if b.Checkpoint = s.checkpointing.after(b.after, uint64(s.stats.Batches)); b.Checkpoint != nil {
+		signal(s.wake)
+		s.log.Info("a checkpoint is taken behind this batch", "checkpoint", b.Checkpoint.Name, "step", b.Checkpoint.Step)
+	}
 	s.lastReturn = time.Now()
 	return b
 }

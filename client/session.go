@@ -65,6 +65,8 @@ type Session struct {
 	lastReturn time.Time // of Next with a batch
 	hedging    hedging
 	stats      Stats
+
+	checkpointing checkpointing
 }
 
 // Open opens the session on the master (or attaches to it), joins it as a rank and begins to stream. It waits for a

@@ -72,7 +72,7 @@ func (s *Session) state(at snapshot) *pb.State {
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
 		DepartedRows: at.base.departedRows, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
-		PlannerDigest: s.session.GetPlannerDigest(),
+		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(),
 	}
 }
 
