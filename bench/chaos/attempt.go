@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/process"
 )
 
@@ -229,10 +232,11 @@ func (a *attempt) release() error {
 		return nil
 	case together && (a.holding || finished):
 		a.holding = false
-		if err := a.checkpoint(); err != nil {
+		taken, err := a.checkpoint()
+		if err != nil {
 			return err
 		}
-		if finished || a.resize {
+		if taken && (finished || a.resize) {
 			a.stopping = true
 			a.answer(order{Stop: true})
 			return nil
@@ -287,8 +291,13 @@ func (a *attempt) interrupt() {
 // inStep reports whether no rank takes a step before all have taken the one before it.
 func (a *attempt) inStep() bool { return a.fleet.lastBatch != "uneven" || a.fleet.order != "fast" }
 
-// checkpoint keeps what all ranks said last. mu must be held.
-func (a *attempt) checkpoint() error {
+// checkpoint keeps what all ranks said last, unless some are in another epoch than others: nothing can be restored from
+// such states. It reports whether it did. mu must be held.
+func (a *attempt) checkpoint() (taken bool, err error) {
+	a.held = time.Now()
+	if same, err := a.sameEpoch(); err != nil || !same {
+		return false, err
+	}
 	next := &checkpoint{Number: a.at.Number + 1, Step: a.from.Step, Segments: slices.Clone(a.from.Segments)}
 	for r, m := range a.ranks {
 		next.Step = max(next.Step, m.last.Step)
@@ -299,11 +308,24 @@ func (a *attempt) checkpoint() error {
 		}
 	}
 	if err := next.save(filepath.Join(a.fleet.dir, "checkpoint.json")); err != nil {
-		return err
+		return false, err
 	}
-	a.at, a.held = next, time.Now()
+	a.at = next
 	a.figures.Checkpoints++
-	return nil
+	return true, nil
+}
+
+// sameEpoch reports whether the training loops of all ranks are in one epoch.
+func (a *attempt) sameEpoch() (bool, error) {
+	epochs := map[uint32]bool{}
+	for _, m := range a.ranks {
+		var s pb.State
+		if err := proto.Unmarshal(m.last.State, &s); err != nil {
+			return false, fmt.Errorf("chaos: state of rank %d: %w", m.last.Rank, err)
+		}
+		epochs[s.GetClosedEpochs()] = true
+	}
+	return len(epochs) == 1, nil
 }
 
 // complete reports whether all ranks had all epochs when they left.
