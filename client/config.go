@@ -42,6 +42,9 @@ type Config struct {
 	HedgeAfter time.Duration
 	// OnResume is called, from a stream's goroutine, when a broken or late stream goes on. It must not block.
 	OnResume func(Resume)
+	// OnSkip is called, from the goroutine that talks to the master, when rows were left out because no worker can read them, by
+	// whichever rank. It must not block.
+	OnSkip func(Skipped)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 }

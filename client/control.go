@@ -115,10 +115,11 @@ func (s *Session) sync(ctx context.Context) error {
 		return err
 	}
 	if reply.GetFailure() != "" {
-		s.fail(fmt.Errorf("client: session %q failed: %s", s.cfg.Session, reply.GetFailure()))
+		s.fail(s.sessionFailed(reply.GetFailure(), reply.GetBadData()))
 		return nil
 	}
 	s.pool.prune(s.apply(reply, sent))
+	s.tellSkipped(reply.GetSkipped())
 	return nil
 }
 

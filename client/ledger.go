@@ -36,6 +36,7 @@ type base struct {
 	consumed          position.Set
 	members, departed []uint32
 	departedRows      []int64 // that each of departed handed over
+	skipped           uint32  // row groups
 }
 
 // grant is a run of positions that the master says this rank holds.
@@ -82,6 +83,7 @@ func (l *ledger) request(req *pb.SyncRequest) {
 	req.Released = l.released.Proto()
 	req.WantsMore = l.wantsMore()
 	req.BaseVersion = l.base.version
+	req.Refused = l.refusals()
 }
 
 // from is the part of a set that lies in an epoch or later.
@@ -114,6 +116,7 @@ func (l *ledger) setBase(reply based) {
 	l.base = base{
 		version: reply.GetBaseVersion(), consumed: l.base.consumed.Union(position.SetFromProto(reply.GetBase())),
 		members: reply.GetMembers(), departed: reply.GetDeparted(), departedRows: reply.GetDepartedRows(),
+		skipped: reply.GetSkippedRowGroups(),
 	}
 }
 
@@ -124,6 +127,7 @@ type based interface {
 	GetMembers() []uint32
 	GetDeparted() []uint32
 	GetDepartedRows() []int64
+	GetSkippedRowGroups() uint32
 }
 
 // grant replaces what is held. Tickets that did not change are not parsed again.
@@ -250,7 +254,9 @@ func (l *ledger) startable() *piece {
 	for _, p := range l.pieces {
 		if p.open {
 			open++
-			last = p
+			if p.refused == nil {
+				last = p
+			}
 		} else if first == nil {
 			first = p
 		}
@@ -258,7 +264,7 @@ func (l *ledger) startable() *piece {
 	if first == nil || open < l.streams {
 		return first
 	}
-	if first.taken.Epoch == l.epoch && !l.openInEpoch() {
+	if first.taken.Epoch == l.epoch && last != nil && !l.openInEpoch() {
 		l.park(last)
 		return first
 	}

@@ -27,6 +27,8 @@ type piece struct {
 	open  bool  // has a stream, or had one and its rows are not all taken
 	gone  bool  // dropped: not held any more, or parked
 
+	refused *pb.RefusedStream // by every worker, because of the data
+
 	cancel context.CancelFunc // of the stream, once open
 	room   chan struct{}      // tells the stream that the queue got shorter
 	fresh  chan struct{}      // tells the stream that the candidates changed

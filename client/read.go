@@ -140,13 +140,13 @@ func (s *Session) agree(rd *flight.Reader) (*layout, error) {
 	defer s.mu.Unlock()
 	if s.layout != nil {
 		if !s.layout.same(rd.Schema()) {
-			return nil, status.Errorf(codes.FailedPrecondition, "sends schema %v; the session's is %v", rd.Schema(), s.layout.schema)
+			return nil, status.Errorf(codes.InvalidArgument, "sends schema %v; the session's is %v", rd.Schema(), s.layout.schema)
 		}
 		return s.layout, nil
 	}
 	l, err := parseLayout(rd.Schema())
 	if err != nil {
-		return nil, status.Error(codes.FailedPrecondition, err.Error())
+		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	s.layout = l
 	return l, nil

@@ -51,6 +51,8 @@ type Session struct {
 
 	building map[string]int64 // its rows by worker; under mu
 
+	knownSkipped map[Skipped]bool // the control goroutine's, once there is one
+
 	mu         sync.Mutex
 	ledger     ledger
 	layout     *layout // of streams
@@ -88,9 +90,9 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		wake:    make(chan struct{}, 1),
 		slot:    make(chan struct{}, 1),
 
-		building: make(map[string]int64),
-		hedging:  hedging{slow: make(map[string]time.Time)},
-		stats:    Stats{RowsByWorker: make(map[string]int64), StreamsByWorker: make(map[string]int)},
+		building: make(map[string]int64), knownSkipped: make(map[Skipped]bool),
+		hedging: hedging{slow: make(map[string]time.Time)},
+		stats:   Stats{RowsByWorker: make(map[string]int64), StreamsByWorker: make(map[string]int)},
 	}
 	if err := s.open(ctx); err != nil {
 		s.masters.pool.close()
@@ -123,7 +125,7 @@ func (s *Session) open(ctx context.Context) error {
 		s.session = j
 	}
 	if s.session.GetState() == pb.SessionState_FAILED {
-		return fmt.Errorf("it has failed: %s", s.session.GetFailure())
+		return s.sessionFailed(s.session.GetFailure(), s.session.GetBadData())
 	}
 	spec := s.session.GetSpec()
 	s.batch, s.drop = int(spec.GetBatchSize()), spec.GetLastBatch() == pb.LastBatch_DROP
@@ -138,6 +140,9 @@ func (s *Session) open(ctx context.Context) error {
 	j := s.joined
 	s.ledger = ledger{epoch: j.GetClosedEpochs(), streams: 1, consumed: position.SetFromProto(j.GetConsumed())}
 	s.ledger.setBase(j)
+	for _, m := range j.GetSkipped() {
+		s.knownSkipped[skippedOf(m)] = true
+	}
 	if spec.GetLastBatch() == pb.LastBatch_PAD {
 		s.ledger.padded(s.batch, j.GetSteps())
 	} else {
@@ -222,7 +227,7 @@ func (s *Session) leave(ctx context.Context) error {
 	if fenced {
 		return nil
 	}
-	req.Leave, req.WantsMore = true, false
+	req.Leave, req.WantsMore, req.Refused = true, false, nil // what it gives back is others' to try
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	err := s.masters.persist(ctx, "leave", leaveTimeout, func(error) {}, func(ctx context.Context, m pb.MasterClient) error {

@@ -70,7 +70,7 @@ func (s *Session) state(at snapshot) *pb.State {
 		Version: stateVersion, Session: s.cfg.Session, Generation: s.joined.GetGeneration(),
 		Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize,
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
-		DepartedRows: at.base.departedRows, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed, Rows: at.rows,
+		DepartedRows: at.base.departedRows, SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
 		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(),
 	}

@@ -95,12 +95,12 @@ type stream struct {
 
 // round is one of asking all candidates.
 type round struct {
-	number    int // without a row in between
-	workers   []*pb.Worker
-	tried     []*pb.Worker
-	permanent int // of them refuse for good
-	last      *workerError
-	moved     bool // rows came
+	number  int // without a row in between
+	workers []*pb.Worker
+	tried   []*pb.Worker
+	blame   // for those that refuse for good
+	last    *workerError
+	moved   bool // rows came
 }
 
 // next is the best candidate that was not tried, or nil.
@@ -114,7 +114,7 @@ func (r *round) next() *pb.Worker {
 }
 
 // again begins to ask all candidates but one anew.
-func (r *round) again(but *pb.Worker) { r.tried, r.permanent = []*pb.Worker{but}, 0 }
+func (r *round) again(but *pb.Worker) { r.tried, r.blame = []*pb.Worker{but}, blame{} }
 
 // note takes in how an attempt ended. When it brought rows, the other candidates are to be asked again.
 func (r *round) note(a *attempt, err *workerError) {
@@ -125,9 +125,7 @@ func (r *round) note(a *attempt, err *workerError) {
 	if r.last == nil || !stranger(err) { // a worker's own words say more
 		r.last = err
 	}
-	if refusal(err) {
-		r.permanent++
-	}
+	r.blame.note(err)
 }
 
 // run reads the piece to its end, moving from worker to worker.
@@ -147,7 +145,7 @@ func (st *stream) run(ctx context.Context) {
 			refused = 0
 		}
 		if refused == refusals {
-			st.fail(st.refusedBy(r.last))
+			st.refuse(r.blame, r.last)
 			return
 		}
 		st.sayUnserved(r, number)
@@ -227,7 +225,8 @@ func (st *stream) resumed(w *pb.Worker) {
 // has just started learns the master's keys, and the next Sync brings a ticket that has not expired.
 func refusal(err error) bool {
 	switch status.Code(err) {
-	case codes.DataLoss, codes.InvalidArgument, codes.FailedPrecondition, codes.Unauthenticated, codes.Unimplemented:
+	case codes.DataLoss, codes.FailedPrecondition, // of the data
+		codes.InvalidArgument, codes.Unauthenticated, codes.Unimplemented, codes.OutOfRange, codes.Aborted: // of this worker
 		return true
 	}
 	return false
@@ -249,9 +248,17 @@ type workerError struct {
 }
 
 func (e *workerError) Error() string {
+	if st, ok := status.FromError(e.err); ok {
+		return fmt.Sprintf("%s (%s)", e.words(), st.Code())
+	}
+	return e.words()
+}
+
+// words is the error without its status's code.
+func (e *workerError) words() string {
 	words := e.err.Error()
 	if st, ok := status.FromError(e.err); ok {
-		words = fmt.Sprintf("%s (%s)", st.Message(), st.Code())
+		words = st.Message()
 	}
 	return fmt.Sprintf("worker %s at %s: %s", e.name, e.address, words)
 }

@@ -60,6 +60,7 @@ type Stats struct {
 	Dropped      int64 `json:"dropped"`
 	Failovers    int64 `json:"failovers"`
 	Hedges       int64 `json:"hedges"`
+	Skipped      int64 `json:"skipped"` // parts of row groups that the client told its user of
 	Buffered     int64 `json:"buffered"`
 	PeakBuffered int64 `json:"peak_buffered"`
 	// Stall is the time that next waited, Compute the time between its return with a batch and the next call: seconds.

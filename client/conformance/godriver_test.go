@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/ipc"
@@ -52,6 +53,7 @@ type goDriver struct {
 	session *client.Session
 	timeout time.Duration
 	batches []*client.Batch // released, but good for StateAfter
+	skipped atomic.Int64
 }
 
 func (d *goDriver) obey(c Command) (Reply, error) {
@@ -78,7 +80,7 @@ func (d *goDriver) obey(c Command) (Reply, error) {
 	case "stats":
 		s := d.session.Stats()
 		return Reply{Stats: &Stats{
-			Rows: s.Rows, Batches: s.Batches, Dropped: s.Dropped, Failovers: s.Failovers, Hedges: s.Hedges,
+			Rows: s.Rows, Batches: s.Batches, Dropped: s.Dropped, Failovers: s.Failovers, Hedges: s.Hedges, Skipped: d.skipped.Load(),
 			Buffered: s.Buffered, PeakBuffered: s.PeakBuffered,
 			Stall: s.Stall.Seconds(), Compute: s.Compute.Seconds(),
 		}}, nil
@@ -97,6 +99,7 @@ func (d *goDriver) open(c *Config) error {
 		Dial: func(address string) (*grpc.ClientConn, error) {
 			return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		},
+		OnSkip: func(client.Skipped) { d.skipped.Add(1) },
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if err := protojson.Unmarshal(c.Spec, cfg.Spec); err != nil {
@@ -112,6 +115,7 @@ func (d *goDriver) open(c *Config) error {
 		}
 		cfg.Restore = append(cfg.Restore, st)
 	}
+	d.skipped.Store(0)
 	// The context bounds the session's life too.
 	ctx, cancel := context.WithCancelCause(context.Background())
 	late := time.AfterFunc(seconds(c.ConnectTimeout), func() { cancel(context.DeadlineExceeded) })
@@ -159,7 +163,7 @@ func kind(do string, err error) string {
 		return "workers"
 	case errors.Is(err, client.ErrNoWorker):
 		return "workers"
-	case strings.Contains(err.Error(), "every worker refuses it"):
+	case errors.Is(err, client.ErrData), strings.Contains(err.Error(), "every worker refuses it"):
 		return "data"
 	case strings.Contains(err.Error(), "failed: "):
 		return "failed"

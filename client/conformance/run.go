@@ -220,7 +220,7 @@ func (p *player) stats(s *StatsStep) error {
 	switch {
 	case s.Failovers != nil && st.Failovers != *s.Failovers, st.Failovers < s.MinFailovers,
 		s.Hedges != nil && st.Hedges != *s.Hedges, st.Hedges < s.MinHedges,
-		s.Dropped != nil && st.Dropped != *s.Dropped,
+		s.Dropped != nil && st.Dropped != *s.Dropped, s.Skipped != nil && st.Skipped != *s.Skipped,
 		s.Budget && st.PeakBuffered > budget+p.largest, s.Full && st.Buffered < budget/2:
 		return fmt.Errorf("%+v; expected %+v, a budget of %d bytes, and records of at most %d", st, s, budget, p.largest)
 	}
@@ -324,6 +324,7 @@ func (p *player) outcome() error {
 	for _, problem := range slices.Concat(p.problems, p.master.Problems()) {
 		errs = append(errs, errors.New(problem))
 	}
+	p.noteSkipped()
 	count := make(map[int64]int)
 	for _, id := range p.restored {
 		count[id]++
@@ -336,6 +337,9 @@ func (p *player) outcome() error {
 		}
 	}
 	for id, n := range count {
+		if n > 0 && p.skipped[id] {
+			errs = append(errs, fmt.Errorf("row %+v came, and was skipped", fake.RowOf(id)))
+		}
 		if n > 1 {
 			errs = append(errs, fmt.Errorf("row %+v came %d times", fake.RowOf(id), n))
 		}
@@ -359,6 +363,7 @@ func (p *player) missing(count map[int64]int) error {
 		if p.sc.Spec.Drop {
 			dropped = p.data.Rows() % int(p.spec.GetBatchSize())
 		}
+		rows = slices.DeleteFunc(rows, func(r fake.Row) bool { return p.skipped[r.ID()] })
 		if len(rows) != dropped {
 			return fmt.Errorf("%d rows of epoch %d did not come; expected %d: %+v", len(rows), epoch, dropped, rows)
 		}

@@ -45,6 +45,7 @@ type Spec struct {
 	Drop      bool  // the last, short batch of an epoch
 	Pad       bool  // last batches
 	Epochs    uint32
+	Skip      uint32 // on_error: row groups, which are the dataset's windows
 }
 
 // Master is how a master answers.
@@ -164,6 +165,7 @@ type StateStep struct {
 	Consumed []string         // the intervals, byte for byte
 	Closed   *uint32          // epochs
 	Handed   *uint64          // batches of the epoch
+	Skipped  *uint32          // row groups
 	Departed map[uint32]int64 // how many rows each rank that left was given
 }
 
@@ -175,6 +177,7 @@ type StatsStep struct {
 	Hedges       *int64
 	MinHedges    int64 `yaml:"min_hedges"`
 	Dropped      *int64
+	Skipped      *int64        // parts of row groups that the client said are left out
 	Budget       bool          // never more was buffered than the budget
 	Full         bool          // half of the budget is in use
 	Stalled      time.Duration // at least, as the client and the master know; and nothing of it was compute time

@@ -281,6 +281,9 @@ func checkState(got *pb.State, step *StateStep, t *trainer) error {
 	if step.Closed != nil && got.GetClosedEpochs() != *step.Closed {
 		return fmt.Errorf("state has %d closed epochs; expected %d", got.GetClosedEpochs(), *step.Closed)
 	}
+	if step.Skipped != nil && got.GetSkippedRowGroups() != *step.Skipped {
+		return fmt.Errorf("state knows of %d skipped row groups; expected %d", got.GetSkippedRowGroups(), *step.Skipped)
+	}
 	if step.Handed != nil && got.GetHanded() != *step.Handed {
 		return fmt.Errorf("state has %d batches of its epoch; expected %d", got.GetHanded(), *step.Handed)
 	}

@@ -53,6 +53,7 @@ type steps struct {
 	workers  map[string]*fake.Worker
 	stop     map[string]func() // of who listens
 	restored []int64           // rows that were handed over before the last renewal
+	skipped  map[int64]bool    // rows that masters left out
 }
 
 // rank is what is known of one.
@@ -75,6 +76,8 @@ func newWorld(t testing.TB, sc *Scenario) *world {
 	if sc.Spec.Pad {
 		w.spec.LastBatch = pb.LastBatch_PAD
 	}
+	w.spec.OnError = &pb.OnError{Skip: sc.Spec.Skip}
+	w.skipped = make(map[int64]bool)
 	w.stop, w.workers = make(map[string]func()), make(map[string]*fake.Worker)
 	for name := range sc.Workers {
 		w.startWorker(t, name)
@@ -98,6 +101,7 @@ func dataset(sc *Scenario) *fake.Dataset {
 func (w *world) renew() {
 	if stop := w.stop["m"]; stop != nil {
 		stop()
+		w.noteSkipped()
 	}
 	m := w.sc.Master
 	w.master = &fake.Master{
@@ -108,6 +112,15 @@ func (w *world) renew() {
 	w.ranks = make(map[uint32]*rank)
 	w.mu.Unlock()
 	w.stop["m"] = w.net.Master("m", w.master)
+}
+
+// noteSkipped keeps what the master left out.
+func (w *world) noteSkipped() {
+	w.master.Look(func() {
+		for _, id := range w.data.IDs(w.master.Skipped) {
+			w.skipped[id] = true
+		}
+	})
 }
 
 // rank returns what is known of a rank. w.mu must be held.

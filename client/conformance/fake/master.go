@@ -41,6 +41,7 @@ type Master struct {
 	Release  position.Set // asked of any rank
 	Frozen   bool         // grants nothing
 	Failure  string       // why the session failed
+	Skipped  position.Set // that no worker can read
 	Ranks    map[uint32]*Member
 
 	base     position.Set
@@ -50,6 +51,8 @@ type Master struct {
 	parts    map[uint32][]*pb.State // of a collective restore
 	restored bool
 	problems []string
+	skipped  []*pb.SkippedRows
+	badData  bool // of the failure
 }
 
 // Member is a rank that joined.
@@ -205,11 +208,15 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 		return nil, status.Error(codes.Aborted, "another start of the rank has joined")
 	}
 	if m.Failure != "" {
-		return &pb.SyncReply{Failure: m.Failure}, nil
+		return m.failed(), nil
 	}
 	r.Counters = req.GetCounters()
 	m.report(req, r)
 	m.consume(r, position.SetFromProto(req.GetConsumed()))
+	m.refused(req, r)
+	if m.Failure != "" {
+		return m.failed(), nil
+	}
 	given := position.SetFromProto(req.GetReleased()).Intersect(r.Held).Intersect(m.Release)
 	if len(given) > 0 {
 		r.Held, m.Release, m.Returned = r.Held.Subtract(given), m.Release.Subtract(given), m.Returned.Union(given)
@@ -228,6 +235,8 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	}
 	return m.reply(req, r), nil
 }
+
+func (m *Master) failed() *pb.SyncReply { return &pb.SyncReply{Failure: m.Failure, BadData: m.badData} }
 
 // report takes over where a rank's training loop is.
 func (m *Master) report(req *pb.SyncRequest, r *Member) {
@@ -322,6 +331,7 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 	}
 	if req.GetBaseVersion() != m.version {
 		reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
+		reply.Skipped, reply.SkippedRowGroups = m.skipped, uint32(len(m.skipped))
 	}
 	if reply.Unchanged {
 		return reply
