@@ -35,7 +35,7 @@ func TestWorkerRefusesForGood(t *testing.T) {
 		simple(fl, 16, &fake.Worker{Fault: func(context.Context, *fake.Record) error { return status.Error(codes.DataLoss, words) }})
 		s := open(t, config(fl, "m"))
 		_, err := s.Next(t.Context())
-		if status.Code(err) != codes.DataLoss || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "worker w1") {
+		if !errors.Is(err, ErrData) || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), "worker w1") {
 			t.Errorf("Next: %v; expected the worker's words", err)
 		}
 		<-s.done // nobody has to close a session that failed

@@ -31,8 +31,9 @@ type Skipped struct {
 
 // blame counts what refusals of a round are about.
 type blame struct {
-	permanent, unreadable int
-	changed               *workerError
+	permanent int
+	changed   *workerError // that the file changed
+	own       *workerError // something that other workers may not lack
 }
 
 func (b *blame) note(err *workerError) {
@@ -40,19 +41,18 @@ func (b *blame) note(err *workerError) {
 		return
 	}
 	b.permanent++
-	switch status.Code(err) {
-	case codes.DataLoss:
-		b.unreadable++
-	case codes.FailedPrecondition:
+	switch {
+	case status.Code(err) == codes.FailedPrecondition:
 		b.changed = err
-		b.unreadable++
+	case status.Code(err) != codes.DataLoss && (b.own == nil || !stranger(err)):
+		b.own = err
 	}
 }
 
 // refuse ends the piece's stream, which every candidate refuses: the master decides, or the session ends.
 func (st *stream) refuse(b blame, last *workerError) {
-	if b.unreadable < b.permanent {
-		st.fail(st.refusedBy(last))
+	if b.own != nil {
+		st.fail(st.refusedBy(b.own))
 		return
 	}
 	report := &pb.RefusedStream{Cause: pb.RefusalCause_UNREADABLE}

@@ -19,6 +19,7 @@ from google.protobuf import json_format
 from penstock import errors
 from penstock._pb import control_pb2, spec_pb2
 from penstock._session import Config, Rows, Session
+from penstock.monitor import Event
 
 # Names of errors in the protocol; the first that fits counts.
 KINDS: list[tuple[type[errors.Error], str]] = [
@@ -41,6 +42,7 @@ class Driver:
     def __init__(self) -> None:
         self._session: Session | None = None
         self._batches: list[Rows] = []  # of the session, for states after them
+        self._skipped = 0  # parts of row groups that it told of
 
     def obey(self, command: dict[str, Any]) -> dict[str, Any]:
         """The answer to a command; raises what the client does."""
@@ -59,7 +61,7 @@ class Driver:
         return commands[command["do"]](self._session, command)
 
     def _open(self, c: dict[str, Any]) -> dict[str, Any]:
-        self._session, self._batches = None, []
+        self._session, self._batches, self._skipped = None, [], 0
         restore = c["restore"]
         if restore is not None:
             restore = tuple(control_pb2.State.FromString(base64.b64decode(s)) for s in restore)
@@ -77,9 +79,13 @@ class Driver:
                 hedge_after=c["hedge_after"],
                 connect_timeout=c["connect_timeout"],
                 timeout=c["timeout"],
+                on_event=self._heard,
             )
         )
         return {}
+
+    def _heard(self, event: Event) -> None:
+        self._skipped += event.type == "penstock.rows_skipped"
 
     def _next(self, session: Session, _: dict[str, Any]) -> dict[str, Any]:
         while not session.finished:
@@ -98,6 +104,7 @@ class Driver:
         stats = session.stats()
         names = ("rows", "batches", "dropped", "failovers", "hedges", "buffered", "peak_buffered")
         figures = {name: getattr(stats, name) for name in names}
+        figures["skipped"] = self._skipped
         return {"stats": {**figures, "stall": stats.stall_seconds, "compute": stats.compute_seconds}}
 
     def _close(self, session: Session, _: dict[str, Any]) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class PermissionDenied(Error):
 
 
 class DataError(Error):
-    """Every worker refuses a shard for good. The message names file, row group and column."""
+    """No worker can read some data, or a file changed. The message names file, row group and column."""
 
 
 class RestoreRefused(Error):

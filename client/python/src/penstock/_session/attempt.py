@@ -103,7 +103,7 @@ class Attempt:
                 finally:
                     self._count(-1)
         except LayoutError as e:
-            return self.fails(str(e), "FAILED_PRECONDITION")
+            return self.fails(str(e), "INVALID_ARGUMENT")
         except (StreamError, DecodeError) as e:
             return self.fails(str(e), "UNKNOWN")
         except ERRORS as e:

@@ -16,6 +16,7 @@ from penstock._pb import control_pb2 as pb
 from penstock._session.core import Core
 from penstock._session.failures import fleet_ended, from_master, session_failed
 from penstock._session.masters import MasterError, Masters, backoff
+from penstock._session.refused import Skips
 from penstock._session.workers import Workers
 
 SYNC_TIMEOUT = 10.0
@@ -29,6 +30,7 @@ class Control:
 
     def __init__(self, core: Core, masters: Masters, workers: Workers) -> None:
         self._core, self._masters, self._workers = core, masters, workers
+        self._skips = Skips(core)
         self._said_idle = -1  # the newest epoch of which the log says that this rank waits for others
         self.leave_error: MasterError | None = None  # read after the thread's end
 
@@ -102,9 +104,10 @@ class Control:
             request = self._request()
         reply, sent = self._masters.call("Sync", request, pb.SyncReply, SYNC_TIMEOUT)
         if reply.failure:
-            core.fail(session_failed(core.config, reply.failure))
+            core.fail(session_failed(core.config, reply.failure, reply.bad_data))
             return
         idle = self._apply(reply, sent)
+        self._skips.tell(reply.skipped)
         core.slot.ring()
         core.filled.ring()
         core.ready.ring()
@@ -179,6 +182,7 @@ class Control:
                 return
             request = self._request()
         request.leave, request.wants_more = True, False
+        del request.refused[:]  # what it gives back is others' to try
         self._masters.begin_last_words()
         begin = time.monotonic()
         try:

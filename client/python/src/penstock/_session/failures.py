@@ -56,8 +56,10 @@ def fleet_ended(config: Config) -> errors.LocalFleetError | None:
     return None if reason is None else errors.LocalFleetError(reason)
 
 
-def session_failed(config: Config, words: str) -> errors.Error:
-    """The master gave the session up."""
+def session_failed(config: Config, words: str, bad_data: bool) -> errors.Error:
+    """The master gave the session up; what to do about bad data is among its words."""
+    if bad_data:
+        return errors.DataError(f"session {config.session!r} failed: {words}")
     step = "mend the cause, then start again from a checkpoint, or with another session="
     return errors.SessionFailed(f"session {config.session!r} failed: {words}; {step}")
 

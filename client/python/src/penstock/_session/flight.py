@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from penstock._session.attempt import Attempt
 from penstock._session.core import Core, Value
-from penstock._session.failures import refused_shard
 from penstock._session.hedging import Worker
 from penstock._session.masters import backoff
 from penstock._session.piece import Piece
 from penstock._session.position import Position
+from penstock._session.refused import refuse
 from penstock._session.workers import WorkerError, Workers
 
 # In how many rounds running all candidates must refuse a shard for good until the session fails: other workers may
@@ -44,16 +44,16 @@ class Round:
     refused: int = 0  # in how many of those all candidates refused for good
     candidates: Sequence[Worker] = ()
     tried: list[Worker] = field(default_factory=list)
-    permanent: int = 0  # refusals
+    refusals: list[WorkerError] = field(default_factory=list)  # for good
     last: WorkerError | None = None
 
     def begin(self, candidates: Sequence[Worker]) -> None:
         """Asks these from now on."""
-        self.candidates, self.tried, self.permanent, self.last = candidates, [], 0, None
+        self.candidates, self.tried, self.refusals, self.last = candidates, [], [], None
 
     def end(self) -> None:
         """Notes that no candidate served."""
-        refuses = self.last is not None and self.permanent == len(self.candidates)
+        refuses = self.last is not None and len(self.refusals) == len(self.candidates)
         self.refused = self.refused + 1 if refuses else 0
         self.number += 1
 
@@ -63,14 +63,15 @@ class Round:
 
     def progress(self, worker: Worker) -> None:
         """Notes that a worker sent rows: all others may be asked again."""
-        self.number = self.refused = self.permanent = 0
-        self.tried = [worker]
+        self.number = self.refused = 0
+        self.tried, self.refusals = [worker], []
 
     def failed(self, error: WorkerError) -> None:
         """Notes what a worker said."""
         if self.last is None or not error.stranger:  # a worker's own words say more
             self.last = error
-        self.permanent += error.refusal
+        if error.refusal:
+            self.refusals.append(error)
 
 
 class Flight:
@@ -112,7 +113,7 @@ class Flight:
     @property
     def over(self) -> bool:
         """Whether nothing is wanted any more."""
-        return self._cancelled or self._piece.complete
+        return self._cancelled or self._piece.complete or self._piece.refused is not None
 
     def threads(self) -> list[threading.Thread]:
         """Those that have not ended."""
@@ -173,8 +174,8 @@ class Flight:
             return self._core.config.hedge_after
         pause = backoff(r.number, 2.0)
         r.end()
-        if r.refused == REFUSALS and r.last is not None:
-            self._core.fail(refused_shard(self._core.config, self._piece, r.last))
+        if r.refused == REFUSALS:
+            refuse(self._core, self._piece, r.refusals)
             return 0.0
         self._say_unserved(r.last)
         self._resume_at = now + pause

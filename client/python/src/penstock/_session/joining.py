@@ -50,7 +50,7 @@ def open_session(config: Config, masters: Masters) -> Core:
     if joined.HasField("session"):
         info = joined.session
     if info.state == pb.FAILED:
-        raise session_failed(config, info.failure)
+        raise session_failed(config, info.failure, info.bad_data)
     if info.batch_size < 1 or joined.lease_ms < 1:
         raise errors.SessionFailed(
             f"session {config.session!r}: the master gave batch_size {info.batch_size} and a lease of "

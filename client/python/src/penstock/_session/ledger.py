@@ -37,6 +37,7 @@ class Base:
     members: tuple[int, ...] = ()
     departed: tuple[int, ...] = ()
     departed_rows: tuple[int, ...] = ()  # that each of departed handed over
+    skipped: int = 0  # row groups
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class Ledger:
         req.released.extend(to_proto(self.released))
         req.wants_more = self.wants_more()
         req.base_version = self.base.version
+        req.refused.extend(p.refused for p in self.pieces if p.refused is not None and not p.complete)
 
     def apply(self, reply: pb.SyncReply) -> None:
         """Takes over the answer to the request made last."""
@@ -185,7 +187,12 @@ class Ledger:
         """
         merged = union(self.base.consumed, from_proto(reply.base))
         self.base = Base(
-            reply.base_version, merged, tuple(reply.members), tuple(reply.departed), tuple(reply.departed_rows)
+            reply.base_version,
+            merged,
+            tuple(reply.members),
+            tuple(reply.departed),
+            tuple(reply.departed_rows),
+            reply.skipped_row_groups,
         )
 
     def _grant(self, messages: Sequence[pb.Grant]) -> None:
@@ -273,8 +280,9 @@ class Ledger:
         if first is None or len(opened) < self.streams:
             return first
         epoch = self.reading
-        if first.taken.epoch == epoch and all(p.taken.epoch != epoch for p in opened):
-            self._park(opened[-1])
+        last = next((p for p in reversed(opened) if p.refused is None), None)
+        if last is not None and first.taken.epoch == epoch and all(p.taken.epoch != epoch for p in opened):
+            self._park(last)
             return first
         return None
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from penstock._pb import control_pb2
 from penstock._pb import stream_pb2 as pb
 from penstock._session.position import Interval, Position
 
@@ -88,6 +89,7 @@ class Piece:
     bytes: int = 0  # of the queue
     open: bool = False  # has a stream, or had one and its rows are not all taken
     gone: bool = False  # dropped: not held any more, or parked
+    refused: control_pb2.RefusedStream | None = None  # by every worker, because of the data
     cancel: Callable[[], None] = _nothing  # ends the stream
     notify: Callable[[], None] = _nothing  # tells it that the queue got shorter
     renewed: Callable[[], None] = _nothing  # tells it that the candidates changed

@@ -337,7 +337,8 @@ class Session:
             version=STATE_VERSION, session=core.config.session, generation=joined.generation,
             rank=core.config.rank, world_size=core.config.world_size,
             base=to_proto(base.consumed), base_version=base.version, members=base.members, departed=base.departed,
-            departed_rows=base.departed_rows, consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
+            departed_rows=base.departed_rows, skipped_row_groups=base.skipped,
+            consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
             rows=at.rows, start=at.start, global_batch=core.global_batch,
             program_digest=info.program_digest, dataset_digest=info.dataset_digest, planner_digest=info.planner_digest,
         )  # fmt: skip

@@ -40,7 +40,8 @@ _WORDING = re.compile(
 _FRAME = re.compile(r"\. (?:gRPC client debug context|Client context|Detail): .*", re.DOTALL)
 # Errors that will not go away by asking the same worker again. PERMISSION_DENIED does: a worker that has just started
 # learns the master's keys, and the next Sync brings a ticket that has not expired.
-_REFUSALS = {"DATA_LOSS", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAUTHENTICATED", "UNIMPLEMENTED"}
+_REFUSALS = {"DATA_LOSS", "FAILED_PRECONDITION"}  # of the data
+_REFUSALS |= {"INVALID_ARGUMENT", "UNAUTHENTICATED", "UNIMPLEMENTED", "OUT_OF_RANGE", "ABORTED"}  # of this worker
 
 
 # How a worker begins its words when it lacks something that a program needs. Whatever else is UNIMPLEMENTED, a worker
@@ -52,7 +53,8 @@ class WorkerError(Exception):
     """A worker's words, without the frames that gRPC and Flight put around them."""
 
     def __init__(self, name: str, address: str, words: str, code: str) -> None:
-        super().__init__(f"worker {name} at {address}: {words} ({code})")
+        self.said = f"worker {name} at {address}: {words}"
+        super().__init__(f"{self.said} ({code})")
         self.name, self.address, self.code = name, address, code
         self.stranger = code == "UNIMPLEMENTED" and _LACKS not in words  # what answered is no worker
 
