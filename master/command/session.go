@@ -22,12 +22,12 @@ func Session() *cobra.Command {
 	c := &sessionCommand{}
 	cmd := &cobra.Command{
 		Use:     "session",
-		Short:   "Create, list, show and delete sessions",
+		Short:   "Create, list, show, checkpoint, restore and delete sessions",
 		Example: "  penstock session list\n  penstock session create spec.yaml --id run-7 --world-size 8",
 	}
 	cmd.PersistentFlags().StringSliceVar(&c.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
 	c.ports.Register(cmd.PersistentFlags())
-	cmd.AddCommand(c.create(), c.list(), c.show(), c.delete())
+	cmd.AddCommand(c.create(), c.list(), c.show(), c.delete(), c.checkpoint(), c.checkpoints(), c.restore())
 	return cli.Setup(cmd)
 }
 

@@ -1,0 +1,176 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/client"
+)
+
+// named is a job whose ranks save what they have got when a named checkpoint is taken, as a training loop saves its model.
+type named struct {
+	*testing.T
+	compute time.Duration
+	mu      sync.Mutex
+	ranks   []map[row]int           // what each was handed over
+	saved   map[string]map[row]int  // what all had at a checkpoint's newest step
+	steps   map[string]uint64       // that step
+	behind  map[string]map[int]bool // the ranks that saved there
+}
+
+func newNamed(t *testing.T, before map[row]int, world int) *named {
+	j := &named{T: t, saved: map[string]map[row]int{}, steps: map[string]uint64{}, behind: map[string]map[int]bool{}}
+	for range world {
+		j.ranks = append(j.ranks, map[row]int{})
+	}
+	maps.Copy(j.ranks[0], before)
+	return j
+}
+
+// got takes in a batch of a rank.
+func (j *named) got(rank int, b *client.Batch) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i, file := range b.Files {
+		j.ranks[rank][row{b.Epoch, file, b.RowIDs[i]}]++
+	}
+	c := b.Checkpoint
+	if c == nil {
+		return
+	}
+	if c.Step != j.steps[c.Name] {
+		j.saved[c.Name], j.steps[c.Name], j.behind[c.Name] = map[row]int{}, c.Step, map[int]bool{}
+	}
+	for r, n := range j.ranks[rank] {
+		j.saved[c.Name][r] += n
+	}
+	j.behind[c.Name][rank] = true
+}
+
+// read lets ranks read until ctx ends, or to the end. A rank that is fenced says whether by a restore.
+func (j *named) read(ctx context.Context, jobs []*client.Session) error {
+	var group errgroup.Group
+	for rank, job := range jobs {
+		group.Go(func() error {
+			for {
+				b, err := job.Next(ctx)
+				if errors.Is(err, io.EOF) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				j.got(rank, b)
+				b.Release()
+				time.Sleep(j.compute) // what a training loop does with a batch
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// all is what all ranks were handed over, each row once.
+func (j *named) all(rows int) {
+	j.Helper()
+	seen := map[row]int{}
+	for _, rank := range j.ranks {
+		for r, n := range rank {
+			seen[r] += n
+		}
+	}
+	for r, n := range seen {
+		if n != 1 {
+			j.Fatalf("%+v was handed over %d times", r, n)
+		}
+	}
+	if len(seen) != rows {
+		j.Errorf("%d different rows in all, want %d", len(seen), rows)
+	}
+}
+
+// TestNamedCheckpoint takes a checkpoint of four ranks by command while they read, and goes on from it with two, and then, with nothing
+// left but the dataset and the file that the command wrote, with five, on another fleet.
+func TestNamedCheckpoint(t *testing.T) {
+	const rows, epochs = 60_000, 2
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
+	master, err := c.Master(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := provenanceSpec(t, rows, epochs)
+	s.BatchSize = 20
+	j := newNamed(t, nil, 4)
+	j.compute = 3 * time.Millisecond
+	jobs := openRanks(t, c, "job", s, make([][]*pb.State, 4))
+	reading := make(chan error, 1)
+	go func() { reading <- j.read(t.Context(), jobs) }()
+	flags := []string{"--master", master, "--token-file", c.TokenFile()}
+	text, _ := run(t, 0, nil, append([]string{"session", "checkpoint", "job", "noon", "--output", "json"}, flags...)...)
+	list, _ := run(t, 0, nil, append([]string{"session", "checkpoints", "job"}, flags...)...)
+	if !strings.Contains(list, "noon") || !strings.Contains(list, "GENERATION") {
+		t.Errorf("the list says %q", list)
+	}
+	shown, _ := run(t, 0, nil, append([]string{"session", "restore", "job", "noon", "--world-size", "2"}, flags...)...)
+	if !strings.Contains(shown, "generation  2") {
+		t.Errorf("restored, the session is %s", shown)
+	}
+	if err := <-reading; !errors.Is(err, client.ErrFenced) || !strings.Contains(err.Error(), `put back to checkpoint "noon"`) {
+		t.Fatalf("the old ranks end with %v", err)
+	}
+	for _, job := range jobs {
+		_ = job.Close() // fenced
+	}
+	if len(j.behind["noon"]) != 4 {
+		t.Fatalf("ranks %v saved their models", j.behind["noon"])
+	}
+	if n := len(j.saved["noon"]); n == 0 || n >= rows*epochs {
+		t.Fatalf("%d rows of %d had come by then", n, rows*epochs)
+	}
+
+	again := newNamed(t, j.saved["noon"], 2)
+	jobs = openRanks(t, c, "job", s, make([][]*pb.State, 2))
+	if from := jobs[1].RestoredFrom(); from == nil || from.Name != "noon" || from.Step != j.steps["noon"] {
+		t.Errorf("a rank goes on from %+v, want step %d", from, j.steps["noon"])
+	}
+	if err := again.read(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	again.all(rows * epochs)
+	for _, job := range jobs {
+		closeJob(t, job)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	file := filepath.Join(t.TempDir(), "noon.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 3)
+	if master, err = other.Master(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	run(t, 0, nil, "session", "restore", "elsewhere", "--from", file, "--world-size", "5", "--master", master, "--token-file", other.TokenFile())
+	third := newNamed(t, j.saved["noon"], 5)
+	jobs = openRanks(t, other, "elsewhere", nil, make([][]*pb.State, 5))
+	if err := third.read(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	third.all(rows * epochs)
+	for _, job := range jobs {
+		closeJob(t, job)
+	}
+}
