@@ -16,15 +16,16 @@ import (
 
 // model is a whole job: the state machine, the etcd it is written to, trainers, and the network between them.
 type model struct {
-	draw     func(n int) int
-	d        dataset
-	id       Identity
-	s        *State
-	etcd     map[string][]byte
-	trainers []*trainer // the newest start of each rank
-	network  []request  // sent and not delivered, or to be delivered again
-	nonces   int
-	execute  executor
+	draw      func(n int) int
+	d         dataset
+	id        Identity
+	s         *State
+	etcd      map[string][]byte
+	trainers  []*trainer // the newest start of each rank
+	network   []request  // sent and not delivered, or to be delivered again
+	nonces    int
+	mostWorld int // of jobs that are restored
+	execute   executor
 
 	batchSize int               // 0: last batches are not padded
 	ends      map[string]uint64 // after how many batches training loops ended epochs, by life, generation and epoch
@@ -69,22 +70,33 @@ type modelError struct{ error }
 
 func (m *model) fail(format string, args ...any) { panic(modelError{fmt.Errorf(format, args...)}) }
 
+// recovered is deferred by what calls parts of the model: they panic where something is wrong.
+func recovered(err *error) {
+	if r := recover(); r != nil && r != (modelEnded{}) {
+		e, ok := r.(modelError)
+		if !ok {
+			panic(r)
+		}
+		*err = e
+	}
+}
+
+// newModel is a job that has not begun. execute is State.Apply if nil.
+func newModel(draw func(n int) int, d dataset, execute executor) *model {
+	if execute == nil {
+		execute = (*State).Apply
+	}
+	return &model{
+		draw: draw, d: d, id: testID, execute: execute, etcd: map[string][]byte{}, mostWorld: 4,
+		handed: tally{}, excused: tally{}, ends: map[string]uint64{}, taken: map[uint32]stale{},
+		began: tally{}, gone: tally{}, parts: map[uint64]map[uint32]tally{},
+	}
+}
+
 // run plays a job to its end and returns what went wrong.
 func run(draw func(n int) int, c chaos) (err error) {
-	m := &model{draw: draw, d: randomDataset(draw), etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, execute: c.execute, ends: map[string]uint64{}, taken: map[uint32]stale{}, began: tally{}, gone: tally{}, parts: map[uint64]map[uint32]tally{}}
-	defer func() {
-		if r := recover(); r != nil && r != (modelEnded{}) {
-			e, ok := r.(modelError)
-			if !ok {
-				panic(r)
-			}
-			err = e
-		}
-	}()
-	if m.execute == nil {
-		m.execute = (*State).Apply
-	}
-	m.id = testID
+	m := newModel(draw, randomDataset(draw), c.execute)
+	defer recovered(&err)
 	if c.pad {
 		m.batchSize = 1 + draw(4)
 		m.id.Pad = true
@@ -109,18 +121,8 @@ func run(draw func(n int) int, c chaos) (err error) {
 }
 
 func (m *model) ops(c chaos) []func() {
-	hand := func() {
-		if t := m.someone(); t != nil {
-			m.hand(t)
-		}
-	}
-	sync := func() {
-		if t := m.someone(); t != nil {
-			m.network = append(m.network, t.request(m.draw))
-		}
-	}
 	ops := []func(){
-		hand, hand, hand, sync, sync, m.deliver, m.deliver, m.deliver, m.join,
+		m.handSome, m.handSome, m.handSome, m.send, m.send, m.deliver, m.deliver, m.deliver, m.join,
 		m.plan, m.recall, m.restart, m.loseApply, m.leave,
 	}
 	if c.deaths {
@@ -136,6 +138,20 @@ func (m *model) ops(c chaos) []func() {
 		ops = append(ops, m.take, m.take, m.trainOn, m.giveUp, m.restoreNamed)
 	}
 	return ops
+}
+
+// handSome lets a trainer hand over rows.
+func (m *model) handSome() {
+	if t := m.someone(); t != nil {
+		m.hand(t)
+	}
+}
+
+// send lets a trainer call.
+func (m *model) send() {
+	if t := m.someone(); t != nil {
+		m.network = append(m.network, t.request(m.draw))
+	}
 }
 
 // someone is a running trainer, or nil.

@@ -212,7 +212,7 @@ type restorer struct {
 
 // attempt deals the states to the ranks of a new world.
 func (m *model) attempt() []*restorer {
-	ranks := make([]*restorer, 1+m.draw(4))
+	ranks := make([]*restorer, 1+m.draw(m.mostWorld))
 	for i := range ranks {
 		t := &trainer{rank: uint32(i), nonce: m.nonce(), loop: m.newLoop(), faults: m.faults}
 		ranks[i] = &restorer{t: t, join: t.joinCommand(uint32(len(ranks)))}
