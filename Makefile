@@ -71,6 +71,7 @@ chaos: tools python ## fifty faults on a fleet of real processes, and a recount;
 	go run ./bench/chaos $(or $(CHAOS),--faults 50 --seed 1)
 
 soak:             ## long randomised runs, and a long demo
+	PENSTOCK_SOAK=1 go test -timeout 4h -run "^TestExplore$$" ./master/session
 	go test -race -timeout 4h ./master/session ./worker/pipeline ./worker/filter ./worker/columns -rapid.checks=5000
 	go run . demo --rows 20000000 --workers 5 --trainers 4 --kill 10
 

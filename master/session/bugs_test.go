@@ -94,6 +94,13 @@ func bugs() map[string]executor {
 				k.held, k.releasing = nil, nil
 			}
 		}),
+		"a cursor is moved when rows are sent": func(s *State, c Command) (Reply, Changes, error) {
+			if q, ok := c.(Sync); ok && s.rank(q.Rank) != nil && len(s.rank(q.Rank).held) > 0 {
+				q.Consumed = q.Consumed.Union(s.rank(q.Rank).held[:1])
+				c = q
+			}
+			return s.Apply(c)
+		},
 		"the grants of a lost reply are forgotten": behind(func(_ *State, c Command, r *Reply) {
 			if q, ok := c.(Sync); ok && !q.WantsMore {
 				r.Grants = nil

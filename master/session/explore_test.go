@@ -39,32 +39,32 @@ const (
 )
 
 var (
-	one = []int{1} // a shard of a window of a row
-	two = []int{2}
+	oneRow  = []int{1} // a shard of a window of a row
+	twoRows = []int{2}
 )
 
 // TestExplore explores small jobs exhaustively: in each state that can be reached the invariants hold and no row was handed over too
 // often, and from a part of them, as from the last ones, the job is seen to come to its end with every row handed over.
 func TestExplore(t *testing.T) {
 	scopes := map[string]scope{
-		"late and doubled calls": {d: dataset{{{one, one}}}, world: 2, network: 1},
+		"late and doubled calls": {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1},
 		"windows":                {d: dataset{{{{2, 1}}}}, world: 2, network: 1},
-		"two epochs":             {d: dataset{{{one}}, {{one}}}, world: 2, network: 1},
-		"a death":                {d: dataset{{{one, one}}}, world: 1, network: 1, most: budget{deaths: 1, expiries: 1}},
-		"a lease that ends":      {d: dataset{{{one, one}}}, world: 1, network: 1, most: budget{cuts: 1, expiries: 1}},
-		"leaving":                {d: dataset{{{one, one}}}, world: 1, network: 1, most: budget{leaves: 1}},
-		"a recall":               {d: dataset{{{one}}}, world: 2, network: 1, most: budget{recalls: 1}},
-		"a restore":              {d: dataset{{{one, one}}}, world: 1, network: 1, most: budget{checkpoints: 1, restores: 1}},
-		"ranks in step":          {d: dataset{{{one}}}, world: 2, network: 1, pad: 1},
+		"two epochs":             {d: dataset{{{oneRow}}, {{oneRow}}}, world: 2, network: 1},
+		"a death":                {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{deaths: 1, expiries: 1}},
+		"a lease that ends":      {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{cuts: 1, expiries: 1}},
+		"leaving":                {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{leaves: 1}},
+		"a recall":               {d: dataset{{{oneRow}}}, world: 2, network: 1, most: budget{recalls: 1}},
+		"a restore":              {d: dataset{{{oneRow, oneRow}}}, world: 1, network: 1, most: budget{checkpoints: 1, restores: 1}},
+		"ranks in step":          {d: dataset{{{oneRow}}}, world: 2, network: 1, pad: 1},
 	}
 	if os.Getenv("PENSTOCK_SOAK") != "" {
 		scopes = map[string]scope{
-			"calls under way":        {d: dataset{{{one, one}}}, world: 2, network: 2},
-			"three ranks":            {d: dataset{{{two, one}}}, world: 3, network: 1},
-			"deaths":                 {d: dataset{{{one, one}}}, world: 2, network: 1, most: budget{deaths: 1, cuts: 1, expiries: 1}},
-			"leaving and a recall":   {d: dataset{{{one, two}}}, world: 2, network: 1, most: budget{leaves: 1, recalls: 1}},
-			"a death and a restore":  {d: dataset{{{one, one}}}, world: 2, network: 1, most: budget{deaths: 1, checkpoints: 1, restores: 1}},
-			"a death, ranks in step": {d: dataset{{{one, one}}}, world: 2, network: 1, pad: 1, most: budget{deaths: 1}},
+			"calls under way":        {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 2},
+			"three ranks":            {d: dataset{{{twoRows, oneRow}}}, world: 3, network: 1},
+			"deaths":                 {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, most: budget{deaths: 1, cuts: 1, expiries: 1}},
+			"leaving and a recall":   {d: dataset{{{oneRow, twoRows}}}, world: 2, network: 1, most: budget{leaves: 1, recalls: 1}},
+			"a death and a restore":  {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, most: budget{deaths: 1, checkpoints: 1, restores: 1}},
+			"a death, ranks in step": {d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1, pad: 1, most: budget{deaths: 1}},
 		}
 	}
 	for name, c := range scopes {
@@ -81,7 +81,7 @@ func TestExplore(t *testing.T) {
 
 // TestExploreFindsBugs shows that the exploration can fail.
 func TestExploreFindsBugs(t *testing.T) {
-	small := scope{d: dataset{{{one, one}}}, world: 2, network: 1}
+	small := scope{d: dataset{{{oneRow, oneRow}}}, world: 2, network: 1}
 	for name, most := range map[string]budget{
 		"grants are not recorded":                       {},
 		"the grants of a lost reply are forgotten":      {},
@@ -158,14 +158,8 @@ func (x *explorer) run() error {
 }
 
 func (x *explorer) begin() (*node, error) {
-	m := &model{
-		d: x.d, etcd: map[string][]byte{}, handed: tally{}, excused: tally{}, ends: map[string]uint64{},
-		taken:   map[uint32]stale{},
-		execute: x.execute, id: testID, mostWorld: x.world, batchSize: x.pad, trainers: make([]*trainer, x.world),
-	}
-	if m.execute == nil {
-		m.execute = (*State).Apply
-	}
+	m := newModel(nil, x.d, x.execute)
+	m.batchSize, m.trainers, m.mostWorld = x.pad, make([]*trainer, x.world), x.world
 	m.id.Epochs, m.id.FirstWorldSize, m.id.Pad = uint32(len(x.d)), uint32(x.world), x.pad > 0
 	s, err := New(m.id)
 	if err != nil {

@@ -21,6 +21,8 @@ type model struct {
 	id        Identity
 	s         *State
 	etcd      map[string][]byte
+	writes    uint64     // to etcd
+	masters   *masters   // nil: one that never fails
 	trainers  []*trainer // the newest start of each rank
 	network   []request  // sent and not delivered, or to be delivered again
 	nonces    int
@@ -58,6 +60,8 @@ type chaos struct {
 	bad              bool // rows, that workers cannot read
 	steps            int
 	execute          executor
+	masters          bool // two, of which one leads
+	masterBug        masterBug
 }
 
 // comparing compares whole states; nil and empty are the same.
@@ -111,6 +115,9 @@ func run(draw func(n int) int, c chaos) (err error) {
 		return err
 	}
 	m.write(Changes{Head: true})
+	if c.masters {
+		m.masters = &masters{m: m, bug: c.masterBug}
+	}
 	m.trainers = make([]*trainer, m.id.FirstWorldSize)
 	ops := m.ops(c)
 	for range c.steps {
@@ -165,6 +172,9 @@ func (m *model) someone() *trainer {
 
 // apply executes a command, writes what changed, and checks everything that always holds.
 func (m *model) apply(c Command) (Reply, error) {
+	if m.masters != nil {
+		return m.masters.call(c)
+	}
 	r, ch, err := m.execute(m.s, c)
 	m.write(ch)
 	if back := m.load(); !reflect.DeepEqual(back, m.s) {
@@ -188,6 +198,7 @@ func (m *model) apply(c Command) (Reply, error) {
 
 // write puts the keys that changed, and only those.
 func (m *model) write(ch Changes) {
+	m.writes++
 	put := func(key string, v proto.Message) {
 		b, err := proto.Marshal(v)
 		if err != nil {
@@ -266,11 +277,22 @@ func (m *model) plan() {
 }
 
 func (m *model) must(c Command) Reply {
-	r, err := m.apply(c)
+	r, err := m.insist(c)
 	if err != nil {
 		m.fail("%T %+v: %w", c, c, err)
 	}
 	return r
+}
+
+// insist repeats a call until it is answered.
+func (m *model) insist(c Command) (Reply, error) {
+	for range 1000 {
+		if r, err := m.apply(c); !errors.Is(err, errUnavailable) {
+			return r, err
+		}
+	}
+	m.fail("no master answers %T %+v", c, c)
+	return Reply{}, nil
 }
 
 // deliver applies one of the calls under way; it may be delivered again, and its answer may be lost.
@@ -290,6 +312,7 @@ func (m *model) call(q request, lost bool) {
 	r, err := m.apply(q.sync)
 	var fenced *FencedError
 	switch {
+	case errors.Is(err, errUnavailable):
 	case q.from.orphan && (errors.As(err, &fenced) || errors.Is(err, ErrInvalid)):
 	case q.from.orphan:
 		m.fail("%v speaks for a start of another life of the session", q.from)

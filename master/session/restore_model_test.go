@@ -128,7 +128,7 @@ func (m *model) restoreMixed() bool {
 	r.join.Restore = append(r.join.Restore, mixed.state)
 	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed
 	for _, r := range slices.Concat(ranks, ranks, ranks) {
-		switch reply, err := m.apply(r.join); {
+		switch reply, err := m.insist(r.join); {
 		case err != nil && last:
 			m.fail("%v: its last state is refused: %w", mixed.of, err)
 		case err != nil:
