@@ -93,9 +93,9 @@ func (a *attempt) run(ctx context.Context) (done bool, err error) {
 
 func (a *attempt) start(r int) error {
 	name := fmt.Sprintf("trainer-%d", r+1)
-	path := filepath.Join(a.fleet.dir, fmt.Sprintf("ledger-%d-%d", a.number, r))
+	path := a.path(r)
 	s := start{
-		Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(), Spec: a.spec,
+		Session: a.name, Attempt: a.number, Rank: r, World: len(a.ranks), Masters: a.fleet.masterAddresses(), Spec: a.spec,
 		Socket: a.socket, Ledger: path + ".rows", Restore: a.from.Number > 0, Step: a.from.Step, Compute: a.fleet.compute,
 	}
 	for i, state := range a.from.States { // each of them in exactly one rank's hands
@@ -112,6 +112,11 @@ func (a *attempt) start(r int) error {
 	}
 	a.ranks[r].process, err = a.fleet.run(name, "trainer", "--start="+path+".start")
 	return err
+}
+
+// path is where a rank's files are, but for their endings.
+func (a *attempt) path(r int) string {
+	return filepath.Join(a.fleet.dir, fmt.Sprintf("%s-%d-%d", a.name, a.number, r))
 }
 
 // publish lets faults find the ranks.
@@ -289,7 +294,7 @@ func (a *attempt) interrupt() {
 }
 
 // inStep reports whether no rank takes a step before all have taken the one before it.
-func (a *attempt) inStep() bool { return a.fleet.lastBatch != "uneven" || a.fleet.order != "fast" }
+func (a *attempt) inStep() bool { return a.fleet.lastBatch != "uneven" }
 
 // checkpoint keeps what all ranks said last, unless some are in another epoch than others: nothing can be restored from
 // such states. It reports whether it did. mu must be held.
@@ -303,11 +308,10 @@ func (a *attempt) checkpoint() (taken bool, err error) {
 		next.Step = max(next.Step, m.last.Step)
 		next.States = append(next.States, m.last.State)
 		if m.last.Records > 0 {
-			path := filepath.Join(a.fleet.dir, fmt.Sprintf("ledger-%d-%d.rows", a.number, r))
-			next.Segments = append(next.Segments, segment{Path: path, Rank: r, Records: m.last.Records})
+			next.Segments = append(next.Segments, segment{Path: a.path(r) + ".rows", Rank: r, Records: m.last.Records})
 		}
 	}
-	if err := next.save(filepath.Join(a.fleet.dir, "checkpoint.json")); err != nil {
+	if err := next.save(filepath.Join(a.fleet.dir, a.name+".checkpoint")); err != nil {
 		return false, err
 	}
 	a.at = next

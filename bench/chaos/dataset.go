@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -155,11 +154,21 @@ func writeParquet(path string, b *array.RecordBuilder, groupRows int64) error {
 
 // specText is the session's spec.
 func specText(uri string, o options) string {
-	text := "dataset: {uri: " + uri + "}\nfeatures: [{label: key}, {dense: x}, {sparse: ids}, {bytes: blob}]\n" +
-		"batch_size: " + strconv.Itoa(batchSize) + "\nshuffle: true\nseed: " + strconv.FormatUint(o.seed, 10) + "\nprovenance: true\n" +
-		"epochs: " + strconv.Itoa(o.epochs) + "\nlast_batch: " + o.lastBatch + "\n"
-	if o.order != "fast" {
-		text += "order: " + o.order + "\n"
+	text := fmt.Sprintf("dataset: {uri: %q}\nfeatures: [{label: key}, {dense: x}, {sparse: ids}, {bytes: blob}]\n"+
+		"shuffle: true\nseed: %d\nprovenance: true\nepochs: %d\nlast_batch: %s\n", uri, o.seed, o.epochs, o.lastBatch)
+	if o.order == deterministic {
+		// Each world size that the job may have divides the number of lanes.
+		lanes := lcm(lcm(max(1, o.trainers-1), o.trainers), o.trainers+1)
+		return text + fmt.Sprintf("order: %s\nlanes: %d\nglobal_batch_size: %d\n", o.order, lanes, lanes*max(1, o.trainers*batchSize/lanes))
 	}
-	return text
+	return text + fmt.Sprintf("batch_size: %d\n", batchSize)
+}
+
+// lcm is the least common multiple.
+func lcm(a, b int) int {
+	x, y := a, b
+	for y > 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
 }

@@ -41,6 +41,7 @@ type wait struct {
 
 // job is the trainers' launcher and coordinator. run owns the attempts; what faults and the report ask stands behind mu.
 type job struct {
+	name  string // of its session
 	fleet *fleet
 	spec  string
 	total int64
@@ -83,10 +84,11 @@ type heard struct {
 	conn *json.Encoder
 }
 
-func newJob(f *fleet, spec string, total int64, say func(string, ...any)) *job {
+func newJob(name string, f *fleet, spec string, world int, say func(string, ...any)) *job {
+	total := int64(f.rows) * int64(f.epochs)
 	return &job{
-		fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, "job.sock"), messages: make(chan heard, 64),
-		changed: make(chan struct{}), gate: total, world: f.trainers, moved: time.Now(), figures: figures{Ends: map[string]int{}},
+		name: name, fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, name+".sock"), messages: make(chan heard, 64),
+		changed: make(chan struct{}), gate: total + 1, world: world, moved: time.Now(), figures: figures{Ends: map[string]int{}},
 		describe: func() string { return "no attempt yet" },
 	}
 }

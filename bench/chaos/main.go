@@ -37,6 +37,9 @@ import (
 
 const version = "chaos"
 
+// deterministic is the order in which the sequence of batches follows from spec and dataset alone.
+const deterministic = "deterministic"
+
 func main() {
 	storetest.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -92,7 +95,7 @@ func command() *cobra.Command {
 	flags.IntVar(&o.epochs, "epochs", 0, "epochs (default: as many as the faults need, at least 3)")
 	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
 	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
-	flags.StringVar(&o.order, "order", "fast", "fast, or deterministic")
+	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")
 	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
 	flags.DurationVar(&o.compute, "compute", 10*time.Millisecond, "what a training step takes")
 	flags.DurationVar(&o.stuck, "stuck-after", 2*time.Minute, "fail when no trainer got a batch for so long")
@@ -147,8 +150,11 @@ func (o *options) check() error {
 	if o.lastBatch != "uneven" && o.lastBatch != "pad" {
 		errs = append(errs, fmt.Errorf("--last-batch: want uneven or pad, found %q", o.lastBatch))
 	}
-	if o.order != "fast" && o.order != "deterministic" {
+	if o.order != "fast" && o.order != deterministic {
 		errs = append(errs, fmt.Errorf("--order: want fast or deterministic, found %q", o.order))
+	}
+	if o.order == deterministic {
+		o.lastBatch = "pad" // so that all ranks count the same steps
 	}
 	if o.epochs == 0 {
 		o.epochs = max(3, (o.faults*o.perFault+o.rows-1)/o.rows)
@@ -157,7 +163,7 @@ func (o *options) check() error {
 }
 
 func (o *options) shape(isolated bool) shape {
-	return shape{Workers: o.workers, Masters: o.masters, Trainers: o.trainers, Lease: o.lease, Isolated: isolated, Resize: o.order == "fast"}
+	return shape{Workers: o.workers, Masters: o.masters, Trainers: o.trainers, Lease: o.lease, Isolated: isolated}
 }
 
 // main runs the program where it belongs: in a network of its own if it can have one.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -21,6 +22,8 @@ type count struct {
 	Doubled    found  `json:"doubled"`  // epoch, file, row, step, rank
 	Invented   found  `json:"invented"` // as above
 	Altered    found  `json:"altered"`  // as above
+	// Displaced are rows that are not where they are in the sequence of the undisturbed job: epoch, file, row, step, rank.
+	Displaced found `json:"displaced"`
 }
 
 type found struct {
@@ -30,7 +33,14 @@ type found struct {
 
 // exact reports whether every row was handed over once, with its values.
 func (c *count) exact() bool {
-	return c.HandedOver == c.Expected && c.Lost.Count+c.Doubled.Count+c.Invented.Count+c.Altered.Count == 0
+	return c.HandedOver == c.Expected && c.Lost.Count+c.Doubled.Count+c.Invented.Count+c.Altered.Count+c.Displaced.Count == 0
+}
+
+// question is what to count.
+type question struct {
+	ledger, dataset string
+	epochs          int
+	undisturbed     string // the ledger of the same job without faults, to compare the sequence with, or ""
 }
 
 //go:embed recount.py
@@ -40,7 +50,7 @@ var recountScript string
 var errNoDuckDB = errors.New("no Python with duckdb: `make python` makes one; or name one by --python")
 
 // recountDuckDB counts with DuckDB.
-func recountDuckDB(ctx context.Context, python, ledger, dataset string, epochs int) (*count, error) {
+func recountDuckDB(ctx context.Context, python string, q question) (*count, error) {
 	candidates := []string{".venv/bin/python", "python3"}
 	if python != "" {
 		candidates = []string{python}
@@ -51,7 +61,7 @@ func recountDuckDB(ctx context.Context, python, ledger, dataset string, epochs i
 	if i < 0 {
 		return nil, errNoDuckDB
 	}
-	cmd := exec.CommandContext(ctx, candidates[i], "-c", recountScript, ledger, dataset, fmt.Sprint(epochs))
+	cmd := exec.CommandContext(ctx, candidates[i], "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs), q.undisturbed)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -66,7 +76,7 @@ func recountDuckDB(ctx context.Context, python, ledger, dataset string, epochs i
 }
 
 // recountGo counts the ledgers' rows against the files' numbers of rows.
-func recountGo(segments []segment, files []int, epochs int) (*count, error) {
+func recountGo(segments, undisturbed []segment, files []int, epochs int) (*count, error) {
 	c := &count{By: "Go"}
 	seen := make([][][]bool, epochs) // by epoch, file and row
 	for e := range seen {
@@ -107,7 +117,51 @@ func recountGo(segments []segment, files []int, epochs int) (*count, error) {
 			}
 		}
 	}
-	return c, nil
+	if undisturbed == nil {
+		return c, nil
+	}
+	return c, c.compare(segments, undisturbed)
+}
+
+// compare finds the rows that are not at their places in another sequence.
+func (c *count) compare(segments, undisturbed []segment) error {
+	want, _, err := sequence(undisturbed)
+	if err != nil {
+		return err
+	}
+	have, ranks, err := sequence(segments)
+	if err != nil {
+		return err
+	}
+	for i, r := range have {
+		if i >= len(want) || want[i].epoch != r.epoch || want[i].step != r.step || want[i].file != r.file || want[i].row != r.row {
+			c.Displaced.add([]string{fmt.Sprint(r.epoch), fmt.Sprint(r.file), fmt.Sprint(r.row), fmt.Sprint(r.step), fmt.Sprint(ranks[i])})
+		}
+	}
+	return nil
+}
+
+// sequence is all records in the order of steps, in a step of ranks, and in a batch as they came; and whose they were.
+func sequence(segments []segment) (all []record, ranks []int, err error) {
+	type placed struct {
+		record
+		rank int
+	}
+	var out []placed
+	for _, s := range segments {
+		err := s.each(func(r record) error {
+			out = append(out, placed{r, s.Rank})
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	slices.SortStableFunc(out, func(a, b placed) int { return cmp.Or(cmp.Compare(a.step, b.step), a.rank-b.rank) })
+	for _, p := range out {
+		all, ranks = append(all, p.record), append(ranks, p.rank)
+	}
+	return all, ranks, nil
 }
 
 func (f *found) add(example []string) {

@@ -1,6 +1,6 @@
 """Counts the rows of a ledger against the dataset with DuckDB, and prints what it found as JSON.
 
-usage: recount.py LEDGER.parquet DATASET_FOLDER EPOCHS
+usage: recount.py LEDGER.parquet DATASET_FOLDER EPOCHS LEDGER_OF_THE_UNDISTURBED_JOB.parquet|""
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 
 import duckdb
 
-ledger, dataset, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+ledger, dataset, epochs, undisturbed = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 db = duckdb.connect()
 db.execute(f"create view ledger as from read_parquet('{ledger}')")
 db.execute(
@@ -28,6 +28,17 @@ def found(query):
     return {"count": total, "examples": [[str(v) for v in row] for row in examples]}
 
 
+def sequence(path):
+    return f"""select epoch, file, row, step, rank, row_number() over (order by step, rank, file_row_number) as place
+        from read_parquet('{path}', file_row_number = true)"""
+
+
+displaced = "select 1 where false"
+if undisturbed:
+    displaced = f"""select l.epoch, l.file, l.row, l.step, l.rank
+        from ({sequence(ledger)}) l left join ({sequence(undisturbed)}) u using (place)
+        where (l.epoch, l.file, l.row, l.step) is distinct from (u.epoch, u.file, u.row, u.step)"""
+
 print(
     json.dumps(
         {
@@ -41,6 +52,7 @@ print(
             "invented": found(
                 "select epoch, file, row, step, rank from ledger anti join wanted using (epoch, file, row)"
             ),
+            "displaced": found(displaced),
             "altered": found(
                 """select epoch, file, row, step, rank from ledger l join source s using (file, row)
                 where (l.key, l.x, l.ids, l.ids_xor, l.blob_md5) is distinct from (s.key, s.x, s.ids, s.ids_xor, s.blob_md5)"""

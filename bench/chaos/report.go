@@ -83,6 +83,9 @@ func (r *report) text(failed error) string {
 		p("\n## Failed\n\n%v", failed)
 	} else {
 		p("\nEvery row of every epoch was handed over exactly once, with its values.")
+		if o.order == deterministic {
+			p("The sequence is that of one trainer without faults.")
+		}
 	}
 	return b.String()
 }
@@ -171,12 +174,12 @@ func ms(d time.Duration) string {
 }
 
 func (c *count) String() string {
-	text := fmt.Sprintf("%d expected, %d handed over; %d lost, %d more than once, %d invented, %d altered.",
-		c.Expected, c.HandedOver, c.Lost.Count, c.Doubled.Count, c.Invented.Count, c.Altered.Count)
+	text := fmt.Sprintf("%d expected, %d handed over; %d lost, %d more than once, %d invented, %d altered, %d out of order.",
+		c.Expected, c.HandedOver, c.Lost.Count, c.Doubled.Count, c.Invented.Count, c.Altered.Count, c.Displaced.Count)
 	for _, f := range []struct {
 		name string
 		found
-	}{{"lost (epoch, file, row)", c.Lost}, {"more than once (epoch, file, row, step, rank)", c.Doubled}, {"invented", c.Invented}, {"altered", c.Altered}} {
+	}{{"lost (epoch, file, row)", c.Lost}, {"more than once (epoch, file, row, step, rank)", c.Doubled}, {"invented", c.Invented}, {"altered", c.Altered}, {"out of order", c.Displaced}} {
 		if f.Count > 0 {
 			text += fmt.Sprintf("\n- %s: %v", f.name, f.Examples)
 		}

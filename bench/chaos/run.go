@@ -34,9 +34,9 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	if err != nil {
 		return err
 	}
-	segments, err := r.play(ctx, paths)
+	segments, undisturbed, err := r.play(ctx, paths)
 	if err == nil {
-		err = r.recount(ctx, segments)
+		err = r.recount(ctx, segments, undisturbed)
 	}
 	err = errors.Join(err, r.searchLogs())
 	err = errors.Join(err, r.finish(err))
@@ -50,12 +50,13 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	return os.RemoveAll(o.dir)
 }
 
-// play runs fleet, job and faults, and returns what the job was handed over.
-func (r *report) play(ctx context.Context, paths []string) (segments []segment, err error) {
+// play runs fleet, job and faults, and returns what the job was handed over; with the deterministic order, also what the
+// same job of one trainer is without faults.
+func (r *report) play(ctx context.Context, paths []string) (segments, undisturbed []segment, err error) {
 	o := r.options
 	f, err := newFleet(ctx, o, r.notIsolated == nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r.fleet = f
 	ctx, cancel := context.WithCancel(ctx)
@@ -68,41 +69,54 @@ func (r *report) play(ctx context.Context, paths []string) (segments []segment, 
 		err = errors.Join(err, f.close())
 	}()
 	if err := f.prepare(ctx, group, paths); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	r.job = newJob(f, specText("s3://"+bucket+"/", o), int64(o.rows)*int64(o.epochs), r.say)
+	spec := specText("s3://"+bucket+"/", o)
+	r.job = newJob("chaos", f, spec, o.trainers, r.say)
 	r.storm = newStorm(f, r.job, r.say)
-	faults := schedule(o.seed, o.faults, o.shape(f.lan != nil), o.only)
-	r.struckFrom = time.Now()
+	if segments, err = r.strike(ctx, r.job, schedule(o.seed, o.faults, o.shape(f.lan != nil), o.only)); err != nil || o.order != deterministic {
+		return segments, nil, err
+	}
+	r.say("the same job without faults")
+	undisturbed, err = r.strike(ctx, newJob("undisturbed", f, spec, 1, r.say), nil)
+	return segments, undisturbed, err
+}
+
+// strike runs a job, with faults.
+func (r *report) strike(ctx context.Context, j *job, faults []Fault) (segments []segment, err error) {
+	began := time.Now()
 	var players sync.WaitGroup
 	defer players.Wait()
 	playing, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	players.Go(func() { r.watch(playing, stop) })
-	players.Go(func() {
-		if err := r.storm.run(playing, faults); err != nil {
-			stop(err)
-		}
-	})
-	segments, err = r.job.run(playing)
+	players.Go(func() { r.watch(playing, j, stop) })
+	if len(faults) > 0 {
+		r.struckFrom = began
+		players.Go(func() {
+			if err := r.storm.run(playing, faults); err != nil {
+				stop(err)
+			}
+		})
+	}
+	segments, err = j.run(playing)
 	if cause := context.Cause(playing); cause != nil && ctx.Err() == nil {
 		err = cause
 	}
-	r.played = time.Since(r.struckFrom)
+	r.played += time.Since(began)
 	return segments, err
 }
 
 // watch ends a run that makes no progress, and has its processes say where they are.
-func (r *report) watch(ctx context.Context, stop context.CancelCauseFunc) {
+func (r *report) watch(ctx context.Context, j *job, stop context.CancelCauseFunc) {
 	for ctx.Err() == nil {
 		pause(ctx, watchEvery)
-		if stuck := r.job.stuckFor(); stuck > r.options.stuck {
+		if stuck := j.stuckFor(); stuck > r.options.stuck {
 			stop(fmt.Errorf("no trainer got a batch for %v, with these faults under way: %v\n%s\nthe logs of all processes end with their goroutines",
-				stuck.Round(time.Second), r.storm.underWay(), r.job.where()))
+				stuck.Round(time.Second), r.storm.underWay(), j.where()))
 			for _, u := range r.fleet.units {
 				_ = u.signal(syscall.SIGQUIT) // each by its log
 			}
-			for _, p := range r.job.ranks() {
+			for _, p := range j.ranks() {
 				_ = signalGroup(p, syscall.SIGQUIT)
 			}
 			pause(context.WithoutCancel(ctx), 2*time.Second) // until they have written
@@ -130,16 +144,22 @@ func (j *job) where() string {
 }
 
 // recount counts what was handed over.
-func (r *report) recount(ctx context.Context, segments []segment) error {
+func (r *report) recount(ctx context.Context, segments, undisturbed []segment) error {
 	r.say("counting")
-	ledger := filepath.Join(r.options.dir, "ledger.parquet")
-	if err := writeLedger(ledger, segments); err != nil {
+	q := question{ledger: filepath.Join(r.options.dir, "ledger.parquet"), dataset: r.dataset, epochs: r.options.epochs}
+	if err := writeLedger(q.ledger, segments); err != nil {
 		return err
 	}
-	c, err := recountDuckDB(ctx, r.options.python, ledger, r.dataset, r.options.epochs)
+	if undisturbed != nil {
+		q.undisturbed = filepath.Join(r.options.dir, "undisturbed.parquet")
+		if err := writeLedger(q.undisturbed, undisturbed); err != nil {
+			return err
+		}
+	}
+	c, err := recountDuckDB(ctx, r.options.python, q)
 	if errors.Is(err, errNoDuckDB) {
 		r.say("counting in Go: %v", err)
-		c, err = recountGo(segments, r.files, r.options.epochs)
+		c, err = recountGo(segments, undisturbed, r.files, r.options.epochs)
 	}
 	if err != nil {
 		return err

@@ -66,8 +66,6 @@ type shape struct {
 	Lease                      time.Duration
 	// Isolated says that each process has a network of its own, which can be cut.
 	Isolated bool
-	// Resize says that the job may go on with any number of trainers.
-	Resize bool
 }
 
 // kind is a kind of fault. Its target is drawn from targets, where "worker" stands for any of the workers, and so on.
@@ -181,7 +179,7 @@ func draw(random *rand.Rand, k kind, fleet shape) Fault {
 	if k.most > 0 {
 		f.For = (k.least + time.Duration(random.Int64N(int64(k.most-k.least)+1))).Round(time.Millisecond)
 	}
-	if k.resizes && fleet.Resize {
+	if k.resizes {
 		f.World = random.IntN(3) - 1
 	}
 	return f

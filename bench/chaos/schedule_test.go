@@ -8,7 +8,7 @@ import (
 )
 
 func testShape() shape {
-	return shape{Workers: 3, Masters: 3, Trainers: 3, Lease: 8 * time.Second, Isolated: true, Resize: true}
+	return shape{Workers: 3, Masters: 3, Trainers: 3, Lease: 8 * time.Second, Isolated: true}
 }
 
 func TestScheduleIsAFunctionOfTheSeed(t *testing.T) {

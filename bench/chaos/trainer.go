@@ -24,7 +24,6 @@ import (
 )
 
 const (
-	sessionID = "chaos"
 	batchSize = 64
 	// trainerBudget is small, so that streams are cut off in their middle, rather than received to their ends.
 	trainerBudget = 1 << 20
@@ -32,6 +31,7 @@ const (
 
 // start is what the job tells a trainer, in a file.
 type start struct {
+	Session              string
 	Attempt, Rank, World int
 	Masters              []string
 	Spec                 string
@@ -120,7 +120,7 @@ func trainerCommand() *cobra.Command {
 
 func (t *trainer) config() (client.Config, error) {
 	cfg := client.Config{
-		Masters: t.Masters, Session: sessionID, Rank: uint32(t.Rank), WorldSize: uint32(t.World), Budget: trainerBudget,
+		Masters: t.Masters, Session: t.Session, Rank: uint32(t.Rank), WorldSize: uint32(t.World), Budget: trainerBudget,
 		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpc.Config{}) },
 	}
 	var err error
