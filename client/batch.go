@@ -1,6 +1,7 @@
 package client
 
 import (
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -71,10 +72,11 @@ type Image struct {
 // snapshot is what State tells of a moment. Its sets are never changed.
 type snapshot struct {
 	ended    uint32
-	handed   uint64 // batches of the epoch behind those, if they are padded
+	handed   uint64 // batches of the epoch behind those, if ranks count them
 	rows     int64  // that this rank handed over in this generation
 	base     base
 	consumed position.Set
+	start    *pb.LaneStart
 }
 
 // Release gives the batch's buffers back for reuse; its slices must not be used any more. A second call does nothing.

@@ -15,7 +15,7 @@ import (
 const (
 	syncTimeout = 10 * time.Second
 	syncGap     = 20 * time.Millisecond  // events within it share a Sync
-	stepsEvery  = 200 * time.Millisecond // of a rank that may have to pad: others wait for it
+	stepsEvery  = 200 * time.Millisecond // of a rank that waits for steps: others may wait for it
 )
 
 // control Syncs until the session ends.
@@ -57,7 +57,7 @@ func (s *Session) control(ctx context.Context) {
 			}
 			delay = min(delay, syncGap<<min(hungry, 16))
 			hungry++
-			if s.ledger.pads {
+			if s.ledger.counts() {
 				delay = min(delay, stepsEvery)
 			}
 		}
@@ -74,11 +74,11 @@ func fencedOr(err error) error {
 }
 
 // progress reports whether all epochs are closed, whether nothing of the open epoch is held, and how many steps that has,
-// if last batches are padded.
+// if ranks count them.
 func (s *Session) progress() (finished, idle bool, told uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.finished, s.ledger.epochIdle(), s.ledger.told[s.ledger.epoch]
+	return s.finished, s.ledger.starved(), s.ledger.told[s.ledger.current()].steps
 }
 
 // pause waits for delay or an event, but at least syncGap.
@@ -166,7 +166,7 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 // sayIdle says once an epoch why Next waits when the rest of it is other ranks'. s.mu must be held.
 func (s *Session) sayIdle() {
 	l := &s.ledger
-	if s.cfg.WorldSize < 2 || s.finished || s.saidIdle > l.epoch || !l.drained || !l.epochIdle() {
+	if s.cfg.WorldSize < 2 || s.finished || l.counted || s.saidIdle > l.epoch || !l.drained || !l.epochIdle() {
 		return
 	}
 	s.saidIdle = l.epoch + 1

@@ -46,6 +46,11 @@ type grant struct {
 	ticket  *pb.SignedTicket
 	workers []*pb.Worker
 	file    string
+
+	// Where outputs are counted: how many there are, in which lane, behind how many.
+	rows  uint64
+	lane  uint32
+	first uint64
 }
 
 func parseGrant(m *pb.Grant) (grant, error) {
@@ -72,9 +77,9 @@ func (l *ledger) wantsMore() bool {
 	return waiting < l.streams || l.epochIdle()
 }
 
-// epochIdle reports whether all that is held of the open epoch went into batches.
+// epochIdle reports whether all that is held of the current epoch went into batches.
 func (l *ledger) epochIdle() bool {
-	return len(l.pieces) == 0 || l.pieces[0].taken.Epoch > l.epoch
+	return len(l.pieces) == 0 || l.pieces[0].taken.Epoch > l.current()
 }
 
 // request fills in what a Sync says of this ledger.
@@ -93,7 +98,12 @@ func from(s position.Set, epoch uint32) position.Set {
 
 // apply takes over the answer to the request made last.
 func (l *ledger) apply(reply *pb.SyncReply) error {
-	l.epoch = max(l.epoch, reply.GetClosedEpochs())
+	if closed := reply.GetClosedEpochs(); closed > l.epoch {
+		l.epoch = closed
+		if l.counted {
+			l.forget()
+		}
+	}
 	l.streams = max(1, int(reply.GetStreams()))
 	l.drained = reply.GetDrained()
 	if v := reply.GetBaseVersion(); v != l.base.version {
@@ -148,6 +158,7 @@ func (l *ledger) grant(ms []*pb.Grant) error {
 				return err
 			}
 		}
+		g.rows, g.lane, g.first = m.GetRows(), m.GetLane(), m.GetFirst()
 		grants = append(grants, g)
 	}
 	l.grants = grants
@@ -178,12 +189,16 @@ func (l *ledger) gone() position.Set {
 // reconcile makes pieces of all that is granted and not gone: it trims or drops the pieces that there are, renews
 // their tickets, and adds what is missing.
 func (l *ledger) reconcile() {
+	if l.lanes != nil {
+		l.reconcileLanes()
+		return
+	}
 	l.checkPending()
 	gone := l.gone()
 	left := make(map[position.Position]position.Set) // by shard
 	byShard := make(map[position.Position]grant)
 	for _, g := range l.grants {
-		if shard := g.From.ShardStart(); shard.Epoch >= l.epoch {
+		if shard := g.From.ShardStart(); shard.Epoch >= l.current() {
 			byShard[shard] = g
 			left[shard] = left[shard].Union(position.Set{g.Interval}.Subtract(gone))
 		}
@@ -216,7 +231,7 @@ func (l *ledger) checkPending() {
 	for _, g := range l.grants {
 		held = append(held, g.Interval)
 	}
-	if !from(position.NewSet(held...), l.epoch).Covers(position.NewSet(l.pending...)) {
+	if !from(position.NewSet(held...), l.current()).Covers(position.NewSet(l.pending...)) {
 		l.pending, l.discard = nil, true
 	}
 }
@@ -249,6 +264,9 @@ func (l *ledger) drop(p *piece) {
 // startable returns the next piece to open, or nil. A piece of the open epoch that came late takes the place of
 // the last piece of a later epoch, whose rows wait for it anyway.
 func (l *ledger) startable() *piece {
+	if l.lanes != nil {
+		return l.startableInOrder()
+	}
 	var first, last *piece
 	open := 0
 	for _, p := range l.pieces {
@@ -264,7 +282,7 @@ func (l *ledger) startable() *piece {
 	if first == nil || open < l.streams {
 		return first
 	}
-	if first.taken.Epoch == l.epoch && last != nil && !l.openInEpoch() {
+	if first.taken.Epoch == l.current() && last != nil && !l.openInEpoch() {
 		l.park(last)
 		return first
 	}
@@ -272,7 +290,7 @@ func (l *ledger) startable() *piece {
 }
 
 func (l *ledger) openInEpoch() bool {
-	return slices.ContainsFunc(l.pieces, func(p *piece) bool { return p.open && p.taken.Epoch == l.epoch })
+	return slices.ContainsFunc(l.pieces, func(p *piece) bool { return p.open && p.taken.Epoch == l.current() })
 }
 
 // park replaces an open piece by one that has not begun.
@@ -288,6 +306,11 @@ func (l *ledger) push(p *piece, rec *wireRecord, m *pb.BatchMeta, first bool) (c
 	if err != nil {
 		return false, err
 	}
+	if l.lanes != nil {
+		if err := p.count(hi-lo, after); err != nil {
+			return false, err
+		}
+	}
 	l.seq++
 	before := p.bytes
 	l.pass(p.push(rec, m, lo, hi, after, l.seq))
@@ -302,6 +325,11 @@ func (l *ledger) end(p *piece, first bool) error {
 	if !first && !p.complete() && p.received.K > 0 {
 		return fmt.Errorf("stream ended at %v, inside a window: rows are missing", p.received)
 	}
+	if l.lanes != nil {
+		if err := p.count(0, p.to); err != nil {
+			return err
+		}
+	}
 	l.pass(p.skip(p.to))
 	l.retire(p)
 	return nil
@@ -309,7 +337,7 @@ func (l *ledger) end(p *piece, first bool) error {
 
 // pass notes positions that have no rows: like rows they are consumed with the next hand-over, under the lease.
 func (l *ledger) pass(iv position.Interval) {
-	if !iv.Empty() {
+	if !iv.Empty() && l.lanes == nil { // in lanes, steps say what was consumed
 		l.pending = append(l.pending, iv)
 	}
 }
@@ -330,30 +358,38 @@ func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
 	if len(p.queue) == 0 {
 		return true
 	}
-	return p.bytes+n <= budget/int64(l.streams) && l.queued+n <= budget
+	return p.bytes+n <= budget/int64(l.shares()) && l.queued+n <= budget
 }
 
 // take moves up to n rows of the open epoch into the batch in the making, in order of arrival. It returns the piece
 // they came from, or nil if there are none.
 func (l *ledger) take(n int) (chunk, *piece) {
+	if l.lanes != nil {
+		return l.takeInOrder(n)
+	}
 	var from *piece
 	for _, p := range l.pieces {
-		if p.taken.Epoch == l.epoch && len(p.queue) > 0 && (from == nil || p.queue[0].seq < from.queue[0].seq) {
+		if p.taken.Epoch == l.current() && len(p.queue) > 0 && (from == nil || p.queue[0].seq < from.queue[0].seq) {
 			from = p
 		}
 	}
 	if from == nil {
 		return chunk{}, nil
 	}
+	return l.takeFrom(from, n), from
+}
+
+// takeFrom moves up to n rows of a piece's queue into the batch in the making.
+func (l *ledger) takeFrom(from *piece, n int) chunk {
 	before := from.bytes
 	c, iv := from.take(n)
 	l.queued += from.bytes - before
-	l.pending = append(l.pending, iv)
+	l.pass(iv)
 	for _, p := range l.pieces {
 		signal(p.room)
 	}
 	l.retire(from)
-	return c, from
+	return c
 }
 
 // handOver makes the rows of the batch in the making consumed.
@@ -365,9 +401,19 @@ func (l *ledger) handOver() {
 // enter notes that the training loop is in an epoch, and has ended those before it.
 func (l *ledger) enter(epoch uint32) {
 	if epoch > l.ended {
-		l.ended, l.handed = epoch, 0
-		l.consumed, l.base.consumed = from(l.consumed, epoch), from(l.base.consumed, epoch)
+		delete(l.told, l.ended)
+		l.ended, l.handed, l.before = epoch, 0, l.handed
+		if l.lanes != nil {
+			l.lanes.begin()
+		}
+		l.forget()
 	}
+}
+
+// forget drops what was consumed of epochs that both the master and the training loop have ended.
+func (l *ledger) forget() {
+	over := min(l.ended, l.epoch)
+	l.consumed, l.base.consumed = from(l.consumed, over), from(l.base.consumed, over)
 }
 
 // addresses are those of all candidates.

@@ -130,6 +130,9 @@ func (s *Session) handOver() (*Batch, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
+	if s.ledger.counted {
+		return s.handStep()
+	}
 	have := s.made()
 	if s.ledger.behind() {
 		if b, err := s.catchUp(); b != nil || err != nil || s.ledger.behind() {
@@ -155,18 +158,13 @@ func (s *Session) handOver() (*Batch, error) {
 		return nil, io.EOF
 	case !full:
 		return nil, nil
-	case have < s.batch && s.drop:
-		s.stats.Dropped += int64(have)
-		clear(s.building)
-		s.build.reset()
-		return nil, nil
 	}
 	return s.finishBatch(), nil
 }
 
 // finishBatch makes the batch in the making the trainer's. s.mu must be held.
 func (s *Session) finishBatch() *Batch {
-	s.ledger.enter(s.ledger.epoch)
+	s.ledger.enter(s.ledger.current())
 	b := s.batchOf(s.build)
 	s.build = nil
 	for w, n := range s.building {
@@ -179,8 +177,10 @@ func (s *Session) finishBatch() *Batch {
 // batchOf makes a batch of the loop's epoch, padded if the spec says so. s.mu must be held.
 func (s *Session) batchOf(build *buffers) *Batch {
 	valid := build.rows
-	if s.ledger.pads {
+	if s.pads {
 		build.pad(s.batch - valid)
+	}
+	if s.ledger.counts() {
 		s.ledger.handed++
 		signal(s.wake)
 	}

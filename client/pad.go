@@ -14,31 +14,13 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Where the spec pads last batches, every rank hands over equally many batches in an epoch, each of batch_size rows, so
+// Where the spec pads last batches and the order is fast, every rank hands over equally many batches in an epoch, each of batch_size rows, so
 // that ranks which wait for each other after each batch (an all-reduce) do not wait for ever. master/session/steps.go
 // has the rules and why they hold.
 
 // maxAhead bounds how many steps a rank announces that it has not made: all ranks would have to make them, with nothing but
 // padding, should its rows go to others in a lost lease.
 const maxAhead = 64
-
-// steps is where the training loop is. Its epoch is ledger.ended.
-type steps struct {
-	pads     bool
-	batch    int               // rows
-	handed   uint64            // batches of the loop's epoch
-	told     map[uint32]uint64 // that epochs have, as far as the master said
-	final    uint32            // of the epochs before it that is all
-	reported uint64            // by the newest Sync
-}
-
-// padded prepares for last batches that are padded, by a loop that goes on where the master says.
-func (l *ledger) padded(batch int, begun *pb.RankSteps) {
-	l.steps = steps{pads: true, batch: batch, told: make(map[uint32]uint64)}
-	l.enter(begun.GetEpoch())
-	l.handed = begun.GetHanded()
-	l.forgetClosed()
-}
 
 // forgetClosed notes that all of the epochs is consumed that the master has closed and the training loop has not ended. Where it
 // began in such an epoch, it does not know what its rank consumed of it before.
@@ -55,7 +37,7 @@ func (l *ledger) behind() bool { return l.pads && l.ended < l.epoch }
 // mayPad reports whether a batch of padding alone may be handed over: nothing of the open epoch is left for this rank,
 // and some rank has the rows of this step.
 func (l *ledger) mayPad() bool {
-	return l.pads && l.handed < l.told[l.ended] && (l.behind() || l.drained && l.epochIdle())
+	return l.pads && l.handed < l.told[l.ended].steps && (l.behind() || l.drained && l.epochIdle())
 }
 
 // ready is how many batches of its epoch the training loop will get at least. making is the number of rows in the batch
@@ -74,26 +56,6 @@ func (l *ledger) ready(making int) uint64 {
 		}
 	}
 	return l.handed + min(uint64((rows+l.batch-1)/l.batch), maxAhead)
-}
-
-// report fills in what a Sync says of the loop.
-func (l *ledger) report(req *pb.SyncRequest, making int) {
-	if l.pads {
-		l.reported = l.ready(making)
-		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
-	}
-}
-
-// learn takes over what a reply says of steps.
-func (l *ledger) learn(reply *pb.SyncReply) {
-	if !l.pads {
-		return
-	}
-	for _, e := range reply.GetSteps() {
-		l.told[e.GetEpoch()] = max(l.told[e.GetEpoch()], e.GetSteps())
-	}
-	l.final = l.epoch
-	l.forgetClosed()
 }
 
 // tellReady wakes the control goroutine if others may wait for what this rank has got. s.mu must be held.
@@ -124,7 +86,6 @@ func (s *Session) catchUp() (*Batch, error) {
 			}
 			return s.batchOf(build), nil
 		}
-		delete(l.told, l.ended)
 		l.enter(l.ended + 1)
 		signal(s.wake)
 	}

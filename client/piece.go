@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
@@ -21,6 +24,10 @@ type piece struct {
 	ticket   *pb.SignedTicket
 	workers  []*pb.Worker // candidates, best first
 	file     string
+
+	// In order deterministic: the lane, the row of it that comes at taken, and how many are to come from received on.
+	lane     uint32
+	row, due uint64
 
 	queue []chunk
 	bytes int64 // of the queue
@@ -45,7 +52,7 @@ type chunk struct {
 func newPiece(iv position.Interval, g grant) *piece {
 	return &piece{
 		shard: iv.From.ShardStart(), taken: iv.From, received: iv.From, to: iv.To, ticket: g.ticket, workers: g.workers, file: g.file,
-		room: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+		lane: g.lane, row: g.first, due: g.rows, room: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
 	}
 }
 
@@ -88,6 +95,16 @@ func (p *piece) place(m *pb.BatchMeta, first bool) (lo, hi int, after position.P
 	}
 	hi = max(lo, min(hi, p.rowsBefore(m.Window, m.K, rows)))
 	return lo, hi, after, nil
+}
+
+// count notes that rows are received, up to a position. In order deterministic others were told how many rows there are.
+func (p *piece) count(rows int, after position.Position) error {
+	if n := uint64(rows); n > p.due || n < p.due && !after.Less(p.to) {
+		return status.Errorf(codes.InvalidArgument, "sends %d rows up to %v where %d were counted: "+
+			"do all workers run the same release, and are the files as they were?", rows, after, p.due)
+	}
+	p.due -= uint64(rows)
+	return nil
 }
 
 // rowsBefore is how many of a batch's rows, from row k of a window, lie before p.to.
@@ -142,6 +159,7 @@ func (p *piece) take(n int) (c chunk, iv position.Interval) {
 		p.bytes -= head.rec.bytes
 		p.queue = slices.Delete(p.queue, 0, 1)
 	}
+	p.row += uint64(c.hi - c.lo)
 	iv.To = p.taken
 	return c, iv
 }

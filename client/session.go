@@ -38,7 +38,7 @@ type Session struct {
 	session  *pb.Session
 	lease    time.Duration
 	batch    int
-	drop     bool // the last, short batch of an epoch
+	pads     bool // last batches
 	epochs   uint32
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when all goroutines have ended
@@ -128,7 +128,7 @@ func (s *Session) open(ctx context.Context) error {
 		return s.sessionFailed(s.session.GetFailure(), s.session.GetBadData())
 	}
 	spec := s.session.GetSpec()
-	s.batch, s.drop = int(spec.GetBatchSize()), spec.GetLastBatch() == pb.LastBatch_DROP
+	s.batch, s.pads = int(s.session.GetBatchSize()), spec.GetLastBatch() == pb.LastBatch_PAD
 	s.epochs = max(1, spec.GetEpochs())
 	if s.batch < 1 {
 		return fmt.Errorf("the master's spec has batch_size %d; it must be positive", s.batch)
@@ -143,10 +143,24 @@ func (s *Session) open(ctx context.Context) error {
 	for _, m := range j.GetSkipped() {
 		s.knownSkipped[skippedOf(m)] = true
 	}
-	if spec.GetLastBatch() == pb.LastBatch_PAD {
-		s.ledger.padded(s.batch, j.GetSteps())
+	return s.count()
+}
+
+// count has the ledger count steps, where ranks do.
+func (s *Session) count() error {
+	spec, l := s.session.GetSpec(), &s.ledger
+	c := steps{batch: s.batch, pads: s.pads, counted: spec.GetLastBatch() == pb.LastBatch_DROP}
+	if spec.GetOrder() == pb.Order_DETERMINISTIC {
+		n := s.session.GetLanes()
+		if n == 0 || n%s.cfg.WorldSize != 0 || uint64(s.batch)%uint64(n/s.cfg.WorldSize) != 0 {
+			return fmt.Errorf("the master's session has %d lanes; %d ranks with batches of %d rows cannot share them", n, s.cfg.WorldSize, s.batch)
+		}
+		c.pads, c.counted, c.lanes = false, true, newLanes(n, s.cfg.Rank, s.cfg.WorldSize, s.batch)
+	}
+	if c.pads || c.counted {
+		l.countSteps(c, s.joined.GetSteps(), s.joined.GetStarts())
 	} else {
-		s.ledger.enter(j.GetClosedEpochs())
+		l.enter(s.joined.GetClosedEpochs())
 	}
 	return nil
 }

@@ -126,8 +126,8 @@ func testReadsEpochs(t *testing.T, fl *fake.Net, last pb.LastBatch, streams uint
 	stats := s.Stats()
 	if last == pb.LastBatch_UNEVEN {
 		exactlyOnce(t, d, ids)
-	} else if stats.Dropped != int64(3*rest) {
-		t.Errorf("%d rows dropped; expected %d", stats.Dropped, 3*rest)
+	} else if stats.Dropped > int64(3*rest) {
+		t.Errorf("%d rows dropped; expected at most %d", stats.Dropped, 3*rest)
 	}
 	if stats.Rows != int64(len(ids)) || stats.Batches != int64(len(sizes)) || stats.Buffered != 0 || stats.RowsByWorker["w1"] != stats.Rows {
 		t.Errorf("stats %+v for %d rows in %d batches, all from w1", stats, len(ids), len(sizes))

@@ -19,7 +19,7 @@ type Stats struct {
 	RowsByWorker map[string]int64
 	// StreamsByWorker says from whom streams are being received.
 	StreamsByWorker map[string]int
-	// Dropped counts rows of short last batches that the spec drops.
+	// Dropped counts rows that came to this rank and are in no batch, since the spec drops short last ones.
 	Dropped int64
 	// Stall is the time that Next waited for rows, LongestStall the most that one Next did.
 	Stall, LongestStall time.Duration
@@ -60,20 +60,32 @@ func (s *Session) StateAfter(b *Batch) *pb.State { return s.state(b.after) }
 // snapshot is the present state. s.mu must be held.
 func (s *Session) snapshot() snapshot {
 	l := &s.ledger
-	return snapshot{
+	at := snapshot{
 		ended: l.ended, handed: l.handed, rows: s.joined.GetEarlier().GetRows() + s.stats.Rows, base: l.base, consumed: l.consumed,
 	}
+	if l.counted && l.ended > l.epoch { // the master is still to hear of it
+		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)
+	}
+	if l.lanes != nil { // the step says it all
+		at.consumed, at.base.consumed = nil, nil
+		at.start = l.lanes.start(at.ended, at.handed)
+	}
+	return at
 }
 
 func (s *Session) state(at snapshot) *pb.State {
-	return &pb.State{
+	st := &pb.State{
 		Version: stateVersion, Session: s.cfg.Session, Generation: s.joined.GetGeneration(),
 		Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize,
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
 		DepartedRows: at.base.departedRows, SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
-		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(),
+		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(), Start: at.start,
 	}
+	if s.ledger.lanes != nil { // which it is for good
+		st.GlobalBatch = uint64(s.batch) * uint64(s.cfg.WorldSize)
+	}
+	return st
 }
 
 // Info is the session as the master described it when this rank joined.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -29,6 +30,7 @@ func (p *player) changeMaster(s *MasterStep) error {
 		if s.Freeze != nil {
 			m.Frozen = *s.Freeze
 		}
+		m.Planned += s.Plan
 		if s.Fail != "" {
 			m.Failure = s.Fail
 		}
@@ -127,12 +129,19 @@ func (p *player) synced(t *trainer) error {
 		return err
 	}
 	var consumed position.Set
-	p.master.Look(func() { consumed = p.master.Ranks[t.rank].Consumed })
+	var told *pb.RankSteps
+	p.master.Look(func() { consumed, told = p.master.Ranks[t.rank].Consumed, p.master.Ranks[t.rank].Steps() })
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var ids []int64
 	for _, b := range r.batches {
 		ids = append(ids, b.ids...)
+	}
+	if p.layouts != nil {
+		if got := (step{told.GetEpoch(), told.GetHanded()}); got != t.at {
+			return fmt.Errorf("the master knows of step %v; the trainer was given all before %v", got, t.at)
+		}
+		return nil
 	}
 	if err := t.checkConsumed(consumed, ids); err != nil {
 		return fmt.Errorf("the master knows: %w", err)

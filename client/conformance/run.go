@@ -270,7 +270,7 @@ func (p *player) kill(name string) {
 	p.master.Look(func() {
 		known := make(map[int64]bool)
 		if m := p.master.Ranks[t.rank]; m != nil {
-			for _, id := range p.data.IDs(m.Consumed) {
+			for _, id := range p.reported(m) {
 				known[id] = true
 			}
 		}
@@ -361,7 +361,10 @@ func (p *player) missing(count map[int64]int) error {
 		}
 		dropped := 0
 		if p.sc.Spec.Drop {
-			dropped = p.data.Rows() % int(p.spec.GetBatchSize())
+			dropped = p.data.Rows() % (int(p.sc.Spec.BatchSize) * int(p.sc.Trainer.World))
+		}
+		if p.layouts != nil {
+			dropped = p.dropped(epoch)
 		}
 		rows = slices.DeleteFunc(rows, func(r fake.Row) bool { return p.skipped[r.ID()] })
 		if len(rows) != dropped {

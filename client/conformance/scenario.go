@@ -41,9 +41,10 @@ type Dataset struct {
 
 // Spec is the part of the spec that clients act upon.
 type Spec struct {
-	BatchSize int64 `yaml:"batch_size"`
-	Drop      bool  // the last, short batch of an epoch
-	Pad       bool  // last batches
+	BatchSize int64  `yaml:"batch_size"`
+	Drop      bool   // the last, short batches of an epoch
+	Pad       bool   // last batches
+	Lanes     uint32 // order deterministic, in so many
 	Epochs    uint32
 	Skip      uint32 // on_error: row groups, which are the dataset's windows
 }
@@ -166,6 +167,7 @@ type StateStep struct {
 	Closed   *uint32          // epochs
 	Handed   *uint64          // batches of the epoch
 	Skipped  *uint32          // row groups
+	Start    *uint32          // the block at which planning may begin
 	Departed map[uint32]int64 // how many rows each rank that left was given
 }
 
@@ -187,7 +189,8 @@ type StatsStep struct {
 type MasterStep struct {
 	Answers    []Answer
 	Heals      bool     // no more rules
-	Freeze     *bool    // grants nothing
+	Freeze     *bool    // grants and plans nothing
+	Plan       int      // order deterministic: so many more blocks
 	Release    bool     // asks for all that is held
 	Revoke     []string // takes intervals from whoever holds them, as if leases had ended
 	Expire     *uint32  // the lease of a rank: all that it holds goes back

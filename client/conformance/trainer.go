@@ -25,6 +25,8 @@ type trainer struct {
 	opened  bool
 	waiting bool // for the reply to a command
 	first   int  // which of the rank's batches was the first of this open
+	at      step // of the next batch, in order deterministic
+	begun   bool // at is known
 }
 
 // batch was handed over.
@@ -106,7 +108,7 @@ func (t *trainer) open(step *OpenStep, restore [][]byte) error {
 		cfg.Masters = append(cfg.Masters, w.net.Address(name))
 	}
 	w.mu.Lock()
-	t.first = len(w.rank(t.rank).batches)
+	t.first, t.begun = len(w.rank(t.rank).batches), false
 	w.mu.Unlock()
 	if err := t.begin(Command{Do: "open", Open: cfg}); err != nil || step.Start {
 		return err
@@ -179,7 +181,7 @@ func (t *trainer) take(r Reply) error {
 	rank := w.rank(t.rank)
 	earlier := rank.batches[t.first:]
 	rank.batches = append(rank.batches, b)
-	size := int(w.spec.GetBatchSize())
+	size := t.batchSize()
 	switch n := len(ids); {
 	case w.sc.Spec.Pad && rows != size:
 		return fmt.Errorf("a batch of %d rows; batch_size is %d", rows, size)
@@ -190,6 +192,9 @@ func (t *trainer) take(r Reply) error {
 		return fmt.Errorf("a batch of %d rows; batch_size is %d", n, size)
 	case n < size && w.sc.Spec.Drop:
 		return fmt.Errorf("a batch of %d rows; batch_size is %d, and shorter ones are dropped", n, size)
+	}
+	if w.layouts != nil {
+		return t.inSequence(b)
 	}
 	for _, id := range ids {
 		if got := fake.RowOf(id).Epoch; got != b.epoch {
@@ -217,8 +222,8 @@ func (t *trainer) newest() batch {
 }
 
 // state takes a checkpoint and checks what it says was consumed.
-func (t *trainer) state(step *StateStep) (*state, error) {
-	r, err := t.ask(Command{Do: "state", After: step.After})
+func (t *trainer) state(asked *StateStep) (*state, error) {
+	r, err := t.ask(Command{Do: "state", After: asked.After})
 	if err != nil {
 		return nil, err
 	}
@@ -233,8 +238,8 @@ func (t *trainer) state(step *StateStep) (*state, error) {
 	w.mu.Lock()
 	batches := w.rank(t.rank).batches
 	w.mu.Unlock()
-	if step.After > 0 {
-		batches = batches[:t.first+step.After]
+	if asked.After > 0 {
+		batches = batches[:t.first+asked.After]
 	}
 	out := &state{bytes: r.State, ids: slices.Clone(w.restored)}
 	var own []int64 // of epochs that the state still tells of
@@ -246,25 +251,26 @@ func (t *trainer) state(step *StateStep) (*state, error) {
 			own = append(own, b.ids...)
 		}
 	}
+	if got.GetRows() != rows {
+		return nil, fmt.Errorf("state says %d rows of this rank; it was given %d", got.GetRows(), rows)
+	}
+	if w.layouts != nil {
+		out.ids = w.before(step{got.GetClosedEpochs(), got.GetHanded()})
+		return out, errors.Join(t.checkStep(&got, asked), checkState(&got, asked, t))
+	}
 	consumed := position.SetFromProto(got.GetConsumed())
 	if w.sc.Spec.Pad { // closed epochs lie in the base
 		base := position.SetFromProto(got.GetBase())
 		own = slices.DeleteFunc(own, func(id int64) bool { return base.Contains(w.data.Start(fake.RowOf(id).Epoch, 0)) })
 	}
-	if got.GetRows() != rows {
-		return nil, fmt.Errorf("state says %d rows of this rank; it was given %d", got.GetRows(), rows)
-	}
 	if err := t.checkConsumed(consumed, own); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	return out, checkState(&got, step, t)
+	return out, checkState(&got, asked, t)
 }
 
 // checkConsumed compares consumed positions with the rows that were handed over.
 func (t *trainer) checkConsumed(consumed position.Set, ids []int64) error {
-	if t.w.sc.Spec.Drop {
-		return nil // what was dropped is consumed too
-	}
 	ids = slices.Sorted(slices.Values(ids))
 	if got := t.w.data.IDs(consumed); !slices.Equal(got, ids) {
 		return fmt.Errorf("%d rows were handed over, %v, but %d rows are consumed, %v", len(ids), ids, len(got), got)

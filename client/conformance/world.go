@@ -36,6 +36,8 @@ type world struct {
 	spec *pb.Spec
 	steps
 
+	layouts []*fake.Layout // of epochs, in order deterministic
+
 	mu       sync.Mutex
 	random   *rand.Rand
 	rules    []Answer
@@ -78,6 +80,13 @@ func newWorld(t testing.TB, sc *Scenario) *world {
 	}
 	w.spec.OnError = &pb.OnError{Skip: sc.Spec.Skip}
 	w.skipped = make(map[int64]bool)
+	if sc.Spec.Lanes > 0 {
+		w.spec.Order, w.spec.Lanes = pb.Order_DETERMINISTIC, sc.Spec.Lanes
+		w.spec.BatchSize, w.spec.GlobalBatchSize = 0, sc.Spec.BatchSize*int64(sc.Trainer.World)
+		for epoch := range w.data.Epochs {
+			w.layouts = append(w.layouts, fake.NewLayout(w.data, epoch, int(sc.Spec.Lanes)))
+		}
+	}
 	w.stop, w.workers = make(map[string]func()), make(map[string]*fake.Worker)
 	for name := range sc.Workers {
 		w.startWorker(t, name)
@@ -153,9 +162,6 @@ func (w *world) intercept(req proto.Message) error {
 // checkReport checks that a rank reports no rows as consumed that were not handed over. w.mu must be held.
 func (w *world) checkReport(r *rank, req *pb.SyncRequest) {
 	most := 0
-	if w.sc.Spec.Drop {
-		most = int(w.spec.GetEpochs()) * int(w.spec.GetBatchSize()-1)
-	}
 	for _, b := range r.batches {
 		most += len(b.ids)
 	}

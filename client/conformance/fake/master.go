@@ -36,6 +36,8 @@ type Master struct {
 	// The following are read and written in Change.
 
 	Next     int // shards of the session granted so far, over all epochs
+	Planned  int // order deterministic: blocks of the session, over all epochs
+	World    uint32
 	Closed   uint32
 	Returned position.Set
 	Release  position.Set // asked of any rank
@@ -46,8 +48,9 @@ type Master struct {
 
 	base     position.Set
 	version  uint64
-	steps    map[uint32]uint64      // of epochs, where last batches are padded
+	steps    map[uint32]uint64      // of epochs, where last batches are padded in order fast
 	begun    *pb.RankSteps          // where restored ranks go on
+	start    *pb.LaneStart          // of the block where planning goes on
 	parts    map[uint32][]*pb.State // of a collective restore
 	restored bool
 	problems []string
@@ -75,6 +78,7 @@ func (n *Net) Master(name string, m *Master) (stop func()) {
 		m.Ranks, m.parts, m.version = make(map[uint32]*Member), make(map[uint32][]*pb.State), 1
 		m.steps = make(map[uint32]uint64)
 	}
+	m.World = max(1, m.World)
 	if m.LeaseMs == 0 {
 		m.LeaseMs = 90_000
 	}
@@ -104,7 +108,10 @@ func answer[Req, Reply proto.Message](m *Master, req Req, apply func(Req) (Reply
 
 // Open finds every session.
 func (m *Master) Open(_ context.Context, req *pb.OpenRequest) (*pb.Session, error) {
-	return answer(m, req, func(req *pb.OpenRequest) (*pb.Session, error) { return m.session(req.GetSession()), nil })
+	return answer(m, req, func(req *pb.OpenRequest) (*pb.Session, error) {
+		m.World = max(1, req.GetWorldSize())
+		return m.session(req.GetSession()), nil
+	})
 }
 
 // GetSession finds every session.
@@ -113,9 +120,13 @@ func (m *Master) GetSession(_ context.Context, req *pb.GetSessionRequest) (*pb.S
 }
 
 func (m *Master) session(id string) *pb.Session {
+	batch := m.Spec.GetBatchSize()
+	if m.Spec.GetGlobalBatchSize() > 0 {
+		batch = m.Spec.GetGlobalBatchSize() / int64(m.World)
+	}
 	return &pb.Session{
-		Id: id, Spec: m.Spec, Program: program(), ProgramDigest: []byte("digest"), Generation: 1,
-		State: pb.SessionState_RUNNING, BatchSize: m.Spec.GetBatchSize(),
+		Id: id, Spec: m.Spec, WorldSize: m.World, BatchSize: batch, Lanes: m.Spec.GetLanes(), Generation: 1,
+		Program: program(), ProgramDigest: []byte("digest"), State: pb.SessionState_RUNNING,
 	}
 }
 
@@ -146,8 +157,13 @@ func (m *Master) join(req *pb.JoinRequest) (*pb.JoinReply, error) {
 		}
 		m.restore()
 	}
+	steps := m.stepsOf(r, kind)
+	if m.inLanes() {
+		r.steps = steps
+		r.revision++
+	}
 	reply := &pb.JoinReply{
-		Steps: m.stepsOf(r, kind), Kind: kind, Generation: 1, Incarnation: r.Incarnation, LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
+		Starts: m.joinStarts(steps), Steps: steps, Kind: kind, Generation: 1, Incarnation: r.Incarnation, LeaseMs: m.LeaseMs, ClosedEpochs: m.Closed,
 		Consumed: r.Consumed.Proto(), BaseVersion: m.version, Earlier: &pb.Counters{Rows: r.earlier},
 	}
 	reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
@@ -159,7 +175,7 @@ func (m *Master) stepsOf(r *Member, kind pb.JoinKind) *pb.RankSteps {
 	switch {
 	case kind == pb.JoinKind_RESTORED:
 		return m.begun
-	case kind == pb.JoinKind_REJOIN && r.steps.GetEpoch() == m.Closed:
+	case kind == pb.JoinKind_REJOIN && (r.steps.GetEpoch() == m.Closed || m.counted() && r.steps.GetEpoch() > m.Closed):
 		return r.steps
 	case kind == pb.JoinKind_REJOIN:
 		return &pb.RankSteps{Epoch: m.Closed}
@@ -182,7 +198,13 @@ func (m *Master) restore() {
 	if m.restored {
 		return
 	}
-	m.restored, m.Closed = true, m.Data.Epochs
+	m.restored = true
+	m.version++
+	if m.inLanes() {
+		m.restoreLanes(slices.Concat(slices.Collect(maps.Values(m.parts))...))
+		return
+	}
+	m.Closed = m.Data.Epochs
 	for _, states := range m.parts {
 		for _, st := range states {
 			m.base = m.base.Union(position.SetFromProto(st.GetBase())).Union(position.SetFromProto(st.GetConsumed()))
@@ -194,7 +216,6 @@ func (m *Master) restore() {
 	all := position.Set{{From: position.Position{Epoch: m.Closed}, To: position.Position{Epoch: m.Data.Epochs}}}
 	m.Next = int(m.Data.Epochs) * len(m.Data.Shards)
 	m.Returned = all.Subtract(m.base)
-	m.version++
 }
 
 // Sync takes over a rank's state and says what it holds.
@@ -230,9 +251,16 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 		}
 	}
 	m.close()
+	if m.inLanes() {
+		if req.GetWantsMore() {
+			m.planLanes()
+		}
+		return m.reply(req, r), nil
+	}
 	if req.GetWantsMore() && !req.GetLeave() && m.grant(r) {
 		r.revision++
 	}
+	m.recall()
 	return m.reply(req, r), nil
 }
 
@@ -240,6 +268,10 @@ func (m *Master) failed() *pb.SyncReply { return &pb.SyncReply{Failure: m.Failur
 
 // report takes over where a rank's training loop is.
 func (m *Master) report(req *pb.SyncRequest, r *Member) {
+	if m.counted() {
+		m.reportCounted(req, r)
+		return
+	}
 	pads := m.Spec.GetLastBatch() == pb.LastBatch_PAD
 	if n := req.GetSteps(); pads != (n != nil) || n.GetEpoch() > m.Closed || n.GetHanded() > n.GetReady() {
 		m.problems = append(m.problems, "reported the steps "+n.String())
@@ -266,6 +298,10 @@ func (m *Master) consume(r *Member, consumed position.Set) {
 }
 
 func (m *Master) close() {
+	if m.counted() {
+		m.closeCounted()
+		return
+	}
 	for m.Closed < m.Data.Epochs {
 		open := position.Set{{To: position.Position{Epoch: m.Closed + 1}}}
 		if m.Next < int(m.Closed+1)*len(m.Data.Shards) || len(m.Returned.Intersect(open)) > 0 {
@@ -287,7 +323,7 @@ func (m *Master) grant(r *Member) bool {
 		return false
 	}
 	if len(m.Returned) > 0 {
-		got := m.returnedRun()
+		got := m.capped(r, m.returnedRun())
 		r.Held, m.Returned = r.Held.Union(got), m.Returned.Subtract(got)
 		return len(got) > 0
 	}
@@ -326,14 +362,16 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 		Finished: m.Closed == m.Data.Epochs, BaseVersion: m.version, Release: m.Release.Intersect(r.Held).Proto(),
 		Drained: m.Next >= int(m.Closed+1)*len(m.Data.Shards) && len(m.Returned.Intersect(end)) == 0,
 	}
-	for epoch := req.GetSteps().GetEpoch(); req.GetSteps() != nil && epoch <= m.Closed; epoch++ {
-		reply.Steps = append(reply.Steps, &pb.EpochSteps{Epoch: epoch, Steps: m.steps[epoch]})
-	}
+	reply.Steps = m.tell(req.GetSteps())
 	if req.GetBaseVersion() != m.version {
 		reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
 		reply.Skipped, reply.SkippedRowGroups = m.skipped, uint32(len(m.skipped))
 	}
 	if reply.Unchanged {
+		return reply
+	}
+	if m.inLanes() {
+		reply.Grants, reply.Starts = m.laneGrants(req.GetRank(), r), m.laneStarts(r.steps)
 		return reply
 	}
 	for epoch := range m.Data.Epochs {
@@ -359,6 +397,20 @@ func (m *Master) told() (base []*pb.Interval, members, departed []uint32, rows [
 	}
 	consumed = consumed.Subtract(position.Set{{To: position.Position{Epoch: m.Closed}}})
 	return consumed.Proto(), members, departed, rows
+}
+
+// tell is what a rank is told of steps.
+func (m *Master) tell(at *pb.RankSteps) (told []*pb.EpochSteps) {
+	for epoch := at.GetEpoch(); at != nil && epoch < m.Data.Epochs && epoch <= m.Closed+1; epoch++ {
+		e := &pb.EpochSteps{Epoch: epoch, Steps: m.steps[epoch]}
+		if m.counted() {
+			e.Steps, e.Final = m.countedSteps(epoch)
+		}
+		if e.Steps > 0 || e.Final {
+			told = append(told, e)
+		}
+	}
+	return told
 }
 
 func (m *Master) ticket(p position.Position) []byte {

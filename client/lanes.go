@@ -1,0 +1,203 @@
+package client
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// lanes is how a rank takes rows in order deterministic: step g is rows g*rows to (g+1)*rows of each of its lanes, one lane after the
+// other, at whatever time and from whatever worker they came. Near the end of an epoch a lane may have fewer.
+type lanes struct {
+	from, to uint32 // this rank's
+	rows     uint64 // of a lane in a step
+	lane     uint32 // from which the step in the making takes; to when it has all
+	taken    uint64 // of its rows there
+
+	ends   map[laneOf]uint64 // of grants: rows that a lane has at least
+	starts []*pb.LaneStart   // ascending
+}
+
+type laneOf struct {
+	epoch, lane uint32
+}
+
+// newLanes are those of a rank, of count lanes in all, where each rank's batch has so many rows.
+func newLanes(count, rank, world uint32, batch int) *lanes {
+	n := count / world
+	o := &lanes{from: rank * n, to: (rank + 1) * n, rows: uint64(batch) / uint64(n)}
+	o.begin()
+	return o
+}
+
+// begin makes the next step.
+func (o *lanes) begin() { o.lane, o.taken = o.from, 0 }
+
+// learn takes over where blocks start. What lies before the newest reply's is kept: no start may be there behind the last
+// step of an epoch.
+func (o *lanes) learn(starts []*pb.LaneStart) {
+	for _, s := range starts {
+		at := slices.IndexFunc(o.starts, func(k *pb.LaneStart) bool { return !before(k, s) })
+		if at < 0 {
+			o.starts = append(o.starts, s)
+		} else if before(s, o.starts[at]) {
+			o.starts = slices.Insert(o.starts, at, s)
+		}
+	}
+}
+
+func before(a, b *pb.LaneStart) bool {
+	return cmp.Or(cmp.Compare(a.GetEpoch(), b.GetEpoch()), cmp.Compare(a.GetBlock(), b.GetBlock())) < 0
+}
+
+// start is the newest block at whose start no lane is beyond a step, and forgets those before it. Steps only go up.
+func (o *lanes) start(epoch uint32, step uint64) *pb.LaneStart {
+	newest := -1
+	for i, s := range o.starts {
+		beyond := slices.ContainsFunc(s.GetRows(), func(n uint64) bool { return n > step*o.rows })
+		if s.GetEpoch() < epoch || s.GetEpoch() == epoch && !beyond {
+			newest = i
+		}
+	}
+	if newest < 0 {
+		return nil
+	}
+	o.starts = slices.Delete(o.starts, 0, newest)
+	if o.starts[0].GetEpoch() < epoch {
+		return nil
+	}
+	return o.starts[0]
+}
+
+// next is the row of a lane that the step in the making takes next.
+func (l *ledger) next(lane uint32) uint64 {
+	o := l.lanes
+	row := l.handed * o.rows
+	switch {
+	case lane < o.lane:
+		row += o.rows
+	case lane == o.lane:
+		row += o.taken
+	}
+	return row
+}
+
+// takeInOrder is take for lanes.
+func (l *ledger) takeInOrder(n int) (chunk, *piece) {
+	o := l.lanes
+	for ; o.lane < o.to; o.lane, o.taken = o.lane+1, 0 {
+		for o.taken < o.rows {
+			next := l.next(o.lane)
+			p := l.head(o.lane)
+			switch {
+			case p == nil && l.laneEnds(o.lane, next):
+				o.taken = o.rows
+				continue
+			case p == nil || len(p.queue) == 0 || p.row > next:
+				return chunk{}, nil
+			case p.row < next: // it was in an earlier step, before this process
+				l.takeFrom(p, int(next-p.row))
+				continue
+			}
+			c := l.takeFrom(p, int(min(uint64(n), o.rows-o.taken)))
+			if o.taken += uint64(c.hi - c.lo); o.taken == o.rows {
+				o.lane, o.taken = o.lane+1, 0
+			}
+			return c, p
+		}
+	}
+	return chunk{}, nil
+}
+
+// head is the piece with a lane's next row, or nil. Pieces are in the order of their rows.
+func (l *ledger) head(lane uint32) *piece {
+	for _, p := range l.pieces {
+		if p.taken.Epoch > l.ended {
+			return nil
+		}
+		if p.lane == lane {
+			return p
+		}
+	}
+	return nil
+}
+
+// laneEnds reports whether a lane has nothing from a row on. All that an epoch has was granted when its steps are final.
+func (l *ledger) laneEnds(lane uint32, row uint64) bool {
+	return l.told[l.ended].final && l.lanes.ends[laneOf{l.ended, lane}] <= row
+}
+
+// reconcileLanes makes pieces of all that is granted and was not taken.
+func (l *ledger) reconcileLanes() {
+	o := l.lanes
+	o.ends = make(map[laneOf]uint64)
+	there := make(map[position.Position]*piece, len(l.pieces))
+	for _, p := range l.pieces {
+		there[p.to] = p
+	}
+	pieces := make([]*piece, 0, len(l.grants))
+	for _, g := range l.grants {
+		epoch, end := g.From.Epoch, g.first+g.rows
+		in := laneOf{epoch, g.lane}
+		o.ends[in] = max(o.ends[in], end)
+		if epoch < l.ended || epoch == l.ended && end <= l.next(g.lane) || g.lane < o.from || g.lane >= o.to {
+			continue
+		}
+		p := there[g.To]
+		if p == nil {
+			p = newPiece(g.Interval, g)
+		} else {
+			p.renew(g)
+			delete(there, g.To)
+		}
+		pieces = append(pieces, p)
+	}
+	for _, p := range there {
+		l.drop(p)
+	}
+	slices.SortFunc(pieces, func(a, b *piece) int {
+		return cmp.Or(cmp.Compare(a.taken.Epoch, b.taken.Epoch), cmp.Compare(a.row, b.row), cmp.Compare(a.lane, b.lane))
+	})
+	l.pieces = pieces
+}
+
+// startableInOrder is startable for lanes. The piece with a lane's next row never waits for a slot: all lanes are needed in
+// each step.
+func (l *ledger) startableInOrder() *piece {
+	var first *piece
+	open, headed := 0, make(map[uint32]bool)
+	for _, p := range l.pieces {
+		if p.open {
+			open++
+		} else if first == nil {
+			first = p
+		}
+		if p.taken.Epoch == l.ended && !headed[p.lane] {
+			if headed[p.lane] = true; !p.open {
+				return p
+			}
+		}
+	}
+	if open < l.places() {
+		return first
+	}
+	return nil
+}
+
+// places is how many pieces may be open, but for the first ones of lanes.
+func (l *ledger) places() int {
+	if l.lanes == nil {
+		return l.streams
+	}
+	return max(l.streams, int(l.lanes.to-l.lanes.from))
+}
+
+// shares is among how many pieces the budget is divided.
+func (l *ledger) shares() int {
+	if l.lanes == nil {
+		return l.streams
+	}
+	return l.places() + int(l.lanes.to-l.lanes.from)
+}

@@ -1,0 +1,161 @@
+package client
+
+import (
+	"io"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Ranks count steps, that is batches of an epoch, where all of them get equally many (last_batch pad and drop) and in order
+// deterministic. In order fast with last_batch pad an epoch's steps are found while it is read (pad.go). Else outputs are counted
+// when blocks are planned: a rank hands over its i-th batch once the epoch has i steps, and when it has handed over a final number
+// of them it goes on with the next epoch, whatever the master has closed.
+
+// steps is where the training loop is. Its epoch is ledger.ended.
+type steps struct {
+	pads     bool   // last batches, in order fast
+	counted  bool   // outputs are
+	lanes    *lanes // in order deterministic
+	batch    int    // rows
+	handed   uint64 // batches of the loop's epoch
+	told     map[uint32]epochSteps
+	before   uint64 // counted: batches of the epoch before
+	final    uint32 // pads: of the epochs before it, told is all
+	reported uint64 // pads: by the newest Sync
+}
+
+// epochSteps is how many steps an epoch has, as far as the master said.
+type epochSteps struct {
+	steps uint64
+	final bool
+}
+
+// counts reports whether ranks count steps.
+func (l *ledger) counts() bool { return l.pads || l.counted }
+
+// countSteps prepares for a loop that goes on where the master says.
+func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart) {
+	s.told = make(map[uint32]epochSteps)
+	l.steps = s
+	l.enter(begun.GetEpoch())
+	l.handed = begun.GetHanded()
+	l.forgetClosed()
+	if l.lanes != nil {
+		l.lanes.learn(starts)
+	}
+}
+
+// current is the epoch of which rows go into batches.
+func (l *ledger) current() uint32 {
+	if l.counted {
+		return l.ended
+	}
+	return l.epoch
+}
+
+// report fills in what a Sync says of the loop.
+func (l *ledger) report(req *pb.SyncRequest, making int) {
+	switch {
+	case l.pads:
+		l.reported = l.ready(making)
+		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
+	case l.counted && l.ended > l.epoch+1: // the master has not closed the epoch before that
+		req.Steps = &pb.RankSteps{Epoch: l.ended - 1, Handed: l.before}
+	case l.counted:
+		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed}
+	}
+}
+
+// learn takes over what a reply says of steps.
+func (l *ledger) learn(reply *pb.SyncReply) {
+	if !l.counts() {
+		return
+	}
+	for _, e := range reply.GetSteps() {
+		known := l.told[e.GetEpoch()]
+		l.told[e.GetEpoch()] = epochSteps{steps: max(known.steps, e.GetSteps()), final: known.final || e.GetFinal()}
+	}
+	if l.pads {
+		l.final = l.epoch
+		l.forgetClosed()
+	}
+	if l.lanes != nil && !reply.GetUnchanged() {
+		l.lanes.learn(reply.GetStarts())
+	}
+}
+
+// over reports whether the training loop has handed over all steps of its epoch, where outputs are counted.
+func (l *ledger) over() bool {
+	e := l.told[l.ended]
+	return e.final && l.handed >= e.steps
+}
+
+// starved reports whether the training loop waits for what a master has to say.
+func (l *ledger) starved() bool {
+	return l.epochIdle() || l.counted && l.handed >= l.told[l.ended].steps
+}
+
+// endEpoch goes on to the next epoch. What is left of the one before is in no step; it returns how many rows of it came.
+func (l *ledger) endEpoch(making int) (left int) {
+	left = making
+	for _, p := range slices.Clone(l.pieces) {
+		if p.taken.Epoch > l.ended {
+			continue
+		}
+		for _, c := range p.queue {
+			left += c.hi - c.lo
+		}
+		l.drop(p)
+		l.remove(p)
+	}
+	next := position.Position{Epoch: l.ended + 1}
+	l.pending = slices.DeleteFunc(l.pending, func(iv position.Interval) bool { return iv.From.Less(next) })
+	l.discard = making > 0
+	l.enter(l.ended + 1)
+	return left
+}
+
+// handStep is handOver where outputs are counted. s.mu must be held.
+func (s *Session) handStep() (*Batch, error) {
+	l := &s.ledger
+	have := s.made()
+	switch {
+	case l.ended >= s.epochs:
+		return nil, io.EOF
+	case l.over():
+		s.stats.Dropped += int64(l.endEpoch(have))
+		signal(s.wake)
+		signal(s.slot)
+		signal(s.ready)
+		return nil, nil
+	case l.handed >= l.told[l.ended].steps, !l.filled(have), !s.leased():
+		return nil, nil
+	}
+	l.handOver()
+	if l.lanes != nil {
+		l.lanes.begin()
+	}
+	if have == 0 && !s.pads {
+		l.handed++ // the last step, of which this rank's lanes have nothing
+		signal(s.wake)
+		signal(s.ready)
+		return nil, nil
+	}
+	if s.build == nil {
+		var err error
+		if s.build, err = s.padding(); err != nil {
+			return nil, err
+		}
+	}
+	return s.finishBatch(), nil
+}
+
+// filled reports whether the batch in the making has all rows of its step.
+func (l *ledger) filled(have int) bool {
+	if l.lanes != nil {
+		return l.lanes.lane == l.lanes.to
+	}
+	return have == l.batch
+}
