@@ -31,7 +31,7 @@ from penstock._session.piece import Grant, Piece, StreamError
 from penstock._session.position import Interval, Position
 from penstock._session.rarely import Rarely
 from penstock._session.workers import WorkerError, read_error
-from tests.session_cases import configure, name, read_epoch, spec, threads
+from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,9 +172,8 @@ def test_what_a_refusal_means(words: str, code: str, kind: type[errors.Error], s
     assert step in str(refused)
 
 
-def test_broken_file_is_named(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
-    """A column chunk that cannot be read: every worker refuses the shard, in words that reach the loop."""
-    folder = tmp_path / "broken"
+def broken(dataset: Dataset, folder: Path) -> str:
+    """A spec of the dataset's copy, in which column chunks of part-003 cannot be read."""
     folder.mkdir()
     for path in sorted(dataset.dir.iterdir()):
         (folder / path.name).write_bytes(path.read_bytes())
@@ -182,8 +181,35 @@ def test_broken_file_is_named(fleet: Fleet, dataset: Dataset, tmp_path: Path) ->
     content = bytearray(victim.read_bytes())
     content[4:20_000] = b"\xff" * (20_000 - 4)
     victim.write_bytes(content)
+    return spec(dataset).replace(str(dataset.dir), str(folder))
+
+
+def test_broken_row_groups_are_left_out(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """Exactly what the events name is missing, and states know of it."""
+    text = broken(dataset, tmp_path / "broken") + "on_error: {skip: 100}\n"
+    events: list[Event] = []
+    fleet.start(workers=2)
+    with Session(configure(fleet, text, on_event=events.append)) as session:
+        got = all_places(read_epoch(session))
+        state = session.state()
+    skipped = [e.metadata for e in events if e.type == "penstock.rows_skipped"]
+    lost: set[int] = set()
+    for about in skipped:
+        first, rows = about["first_row"], about["rows"]
+        assert str(about["file"]).endswith("part-003.parquet")
+        assert "column " in str(about["cause"])
+        assert isinstance(first, int)
+        assert isinstance(rows, int)
+        lost.update(range(first, first + rows))
+    assert got == sorted(p for p in dataset.places() if p[0] != 3 or p[1] not in lost)
+    assert lost
+    assert state.skipped_row_groups == len({about["row_group"] for about in skipped}) == len(skipped)
+
+
+def test_broken_file_is_named(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """A column chunk that cannot be read: every worker refuses the shard, in words that reach the loop."""
+    text = broken(dataset, tmp_path / "broken")
     fleet.start(workers=1)
-    text = spec(dataset).replace(str(dataset.dir), str(folder))
     with Session(configure(fleet, text)) as session:
         with pytest.raises(errors.DataError) as caught:
             read_epoch(session)
@@ -375,7 +401,9 @@ def test_worker_words_and_codes_come_through(code: grpc.StatusCode) -> None:
     read, words = read_error(caught.value)
     assert words == WORDS
     assert read == code.name
-    refusals = {"DATA_LOSS", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAUTHENTICATED", "UNIMPLEMENTED"}
+    of_the_data = {"DATA_LOSS", "FAILED_PRECONDITION"}
+    of_a_worker = {"INVALID_ARGUMENT", "UNAUTHENTICATED", "UNIMPLEMENTED", "OUT_OF_RANGE", "ABORTED"}
+    refusals = of_the_data | of_a_worker
     assert WorkerError("w", address, words, read).refusal == (code.name in refusals)
 
 
