@@ -4540,8 +4540,9 @@ type PlannedEpoch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Blocks        uint32                 `protobuf:"varint,2,opt,name=blocks,proto3" json:"blocks,omitempty"`
-	Planned       uint32                 `protobuf:"varint,3,opt,name=planned,proto3" json:"planned,omitempty"` // all blocks below are or were planned, or were restored
-	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`       // of planned blocks
+	Planned       uint32                 `protobuf:"varint,3,opt,name=planned,proto3" json:"planned,omitempty"`                          // all blocks below are or were planned, or were restored
+	Rows          int64                  `protobuf:"varint,4,opt,name=rows,proto3" json:"rows,omitempty"`                                // of planned blocks
+	LaneRows      []uint64               `protobuf:"varint,5,rep,packed,name=lane_rows,json=laneRows,proto3" json:"lane_rows,omitempty"` // order DETERMINISTIC: by lane, output rows of all blocks up to the newest planned one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4602,6 +4603,13 @@ func (x *PlannedEpoch) GetRows() int64 {
 		return x.Rows
 	}
 	return 0
+}
+
+func (x *PlannedEpoch) GetLaneRows() []uint64 {
+	if x != nil {
+		return x.LaneRows
+	}
+	return nil
 }
 
 // SessionRank lies at s/ID/rank/R in etcd. One of an older generation than the head's is void, but for `restoring`.
@@ -5284,12 +5292,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x16\n" +
 	"\x06blocks\x18\x03 \x01(\rR\x06blocks\x12\x16\n" +
 	"\x06shards\x18\x04 \x01(\rR\x06shards\x12\x1b\n" +
-	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"j\n" +
+	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\x87\x01\n" +
 	"\fPlannedEpoch\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
 	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
-	"\x04rows\x18\x04 \x01(\x03R\x04rows\"\xbe\x06\n" +
+	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x1b\n" +
+	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xbe\x06\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +

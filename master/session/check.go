@@ -52,6 +52,9 @@ func (s *State) Check() error {
 	if s.closed > s.id.Epochs || s.frontier.Less(start) || (position.Position{Epoch: s.id.Epochs}).Less(s.frontier) {
 		return fmt.Errorf("session %s: %d epochs are closed of %d, and the frontier is %v", s.id.Session, s.closed, s.id.Epochs, s.frontier)
 	}
+	if s.id.Lanes > 0 {
+		return s.checkLanes()
+	}
 	planned := make([]position.Interval, len(s.blocks))
 	for i, b := range s.blocks {
 		planned[i] = position.Interval{From: b.start(), To: b.end()}

@@ -330,7 +330,7 @@ func join(parts []*part) (Checkpoint, error) {
 	whole.Rank, whole.Members, whole.Departed = 0, []uint32{0}, nil
 	whole.Rows, whole.DepartedRows, whole.Skipped = 0, nil, m.skipped
 	whole.Base, whole.Consumed, whole.Closed, whole.Handed = m.base, nil, m.closed, m.handed
-	whole.BaseVersion = 1
+	whole.BaseVersion, whole.Start = 1, m.start
 	return whole, nil
 }
 
@@ -371,6 +371,9 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, err
 	}
 	m, err := merge([]*part{{states: []Checkpoint{n.State}}})
+	if err == nil {
+		m, err = s.fit(m, world)
+	}
 	if err != nil {
 		return Reply{}, err
 	}

@@ -83,6 +83,8 @@ type Reply struct {
 	Grants    []position.Interval // all that is held and not consumed, each within one shard
 	Release   position.Set        // please give back
 	Drained   bool                // all of the open epoch is granted to someone
+	Pieces    []Piece             // in place of grants in order DETERMINISTIC
+	Starts    []LaneStart         // with them; of Join, too
 	Steps     []EpochSteps        // from the epoch of the request's steps to the open one
 
 	Order *Order // to take a State; nil: none

@@ -58,7 +58,11 @@ func (s *State) start(c Join, ch *Changes) *rank {
 }
 
 func (s *State) welcome(k *rank) Reply {
-	return s.common(Reply{
+	r := Reply{
 		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier, From: s.from,
-	}, 0)
+	}
+	if s.id.Lanes > 0 {
+		r.Starts = s.startsFrom(k)
+	}
+	return s.common(r, 0)
 }

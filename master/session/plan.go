@@ -13,11 +13,12 @@ type block struct {
 	blocks       uint32 // of the epoch
 	shards       uint32
 	counts       *counts // nil: outputs are not counted
+	lanes        *lanes  // nil: order FAST
 }
 
 // same reports whether b says of a block what o says. Outputs follow from the block.
 func (b block) same(o block) bool {
-	b.counts, o.counts = nil, nil
+	b.counts, o.counts, b.lanes, o.lanes = nil, nil, nil, nil
 	return b == o
 }
 
@@ -25,6 +26,7 @@ func (b block) same(o block) bool {
 type epochPlan struct {
 	epoch, blocks, planned uint32
 	rows                   int64
+	lanes                  []uint64 // by lane: output rows of planned blocks
 }
 
 // seen counts all blocks that were planned, for the estimate of those to come.
@@ -115,6 +117,9 @@ func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 	if s.failure != "" {
 		return 0, 0, false
 	}
+	if s.id.Lanes > 0 {
+		return s.needsLanes()
+	}
 	var ahead struct {
 		block          position.Position
 		blocks, shards int64
@@ -158,13 +163,17 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 	if c.Epoch < s.closed {
 		return Reply{}, nil
 	}
-	if e := s.epochPlan(c.Epoch); e != nil && e.blocks != c.Blocks {
+	if e := s.epochPlan(c.Epoch); e != nil && e.blocks > 0 && e.blocks != c.Blocks {
 		return Reply{}, invalid("planned block %d/%d says that the epoch has %d blocks, an earlier one said %d", c.Epoch, c.Block, c.Blocks, e.blocks)
 	}
 	if have, ok := s.block(b.start()); ok {
 		if !have.same(b) {
 			return Reply{}, invalid("block %d/%d was planned with %d shards, and now with %d", c.Epoch, c.Block, have.shards, b.shards)
 		}
+		return Reply{}, nil
+	}
+	if s.id.Lanes > 0 {
+		s.planLanes(b, c.Rows, ch)
 		return Reply{}, nil
 	}
 	ch.Head = true
@@ -185,6 +194,7 @@ func (s *State) count(b block, rows int64) {
 		s.epochs = append(s.epochs, epochPlan{epoch: b.epoch, blocks: b.blocks})
 		e = &s.epochs[len(s.epochs)-1]
 	}
+	e.blocks = b.blocks // a restored one does not know
 	if b.index >= e.planned {
 		e.planned = b.index + 1
 		e.rows += rows

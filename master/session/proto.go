@@ -21,10 +21,14 @@ func (s *State) Head() *pb.SessionHead {
 		Checkpoint: s.taking.proto(), RestoredFrom: s.from.Proto(), RestoredBy: s.restoredBy,
 	}
 	for _, b := range s.blocks {
-		h.Blocks = append(h.Blocks, &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards})
+		m := &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards}
+		if b.lanes != nil {
+			m.LaneRows = b.lanes.before
+		}
+		h.Blocks = append(h.Blocks, m)
 	}
 	for _, e := range s.epochs {
-		h.Epochs = append(h.Epochs, &pb.PlannedEpoch{Epoch: e.epoch, Blocks: e.blocks, Planned: e.planned, Rows: e.rows})
+		h.Epochs = append(h.Epochs, &pb.PlannedEpoch{Epoch: e.epoch, Blocks: e.blocks, Planned: e.planned, Rows: e.rows, LaneRows: e.lanes})
 	}
 	return h
 }
@@ -83,11 +87,11 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 	for _, b := range head.GetBlocks() {
 		s.blocks = append(s.blocks, block{epoch: b.GetEpoch(), index: b.GetIndex(), blocks: b.GetBlocks(), shards: b.GetShards()})
 	}
-	if err := s.loadCounts(blocks); err != nil {
+	if err := s.loadCounts(head, blocks); err != nil {
 		return nil, fmt.Errorf("session %s: %w", id.Session, err)
 	}
 	for _, e := range head.GetEpochs() {
-		s.epochs = append(s.epochs, epochPlan{epoch: e.GetEpoch(), blocks: e.GetBlocks(), planned: e.GetPlanned(), rows: e.GetRows()})
+		s.epochs = append(s.epochs, epochPlan{epoch: e.GetEpoch(), blocks: e.GetBlocks(), planned: e.GetPlanned(), rows: e.GetRows(), lanes: e.GetLaneRows()})
 	}
 	if s.restore.attempt > s.restored {
 		s.restore.parts = make([]*part, s.restore.world)
@@ -106,8 +110,8 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 	return s, nil
 }
 
-// loadCounts gives the blocks their outputs.
-func (s *State) loadCounts(blocks []*pb.Block) error {
+// loadCounts gives the blocks their outputs, and their places in the lanes.
+func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
 	if !s.id.Counted {
 		return nil
 	}
@@ -118,13 +122,21 @@ func (s *State) loadCounts(blocks []*pb.Block) error {
 			}
 		}
 	}
-	for _, b := range s.blocks {
+	for i, b := range s.blocks {
 		if b.counts == nil {
 			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
 		}
 		if err := b.checkOutputs(); err != nil {
 			return err
 		}
+		if s.id.Lanes == 0 {
+			continue
+		}
+		rows := head.GetBlocks()[i].GetLaneRows()
+		if uint32(len(rows)) != s.id.Lanes {
+			return fmt.Errorf("block %d of epoch %d begins in %d lanes, and the session has %d", b.index, b.epoch, len(rows), s.id.Lanes)
+		}
+		s.blocks[i].lanes = b.lay(rows)
 	}
 	return nil
 }
@@ -204,6 +216,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
 		PlannerDigest: string(m.GetPlannerDigest()), Handed: m.GetHanded(),
 		Rows: m.GetRows(), DepartedRows: m.GetDepartedRows(), Skipped: m.GetSkippedRowGroups(), Fingerprint: m.GetFingerprint(),
+		GlobalBatch: m.GetGlobalBatch(), Start: LaneStartFromProto(m.GetStart()),
 	}
 }
 
@@ -217,5 +230,6 @@ func (c Checkpoint) Proto() *pb.State {
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),
 		PlannerDigest: []byte(c.PlannerDigest), Handed: c.Handed,
 		Rows: c.Rows, DepartedRows: c.DepartedRows, SkippedRowGroups: c.Skipped, Fingerprint: c.Fingerprint,
+		GlobalBatch: c.GlobalBatch, Start: c.Start.Proto(),
 	}
 }

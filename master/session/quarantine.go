@@ -53,6 +53,12 @@ func (s *State) refused(c Sync, k *rank, ch *Changes) {
 		return
 	}
 	for _, r := range c.Refused {
+		if s.id.Lanes > 0 && s.failure == "" { // its rows were counted: nothing can be left out
+			r.Words = short(r.Words)
+			s.failure, s.badData = s.intolerable(r), true
+			ch.Head = true
+			continue
+		}
 		part := s.canonicalSet(position.NewSet(position.Interval{From: r.At, To: r.End})).Intersect(k.held)
 		if len(part) == 0 || s.failure != "" {
 			continue

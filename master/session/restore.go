@@ -47,6 +47,9 @@ type Checkpoint struct {
 	DepartedRows                 []int64
 	Fingerprint                  *pb.Fingerprint
 	Skipped                      uint32 // row groups that on_error let be left out, as of Base
+	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.
+	GlobalBatch uint64
+	Start       LaneStart
 }
 
 const (
@@ -79,6 +82,9 @@ func (s *State) joinRestore(c Join, ch *Changes) (Reply, error) {
 		return s.common(Reply{Generation: s.generation, WaitingFor: waiting}, 0), nil
 	}
 	m, err := merge(next.parts)
+	if err == nil {
+		m, err = s.fit(m, next.world)
+	}
 	if err != nil {
 		return Reply{}, err
 	}
@@ -165,13 +171,13 @@ func (s *State) admit(p Checkpoint) error {
 	case len(beyond) > 0:
 		return refused("the state of rank %d has consumed %v, the session has %d epochs", p.Rank, beyond[0], s.id.Epochs)
 	}
-	return nil
+	return s.admitLaneState(p)
 }
 
 // untouched reports whether the session is new and nobody was ever granted anything. A state of its id is from before
 // etcd was lost, then. Grants move a rank's revision ahead of its incarnation, which starts move along.
 func (s *State) untouched() bool {
-	granted := func(k *rank) bool { return k != nil && k.revision != k.incarnation }
+	granted := func(k *rank) bool { return k != nil && (k.revision != k.incarnation || s.id.Lanes > 0) }
 	return s.generation == 1 && !slices.ContainsFunc(s.ranks, granted)
 }
 
@@ -183,6 +189,8 @@ type merged struct {
 	generation uint64
 	handed     uint64
 	skipped    uint32
+	global     uint64    // rows of a step, of order DETERMINISTIC
+	start      LaneStart // where planning begins there
 }
 
 // begun is where the training loops of the next generation begin.
@@ -198,6 +206,9 @@ func merge(parts []*part) (merged, error) {
 		return merged{}, refused("all %d ranks joined to restore, and none brought a state", len(parts))
 	}
 	slices.SortStableFunc(states, func(a, b Checkpoint) int { return cmp.Compare(a.Rank, b.Rank) })
+	if laneStates(states) {
+		return mergeLanes(states)
+	}
 	newest := slices.MaxFunc(states, func(a, b Checkpoint) int { return cmp.Compare(a.BaseVersion, b.BaseVersion) })
 	if err := agree(states, newest); err != nil {
 		return merged{}, err
@@ -293,8 +304,12 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	s.restored = s.restore.attempt
 	s.closed, s.base, s.failure, s.badData = m.closed, m.base, "", false
 	s.rewindSkipped(m)
-	s.advanceFrontier()
-	s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
+	if s.id.Lanes > 0 {
+		s.rewindLanes(m)
+	} else {
+		s.advanceFrontier()
+		s.returned = position.Set{{From: position.Position{Epoch: m.closed}, To: s.frontier}}.Subtract(m.base)
+	}
 	s.baseVersion++
 	s.begun = m.begun()
 	s.steps, s.promised, s.joins = nil, 0, 1

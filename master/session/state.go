@@ -40,6 +40,7 @@ type Identity struct {
 	BatchSize      uint64 // rows of a rank's batch, but for GlobalBatch
 	GlobalBatch    uint64 // if not 0: rows of a step over all ranks, whatever the world size
 	Lanes          uint32 // of order DETERMINISTIC, else 0
+	Drop           bool   // last batches are left out
 }
 
 // State is a session's state. Create one with New or Load.
@@ -234,6 +235,9 @@ func (s *State) forgetEpochs() {
 
 // consumedAll reports whether an epoch is consumed: by the partition, whether nothing else is left of it.
 func (s *State) consumedAll(epoch uint32) bool {
+	if s.id.Lanes > 0 {
+		return s.lanesOver(epoch)
+	}
 	end := position.Position{Epoch: epoch + 1}
 	if s.frontier.Less(end) || before(s.returned, end) {
 		return false

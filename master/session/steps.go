@@ -37,10 +37,14 @@ type Steps struct {
 type EpochSteps struct {
 	Epoch uint32
 	Steps uint64
+	Final bool // where outputs are counted: there will not be more
 }
 
 // admitSteps checks what a rank reports.
 func (s *State) admitSteps(r uint32, n *Steps) error {
+	if n != nil && s.id.Lanes > 0 {
+		return s.admitLanes(r, s.rank(r), *n)
+	}
 	if n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
 		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", r, *n, s.closed)
 	}
@@ -68,8 +72,8 @@ func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
 // from the start of the open epoch.
 func (s *State) begin(k *rank, ch *Changes) {
 	begun := Steps{Epoch: s.closed}
-	if k.steps.Epoch == s.closed {
-		begun.Handed = k.steps.Handed
+	if k.steps.Epoch >= s.closed {
+		begun = k.steps
 	}
 	newest := k.heard
 	for _, other := range s.ranks {
@@ -77,9 +81,12 @@ func (s *State) begin(k *rank, ch *Changes) {
 			begun, newest = other.begun, other.joined
 		}
 	}
+	if s.id.Lanes > 0 && begun.Epoch < s.closed {
+		begun = Steps{Epoch: s.closed}
+	}
 	s.joins++
 	k.joined, k.heard = s.joins, s.joins
-	if n := s.openSteps(); n > s.promised { // others may have padded up to what this rank reported
+	if n := s.openSteps(); s.id.Pad && n > s.promised { // others may have padded up to what this rank reported
 		s.promised = n
 		ch.Head = true
 	}
@@ -166,7 +173,7 @@ func (n Steps) Proto() *pb.RankSteps {
 func EpochStepsProto(steps []EpochSteps) []*pb.EpochSteps {
 	var out []*pb.EpochSteps
 	for _, e := range steps {
-		out = append(out, &pb.EpochSteps{Epoch: e.Epoch, Steps: e.Steps})
+		out = append(out, &pb.EpochSteps{Epoch: e.Epoch, Steps: e.Steps, Final: e.Final})
 	}
 	return out
 }
@@ -174,7 +181,7 @@ func EpochStepsProto(steps []EpochSteps) []*pb.EpochSteps {
 func epochStepsFromProto(ms []*pb.EpochSteps) []EpochSteps {
 	var out []EpochSteps
 	for _, m := range ms {
-		out = append(out, EpochSteps{Epoch: m.GetEpoch(), Steps: m.GetSteps()})
+		out = append(out, EpochSteps{Epoch: m.GetEpoch(), Steps: m.GetSteps(), Final: m.GetFinal()})
 	}
 	return out
 }

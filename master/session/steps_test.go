@@ -39,18 +39,18 @@ func TestStepsStayWhenRowsAreLost(t *testing.T) {
 	j := newPadded(t, 3, 2)
 	j.plan(0, 0, 1, 2)
 	j.more(0)
-	j.told(j.at(0, 0, 1, 2, shard(0, 0, 0)), EpochSteps{0, 2})
-	j.told(j.at(1, 0, 1, 1), EpochSteps{0, 2}) // and pads its second batch soon
+	j.told(j.at(0, 0, 1, 2, shard(0, 0, 0)), EpochSteps{Epoch: 0, Steps: 2})
+	j.told(j.at(1, 0, 1, 1), EpochSteps{Epoch: 0, Steps: 2}) // and pads its second batch soon
 	j.do(Expire{Rank: 0, Incarnation: 1})
 	j.s = j.reload()
 	rest := j.more(2)
-	j.told(j.at(2, 0, 1, 1, rest...), EpochSteps{0, 2})
+	j.told(j.at(2, 0, 1, 1, rest...), EpochSteps{Epoch: 0, Steps: 2})
 	if j.s.Closed() != 1 {
 		t.Fatal("the epoch is not closed")
 	}
 	j.s = j.reload()
-	j.told(j.at(1, 0, 2, 2), EpochSteps{0, 2})
-	j.told(j.at(2, 0, 2, 2), EpochSteps{0, 2})
+	j.told(j.at(1, 0, 2, 2), EpochSteps{Epoch: 0, Steps: 2})
+	j.told(j.at(2, 0, 2, 2), EpochSteps{Epoch: 0, Steps: 2})
 }
 
 func TestStepsStayWhenTheirRankComesAgain(t *testing.T) {
@@ -63,8 +63,8 @@ func TestStepsStayWhenTheirRankComesAgain(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	j.s = j.reload()
-	j.told(j.at(1, 0, 0, 0), EpochSteps{0, 4})
-	j.told(j.at(0, 0, 1, 1), EpochSteps{0, 4})
+	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 4})
+	j.told(j.at(0, 0, 1, 1), EpochSteps{Epoch: 0, Steps: 4})
 }
 
 // Reports may come late and in any order.
@@ -74,10 +74,10 @@ func TestStepsAreNewest(t *testing.T) {
 	j.plan(1, 0, 1, 1)
 	j.more(0)
 	j.at(0, 0, 2, 3)
-	j.told(j.at(0, 0, 1, 1), EpochSteps{0, 3})
-	j.told(j.at(0, 0, 3, 3, shard(0, 0, 0)), EpochSteps{0, 3})
-	j.told(j.at(0, 1, 0, 1), EpochSteps{1, 1})
-	j.told(j.at(0, 0, 2, 5), EpochSteps{0, 3}, EpochSteps{1, 1})
+	j.told(j.at(0, 0, 1, 1), EpochSteps{Epoch: 0, Steps: 3})
+	j.told(j.at(0, 0, 3, 3, shard(0, 0, 0)), EpochSteps{Epoch: 0, Steps: 3})
+	j.told(j.at(0, 1, 0, 1), EpochSteps{Epoch: 1, Steps: 1})
+	j.told(j.at(0, 0, 2, 5), EpochSteps{Epoch: 0, Steps: 3}, EpochSteps{Epoch: 1, Steps: 1})
 	for _, wrong := range []Steps{{Epoch: 2}, {Epoch: 1, Handed: 2, Ready: 1}, {Epoch: 1, Ready: 1 << 60}} {
 		q := j.sync(0)
 		q.Steps = &wrong
@@ -97,11 +97,11 @@ func TestStepsAreForgotten(t *testing.T) {
 	if r := j.join(1, "b"); r.Begun != (Steps{Epoch: 3}) { // rank 0 does not wait for it
 		t.Errorf("%+v", r)
 	}
-	j.told(j.at(0, 0, 0, 0), EpochSteps{0, 1}, EpochSteps{1, 1}, EpochSteps{2, 1})
+	j.told(j.at(0, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1}, EpochSteps{Epoch: 1, Steps: 1}, EpochSteps{Epoch: 2, Steps: 1})
 	j.at(0, 3, 0, 0)
 	j.plan(3, 0, 1, 1)
 	j.at(0, 3, 1, 1, j.more(0)...)
-	if want := []EpochSteps{{3, 1}}; !slices.Equal(j.s.steps, want) {
+	if want := []EpochSteps{{Epoch: 3, Steps: 1}}; !slices.Equal(j.s.steps, want) {
 		t.Errorf("steps %v, want %v", j.s.steps, want)
 	}
 }
@@ -116,7 +116,7 @@ func TestStartsInStep(t *testing.T) {
 	if r := j.join(1, "b"); r.Begun != (Steps{}) || r.Closed != 1 {
 		t.Errorf("%+v", r)
 	}
-	j.told(j.at(1, 0, 0, 0), EpochSteps{0, 1})
+	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1})
 }
 
 // Ranks that are started again together go on at one place, whatever they had reported.
@@ -159,7 +159,7 @@ func TestRestoreCountsOn(t *testing.T) {
 	if r := j.do(restoring(1, 2, "y")); r.Begun != want {
 		t.Errorf("%+v", r)
 	}
-	j.told(j.at(1, 0, 4, 5), EpochSteps{0, 5})
+	j.told(j.at(1, 0, 4, 5), EpochSteps{Epoch: 0, Steps: 5})
 }
 
 // One rank has heard that the epoch in which all training loops are is closed, the other has not.
@@ -177,7 +177,7 @@ func TestRestoreOfAClosedEpoch(t *testing.T) {
 	if r := j.do(restoring(0, 1, "x", states...)); r.Closed != 1 || r.Begun != (Steps{Handed: 4, Ready: 4}) {
 		t.Fatalf("%+v", r)
 	}
-	j.told(j.at(0, 0, 4, 4), EpochSteps{0, 4})
+	j.told(j.at(0, 0, 4, 4), EpochSteps{Epoch: 0, Steps: 4})
 	states[1].Consumed = position.Set{shard(1, 0, 0)}
 	j.refuses(restoring(0, 1, "y", states...), ErrRestore, "overlap")
 }

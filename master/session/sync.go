@@ -71,7 +71,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	s.closeEpochs(ch)
 	s.settle(ch)
-	if !c.Leave && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams) {
+	if !c.Leave && s.id.Lanes == 0 && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams) {
 		k.revision++
 		ch.Head = true
 		ch.rank(c.Rank)
@@ -152,7 +152,14 @@ func (s *State) leave(r uint32, k *rank, ch *Changes) {
 
 // revision numbers what a rank is told to hold. It changes when an epoch closes, too: a trainer forgets then what it
 // consumed of it, and must not take older grants for work to do.
-func (s *State) revision(k *rank) uint64 { return k.revision + uint64(s.closed) }
+// In order DETERMINISTIC, each block that is planned is granted at once.
+func (s *State) revision(k *rank) uint64 {
+	n := k.revision + uint64(s.closed)
+	if s.id.Lanes > 0 {
+		n += uint64(s.seen.blocks)
+	}
+	return n
+}
 
 // answer is the complete desired state of a rank.
 func (s *State) answer(c Sync, k *rank) Reply {
@@ -160,7 +167,11 @@ func (s *State) answer(c Sync, k *rank) Reply {
 		Generation: s.generation, Incarnation: k.incarnation,
 		Revision: s.revision(k), Release: k.releasing, Drained: s.drained(), Order: s.order(k),
 	}, c.BaseVersion)
-	if r.Unchanged = c.Revision == r.Revision; !r.Unchanged {
+	r.Unchanged = c.Revision == r.Revision
+	if s.id.Lanes > 0 {
+		return s.answerLanes(c, k, r)
+	}
+	if !r.Unchanged {
 		r.Grants = s.split(k.held)
 	}
 	if c.Steps != nil {
@@ -183,8 +194,11 @@ func (c Expire) apply(s *State, ch *Changes) (Reply, error) {
 
 func (c Recall) apply(s *State, ch *Changes) (Reply, error) {
 	k := s.rank(c.Rank)
-	if k == nil {
+	switch {
+	case k == nil:
 		return Reply{}, invalid("recall from rank %d, which has not joined", c.Rank)
+	case s.id.Lanes > 0:
+		return Reply{}, invalid("recall from rank %d: in deterministic order, rows stay with their lanes", c.Rank)
 	}
 	asked := k.releasing.Union(s.canonicalSet(c.Set).Intersect(k.held))
 	if !asked.Equal(k.releasing) {

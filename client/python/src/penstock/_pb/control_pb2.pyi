@@ -842,16 +842,18 @@ class PlannedBlock(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., index: _Optional[int] = ..., blocks: _Optional[int] = ..., shards: _Optional[int] = ..., lane_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PlannedEpoch(_message.Message):
-    __slots__ = ("epoch", "blocks", "planned", "rows")
+    __slots__ = ("epoch", "blocks", "planned", "rows", "lane_rows")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     PLANNED_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
+    LANE_ROWS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     blocks: int
     planned: int
     rows: int
-    def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., planned: _Optional[int] = ..., rows: _Optional[int] = ...) -> None: ...
+    lane_rows: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., planned: _Optional[int] = ..., rows: _Optional[int] = ..., lane_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SessionRank(_message.Message):
     __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard", "begun_step", "checkpoint")

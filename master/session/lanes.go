@@ -1,0 +1,287 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/master/plan"
+)
+
+// In order DETERMINISTIC an epoch's rows lie in lanes (plan.Lanes), and ranks take equally many rows of each lane in each step:
+// what a rank hands over follows from the number of its steps, and so does what it holds. All of a planned block is granted to the
+// ranks of its lanes, and stays theirs: nothing is given back, and the rows of a rank that died wait for it. So there are no sets here:
+// base, consumed, held and returned stay empty, and the frontier is the next block to plan. Of an epoch that is not closed, a rank
+// has consumed the rows of its lanes before its step, and holds those behind it.
+//
+// Blocks are planned in order, and remembered until all ranks are behind them. Enough of them are planned that the slowest rank need
+// not wait; ranks that are faster wait for it, as they would in step. An epoch is closed once all its ranks have handed over its
+// steps, which are known when its last block is planned.
+
+// stepsAhead is how many steps are planned, at least, before the slowest rank comes to them.
+const stepsAhead = 4
+
+// lanes is where the rows of a block lie. It never changes.
+type lanes struct {
+	before, after []uint64 // by lane: rows of the epoch before the block, and with it
+	pieces        []plan.Piece
+}
+
+// LaneStart is where a block begins in the lanes. See pb.LaneStart.
+type LaneStart struct {
+	Epoch, Block uint32
+	Rows         []uint64
+}
+
+// Piece is a run of rows of one lane, within one shard.
+type Piece struct {
+	position.Interval
+	Lane        uint32
+	First, Rows uint64
+}
+
+// share is the rows of each lane in a step.
+func (id *Identity) share() uint64 { return id.GlobalBatch / uint64(id.Lanes) }
+
+// lay lays a block out.
+func (b block) lay(before []uint64) *lanes {
+	shards := make([]uint64, b.shards)
+	for i := range shards {
+		shards[i] = b.counts.starts[i+1] - b.counts.starts[i]
+	}
+	l := &lanes{before: before}
+	l.pieces, l.after = plan.Lanes(shards, before, b.index+1 == b.blocks)
+	return l
+}
+
+// laneRows is by lane what is planned of an epoch.
+func (s *State) laneRows(epoch uint32) []uint64 {
+	if e := s.epochPlan(epoch); e != nil {
+		return e.lanes
+	}
+	return make([]uint64, s.id.Lanes)
+}
+
+// planLanes takes in the next block; others were planned before, or are no longer needed.
+func (s *State) planLanes(b block, rows int64, ch *Changes) {
+	if b.start() != s.frontier {
+		return
+	}
+	ch.Head = true
+	s.dropPassed()
+	b.lanes = b.lay(s.laneRows(b.epoch))
+	s.blocks = append(s.blocks, b)
+	s.count(b, rows)
+	s.epochPlan(b.epoch).lanes = b.lanes.after
+	s.frontier = b.end()
+	s.closeEpochs(ch)
+}
+
+// at is where a rank's training loop is, or will be when it joins. Closed epochs are behind it.
+func (s *State) at(k *rank) Steps {
+	n := s.begun
+	if k != nil {
+		n = k.steps
+	}
+	if n.Epoch < s.closed {
+		return Steps{Epoch: s.closed}
+	}
+	return n
+}
+
+func (n Steps) less(m Steps) bool {
+	return n.Epoch < m.Epoch || n.Epoch == m.Epoch && n.Handed < m.Handed
+}
+
+// slowest is where the last of the ranks is that have not departed.
+func (s *State) slowest() Steps {
+	var out Steps
+	found := false
+	for _, k := range s.ranks {
+		if n := s.at(k); (k == nil || !k.departed) && (!found || n.less(out)) {
+			out, found = n, true
+		}
+	}
+	if !found {
+		return Steps{Epoch: s.closed}
+	}
+	return out
+}
+
+// behind reports whether a block has rows that are behind some steps.
+func (s *State) behind(b block, n Steps) bool {
+	if b.epoch != n.Epoch {
+		return b.epoch > n.Epoch
+	}
+	return slices.Max(b.lanes.after) > n.Handed*s.id.share()
+}
+
+// dropPassed forgets the blocks that all ranks are past, also those that departed, and that have just begun: these go on
+// where they began if others start with them.
+func (s *State) dropPassed() {
+	s.blocks = slices.DeleteFunc(s.blocks, func(b block) bool {
+		needs := func(k *rank) bool {
+			n := s.at(k)
+			if k != nil && k.begun.less(n) && k.begun.Epoch >= s.closed && s.waits(k) {
+				n = k.begun
+			}
+			return s.behind(b, n)
+		}
+		return !slices.ContainsFunc(s.ranks, needs)
+	})
+}
+
+// needsLanes is NeedsPlan.
+func (s *State) needsLanes() (epoch, index uint32, ok bool) {
+	f := s.frontier
+	if f.Epoch >= s.id.Epochs || f.Epoch > s.closed+1 {
+		return 0, 0, false
+	}
+	at := s.slowest()
+	blocks, shards := 0, int64(0)
+	for _, b := range s.blocks {
+		if s.behind(b, at) {
+			blocks++
+			shards += int64(b.shards)
+		}
+	}
+	steps, _ := s.laneSteps(at.Epoch)
+	ahead := f.Epoch > at.Epoch || steps >= at.Handed+stepsAhead
+	return f.Epoch, f.Block, !ahead || blocks < 2 || shards < 2*int64(s.world)
+}
+
+// laneSteps is how many steps an epoch has by what is planned of it, and whether that is final.
+func (s *State) laneSteps(epoch uint32) (steps uint64, final bool) {
+	e := s.epochPlan(epoch)
+	if e == nil {
+		return 0, false
+	}
+	share := s.id.share()
+	if final = e.blocks > 0 && e.planned == e.blocks; final && !s.id.Drop {
+		return (slices.Max(e.lanes) + share - 1) / share, true
+	}
+	return slices.Min(e.lanes) / share, final
+}
+
+// laneStepsFrom is what a rank in an epoch is told.
+func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
+	var out []EpochSteps
+	for _, e := range s.epochs {
+		if e.epoch >= epoch {
+			n, final := s.laneSteps(e.epoch)
+			out = append(out, EpochSteps{Epoch: e.epoch, Steps: n, Final: final})
+		}
+	}
+	return out
+}
+
+// admitLanes checks what a rank reports: it cannot have handed over what it was not told of.
+func (s *State) admitLanes(r uint32, k *rank, n Steps) error {
+	known, _ := s.laneSteps(n.Epoch)
+	if n.Epoch == k.begun.Epoch {
+		known = max(known, k.begun.Handed)
+	}
+	_, final := s.laneSteps(s.closed)
+	if n.Epoch > s.closed && !(n.Epoch == s.closed+1 && final) || n.Epoch >= s.closed && n.Handed > known {
+		return invalid("rank %d reports %d batches of epoch %d, which has %d so far, with %d epochs closed: the trainer or its client is broken",
+			r, n.Handed, n.Epoch, known, s.closed)
+	}
+	return nil
+}
+
+// over reports whether a rank has handed over all of an epoch, whose number of steps is final.
+func (k *rank) over(epoch uint32, steps uint64) bool {
+	return k.steps.Epoch > epoch || k.steps.Epoch == epoch && k.steps.Handed >= steps
+}
+
+// lanesOver reports whether an epoch can be closed: some rank has handed over all of it, and all the others did, or departed. An epoch
+// without steps is over at once.
+func (s *State) lanesOver(epoch uint32) bool {
+	steps, final := s.laneSteps(epoch)
+	if !final || steps == 0 {
+		return final
+	}
+	some := false
+	for _, k := range s.ranks {
+		switch {
+		case k != nil && k.over(epoch, steps):
+			some = true
+		case k == nil || !k.departed:
+			return false
+		}
+	}
+	return some
+}
+
+// answerLanes is what a rank is told to do: what to read, and how far to go.
+func (s *State) answerLanes(c Sync, k *rank, r Reply) Reply {
+	_, final := s.laneSteps(s.closed)
+	if r.Drained = final || s.Finished(); !r.Unchanged {
+		r.Pieces, r.Starts = s.Pieces(c.Rank), s.startsFrom(k)
+	}
+	if c.Steps != nil {
+		r.Steps = s.laneStepsFrom(c.Steps.Epoch)
+	}
+	return r
+}
+
+// Pieces is what a rank holds, in order: the planned rows of its lanes behind the steps that it reported.
+func (s *State) Pieces(r uint32) []Piece {
+	k := s.rank(r)
+	if k == nil || k.departed {
+		return nil
+	}
+	at, world := s.at(k), uint64(s.world)
+	first := uint32(uint64(r) * uint64(s.id.Lanes) / world)
+	end := uint32(uint64(r+1) * uint64(s.id.Lanes) / world)
+	var out []Piece
+	for _, b := range s.blocks {
+		if !s.behind(b, at) {
+			continue
+		}
+		for _, p := range b.lanes.pieces {
+			if p.Lane >= first && p.Lane < end && (b.epoch > at.Epoch || p.First+p.Rows > at.Handed*s.id.share()) {
+				out = append(out, Piece{Interval: b.interval(p), Lane: p.Lane, First: p.First, Rows: p.Rows})
+			}
+		}
+	}
+	return out
+}
+
+// interval is where a piece lies. Windows without rows go to one of the pieces beside them.
+func (b block) interval(p plan.Piece) position.Interval {
+	shard := position.Position{Epoch: b.epoch, Block: b.index, Shard: p.Shard}
+	start := b.counts.starts[p.Shard]
+	iv := position.Interval{From: shard, To: b.advance(shard, 1)}
+	if p.From > 0 {
+		iv.From = b.at(start + p.From)
+	}
+	if to := start + p.From + p.Rows; to < b.counts.starts[p.Shard+1] {
+		iv.To = b.at(to)
+	}
+	return iv
+}
+
+// startsFrom lists where blocks begin that have rows behind a rank's steps, and the block to plan next.
+func (s *State) startsFrom(k *rank) []LaneStart {
+	var out []LaneStart
+	at := s.at(k)
+	for _, b := range s.blocks {
+		if s.behind(b, at) {
+			out = append(out, LaneStart{Epoch: b.epoch, Block: b.index, Rows: b.lanes.before})
+		}
+	}
+	if s.frontier.Epoch < s.id.Epochs {
+		out = append(out, LaneStart{Epoch: s.frontier.Epoch, Block: s.frontier.Block, Rows: s.laneRows(s.frontier.Epoch)})
+	}
+	return out
+}
+
+// LaneStartsProto returns starts as they cross the wire.
+func LaneStartsProto(starts []LaneStart) []*pb.LaneStart {
+	var out []*pb.LaneStart
+	for _, l := range starts {
+		out = append(out, &pb.LaneStart{Epoch: l.Epoch, Block: l.Block, Rows: l.Rows})
+	}
+	return out
+}

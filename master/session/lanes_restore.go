@@ -1,0 +1,140 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// A state in order DETERMINISTIC says how many steps were handed over and where the newest block begins that no lane is past:
+// all ranks' states of a step say the same, and any one of them restores the job. Planning begins with that block.
+
+// laneStates reports whether states are of order DETERMINISTIC. One that says no more than that epochs are closed may be of any order.
+func laneStates(states []Checkpoint) bool {
+	return slices.ContainsFunc(states, func(p Checkpoint) bool { return p.GlobalBatch > 0 })
+}
+
+// admitLaneState checks a state against the session's order.
+func (s *State) admitLaneState(p Checkpoint) error {
+	switch {
+	case s.id.Lanes == 0 && p.GlobalBatch > 0:
+		return refused("the state of rank %d is of deterministic order, the session's is fast; open a session whose spec says order: deterministic", p.Rank)
+	case s.id.Lanes == 0:
+		return nil
+	case p.GlobalBatch == 0 && (p.Handed > 0 || len(p.Base)+len(p.Consumed) > 0):
+		return refused("the state of rank %d is of order fast, the session's is deterministic; open a session whose spec says order: fast", p.Rank)
+	case len(p.Base)+len(p.Consumed) > 0:
+		return refused("the state of rank %d has consumed intervals, which states of deterministic order have not", p.Rank)
+	case p.Handed > 0 && len(p.Start.Rows) == 0:
+		return refused("the state of rank %d names no block at which to begin", p.Rank)
+	case len(p.Start.Rows) > 0 && uint32(len(p.Start.Rows)) != s.id.Lanes:
+		return refused("the state of rank %d has %d lanes, the session has %d; open a session whose spec says lanes: %d",
+			p.Rank, len(p.Start.Rows), s.id.Lanes, len(p.Start.Rows))
+	case len(p.Start.Rows) > 0 && p.Start.Epoch != p.Closed:
+		return refused("the state of rank %d is in epoch %d, and names a block of epoch %d at which to begin", p.Rank, p.Closed, p.Start.Epoch)
+	case p.GlobalBatch%uint64(s.id.Lanes) != 0 || p.GlobalBatch > maxSteps:
+		return refused("the state of rank %d has steps of %d rows in %d lanes", p.Rank, p.GlobalBatch, s.id.Lanes)
+	}
+	if beyond := slices.IndexFunc(p.Start.Rows, func(n uint64) bool { return n > p.Handed*(p.GlobalBatch/uint64(s.id.Lanes)) }); beyond >= 0 {
+		return refused("the state of rank %d was taken after %d steps of %d rows, and lane %d is past it where block %d begins",
+			p.Rank, p.Handed, p.GlobalBatch, beyond, p.Start.Block)
+	}
+	return nil
+}
+
+// mergeLanes checks that states are of the same step, and takes the newest block that one of them knows.
+func mergeLanes(states []Checkpoint) (merged, error) {
+	first := states[0]
+	m := merged{closed: first.Closed, session: first.Session, generation: first.Generation, handed: first.Handed, global: first.GlobalBatch, skipped: first.Skipped}
+	for i, p := range states {
+		switch {
+		case i > 0 && states[i-1].Rank == p.Rank:
+			return merged{}, refused("the state of rank %d was brought twice; each belongs in one Join", p.Rank)
+		case p.Session != first.Session || p.Generation != first.Generation:
+			return merged{}, refused("the state of rank %d is of session %q, generation %d, that of rank %d of session %q, generation %d",
+				p.Rank, p.Session, p.Generation, first.Rank, first.Session, first.Generation)
+		case p.Closed != first.Closed || p.Handed != first.Handed:
+			return merged{}, refused("the state of rank %d was taken after %d batches of epoch %d, that of rank %d after %d of epoch %d: they are not of the same step",
+				p.Rank, p.Handed, p.Closed, first.Rank, first.Handed, first.Closed)
+		case p.GlobalBatch != first.GlobalBatch:
+			return merged{}, refused("the state of rank %d has steps of %d rows, that of rank %d of %d", p.Rank, p.GlobalBatch, first.Rank, first.GlobalBatch)
+		case p.Start.Block > m.start.Block || m.start.Rows == nil:
+			m.start = p.Start
+		}
+	}
+	return m, nil
+}
+
+// fit counts the steps that were handed over in the session's own ones, which may have other numbers of rows. The world
+// must fit, too.
+func (s *State) fit(m merged, world uint32) (merged, error) {
+	switch {
+	case s.id.Lanes > 0 && s.id.Lanes%world != 0:
+		return m, refused("world size %d does not divide the session's %d lanes; have another number of ranks", world, s.id.Lanes)
+	case s.id.GlobalBatch%uint64(world) != 0:
+		return m, refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks", world, s.id.GlobalBatch)
+	case s.id.Lanes == 0 || m.global == s.id.GlobalBatch || m.handed == 0:
+		return m, nil
+	}
+	rows := m.handed * m.global
+	if rows%s.id.GlobalBatch != 0 {
+		return m, refused("the states were taken after %d steps of %d rows, which is between two steps of this session, of %d rows; "+
+			"open one whose spec says global_batch_size: %d", m.handed, m.global, s.id.GlobalBatch, m.global)
+	}
+	m.handed = rows / s.id.GlobalBatch
+	return m, nil
+}
+
+// rewindLanes has planning begin where the states say. Blocks that were planned in another generation are planned again.
+func (s *State) rewindLanes(m merged) {
+	s.blocks, s.epochs, s.base, s.returned = nil, nil, nil, nil
+	s.frontier = position.Position{Epoch: m.closed, Block: m.start.Block}
+	if m.start.Block > 0 {
+		s.epochs = []epochPlan{{epoch: m.closed, planned: m.start.Block, lanes: m.start.Rows}}
+	}
+}
+
+// checkLanes verifies that blocks lie one behind the other in the lanes, up to the frontier, and that ranks are where they can be.
+func (s *State) checkLanes() error {
+	if len(s.base)+len(s.returned) > 0 {
+		return fmt.Errorf("session %s: positions are consumed or returned one by one in deterministic order: %v, %v", s.id.Session, s.base, s.returned)
+	}
+	for i, b := range s.blocks {
+		next, rows := s.frontier, s.laneRows(b.epoch)
+		if i+1 < len(s.blocks) {
+			next = s.blocks[i+1].start()
+			if next.Epoch == b.epoch {
+				rows = s.blocks[i+1].lanes.before
+			}
+		}
+		if b.end() != next || !slices.Equal(b.lanes.after, rows) {
+			return fmt.Errorf("session %s: block %d of epoch %d ends at %v with lanes of %d rows, and the next begins at %v with %d",
+				s.id.Session, b.index, b.epoch, b.end(), b.lanes.after, next, rows)
+		}
+	}
+	for i, k := range s.ranks {
+		switch {
+		case k == nil:
+		case len(k.held)+len(k.consumed)+len(k.releasing)+len(k.revoked) > 0:
+			return fmt.Errorf("session %s: rank %d has intervals in deterministic order", s.id.Session, i)
+		case k.steps.Epoch > s.closed+1:
+			return fmt.Errorf("session %s: rank %d is in epoch %d, and the open one is %d", s.id.Session, i, k.steps.Epoch, s.closed)
+		}
+	}
+	return nil
+}
+
+// LaneStartFromProto reads a start; nil is none.
+func LaneStartFromProto(m *pb.LaneStart) LaneStart {
+	return LaneStart{Epoch: m.GetEpoch(), Block: m.GetBlock(), Rows: m.GetRows()}
+}
+
+// Proto returns l as it crosses the wire; nil if it is none.
+func (l LaneStart) Proto() *pb.LaneStart {
+	if len(l.Rows) == 0 {
+		return nil
+	}
+	return &pb.LaneStart{Epoch: l.Epoch, Block: l.Block, Rows: l.Rows}
+}
