@@ -140,6 +140,7 @@ func identity(m *pb.SessionMeta) session.Identity {
 		PlannerDigest: string(s.GetPlannerDigest()), Pad: s.GetSpec().GetLastBatch() == pb.LastBatch_PAD,
 		Counted: spec.Counted(s.GetSpec()), BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(), s.GetWorldSize()),
+		Drop: s.GetSpec().GetLastBatch() == pb.LastBatch_DROP,
 		Skip: s.GetSpec().GetOnError().GetSkip(),
 	}
 }
@@ -355,9 +356,12 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 	}
 	if sync, ok := c.command.(session.Sync); ok && c.refresh && reply.Unchanged {
 		reply.Unchanged, reply.Grants = false, r.state.Held(sync.Rank)
+		reply.Pieces, reply.Starts = r.state.Pieces(sync.Rank)
 	}
 	a := answer{Reply: reply}
-	a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants, c.zone)
+	if a.grants, a.err = r.tickets.grants(reply.Generation, reply.Grants, c.zone); a.err == nil && len(reply.Pieces) > 0 {
+		a.grants, a.err = r.tickets.pieces(reply.Generation, reply.Pieces, c.zone)
+	}
 	return a, changes
 }
 

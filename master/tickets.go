@@ -42,6 +42,19 @@ func (o *ticketOffice) grants(generation uint64, intervals []position.Interval, 
 	return out, nil
 }
 
+// pieces returns the same for pieces of lanes.
+func (o *ticketOffice) pieces(generation uint64, pieces []session.Piece, zone string) ([]*pb.Grant, error) {
+	intervals := make([]position.Interval, len(pieces))
+	for i, p := range pieces {
+		intervals[i] = p.Interval
+	}
+	out, err := o.grants(generation, intervals, zone)
+	for i, g := range out {
+		g.Lane, g.First, g.Rows = pieces[i].Lane, pieces[i].First, pieces[i].Rows
+	}
+	return out, err
+}
+
 func (o *ticketOffice) ticket(generation uint64, p position.Position, places *places, zone string) ([]byte, error) {
 	block := o.blocks[store.BlockID{Epoch: p.Epoch, Index: p.Block}]
 	if int(p.Shard) >= len(block.GetShards()) {

@@ -18,8 +18,9 @@ import (
 // not wait; ranks that are faster wait for it, as they would in step. An epoch is closed once all its ranks have handed over its
 // steps, which are known when its last block is planned.
 
-// stepsAhead is how many steps are planned, at least, before the slowest rank comes to them.
-const stepsAhead = 4
+// stepsAhead is how many steps are planned, at least, beyond those that the slowest rank reported: what ranks report is some
+// batches old.
+const stepsAhead = 16
 
 // lanes is where the rows of a block lie. It never changes.
 type lanes struct {
@@ -145,9 +146,11 @@ func (s *State) needsLanes() (epoch, index uint32, ok bool) {
 			shards += int64(b.shards)
 		}
 	}
-	steps, _ := s.laneSteps(at.Epoch)
-	ahead := f.Epoch > at.Epoch || steps >= at.Handed+stepsAhead
-	return f.Epoch, f.Block, !ahead || blocks < 2 || shards < 2*int64(s.world)
+	steps := uint64(0)
+	for _, e := range s.laneStepsFrom(at.Epoch) {
+		steps += e.Steps
+	}
+	return f.Epoch, f.Block, steps < at.Handed+stepsAhead || blocks < 2 || shards < 2*int64(s.world)
 }
 
 // laneSteps is how many steps an epoch has by what is planned of it, and whether that is final.
@@ -163,9 +166,9 @@ func (s *State) laneSteps(epoch uint32) (steps uint64, final bool) {
 	return slices.Min(e.lanes) / share, final
 }
 
-// laneStepsFrom is what a rank in an epoch is told.
+// laneStepsFrom is what a rank in an epoch is told. It may not have heard yet that its epoch is closed.
 func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
-	var out []EpochSteps
+	out := slices.DeleteFunc(slices.Clone(s.steps), func(e EpochSteps) bool { return e.Epoch < epoch })
 	for _, e := range s.epochs {
 		if e.epoch >= epoch {
 			n, final := s.laneSteps(e.epoch)
@@ -217,7 +220,7 @@ func (s *State) lanesOver(epoch uint32) bool {
 func (s *State) answerLanes(c Sync, k *rank, r Reply) Reply {
 	_, final := s.laneSteps(s.closed)
 	if r.Drained = final || s.Finished(); !r.Unchanged {
-		r.Pieces, r.Starts = s.Pieces(c.Rank), s.startsFrom(k)
+		r.Pieces, r.Starts = s.Pieces(c.Rank)
 	}
 	if c.Steps != nil {
 		r.Steps = s.laneStepsFrom(c.Steps.Epoch)
@@ -225,12 +228,17 @@ func (s *State) answerLanes(c Sync, k *rank, r Reply) Reply {
 	return r
 }
 
-// Pieces is what a rank holds, in order: the planned rows of its lanes behind the steps that it reported.
-func (s *State) Pieces(r uint32) []Piece {
+// Pieces is what a rank holds in deterministic order, and where the blocks begin.
+func (s *State) Pieces(r uint32) ([]Piece, []LaneStart) {
 	k := s.rank(r)
-	if k == nil || k.departed {
-		return nil
+	if k == nil || k.departed || s.id.Lanes == 0 {
+		return nil, nil
 	}
+	return s.pieces(r, k), s.startsFrom(k)
+}
+
+// pieces lists, in order, the planned rows of a rank's lanes behind the steps that it reported.
+func (s *State) pieces(r uint32, k *rank) []Piece {
 	at, world := s.at(k), uint64(s.world)
 	first := uint32(uint64(r) * uint64(s.id.Lanes) / world)
 	end := uint32(uint64(r+1) * uint64(s.id.Lanes) / world)

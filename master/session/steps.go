@@ -120,10 +120,14 @@ func (s *State) openSteps() uint64 {
 
 // endSteps fixes the steps of the open epoch, which closes, and forgets those of epochs that no training loop is in.
 func (s *State) endSteps() {
-	if !s.id.Pad {
+	ended := EpochSteps{Epoch: s.closed, Steps: s.openSteps()}
+	switch {
+	case s.id.Lanes > 0:
+		ended.Steps, ended.Final = s.laneSteps(s.closed)
+	case !s.id.Pad:
 		return
 	}
-	s.steps = append(s.steps, EpochSteps{Epoch: s.closed, Steps: s.openSteps()})
+	s.steps = append(s.steps, ended)
 	s.promised = 0
 	oldest := s.closed
 	for _, k := range s.ranks {
