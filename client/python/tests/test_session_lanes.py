@@ -12,7 +12,7 @@ import pytest
 from penstock._pb import control_pb2 as pb
 from penstock._pb import stream_pb2
 from penstock._session.lanes import Lanes
-from penstock._session.piece import Piece, StreamError
+from penstock._session.piece import Miscount, Piece
 from penstock._session.position import Interval, Position, to_proto
 from penstock._session.steps import Steps
 
@@ -108,9 +108,10 @@ class Rank:
         self.plan, self.last, self.rng = plan, last, plan.rng
         self.mine = range(rank * LANES // world, (rank + 1) * LANES // world)
         self.size = QUOTA * len(self.mine)
-        self.ledger = Lanes(batch_size=self.size, quota=QUOTA, pads=last == "pad", streams=2)
-        self.ledger.steps = Steps(self.size, counted=True)
-        self.ledger.begin(pb.JoinReply(steps=pb.RankSteps(epoch=epoch, handed=handed)), self.mine)
+        joined = pb.JoinReply(steps=pb.RankSteps(epoch=epoch, handed=handed))
+        self.ledger = Lanes.of(self.mine, self.size, joined)
+        self.ledger.pads = last == "pad"
+        self.ledger.count(Steps(self.size, counted=True), joined.steps)
         self.streams: dict[int, tuple[Piece, bool]] = {}
 
     def sync(self, stale: int = 0) -> None:
@@ -119,7 +120,7 @@ class Rank:
         self.ledger.request(req, 0)
         assert not req.consumed
         at = req.steps
-        reply = pb.SyncReply(streams=2)
+        reply = pb.SyncReply(streams=2, closed_epochs=at.epoch)
         for epoch in range(at.epoch, min(at.epoch + 2, self.plan.epochs)):
             reply.steps.append(pb.EpochSteps(epoch=epoch, steps=self.plan.steps(epoch, self.last), final=True))
         for s in self.plan.shards:
@@ -225,7 +226,7 @@ def test_a_stream_with_other_rows_than_were_counted_is_refused() -> None:
     rank = Rank(plan, "uneven", 0, 1)
     rank.sync()
     p = rank.ledger.pieces[0]
-    with pytest.raises(StreamError, match="were counted"):
+    with pytest.raises(Miscount, match="were counted"):
         rank.ledger.end(p, first=True)
 
 

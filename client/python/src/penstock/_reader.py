@@ -51,6 +51,9 @@ class Reader(Protocol):
     def rows_per_epoch(self) -> int | None:
         """How many rows this rank gets in each epoch, where that is known."""
 
+    def batches(self) -> int | None:
+        """How many batches this rank gets of the epoch that next() reads, where the master has told that."""
+
     def stats(self) -> SessionStats:
         """Cumulative figures."""
 
@@ -103,6 +106,10 @@ class SessionReader:
             self._ask_at = time.monotonic() + _ASK_EVERY
             self._rows = _planned_rows(self._config)
         return self._rows
+
+    def batches(self) -> int | None:
+        """How many batches this rank gets of the epoch that next() reads, where the master has told that."""
+        return self._session.batches
 
     def stats(self) -> SessionStats:
         """Cumulative figures."""

@@ -138,7 +138,10 @@ class Reading:
         return self.epoch >= self.epochs and not (self.flight.keeps and self.flight)
 
     def length(self) -> int | None:
-        """Batches of each epoch, where that is known."""
+        """Batches of the epoch, where that is known."""
+        batches = self._reader.batches()
+        if batches is not None:
+            return batches
         rows = self._reader.rows_per_epoch() if self._evenly else None
         if rows is None:
             return None

@@ -254,6 +254,10 @@ class Leader:
         """How many rows this replica gets in each epoch, where that is known."""
         return self._reader.rows_per_epoch()
 
+    def batches(self) -> int | None:
+        """How many batches this replica gets of the epoch that next() reads, where the master has told that."""
+        return self._reader.batches()
+
     def stats(self) -> SessionStats:
         """Cumulative figures."""
         return self._reader.stats()
@@ -275,7 +279,7 @@ class Leader:
     def _tell(self, kind: str, state: pb.State, payload: Any, valid: int = 0) -> None:
         stats = self.stats()
         facts = {
-            "kind": kind, "valid": valid, "epoch": self.epoch, "rows": self.rows_per_epoch(),
+            "kind": kind, "valid": valid, "epoch": self.epoch, "rows": self.rows_per_epoch(), "batches": self.batches(),
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
         }  # fmt: skip
         self._channel.send(
@@ -321,6 +325,11 @@ class Follower:
         """How many rows this replica gets in each epoch, where that is known."""
         rows = self._facts["rows"]
         return None if rows is None else int(rows)
+
+    def batches(self) -> int | None:
+        """How many batches this replica gets of the epoch that next() reads, as of what came last."""
+        batches = self._facts["batches"]
+        return None if batches is None else int(batches)
 
     def stats(self) -> SessionStats:
         """Cumulative figures."""

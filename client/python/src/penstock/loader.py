@@ -170,10 +170,11 @@ class DataLoader:
         return Pass(reading)
 
     def __len__(self) -> int:
-        """Batches of a whole epoch on this rank.
+        """Batches of the whole epoch on this rank.
 
-        Known for one rank that reads all rows (no filter, no sampling), once the master has planned the epoch, or a
-        whole one was read; else it raises TypeError, as for any iterable without a length.
+        Known once the master has planned the epoch: with order="deterministic" or last_batch="drop" on each rank, else
+        for one rank that reads all rows (no filter, no sampling). Elsewhere it raises TypeError, as for any iterable
+        without a length.
         """
         length = self._open().length()
         if length is None:

@@ -15,12 +15,13 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
+from penstock import errors
 from penstock._pb import stream_pb2 as pb
 from penstock._session.bell import Bell
 from penstock._session.core import THREADS, Core
 from penstock._session.hedging import Worker
 from penstock._session.layout import Layout, LayoutError
-from penstock._session.piece import Piece, StreamError
+from penstock._session.piece import Miscount, Piece, StreamError
 from penstock._session.position import Position
 from penstock._session.workers import ERRORS, WorkerError, Workers, read_error
 
@@ -104,6 +105,11 @@ class Attempt:
                     self._count(-1)
         except LayoutError as e:
             return self.fails(str(e), "INVALID_ARGUMENT")
+        except Miscount as e:
+            words = f"session {self._core.config.session!r}: {self.fails(str(e), 'DATA_LOSS')}"
+            self._core.fail(
+                errors.DataError(f"{words}; the file changed, or workers of different releases counted and read")
+            )
         except (StreamError, DecodeError) as e:
             return self.fails(str(e), "UNKNOWN")
         except ERRORS as e:

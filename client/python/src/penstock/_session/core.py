@@ -79,18 +79,14 @@ class Totals(NamedTuple):
     rows: int = 0
     batches: int = 0
     bytes: int = 0
-    dropped: int = 0
     by_worker: Mapping[str, int] = MappingProxyType({})
 
-    def plus(self, made: Made, dropped: bool) -> Totals:
+    def plus(self, made: Made) -> Totals:
         """The counters after one more batch."""
-        rows = made.record.num_rows
-        if dropped:
-            return self._replace(dropped=self.dropped + rows)
         by_worker = dict(self.by_worker)
         for worker, n in made.by_worker.items():
             by_worker[worker] = by_worker.get(worker, 0) + n
-        return Totals(self.rows + rows, self.batches + 1, self.bytes + made.bytes, self.dropped, by_worker)
+        return Totals(self.rows + made.record.num_rows, self.batches + 1, self.bytes + made.bytes, by_worker)
 
 
 @dataclass(frozen=True)
@@ -132,8 +128,6 @@ class Core:
         self.config, self.info, self.joined, self.nonce = config, info, joined, nonce
         self.batch_size = info.batch_size
         self.global_batch = self.batch_size * config.world_size if info.lanes else 0  # rows of a step of all ranks
-        self.drops_last = spec.last_batch == spec_pb2.DROP
-        self.pads = spec.last_batch == spec_pb2.PAD
         self.epochs = max(1, spec.epochs)
         self.lease = joined.lease_ms / 1000
         self.lease_ends = lease_ends  # time.monotonic
@@ -179,6 +173,7 @@ class Core:
             return
         self.ledger.hand_over(offer.intervals)
         self.ledger.enter(offer.epoch)
+        self.discard()
         if self.ledger.steps is not None:
             self.ledger.steps.handed = offer.handed
         if offer.made is not None and self.made is offer.made:
@@ -187,8 +182,10 @@ class Core:
         self.settled = offer
 
     def discard(self) -> None:
-        """Throws the batch in the making away if its rows are not ours any more."""
+        """Throws the batch in the making away if its rows are not ours any more, or in no step of their epoch."""
         if self.ledger.discard:
+            if self.ledger.over():
+                self.ledger.dropped += self.rows_made()
             self.making = self.made = None
             self.ledger.discard = False
 
@@ -273,21 +270,16 @@ def _ledger(config: Config, info: pb.Session, joined: pb.JoinReply) -> Ledger:
     spec, batch_size, lanes = info.spec, info.batch_size, info.lanes
     ledger: Ledger
     if lanes:
-        steps = Steps(batch_size, counted=True)
         each = lanes // config.world_size
-        ledger = by_lanes = Lanes(batch_size=batch_size, steps=steps, quota=batch_size // each)
-        by_lanes.pads = spec.last_batch == spec_pb2.PAD
-        by_lanes.begin(joined, range(config.rank * each, (config.rank + 1) * each))
+        ledger = Lanes.of(range(config.rank * each, (config.rank + 1) * each), batch_size, joined)
     else:
         ledger = Ledger(batch_size=batch_size, consumed=from_proto(joined.consumed))
     ledger.epoch = joined.closed_epochs
     ledger.set_base(joined)
-    if spec.last_batch == spec_pb2.PAD and not lanes:
-        ledger.steps = Steps(batch_size)
-        ledger.enter(joined.steps.epoch)
-        ledger.steps.handed = joined.steps.handed
-        ledger.forget_closed()
-    elif not lanes:
+    if lanes or spec.last_batch in (spec_pb2.DROP, spec_pb2.PAD):
+        ledger.pads = spec.last_batch == spec_pb2.PAD
+        ledger.count(Steps(batch_size, counted=bool(lanes) or not ledger.pads), joined.steps)
+    else:
         ledger.enter(_first_epoch(config, joined))
     return ledger
 

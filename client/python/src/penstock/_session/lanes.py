@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from penstock._pb import control_pb2 as pb
 from penstock._pb import stream_pb2
 from penstock._session.ledger import Ledger
-from penstock._session.piece import Chunk, Piece, Received, StreamError
+from penstock._session.piece import Chunk, Miscount, Piece, Received
 from penstock._session.position import Interval
 
 
@@ -33,17 +33,15 @@ class Lanes(Ledger):
 
     lanes: dict[int, Lane] = field(default_factory=dict)  # in their order
     quota: int = 1  # rows of each lane in a step
-    pads: bool = False  # short batches; without, a rank may have fewer batches than others
     starts: tuple[pb.LaneStart, ...] = ()  # of blocks, ascending
     _laid: int = 0  # the epoch of Lane.row
 
-    def begin(self, joined: pb.JoinReply, lanes: range) -> None:
-        """Begins where the training loop is."""
-        self.enter(joined.steps.epoch)
-        self._laid, self.starts = self.ended, tuple(joined.starts)
-        assert self.steps is not None
-        self.steps.handed = joined.steps.handed
-        self.lanes = {n: Lane(n, self.steps.handed * self.quota) for n in lanes}
+    @classmethod
+    def of(cls, lanes: range, batch_size: int, joined: pb.JoinReply) -> Lanes:
+        """The books of a rank with some lanes, from where its training loop is."""
+        quota, at = batch_size // len(lanes), joined.steps
+        each = {n: Lane(n, at.handed * quota) for n in lanes}
+        return cls(batch_size=batch_size, lanes=each, quota=quota, starts=tuple(joined.starts), _laid=at.epoch)
 
     def _step(self) -> int | None:
         """The step whose batch is made next, of the epoch that is read; None if it is not known that there is one."""
@@ -70,9 +68,17 @@ class Lanes(Ledger):
     def over(self) -> bool:
         """Whether the loop has had all batches of its epoch: those without a row are none, unless they are padded."""
         s = self.steps
-        if s is None or self.ended not in s.finals:
+        if s is None or self.ended > self.epoch or self.ended not in s.finals:
             return False
         return s.over(self.ended) or not (self.pads or self._rows(self.ended, s.handed))
+
+    def batches(self) -> int | None:
+        """How many batches this rank gets of the loop's epoch, once that is final."""
+        steps = super().batches()
+        if steps is None or self.pads:
+            return steps
+        longest = max(lane.planned.get(self.ended, 0) for lane in self.lanes.values())
+        return min(steps, -(-longest // self.quota))
 
     def may_pad(self) -> bool:
         """Whether the next batch is one of padding alone."""
@@ -171,7 +177,8 @@ class Lanes(Ledger):
         g = p.grant
         came = p.row + sum(c.rows for c in p.queue)
         if p.complete and came != g.first + g.rows:
-            raise StreamError(f"shard {p.shard} has {came - g.first} rows for lane {g.lane}; {g.rows} were counted")
+            rows = f"{came - g.first} rows of shard {p.shard} of {g.file} for lane {g.lane}"
+            raise Miscount(f"sends {rows}; {g.rows} were counted")
 
     def _pass(self, interval: Interval | None) -> None:
         """Positions without rows need no hand-over."""

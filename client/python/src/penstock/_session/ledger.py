@@ -79,7 +79,17 @@ class Ledger:
     released: Set = ()
     steps: Steps | None = None  # None: ranks do not count them
     batch_size: int = 1
+    pads: bool = False  # last batches
+    dropped: int = 0  # rows that came and are in no batch of their epoch
     _seq: int = 0
+
+    def count(self, steps: Steps, begun: pb.RankSteps) -> None:
+        """Counts steps from where the training loop is."""
+        self.enter(begun.epoch)
+        self.steps = steps
+        steps.handed = begun.handed
+        if not steps.counted:
+            self.forget_closed()
 
     @property
     def counted(self) -> bool:
@@ -92,8 +102,16 @@ class Ledger:
         return self.ended + self.over() if self.counted else self.epoch
 
     def over(self) -> bool:
-        """Counted: whether the training loop has had all batches of its epoch."""
-        return self.steps is not None and self.steps.over(self.ended)
+        """Counted: whether the training loop has had all batches of its epoch.
+
+        It is at most one epoch ahead of the master, who closes those that all ranks have ended.
+        """
+        return self.steps is not None and self.ended <= self.epoch and self.steps.over(self.ended)
+
+    def batches(self) -> int | None:
+        """Counted: how many batches this rank gets of the loop's epoch, once that is final."""
+        s = self.steps
+        return s.told[self.ended] if s is not None and self.ended in s.finals else None
 
     def gated(self) -> bool:
         """Whether the next batch may not be handed over, since the epoch is not known to have it."""
@@ -357,9 +375,20 @@ class Ledger:
         if epoch > self.ended:
             self.consumed = from_epoch(self.consumed, epoch)
             self.base = replace(self.base, consumed=from_epoch(self.base.consumed, epoch))
+            if self.counted:
+                self._drop_rest(epoch)
             self.ended = epoch
             if self.steps is not None:
                 self.steps.enter(epoch)
+
+    def _drop_rest(self, epoch: int) -> None:
+        """Forgets what is left of the epochs before one: it is in no step."""
+        for p in [p for p in self.pieces if p.taken.epoch < epoch]:
+            self.dropped += sum(c.rows for c in p.queue)
+            self._drop(p)
+            self._remove(p)
+        if any(iv.start.epoch < epoch for iv in self.pending):
+            self.pending, self.discard = [], True
 
     def snapshot(self, rows: int) -> Snapshot:
         """The present state, after so many rows."""

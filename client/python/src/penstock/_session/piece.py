@@ -23,6 +23,10 @@ class StreamError(Exception):
     """A stream sent what does not follow the rows before it: rows would be lost."""
 
 
+class Miscount(Exception):
+    """A stream has other rows than were counted when its block was planned: all batches behind them would shift."""
+
+
 class Received(Protocol):
     """A checked record that came from a worker."""
 

@@ -52,7 +52,7 @@ class SessionStats:
     """Figures since the session was opened; seconds and bytes.
 
     rows, batches, bytes: handed over. rows_by_worker says who sent the rows, streams_by_worker from whom streams are
-    being received. dropped: rows of short last batches that the spec drops.
+    being received. dropped: rows that came and are in no batch, as the spec says.
     stall_seconds: that next waited, longest_stall_seconds the most that one call did. compute_seconds: between
     next's return with a batch and the next call. failovers: streams that went on with another worker. hedges: streams
     that another worker was asked for besides, because theirs was late.
@@ -210,19 +210,24 @@ class Session:
         """A batch that was made."""
         core, handed = self._core, before.handed
         record, valid = made.record, made.record.num_rows
-        dropped = core.drops_last and valid < core.batch_size
-        totals = core.totals.plus(made, dropped)
-        if dropped:
-            return Offer(None, False, core.epoch, made, intervals, before, totals)
         if core.ledger.steps is not None:
             handed += 1
-        if core.pads:
+        if core.ledger.pads:
             record = padded(record, core.batch_size)
         after = replace(
             before, consumed=make_set((*intervals, *before.consumed)), handed=handed, rows=before.rows + valid,
             start=core.ledger.start(handed),
         )  # fmt: skip
-        return Offer(Rows(record, made.epoch, valid, after), True, core.epoch, made, intervals, before, totals, handed)
+        return Offer(
+            Rows(record, made.epoch, valid, after),
+            True,
+            core.epoch,
+            made,
+            intervals,
+            before,
+            core.totals.plus(made),
+            handed,
+        )
 
     def _padding(self, before: Snapshot) -> Offer:
         """A batch of padding alone."""
@@ -303,6 +308,12 @@ class Session:
         return self._core.epochs
 
     @property
+    def batches(self) -> int | None:
+        """How many batches next returns of its epoch, from the epoch's beginning on, where the master has told that."""
+        with self._core.lock:
+            return self._core.ledger.batches()
+
+    @property
     def batch_size(self) -> int:
         """Rows of a full batch."""
         return self._core.batch_size
@@ -350,7 +361,7 @@ class Session:
         with core.lock:
             t, reply = core.totals, core.reply
             return SessionStats(
-                rows=t.rows, batches=t.batches, bytes=t.bytes, dropped=t.dropped, stall_seconds=core.stall,
+                rows=t.rows, batches=t.batches, bytes=t.bytes, dropped=core.ledger.dropped, stall_seconds=core.stall,
                 longest_stall_seconds=core.longest_stall, compute_seconds=core.compute, failovers=core.failovers,
                 hedges=core.hedges, buffered=core.ledger.queued, peak_buffered=core.ledger.peak, workers=reply.workers,
                 streams=reply.streams, rows_by_worker=dict(t.by_worker),
