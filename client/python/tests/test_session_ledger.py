@@ -195,6 +195,34 @@ def test_late_piece_goes_first() -> None:
     assert [q.received for q in ledger.pieces] == [late.start, later.start]
 
 
+def test_refused_piece_is_reported() -> None:
+    """Until the master decides; it is not read again meanwhile, for a report under way may take its rows away."""
+    later = Interval(Position(1), Position(1, 0, 1))
+    late = Interval(Position(0, 0, 3), Position(0, 0, 4))
+    ledger = Ledger()
+    ledger.apply(pb.SyncReply(streams=1, grants=[grant(later)]))
+    p = ledger.startable()
+    assert p is not None
+    p.open = True
+    ledger.push(p, Fake(), stream_pb2.BatchMeta(rows=5, last=True), True)
+    p.refused = pb.RefusedStream(at=position.position_to_proto(p.received))
+    ledger.apply(pb.SyncReply(streams=1, grants=[grant(late), grant(later)]))
+    assert ledger.startable() is None
+    assert not p.gone
+    request = pb.SyncRequest()
+    ledger.request(request, 0)
+    assert [r.at.window for r in request.refused] == [1]
+    before = Interval(Position(1), Position(1, 0, 0, 1))
+    behind = Interval(Position(1, 0, 0, 2), Position(1, 0, 1))
+    ledger.apply(pb.SyncReply(streams=1, grants=[grant(before), grant(behind)]))
+    request = pb.SyncRequest()
+    ledger.request(request, 0)
+    assert not request.refused
+    assert [q.received for q in ledger.pieces] == [before.end, behind.start]
+    assert ledger.pieces[0] is p
+    assert p.queue
+
+
 def test_unchanged_reply_keeps_pieces() -> None:
     interval = Interval(Position(), shard(1))
     ledger = Ledger()
