@@ -123,7 +123,7 @@ func write(t *testing.T, name, text string) string {
 }
 
 // startCluster runs a fleet until the test ends.
-func startCluster(t *testing.T, cfg cluster.Config, workers int) *cluster.Cluster {
+func startCluster(t testing.TB, cfg cluster.Config, workers int) *cluster.Cluster {
 	t.Helper()
 	c, err := cluster.Start(t.Context(), cfg, workers)
 	if err != nil {

@@ -177,7 +177,7 @@ func readTogether(t *testing.T, jobs []*client.Session, seen *tally, batches int
 	}
 }
 
-func provenanceSpec(t *testing.T, rows int, epochs uint32) *pb.Spec {
+func provenanceSpec(t testing.TB, rows int, epochs uint32) *pb.Spec {
 	t.Helper()
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), rows, nil)
 	if err != nil {
