@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/bench/cluster"
@@ -235,8 +236,9 @@ func TestRestoreAroundSkippedRows(t *testing.T) {
 			}
 			again := openJob(t, fleet, s, func(cfg *client.Config) {
 				cfg.Restore = []*pb.State{at.state}
-				if place != "here" {
-					cfg.Session = name
+				if place != "here" { // there the policy may be another
+					cfg.Session, cfg.Spec = name, proto.CloneOf(s)
+					cfg.Spec.OnError.Skip = 5
 				}
 			})
 			for take(t, again.Session, got) { //nolint:revive // to the end
