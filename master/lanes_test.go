@@ -18,7 +18,6 @@ type laneTrainer struct {
 	*trainer
 	handed uint64
 	steps  map[uint32]*pb.EpochSteps
-	start  *pb.LaneStart
 	starts []*pb.LaneStart
 }
 

@@ -2405,7 +2405,7 @@ func (x *SkippedRows) GetFileIndex() uint32 {
 type RankSteps struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// That the loop is in: the open one, one that the master has closed and the loop has not ended yet, or, where outputs are
-	// counted, the next one.
+	// counted, one of the next two.
 	Epoch uint32 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Batches of it that were handed over, padding included.
 	Handed uint64 `protobuf:"varint,2,opt,name=handed,proto3" json:"handed,omitempty"`

@@ -180,12 +180,15 @@ func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
 
 // admitLanes checks what a rank reports: it cannot have handed over what it was not told of.
 func (s *State) admitLanes(r uint32, k *rank, n Steps) error {
+	newest := s.closed // a rank may be through with the next epoch, too, before the others have reported that they ended this one
+	for _, final := s.laneSteps(newest); final; _, final = s.laneSteps(newest) {
+		newest++
+	}
 	known, _ := s.laneSteps(n.Epoch)
 	if n.Epoch == k.begun.Epoch {
 		known = max(known, k.begun.Handed)
 	}
-	_, final := s.laneSteps(s.closed)
-	if n.Epoch > s.closed && !(n.Epoch == s.closed+1 && final) || n.Epoch >= s.closed && n.Handed > known {
+	if n.Epoch > newest || n.Epoch >= s.closed && n.Handed > known {
 		return invalid("rank %d reports %d batches of epoch %d, which has %d so far, with %d epochs closed: the trainer or its client is broken",
 			r, n.Handed, n.Epoch, known, s.closed)
 	}
@@ -217,7 +220,7 @@ func (s *State) lanesOver(epoch uint32) bool {
 }
 
 // answerLanes is what a rank is told to do: what to read, and how far to go.
-func (s *State) answerLanes(c Sync, k *rank, r Reply) Reply {
+func (s *State) answerLanes(c Sync, r Reply) Reply {
 	_, final := s.laneSteps(s.closed)
 	if r.Drained = final || s.Finished(); !r.Unchanged {
 		r.Pieces, r.Starts = s.Pieces(c.Rank)

@@ -119,7 +119,7 @@ func (s *State) checkLanes() error {
 		case k == nil:
 		case len(k.held)+len(k.consumed)+len(k.releasing)+len(k.revoked) > 0:
 			return fmt.Errorf("session %s: rank %d has intervals in deterministic order", s.id.Session, i)
-		case k.steps.Epoch > s.closed+1:
+		case k.steps.Epoch > s.closed+2:
 			return fmt.Errorf("session %s: rank %d is in epoch %d, and the open one is %d", s.id.Session, i, k.steps.Epoch, s.closed)
 		}
 	}

@@ -169,7 +169,7 @@ func (s *State) answer(c Sync, k *rank) Reply {
 	}, c.BaseVersion)
 	r.Unchanged = c.Revision == r.Revision
 	if s.id.Lanes > 0 {
-		return s.answerLanes(c, k, r)
+		return s.answerLanes(c, r)
 	}
 	if !r.Unchanged {
 		r.Grants = s.split(k.held)
