@@ -38,6 +38,7 @@ type attempt struct {
 	first    bool // no step was taken yet
 	held     time.Time
 	stopping bool
+	overlap  bool // the restore was refused, since two states have the same rows
 }
 
 // member is a rank.
@@ -158,6 +159,7 @@ func (a *attempt) lost(r int) bool {
 	if err != nil { // nobody killed it
 		why = lastLine(err.Error())
 	}
+	a.overlap = a.overlap || strings.Contains(why, "the states overlap")
 	a.figures.Ends[cause(why)]++
 	a.say("job: attempt %d ends at %d rows: %s: %s; back to checkpoint %d at %d rows", a.number, a.handed(), p.Name, why, a.at.Number, a.at.rows())
 	return true
@@ -189,6 +191,8 @@ func cause(why string) string {
 		return "killed"
 	case strings.Contains(why, "fenced"):
 		return "fenced"
+	case strings.Contains(why, "the states overlap"):
+		return "refused"
 	}
 	return why
 }
@@ -314,6 +318,7 @@ func (a *attempt) checkpoint() (taken bool, err error) {
 	if err := next.save(filepath.Join(a.fleet.dir, a.name+".checkpoint")); err != nil {
 		return false, err
 	}
+	next.follow(a.at)
 	a.at = next
 	a.figures.Checkpoints++
 	return true, nil

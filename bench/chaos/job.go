@@ -22,6 +22,22 @@ type checkpoint struct {
 	Step     uint32
 	States   [][]byte
 	Segments []segment
+	// before is the one that was taken before, and so on, as far as they are kept.
+	before *checkpoint
+}
+
+// kept is how many checkpoints a job keeps.
+const kept = 3
+
+// follow makes c the newest of those kept.
+func (c *checkpoint) follow(before *checkpoint) {
+	c.before = before
+	for n := 1; c != nil; n++ {
+		if n == kept {
+			c.before = nil
+		}
+		c = c.before
+	}
 }
 
 func (c *checkpoint) rows() int64 {
@@ -69,6 +85,9 @@ type figures struct {
 	Attempts, Checkpoints int
 	Waits                 []wait // those of notable and more
 	All                   []time.Duration
+	// Overlaps counts checkpoints that could not be restored: a rank that hung past its lease said, when it woke and before it
+	// was fenced, that it had handed over rows that others have, too.
+	Overlaps int
 	// Restarts are the times from a rank's end to the next batch of the job.
 	Restarts []time.Duration
 	// Ends says how ranks ended that no fault had ended.
@@ -128,6 +147,11 @@ func (j *job) attempts(ctx context.Context) ([]segment, error) {
 			return at.Segments, nil
 		}
 		broke = time.Now()
+		if a.overlap && at.before != nil {
+			at = at.before
+			j.change(func() { j.figures.Overlaps++ })
+			j.say("job: checkpoint %d holds rows that a rank handed over when its lease had ended; back to checkpoint %d", a.at.Number, at.Number)
+		}
 	}
 }
 

@@ -94,6 +94,9 @@ func (r *report) jobText(p func(string, ...any)) {
 	f := &r.job.figures
 	p("\n## The job\n")
 	p("%d checkpoints; %d starts. Ranks that ended, and took their attempt with them: %s.", f.Checkpoints, f.Attempts, counts(f.Ends))
+	if f.Overlaps > 0 {
+		p("%d checkpoints could not be restored, since a rank that had hung past its lease woke just before them; the ones before could.", f.Overlaps)
+	}
 	if len(r.fleet.ends) > 0 {
 		p("Processes of the fleet that ended by themselves, and were started again: %s.", counts(r.fleet.ends))
 	}
