@@ -1,6 +1,8 @@
 package master
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -24,6 +26,33 @@ func (r *runner) acknowledge(c session.Command, a answer) {
 	}
 }
 
+// replaces completes a Join with what an earlier start of the rank holds, whom it declares dead.
+func (r *runner) replaces(j session.Join) session.Join {
+	i := slices.IndexFunc(r.state.Present(), func(m session.Member) bool { return m.Rank == j.Rank })
+	if i >= 0 {
+		j.Unreported = r.tickets.rows(r.state.Held(j.Rank))
+	}
+	return j
+}
+
+// logReplaced tells what a Join that put a start in the place of another one may cost.
+func (r *runner) logReplaced(j session.Join, reply session.Reply, changes session.Changes) {
+	if reply.Kind == pb.JoinKind_REJOIN && j.Unreported > 0 && !changes.Empty() {
+		r.logger.Warn("a trainer was started again; rows that its earlier start handed over since its last Sync come again",
+			"rank", j.Rank, "incarnation", reply.Incarnation, "rows_at_most", j.Unreported)
+	}
+}
+
+
+// logZombie tells what a trainer reports that is refused, because others have its shards since its lease ended.
+func (r *runner) logZombie(c session.Sync, err error) {
+	var fenced *session.FencedError
+	if errors.As(err, &fenced) && fenced.Expired {
+		r.logger.Warn("a trainer reports after its lease, when others have its shards: what it handed over since its last Sync comes twice",
+			"rank", c.Rank, "incarnation", c.Incarnation, "rows", r.state.Unrecorded(c.Rank, c.Counters))
+	}
+}
+
 // expire takes back what ranks hold whose lease ended a good while ago by this clock. Ranks that this master has
 // never heard of start their lease now.
 func (r *runner) expire(now time.Time) error {
@@ -41,8 +70,10 @@ func (r *runner) expire(now time.Time) error {
 		if len(changes.Ranks) == groupCommit {
 			break // a transaction holds no more: the others' turn is next time
 		}
-		r.logger.Warn("a trainer's lease ended; others get its shards", "rank", p.Rank, "incarnation", p.Incarnation)
-		_, changed, err := r.state.Apply(session.Expire(p))
+		unreported := r.tickets.rows(r.state.Held(p.Rank))
+		r.logger.Warn("a trainer's lease ended; others get its shards, and rows that it handed over since its last Sync with them",
+			"rank", p.Rank, "incarnation", p.Incarnation, "rows_at_most", unreported)
+		_, changed, err := r.state.Apply(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation, Unreported: unreported})
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,45 @@ func TestALeaseThatEndsGivesBack(t *testing.T) {
 	once(t, 4, 1, silent, busy)
 }
 
+// What a trainer handed over and told nobody of before it died comes again: the master says at most how many rows these are.
+func TestRowsThatMayRepeatAreBounded(t *testing.T) {
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: 400 * time.Millisecond}})
+	openSession(t, m, "run", newSpec(dataset(t, 4)), 2)
+	silent := newTrainer(t, m, "run", 0, 2).mustJoin("a")
+	mayRepeat := func() int64 {
+		got, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+		check(t, err)
+		return got.GetProgress().GetRanks()[0].GetMayRepeat()
+	}
+	expired := func() bool {
+		got, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+		check(t, err)
+		return !got.GetProgress().GetRanks()[0].GetPresent()
+	}
+	eventually(t, "there are grants", func() bool { check(t, silent.sync()); return len(silent.grants) > 1 })
+	held := int64(len(silent.grants) * rows)
+	silent.consume(1)
+	if n := mayRepeat(); n != 0 {
+		t.Errorf("%d rows may repeat of a trainer that lives", n)
+	}
+	eventually(t, "its lease has ended", expired)
+	if n := mayRepeat(); n != held {
+		t.Errorf("at most %d rows may repeat; it held %d, and may have handed over all", n, held)
+	}
+	check(t, silent.sync()) // nobody has its shards yet: what it says is taken
+	if n := mayRepeat(); n != 0 {
+		t.Errorf("%d rows may repeat of a trainer whose word was taken", n)
+	}
+	held = int64(len(silent.grants) * rows)
+	silent.consume(1)
+	check(t, silent.join("c")) // the launcher says that it died
+	again := held
+	eventually(t, "there are grants", func() bool { check(t, silent.sync()); return len(silent.grants) > 0 })
+	if n := mayRepeat(); n != again {
+		t.Errorf("at most %d rows may repeat after another start; want %d", n, again)
+	}
+}
+
 func TestSyncKeepsALease(t *testing.T) {
 	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: 300 * time.Millisecond}})
 	openSession(t, m, "run", newSpec(dataset(t, 2)), 2)

@@ -348,10 +348,21 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 		sync.Refused = r.tickets.refusals(c.refused)
 		c.command = sync
 	}
+	join, joins := c.command.(session.Join)
+	if joins {
+		join = r.replaces(join)
+		c.command = join
+	}
 	before, _ := r.state.Skipped()
 	reply, changes, err := r.state.Apply(c.command)
 	r.logSkipped(len(before))
+	if joins && err == nil {
+		r.logReplaced(join, reply, changes)
+	}
 	if err != nil {
+		if sync, ok := c.command.(session.Sync); ok {
+			r.logZombie(sync, err)
+		}
 		return answer{err: err}, changes
 	}
 	if sync, ok := c.command.(session.Sync); ok && c.refresh && reply.Unchanged {

@@ -68,6 +68,35 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	})
 }
 
+// rows bounds the output rows of intervals that each lie within one shard: a window makes no more rows than it has.
+func (o *ticketOffice) rows(intervals []position.Interval) (n int64) {
+	for _, iv := range intervals {
+		block := o.blocks[store.BlockID{Epoch: iv.From.Epoch, Index: iv.From.Block}]
+		if int(iv.From.Shard) >= len(block.GetShards()) {
+			continue
+		}
+		within := iv.To.Shard == iv.From.Shard && iv.To.Block == iv.From.Block && iv.To.Epoch == iv.From.Epoch
+		window := uint32(0)
+		for _, g := range block.GetShards()[iv.From.Shard].GetRowGroups() {
+			for left := g.GetRows(); left > 0; window++ {
+				of := min(left, max(1, int64(g.GetWindowRows())))
+				left -= of
+				if window < iv.From.Window || within && window > iv.To.Window {
+					continue
+				}
+				if within && window == iv.To.Window {
+					of = min(of, int64(iv.To.K))
+				}
+				if window == iv.From.Window {
+					of = max(0, of-int64(iv.From.K))
+				}
+				n += of
+			}
+		}
+	}
+	return n
+}
+
 // dropsAtOnce bounds the blocks that one transaction drops.
 const dropsAtOnce = 16
 

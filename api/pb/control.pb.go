@@ -1414,11 +1414,14 @@ func (x *Progress) GetRanks() []*RankProgress {
 }
 
 type RankProgress struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
-	Incarnation   uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	Present       bool                   `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"`
-	Counters      *Counters              `protobuf:"bytes,4,opt,name=counters,proto3" json:"counters,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Rank        uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Incarnation uint64                 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Present     bool                   `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"`
+	Counters    *Counters              `protobuf:"bytes,4,opt,name=counters,proto3" json:"counters,omitempty"`
+	// Rows at most that were handed over by starts of this rank that died or hung, and again by others, for no Sync had told of
+	// them.
+	MayRepeat     int64 `protobuf:"varint,5,opt,name=may_repeat,json=mayRepeat,proto3" json:"may_repeat,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1479,6 +1482,13 @@ func (x *RankProgress) GetCounters() *Counters {
 		return x.Counters
 	}
 	return nil
+}
+
+func (x *RankProgress) GetMayRepeat() int64 {
+	if x != nil {
+		return x.MayRepeat
+	}
+	return 0
 }
 
 type GetSessionRequest struct {
@@ -4633,8 +4643,12 @@ type SessionRank struct {
 	Steps       *RankSteps             `protobuf:"bytes,16,opt,name=steps,proto3" json:"steps,omitempty"`
 	Begun       *RankSteps             `protobuf:"bytes,17,opt,name=begun,proto3" json:"begun,omitempty"` // where the training loop of this incarnation began
 	// Joins of all ranks are numbered: that of this incarnation, and the newest before this rank was last heard of.
-	Joined        uint64          `protobuf:"varint,18,opt,name=joined,proto3" json:"joined,omitempty"`
-	Heard         uint64          `protobuf:"varint,19,opt,name=heard,proto3" json:"heard,omitempty"`
+	Joined uint64 `protobuf:"varint,18,opt,name=joined,proto3" json:"joined,omitempty"`
+	Heard  uint64 `protobuf:"varint,19,opt,name=heard,proto3" json:"heard,omitempty"`
+	// Rows at most that others hand over again: of the starts of this rank up to its last but one, or its last if that is gone for
+	// good, and of what its lease's end took.
+	MayRepeat     int64           `protobuf:"varint,26,opt,name=may_repeat,json=mayRepeat,proto3" json:"may_repeat,omitempty"`
+	AtRisk        int64           `protobuf:"varint,27,opt,name=at_risk,json=atRisk,proto3" json:"at_risk,omitempty"`
 	BegunStep     uint64          `protobuf:"varint,24,opt,name=begun_step,json=begunStep,proto3" json:"begun_step,omitempty"` // of the job, where this incarnation's training loop began
 	Checkpoint    *CheckpointPart `protobuf:"bytes,25,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4800,6 +4814,20 @@ func (x *SessionRank) GetJoined() uint64 {
 func (x *SessionRank) GetHeard() uint64 {
 	if x != nil {
 		return x.Heard
+	}
+	return 0
+}
+
+func (x *SessionRank) GetMayRepeat() int64 {
+	if x != nil {
+		return x.MayRepeat
+	}
+	return 0
+}
+
+func (x *SessionRank) GetAtRisk() int64 {
+	if x != nil {
+		return x.AtRisk
 	}
 	return 0
 }
@@ -5000,12 +5028,14 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x0eblocks_planned\x18\x03 \x01(\rR\rblocksPlanned\x12!\n" +
 	"\frows_planned\x18\x04 \x01(\x03R\vrowsPlanned\x12%\n" +
 	"\x0erows_delivered\x18\x05 \x01(\x03R\rrowsDelivered\x12/\n" +
-	"\x05ranks\x18\x06 \x03(\v2\x19.penstock.v1.RankProgressR\x05ranks\"\x91\x01\n" +
+	"\x05ranks\x18\x06 \x03(\v2\x19.penstock.v1.RankProgressR\x05ranks\"\xb0\x01\n" +
 	"\fRankProgress\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x18\n" +
 	"\apresent\x18\x03 \x01(\bR\apresent\x121\n" +
-	"\bcounters\x18\x04 \x01(\v2\x15.penstock.v1.CountersR\bcounters\"-\n" +
+	"\bcounters\x18\x04 \x01(\v2\x15.penstock.v1.CountersR\bcounters\x12\x1d\n" +
+	"\n" +
+	"may_repeat\x18\x05 \x01(\x03R\tmayRepeat\"-\n" +
 	"\x11GetSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x15\n" +
 	"\x13ListSessionsRequest\"E\n" +
@@ -5298,7 +5328,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
 	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
 	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x1b\n" +
-	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xbe\x06\n" +
+	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xf6\x06\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +
@@ -5322,6 +5352,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05begun\x18\x11 \x01(\v2\x16.penstock.v1.RankStepsR\x05begun\x12\x16\n" +
 	"\x06joined\x18\x12 \x01(\x04R\x06joined\x12\x14\n" +
 	"\x05heard\x18\x13 \x01(\x04R\x05heard\x12\x1d\n" +
+	"\n" +
+	"may_repeat\x18\x1a \x01(\x03R\tmayRepeat\x12\x17\n" +
+	"\aat_risk\x18\x1b \x01(\x03R\x06atRisk\x12\x1d\n" +
 	"\n" +
 	"begun_step\x18\x18 \x01(\x04R\tbegunStep\x12;\n" +
 	"\n" +

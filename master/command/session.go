@@ -173,6 +173,11 @@ func printSession(w io.Writer, s *pb.Session) error {
 		fmt.Fprintf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n", r.GetRank(), humanize.Comma(c.GetRows()),
 			humanize.Comma(c.GetBatches()), time.Duration(c.GetStallNs()).Round(time.Millisecond), time.Duration(c.GetComputeNs()).Round(time.Millisecond), c.GetFailovers())
 	}
+	for _, r := range p.GetRanks() {
+		if n := r.GetMayRepeat(); n > 0 {
+			fmt.Fprintf(t, "repeated\tat most %s rows that rank %d handed over before it died or hung, and told nobody of\n", humanize.Comma(n), r.GetRank())
+		}
+	}
 	fmt.Fprintf(t, "generation\t%d\n", s.GetGeneration())
 	return t.Flush()
 }

@@ -26,6 +26,9 @@ type Join struct {
 	Nonce       string // unique for each start of the rank
 	Restore     []Checkpoint
 	Restoring   bool // takes part in a restore; implied by Restore
+	// Unreported bounds the rows that an earlier start of the rank, which the launcher says is dead, may have handed over since its
+	// last Sync: those of what it holds.
+	Unreported int64
 }
 
 // Sync is a trainer's complete report.
@@ -51,6 +54,7 @@ type Sync struct {
 type Expire struct {
 	Rank        uint32
 	Incarnation uint64
+	Unreported  int64 // bounds the rows that it may have handed over since its last Sync: those of what it holds
 }
 
 // Recall asks a rank to give back the part of Set that it holds. The rank decides, and answers with Released.

@@ -40,6 +40,10 @@ func (s *State) start(c Join, ch *Changes) *rank {
 		ch.Head = true
 		return k
 	}
+	if k.present() && len(k.held) > 0 {
+		k.mayRepeat += c.Unreported
+	}
+	k.mayRepeat, k.atRisk = k.mayRepeat+k.atRisk, 0
 	s.giveBack(k, ch)
 	k.kind = pb.JoinKind_REJOIN
 	if k.departed {

@@ -45,6 +45,7 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 		m.Held, m.Consumed, m.Revoked = k.held.Proto(), k.consumed.Proto(), k.revoked.Proto()
 		m.Releasing, m.Asked = k.releasing.Proto(), k.asked
 		m.Departed, m.Expired = k.departed, k.expired
+		m.MayRepeat, m.AtRisk = k.mayRepeat, k.atRisk
 		m.Steps, m.Begun, m.Joined, m.Heard = k.steps.Proto(), k.begun.Proto(), k.joined, k.heard
 		m.Counters, m.Earlier, m.BegunStep = k.counters.Proto(), k.earlier.Proto(), k.begunStep
 		if k.part != nil {
@@ -172,7 +173,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 		held: position.SetFromProto(m.GetHeld()), consumed: from(position.SetFromProto(m.GetConsumed()), closed),
 		revoked:   from(position.SetFromProto(m.GetRevoked()), closed),
 		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(),
-		departed: m.GetDeparted(), expired: m.GetExpired(),
+		departed: m.GetDeparted(), expired: m.GetExpired(), mayRepeat: m.GetMayRepeat(), atRisk: m.GetAtRisk(),
 		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
 		steps: stepsFromProto(m.GetSteps()), begun: stepsFromProto(m.GetBegun()), joined: m.GetJoined(), heard: m.GetHeard(),
 		begunStep: m.GetBegunStep(),

@@ -87,6 +87,8 @@ type rank struct {
 	asked       uint64       // revision at which it was asked last
 	departed    bool
 	expired     bool         // the lease ended, and no Sync came since
+	mayRepeat   int64        // rows at most that others hand over again, of earlier incarnations
+	atRisk      int64        // the same of this one, since its lease ended
 	revoked     position.Set // what was taken when a lease of this incarnation ended
 	counters    Counters
 	earlier     Counters // of earlier incarnations

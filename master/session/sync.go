@@ -49,7 +49,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		return s.answer(c, k), nil
 	}
 	if counters := k.counters.max(c.Counters); counters != k.counters || k.expired {
-		k.counters, k.expired = counters, false
+		k.counters, k.expired, k.atRisk = counters, false, 0 // all that it handed over is known, and was free still
 		ch.rank(c.Rank)
 	}
 	if len(news) > 0 {
@@ -186,7 +186,7 @@ func (c Expire) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, nil
 	}
 	k.revoked = k.revoked.Union(k.held)
-	k.expired = true
+	k.expired, k.atRisk = true, c.Unreported
 	ch.rank(c.Rank)
 	s.giveBack(k, ch)
 	return Reply{}, nil

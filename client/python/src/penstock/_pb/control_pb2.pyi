@@ -259,16 +259,18 @@ class Progress(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., blocks_planned: _Optional[int] = ..., rows_planned: _Optional[int] = ..., rows_delivered: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[RankProgress, _Mapping]]] = ...) -> None: ...
 
 class RankProgress(_message.Message):
-    __slots__ = ("rank", "incarnation", "present", "counters")
+    __slots__ = ("rank", "incarnation", "present", "counters", "may_repeat")
     RANK_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PRESENT_FIELD_NUMBER: _ClassVar[int]
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    MAY_REPEAT_FIELD_NUMBER: _ClassVar[int]
     rank: int
     incarnation: int
     present: bool
     counters: Counters
-    def __init__(self, rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., present: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ...) -> None: ...
+    may_repeat: int
+    def __init__(self, rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., present: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., may_repeat: _Optional[int] = ...) -> None: ...
 
 class GetSessionRequest(_message.Message):
     __slots__ = ("session",)
@@ -856,7 +858,7 @@ class PlannedEpoch(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., planned: _Optional[int] = ..., rows: _Optional[int] = ..., lane_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SessionRank(_message.Message):
-    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard", "begun_step", "checkpoint")
+    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard", "may_repeat", "at_risk", "begun_step", "checkpoint")
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
@@ -876,6 +878,8 @@ class SessionRank(_message.Message):
     BEGUN_FIELD_NUMBER: _ClassVar[int]
     JOINED_FIELD_NUMBER: _ClassVar[int]
     HEARD_FIELD_NUMBER: _ClassVar[int]
+    MAY_REPEAT_FIELD_NUMBER: _ClassVar[int]
+    AT_RISK_FIELD_NUMBER: _ClassVar[int]
     BEGUN_STEP_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     incarnation: int
@@ -897,9 +901,11 @@ class SessionRank(_message.Message):
     begun: RankSteps
     joined: int
     heard: int
+    may_repeat: int
+    at_risk: int
     begun_step: int
     checkpoint: CheckpointPart
-    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ..., begun_step: _Optional[int] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ...) -> None: ...
+    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ..., may_repeat: _Optional[int] = ..., at_risk: _Optional[int] = ..., begun_step: _Optional[int] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ...) -> None: ...
 
 class RankRestore(_message.Message):
     __slots__ = ("attempt", "round", "nonce", "states")
