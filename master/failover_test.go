@@ -2,9 +2,7 @@ package master_test
 
 import (
 	"context"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
 
 func TestTheNextMasterGoesOn(t *testing.T) {
@@ -54,8 +53,8 @@ func namedLeader(m *node, t *testing.T) string {
 // also not when it reaches etcd again.
 func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 	e := etcd(t, "127.0.0.1:0")
-	wire := newWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
-	first := start(t, settings{endpoints: []string{"http://" + wire.address}, call: time.Second, ttl: time.Second})
+	wire := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
+	first := start(t, settings{endpoints: []string{"http://" + wire.Address}, call: time.Second, ttl: time.Second})
 	openSession(t, first, "run", newSpec(dataset(t, 4)), 1)
 	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
 	eventually(t, "some was consumed", func() bool { check(t, r.sync()); return r.consume(2) == 2 })
@@ -63,14 +62,14 @@ func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 	eventually(t, "all is granted", func() bool { check(t, r.sync()); return r.last.GetUnchanged() && r.last.GetDrained() })
 	second := start(t, settings{endpoints: e.Endpoints()})
 
-	wire.cut()
+	wire.Cut()
 	stale := r.request()
 	if err := r.sync(); status.Code(err) != codes.Unavailable && status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("without etcd the leader answers %v", err)
 	}
 	next := newTrainer(t, second, "run", 0, 1)
 	eventually(t, "the second leads", func() bool { return next.join("b") == nil })
-	wire.mend()
+	wire.Mend()
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		if reply, err := first.Sync(ctx, stale); err == nil {
@@ -88,14 +87,14 @@ func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 // A leader that etcd does not answer for a while says so, and goes on with the same term.
 func TestAnOutageOfEtcd(t *testing.T) {
 	e := etcd(t, "127.0.0.1:0")
-	wire := newWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
-	m := start(t, settings{endpoints: []string{"http://" + wire.address}, call: 300 * time.Millisecond, ttl: time.Minute})
+	wire := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
+	m := start(t, settings{endpoints: []string{"http://" + wire.Address}, call: 300 * time.Millisecond, ttl: time.Minute})
 	dir := dataset(t, 4)
 	openSession(t, m, "run", newSpec(dir), 1)
 	openSession(t, m, "doomed", newSpec(dir), 1)
 	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
 	eventually(t, "some was consumed", func() bool { check(t, r.sync()); return r.consume(2) == 2 })
-	wire.cut()
+	wire.Cut()
 	for range 3 { // the first may be under way in etcd; the others meet a session that is being loaded again
 		if err := r.sync(); status.Code(err) != codes.Unavailable {
 			t.Errorf("during the outage a Sync gets %v", err)
@@ -112,80 +111,11 @@ func TestAnOutageOfEtcd(t *testing.T) {
 			t.Errorf("during the outage %s is shown as %v", s.GetId(), s.GetState())
 		}
 	}
-	wire.mend()
+	wire.Mend()
 	r.work(r.finished)
 	once(t, 4, 1, r)
 	eventually(t, "the other one is deleted", func() bool {
 		_, err := m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "doomed"})
 		return err == nil || status.Code(err) == codes.NotFound
 	})
-}
-
-// wire is a TCP connection to etcd that can be cut: what is sent then arrives once it is mended.
-type wire struct {
-	address string
-	mu      sync.Mutex
-	open    chan struct{} // closed while bytes may pass
-}
-
-func newWire(t *testing.T, target string) *wire {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
-	w := &wire{address: l.Addr().String(), open: make(chan struct{})}
-	close(w.open)
-	var all sync.WaitGroup
-	done := make(chan struct{})
-	pass := func(to, from net.Conn) {
-		defer to.Close()
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := from.Read(buf)
-			w.mu.Lock()
-			open := w.open
-			w.mu.Unlock()
-			select {
-			case <-open:
-			case <-done:
-				return
-			}
-			if _, e := to.Write(buf[:n]); err != nil || e != nil {
-				return
-			}
-		}
-	}
-	all.Go(func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			out, err := net.Dial("tcp", target)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			all.Go(func() { <-done; in.Close(); out.Close() })
-			all.Go(func() { pass(out, in) })
-			all.Go(func() { pass(in, out) })
-		}
-	})
-	t.Cleanup(func() {
-		close(done)
-		l.Close()
-		all.Wait()
-	})
-	return w
-}
-
-func (w *wire) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.open = make(chan struct{})
-}
-
-func (w *wire) mend() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	close(w.open)
 }

@@ -31,6 +31,9 @@ func (s *service) leader(ctx context.Context) (*term, error) {
 		return t, nil
 	}
 	address, err := s.master.cfg.Store.Leader(ctx)
+	if errors.Is(err, store.ErrUnavailable) {
+		return nil, status.Error(codes.Unavailable, "no master leads, for etcd does not answer; streams go on, and all else does once it is back: "+err.Error())
+	}
 	if err != nil || address == s.master.cfg.Advertise {
 		return nil, status.Error(codes.Unavailable, "no master leads at the moment; try again")
 	}
@@ -190,7 +193,9 @@ func callError(err error) error {
 		code = codes.NotFound
 	case errors.Is(err, store.ErrCorrupt):
 		code = codes.DataLoss
-	case errors.Is(err, store.ErrNotLeader), errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnavailable),
+	case errors.Is(err, store.ErrNotLeader):
+		return status.Error(codes.Unavailable, "this master has lost the leadership; try again, another one or itself will lead")
+	case errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnavailable),
 		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrStale):
 		code = codes.Unavailable
 	case errors.Is(err, context.DeadlineExceeded):

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
 // binary is the penstock binary under test, built once.
 var binary string
 
 func TestMain(m *testing.M) {
+	storetest.Main()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "penstock-test-*")
 		if err != nil {
