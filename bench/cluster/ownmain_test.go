@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,7 +9,7 @@ import (
 	"testing"
 )
 
-// ownOp is an op such as users write.
+// ownOp is an op such as users write; version v multiplies by v+1.
 const ownOp = `
 package main
 
@@ -19,28 +20,31 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// double is an op that doubles float32 features.
-var double = transform.Op{
-	Name: "double", Version: 1, Summary: "Doubles each value.", Maps: true,
-	Inputs: "float32", Output: "float32", Example: "{op: double, in: x}",
-	Infer: func(_ transform.Params, in []spec.Type) (spec.Type, error) { return spec.Type{Kind: pb.Kind_FLOAT32}, nil },
-	New:   func(transform.Params, []spec.Type) (transform.Kernel, error) { return kernel{}, nil },
+// grow is an op that multiplies float32 features.
+func grow(version uint32) transform.Op {
+	return transform.Op{
+		Name: "grow", Version: version, Summary: "Multiplies each value.", Maps: true,
+		Inputs: "float32", Output: "float32", Example: "{op: grow, in: x}",
+		Infer: func(_ transform.Params, in []spec.Type) (spec.Type, error) { return spec.Type{Kind: pb.Kind_FLOAT32}, nil },
+		New: func(transform.Params, []spec.Type) (transform.Kernel, error) { return kernel{float32(version + 1)}, nil },
+	}
 }
 
-type kernel struct{}
+type kernel struct{ factor float32 }
 
-func (kernel) Run(out *vector.Vector, in []*vector.Vector) error {
+func (k kernel) Run(out *vector.Vector, in []*vector.Vector) error {
 	out.Valid, out.F32 = in[0].Valid, vector.Grow(out.F32, in[0].Rows)
 	for i, x := range in[0].F32[:in[0].Rows] {
-		out.F32[i] = 2 * x
+		out.F32[i] = k.factor * x
 	}
 	return nil
 }
 `
 
-// TestMainOfOnesOwn does what main.go and the registry's page tell a user to do: copy main.go into another module,
-// and add an op.
-func TestMainOfOnesOwn(t *testing.T) {
+// ownMain does what main.go and the registry's page tell a user to do: copy main.go into another module, and add an op, here
+// in versions 1 to newest. It returns the binary.
+func ownMain(t *testing.T, newest int) string {
+	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
@@ -59,14 +63,18 @@ func TestMainOfOnesOwn(t *testing.T) {
 		}
 		return strings.Replace(s, old, with, 1)
 	}
+	var versions []string
+	for v := 1; v <= newest; v++ {
+		versions = append(versions, fmt.Sprintf("grow(%d)", v))
+	}
 	mod := replace(read("go.mod"), "module github.com/penstock-ml/penstock", "module example.com/mine")
 	mod += "\nrequire github.com/penstock-ml/penstock v0.0.0\n\nreplace github.com/penstock-ml/penstock => " + root + "\n"
-	main := replace(read("main.go"), `	if err := command(transform.Builtin()).ExecuteContext(ctx); err != nil {`, `	ops, err := transform.Builtin().With(double)
+	main := replace(read("main.go"), `	if err := command(transform.Builtin()).ExecuteContext(ctx); err != nil {`, `	ops, err := transform.Builtin().With(`+strings.Join(versions, ", ")+`)
 	if err != nil {
 		panic(err)
 	}
 	if err := command(ops).ExecuteContext(ctx); err != nil {`)
-	for name, text := range map[string]string{"go.mod": mod, "go.sum": read("go.sum"), "main.go": main, "double.go": ownOp} {
+	for name, text := range map[string]string{"go.mod": mod, "go.sum": read("go.sum"), "main.go": main, "grow.go": ownOp} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -78,8 +86,12 @@ func TestMainOfOnesOwn(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.CommandContext(t.Context(), mine, "ops").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "double") || !strings.Contains(string(out), "sigrid_hash") {
+	return mine
+}
+
+func TestMainOfOnesOwn(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), ownMain(t, 1), "ops").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "grow") || !strings.Contains(string(out), "sigrid_hash") {
 		t.Errorf("penstock ops: %v\n%s", err, out)
 	}
 }

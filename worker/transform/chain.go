@@ -62,13 +62,9 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 }
 
 func bindStep(r *Registry, s *pb.Step, types []spec.Type) (bound, error) {
-	op, err := r.find(s.GetOp())
+	op, err := r.version(s.GetOp(), s.GetVersion())
 	if err != nil {
 		return bound{}, err
-	}
-	if op.Version != s.GetVersion() {
-		return bound{}, fmt.Errorf("%w %s of version %d: this worker has version %d; run one of the release that opened the session",
-			ErrUnknownOp, s.GetOp(), s.GetVersion(), op.Version)
 	}
 	in := make([]spec.Type, len(s.GetIn()))
 	for i, slot := range s.GetIn() {

@@ -1,10 +1,12 @@
 package transform
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -14,9 +16,9 @@ import (
 // have it.
 var ErrUnknownOp = errors.New("unknown op")
 
-// Registry is an immutable set of ops. It implements spec.Catalog.
+// Registry is an immutable set of ops. It implements spec.Catalog with the newest version of each.
 type Registry struct {
-	ops map[string]*Op
+	ops map[string][]*Op // the versions of each name, ascending
 }
 
 var _ spec.Catalog = (*Registry)(nil)
@@ -32,22 +34,26 @@ func Builtin() *Registry {
 	return r
 }
 
-// With returns a registry that has r's ops and those given. A name that is taken already, or an op that is not
-// complete, is an error.
+// With returns a registry that has r's ops and those given. An op may come in several versions: specs get the newest,
+// sessions that were opened with an older one keep that. A version of a name that is there already, or an op that is not complete,
+// is an error.
 func (r *Registry) With(ops ...Op) (*Registry, error) {
 	all := maps.Clone(r.ops)
 	if all == nil {
-		all = make(map[string]*Op, len(ops))
+		all = make(map[string][]*Op, len(ops))
 	}
 	for _, op := range ops {
 		if err := op.complete(); err != nil {
 			return nil, fmt.Errorf("add op %q to the registry: %w", op.Name, err)
 		}
-		if all[op.Name] != nil {
-			return nil, fmt.Errorf("add op %q to the registry: there is one of that name already", op.Name)
+		versions := all[op.Name]
+		if slices.ContainsFunc(versions, func(o *Op) bool { return o.Version == op.Version }) {
+			return nil, fmt.Errorf("add op %q to the registry: there is one of that name and version already", op.Name)
 		}
 		op.Params = slices.Clone(op.Params)
-		all[op.Name] = &op
+		versions = append(slices.Clone(versions), &op)
+		slices.SortFunc(versions, func(a, b *Op) int { return cmp.Compare(a.Version, b.Version) })
+		all[op.Name] = versions
 	}
 	return &Registry{ops: all}, nil
 }
@@ -81,13 +87,21 @@ func (op *Op) complete() error {
 	return nil
 }
 
-// Ops returns all ops, sorted by name.
+// Ops returns the newest version of each op, sorted by name.
 func (r *Registry) Ops() []Op {
 	ops := make([]Op, 0, len(r.ops))
 	for _, name := range r.Names() {
-		ops = append(ops, *r.ops[name])
+		ops = append(ops, *r.newest(name))
 	}
 	return ops
+}
+
+func (r *Registry) newest(name string) *Op {
+	versions := r.ops[name]
+	if len(versions) == 0 {
+		return nil
+	}
+	return versions[len(versions)-1]
 }
 
 // Names returns the names of all ops, sorted.
@@ -95,7 +109,7 @@ func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.ops)) }
 
 // Maps reports whether an op is applied to each of its inputs by itself, and whether it exists.
 func (r *Registry) Maps(op string) (isMap, ok bool) {
-	o := r.ops[op]
+	o := r.newest(op)
 	return o != nil && o.Maps, o != nil
 }
 
@@ -114,7 +128,7 @@ func (r *Registry) Check(op string, params map[string]*pb.Value, in []spec.Type)
 }
 
 func (r *Registry) find(op string) (*Op, error) {
-	if o := r.ops[op]; o != nil {
+	if o := r.newest(op); o != nil {
 		return o, nil
 	}
 	hint := "`penstock ops` lists those there are"
@@ -122,6 +136,22 @@ func (r *Registry) find(op string) (*Op, error) {
 		hint = "nearest: " + near
 	}
 	return nil, fmt.Errorf("%w %s; %s", ErrUnknownOp, op, hint)
+}
+
+// version returns an op as a session has pinned it.
+func (r *Registry) version(op string, version uint32) (*Op, error) {
+	if _, err := r.find(op); err != nil {
+		return nil, err
+	}
+	var have []string
+	for _, o := range r.ops[op] {
+		if o.Version == version {
+			return o, nil
+		}
+		have = append(have, fmt.Sprint(o.Version))
+	}
+	return nil, fmt.Errorf("%w %s of version %d: this worker has version %s; run one of the release that opened the session",
+		ErrUnknownOp, op, version, strings.Join(have, " and "))
 }
 
 // bound is an op with its parameters and the types of its inputs: a kernel and its result's type, or a selector.

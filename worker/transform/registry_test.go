@@ -3,6 +3,7 @@ package transform
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -85,24 +86,24 @@ func TestMaps(t *testing.T) {
 func TestWithRefusesIncompleteOps(t *testing.T) {
 	good := normalize()
 	cases := map[string]func(op *Op){
-		"it has no name":                              func(op *Op) { op.Name = "" },
-		"its version is 0":                            func(op *Op) { op.Version = 0 },
-		"exactly one of New and Select":               func(op *Op) { op.New = nil },
-		"it has New but not Infer":                    func(op *Op) { op.Infer = nil },
-		"no inputs to map":                            func(op *Op) { *op = sample(); op.Maps = true },
-		`may not be named "in"`:                       func(op *Op) { op.Params = []Param{{Name: "in", Want: Int}} },
-		"parameter a does not say what it takes":      func(op *Op) { op.Params = []Param{{Name: "a"}} },
-		"parameter a is declared twice":               func(op *Op) { op.Params = []Param{{Name: "a", Want: Int}, {Name: "a", Want: Int}} },
-		"parameter a: 0.5 cannot be its default":      func(op *Op) { op.Params = []Param{{Name: "a", Want: Int, Default: 0.5}} },
-		"parameter a: 1 cannot be its default":        func(op *Op) { op.Params = []Param{{Name: "a", Want: Int, Default: 1, Required: true}} },
-		"there is one of that name already":           func(op *Op) { op.Name = "clamp" },
-		"parameter a: [1] cannot be its default":      func(op *Op) { op.Params = []Param{{Name: "a", Want: Numbers, Default: []int{1}}} },
-		"parameter a: nothing cannot be its default":  func(op *Op) { op.Params = []Param{{Name: "a", Want: Text, OneOf: []string{"x"}, Default: "nothing"}} },
-		"parameter a: -1 cannot be its default":       func(op *Op) { op.Params = []Param{{Name: "a", Want: PositiveInt, Default: -1}} },
-		"parameter a: true cannot be its default":     func(op *Op) { op.Params = []Param{{Name: "a", Want: Number, Default: true}} },
-		"parameter a: yes cannot be its default":      func(op *Op) { op.Params = []Param{{Name: "a", Want: Bool, Default: "yes"}} },
-		"parameter a: 1.5 cannot be its default":      func(op *Op) { op.Params = []Param{{Name: "a", Want: Share, Default: 1.5}} },
-		`add op "standardize" to the registry: param`: func(op *Op) { op.Name = "standardize"; op.Params = []Param{{}} },
+		"it has no name":                                func(op *Op) { op.Name = "" },
+		"its version is 0":                              func(op *Op) { op.Version = 0 },
+		"exactly one of New and Select":                 func(op *Op) { op.New = nil },
+		"it has New but not Infer":                      func(op *Op) { op.Infer = nil },
+		"no inputs to map":                              func(op *Op) { *op = sample(); op.Maps = true },
+		`may not be named "in"`:                         func(op *Op) { op.Params = []Param{{Name: "in", Want: Int}} },
+		"parameter a does not say what it takes":        func(op *Op) { op.Params = []Param{{Name: "a"}} },
+		"parameter a is declared twice":                 func(op *Op) { op.Params = []Param{{Name: "a", Want: Int}, {Name: "a", Want: Int}} },
+		"parameter a: 0.5 cannot be its default":        func(op *Op) { op.Params = []Param{{Name: "a", Want: Int, Default: 0.5}} },
+		"parameter a: 1 cannot be its default":          func(op *Op) { op.Params = []Param{{Name: "a", Want: Int, Default: 1, Required: true}} },
+		"there is one of that name and version already": func(op *Op) { op.Name = "clamp" },
+		"parameter a: [1] cannot be its default":        func(op *Op) { op.Params = []Param{{Name: "a", Want: Numbers, Default: []int{1}}} },
+		"parameter a: nothing cannot be its default":    func(op *Op) { op.Params = []Param{{Name: "a", Want: Text, OneOf: []string{"x"}, Default: "nothing"}} },
+		"parameter a: -1 cannot be its default":         func(op *Op) { op.Params = []Param{{Name: "a", Want: PositiveInt, Default: -1}} },
+		"parameter a: true cannot be its default":       func(op *Op) { op.Params = []Param{{Name: "a", Want: Number, Default: true}} },
+		"parameter a: yes cannot be its default":        func(op *Op) { op.Params = []Param{{Name: "a", Want: Bool, Default: "yes"}} },
+		"parameter a: 1.5 cannot be its default":        func(op *Op) { op.Params = []Param{{Name: "a", Want: Share, Default: 1.5}} },
+		`add op "standardize" to the registry: param`:   func(op *Op) { op.Name = "standardize"; op.Params = []Param{{}} },
 	}
 	for want, spoil := range cases {
 		op := good
@@ -127,6 +128,32 @@ func TestWithLeavesTheOldRegistryAlone(t *testing.T) {
 	}
 	if _, err := old.Check("own", nil, nil); !errors.Is(err, ErrUnknownOp) {
 		t.Errorf("the old registry: got %v, want ErrUnknownOp", err)
+	}
+}
+
+// TestVersions holds that specs get an op's newest version, and sessions theirs.
+func TestVersions(t *testing.T) {
+	op := func(version uint32) Op {
+		return Op{
+			Name: "own", Version: version, Summary: "s", Inputs: "i", Output: "o", Example: "{op: own}",
+			Select: func(Params) (Selector, error) { return nil, fmt.Errorf("version %d", version) },
+		}
+	}
+	r, err := Builtin().With(op(2), op(1), op(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Check("own", nil, nil); err == nil || !strings.Contains(err.Error(), "version 3") {
+		t.Errorf("a spec gets %v", err)
+	}
+	for version, want := range map[uint32]string{1: "version 1", 2: "version 2", 3: "version 3", 4: "this worker has version 1 and 2 and 3"} {
+		_, err := Compile(r, &pb.Program{Steps: []*pb.Step{{Op: "own", Version: version, At: "transforms[0]"}}})
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, ErrUnknownOp) != (version == 4) {
+			t.Errorf("a session that pinned version %d gets %v", version, err)
+		}
+	}
+	if n := len(r.Names()); n != len(Builtin().Names())+1 || len(r.Ops()) != n {
+		t.Errorf("%d names, %d ops", n, len(r.Ops()))
 	}
 }
 
