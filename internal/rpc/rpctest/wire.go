@@ -34,17 +34,17 @@ func NewWire(t testing.TB, target string) *Wire {
 			}
 			out, err := new(net.Dialer).DialContext(t.Context(), "tcp", target)
 			if err != nil {
-				in.Close()
+				_ = in.Close()
 				continue
 			}
-			all.Go(func() { <-done; in.Close(); out.Close() })
+			all.Go(func() { <-done; _ = in.Close(); _ = out.Close() })
 			all.Go(func() { w.pass(out, in, done) })
 			all.Go(func() { w.pass(in, out, done) })
 		}
 	})
 	t.Cleanup(func() {
 		close(done)
-		l.Close()
+		_ = l.Close()
 		all.Wait()
 	})
 	return w
@@ -52,7 +52,7 @@ func NewWire(t testing.TB, target string) *Wire {
 
 // pass copies bytes while the wire is whole.
 func (w *Wire) pass(to, from net.Conn, done <-chan struct{}) {
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
