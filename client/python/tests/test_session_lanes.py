@@ -106,6 +106,7 @@ class Rank:
 
     def __init__(self, plan: Plan, last: str, rank: int, world: int, epoch: int = 0, handed: int = 0) -> None:
         self.plan, self.last, self.rng = plan, last, plan.rng
+        self.cuts = handed == 0 or plan.rng.random() < 0.5  # grants begin behind the steps that were reported
         self.mine = range(rank * LANES // world, (rank + 1) * LANES // world)
         self.size = QUOTA * len(self.mine)
         joined = pb.JoinReply(steps=pb.RankSteps(epoch=epoch, handed=handed))
@@ -125,7 +126,7 @@ class Rank:
             reply.steps.append(pb.EpochSteps(epoch=epoch, steps=self.plan.steps(epoch, self.last), final=True))
         for s in self.plan.shards:
             if s.lane in self.mine and at.epoch <= s.at.epoch <= at.epoch + 1:
-                behind = max(0, at.handed - stale) * QUOTA if s.at.epoch == at.epoch else 0
+                behind = max(0, at.handed - stale) * QUOTA if s.at.epoch == at.epoch and self.cuts else 0
                 granted = s.grant(behind)
                 if granted is not None:
                     reply.grants.append(granted)
