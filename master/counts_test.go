@@ -135,9 +135,9 @@ func TestBadDataThatAreCountedFailTheSession(t *testing.T) {
 			bad := func(tk *pb.Ticket) error {
 				return status.Errorf(code, "%s row group 0 column label: damaged", tk.GetFile().GetUri())
 			}
+			r := newTrainer(t, m, "run", 0, 1).mustJoin("a") // one that has failed takes nobody in
 			addCounting(t, m, "w1", bad)
 			addCounting(t, m, "w2", bad)
-			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
 			eventually(t, "the session fails", func() bool {
 				check(t, r.sync())
 				return r.last.GetFailure() != ""
