@@ -389,6 +389,7 @@ func (r *runner) logSkipped(n int) {
 func (r *runner) view() *pb.Session {
 	s, out := r.state, proto.CloneOf(r.meta.GetSession())
 	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
+	out.RestoredFrom = s.From().Proto()
 	out.BadData = s.BadData()
 	skipped, rowGroups := s.Skipped()
 	out.Skipped, out.SkippedRowGroups = session.SkippedProto(skipped), rowGroups

@@ -118,7 +118,7 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 	return &pb.JoinReply{
 		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: a.view,
 		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
-		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(), RestoredFrom: a.From.Proto(),
+		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(),
 		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(), Starts: session.LaneStartsProto(a.Starts),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups,
 	}, nil

@@ -1151,6 +1151,8 @@ type Session struct {
 	SkippedRowGroups uint32         `protobuf:"varint,16,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
 	BadData          bool           `protobuf:"varint,17,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"` // the failure is that data cannot be read, or changed
 	Fingerprint      *Fingerprint   `protobuf:"bytes,20,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"`
+	// The named checkpoint that this generation began with. A training loop that loads the model saved there is in step with it.
+	RestoredFrom *RestoredFrom `protobuf:"bytes,24,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
 	// What the spec comes to with this world size: rows of a rank's batch, and lanes (0 unless the order is deterministic). In
 	// order DETERMINISTIC a step has batch_size * world_size rows, whatever the world size.
 	BatchSize     int64  `protobuf:"varint,21,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
@@ -1311,6 +1313,13 @@ func (x *Session) GetBadData() bool {
 func (x *Session) GetFingerprint() *Fingerprint {
 	if x != nil {
 		return x.Fingerprint
+	}
+	return nil
+}
+
+func (x *Session) GetRestoredFrom() *RestoredFrom {
+	if x != nil {
+		return x.RestoredFrom
 	}
 	return nil
 }
@@ -1809,10 +1818,8 @@ type JoinReply struct {
 	Starts           []*LaneStart   `protobuf:"bytes,16,rep,name=starts,proto3" json:"starts,omitempty"`
 	Skipped          []*SkippedRows `protobuf:"bytes,17,rep,name=skipped,proto3" json:"skipped,omitempty"`
 	SkippedRowGroups uint32         `protobuf:"varint,18,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
-	// The named checkpoint that this generation began with. A training loop that loads the model saved there is in step with it.
-	RestoredFrom  *RestoredFrom `protobuf:"bytes,20,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *JoinReply) Reset() {
@@ -1969,13 +1976,6 @@ func (x *JoinReply) GetSkippedRowGroups() uint32 {
 		return x.SkippedRowGroups
 	}
 	return 0
-}
-
-func (x *JoinReply) GetRestoredFrom() *RestoredFrom {
-	if x != nil {
-		return x.RestoredFrom
-	}
-	return nil
 }
 
 type Counters struct {
@@ -4995,7 +4995,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x1b\n" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
-	"workingDir\"\xc9\x05\n" +
+	"workingDir\"\x89\x06\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -5018,7 +5018,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\askipped\x18\x0f \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
 	"\x12skipped_row_groups\x18\x10 \x01(\rR\x10skippedRowGroups\x12\x19\n" +
 	"\bbad_data\x18\x11 \x01(\bR\abadData\x12:\n" +
-	"\vfingerprint\x18\x14 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\x12\x1d\n" +
+	"\vfingerprint\x18\x14 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\x12>\n" +
+	"\rrestored_from\x18\x18 \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\x12\x1d\n" +
 	"\n" +
 	"batch_size\x18\x15 \x01(\x03R\tbatchSize\x12\x14\n" +
 	"\x05lanes\x18\x16 \x01(\rR\x05lanes\"\xda\x01\n" +
@@ -5051,7 +5052,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x14\n" +
 	"\x05nonce\x18\x04 \x01(\tR\x05nonce\x12,\n" +
 	"\arestore\x18\x05 \x03(\v2\x12.penstock.v1.StateR\arestore\x12\x1c\n" +
-	"\trestoring\x18\x06 \x01(\bR\trestoring\"\x96\x06\n" +
+	"\trestoring\x18\x06 \x01(\bR\trestoring\"\xd6\x05\n" +
 	"\tJoinReply\x12)\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x15.penstock.v1.JoinKindR\x04kind\x12\x1e\n" +
 	"\n" +
@@ -5074,8 +5075,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rdeparted_rows\x18\x0f \x03(\x03R\fdepartedRows\x12.\n" +
 	"\x06starts\x18\x10 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\x122\n" +
 	"\askipped\x18\x11 \x03(\v2\x18.penstock.v1.SkippedRowsR\askipped\x12,\n" +
-	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\x12>\n" +
-	"\rrestored_from\x18\x14 \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\"\xbe\x01\n" +
+	"\x12skipped_row_groups\x18\x12 \x01(\rR\x10skippedRowGroups\"\xbe\x01\n" +
 	"\bCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x18\n" +
 	"\abatches\x18\x02 \x01(\x03R\abatches\x12\x14\n" +
@@ -5493,19 +5493,19 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	19, // 12: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	31, // 13: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
 	16, // 14: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
-	20, // 15: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	28, // 16: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	18, // 17: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	43, // 18: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	1,  // 19: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	18, // 20: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	5,  // 21: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	5,  // 22: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	32, // 23: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	28, // 24: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	34, // 25: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	31, // 26: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	15, // 27: penstock.v1.JoinReply.restored_from:type_name -> penstock.v1.RestoredFrom
+	15, // 15: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
+	20, // 16: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	28, // 17: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	18, // 18: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	43, // 19: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	1,  // 20: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
+	18, // 21: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	5,  // 22: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	5,  // 23: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	32, // 24: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	28, // 25: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	34, // 26: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	31, // 27: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
 	5,  // 28: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
 	5,  // 29: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
 	28, // 30: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters

@@ -179,6 +179,9 @@ func printSession(w io.Writer, s *pb.Session) error {
 		}
 	}
 	fmt.Fprintf(t, "generation\t%d\n", s.GetGeneration())
+	if f := s.GetRestoredFrom(); f != nil {
+		fmt.Fprintf(t, "restored from\t%s, of step %s\n", f.GetName(), humanize.Comma(int64(f.GetStep())))
+	}
 	return t.Flush()
 }
 

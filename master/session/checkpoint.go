@@ -154,6 +154,9 @@ func checkName(name string) error {
 	return nil
 }
 
+// From is the named checkpoint that this generation began with.
+func (s *State) From() RestoredFrom { return s.from }
+
 // Named returns a checkpoint, or nil.
 func (s *State) Named(name string) *Named {
 	if i, found := slices.BinarySearchFunc(s.named, name, byName); found {

@@ -76,9 +76,9 @@ func TestACheckpointIsWhatAllRanksConsumedAtItsStep(t *testing.T) {
 	if j.s.world != 3 || !j.s.base.Equal(want) {
 		t.Errorf("restored to world %d, base %v", j.s.world, j.s.base)
 	}
-	joined := j.join(2, "c")
-	if joined.From != (RestoredFrom{Name: "noon", Step: 4}) {
-		t.Errorf("a rank is told that it goes on from %+v", joined.From)
+	j.join(2, "c")
+	if from := j.s.From(); from != (RestoredFrom{Name: "noon", Step: 4}) {
+		t.Errorf("the generation began with %+v", from)
 	}
 	if step := j.do(CreateCheckpoint{Name: "later", Nonce: "m"}).Taken.Step; step != 8 {
 		t.Errorf("steps count on to %d, want 8", step)

@@ -79,7 +79,6 @@ type Reply struct {
 	WaitingFor  []uint32
 	Begun       Steps    // where the rank's training loop goes on
 	Earlier     Counters // of the rank's earlier incarnations in this generation
-	From        RestoredFrom
 
 	// Of Sync:
 	Revision  uint64

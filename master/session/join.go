@@ -63,7 +63,7 @@ func (s *State) start(c Join, ch *Changes) *rank {
 
 func (s *State) welcome(k *rank) Reply {
 	r := Reply{
-		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier, From: s.from,
+		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation, Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier,
 	}
 	if s.id.Lanes > 0 {
 		r.Starts = s.startsFrom(k)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from penstock import _environment, errors, monitor  # noqa: F401
 from penstock._diagnosis import Stats
-from penstock.batch import Batch, Bytes, Position, Sparse
+from penstock.batch import Batch, Bytes, Checkpoint, Position, Sparse
 from penstock.loader import DataLoader
 from penstock.spec import (
     Features,
@@ -44,6 +44,7 @@ from penstock.spec import (
 __all__ = [
     "Batch",
     "Bytes",
+    "Checkpoint",
     "DataLoader",
     "Features",
     "Position",

@@ -17,6 +17,7 @@ from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session import Config, Session, SessionStats
 from penstock._session.masters import MasterError, Masters
+from penstock.batch import Checkpoint
 
 _ASK_EVERY = 1.0  # seconds
 
@@ -29,6 +30,7 @@ class Read:
     epoch: int
     valid: int
     state: Callable[[], pb.State]
+    checkpoint: Checkpoint | None = None  # that has its place behind them
 
 
 class Reader(Protocol):
@@ -89,7 +91,9 @@ class SessionReader:
             self._note_end()
             return None
         self._rows_read += rows.valid
-        return Read(rows.record, rows.epoch, rows.valid, functools.partial(self._session.state, rows.after))
+        return Read(
+            rows.record, rows.epoch, rows.valid, functools.partial(self._session.state, rows.after), rows.checkpoint
+        )
 
     def _note_end(self) -> None:
         if self._rows is None and self._whole and _countable(self.info, self._session.program):

@@ -20,7 +20,7 @@ from penstock._opening import Stream
 from penstock._pb import control_pb2, spec_pb2
 from penstock._progress import Progress
 from penstock._reader import Read
-from penstock.batch import FORMATS, Batch, Columns, Position
+from penstock.batch import FORMATS, Batch, Checkpoint, Columns, Position
 from penstock.errors import Error, UsageError
 from penstock.monitor import P99, Aggregation, Event, Stat, _system, log_event
 
@@ -127,6 +127,12 @@ class Reading:
         """Rows of a batch."""
         return self._reader.info.batch_size
 
+    @property
+    def restored_from(self) -> Checkpoint | None:
+        """The named checkpoint that the session was put back to."""
+        f = self._reader.info.restored_from
+        return Checkpoint(f.name, f.step) if f.name else None
+
     @functools.cached_property
     def fingerprint(self) -> dict[str, Any]:
         """Of the session's spec, for states."""
@@ -182,7 +188,7 @@ class Reading:
             self._columns = Columns(read.record.schema)
         if self._progress is not None and self._of_epoch == 0:
             self._progress.begin(read.epoch, self._reader.rows_per_epoch())
-        position = Position(read.epoch, self._number, self.stream, read.state)
+        position = Position(read.epoch, self._number, self.stream, read.state, read.checkpoint)
         batch = self._making.place(Batch(read.record, self._columns, read.epoch, position, self._format, read.valid))
         item = self._mapped(batch)
         self._count(read.valid)

@@ -26,6 +26,7 @@ from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._reader import Read, Reader
 from penstock._session import SessionStats
+from penstock.batch import Checkpoint
 
 _T = TypeVar("_T")
 
@@ -243,7 +244,7 @@ class Leader:
         with pa.ipc.new_stream(sink, read.record.schema) as stream:
             stream.write_batch(read.record)
         state = read.state()
-        self._tell("rows", state, sink.getvalue(), read.valid)
+        self._tell("rows", state, sink.getvalue(), read.valid, read.checkpoint)
         return replace(read, state=lambda: state)
 
     def state(self) -> pb.State:
@@ -276,10 +277,13 @@ class Leader:
             self._channel.send([json.dumps(facts).encode(), b"", b"", b""])
             raise
 
-    def _tell(self, kind: str, state: pb.State, payload: Any, valid: int = 0) -> None:
+    def _tell(
+        self, kind: str, state: pb.State, payload: Any, valid: int = 0, checkpoint: Checkpoint | None = None
+    ) -> None:
         stats = self.stats()
         facts = {
             "kind": kind, "valid": valid, "epoch": self.epoch, "rows": self.rows_per_epoch(), "batches": self.batches(),
+            "checkpoint": checkpoint,
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
         }  # fmt: skip
         self._channel.send(
@@ -315,7 +319,8 @@ class Follower:
         if rows is None:
             return None
         state = self._state
-        return Read(rows, self.epoch, int(self._facts["valid"]), lambda: state)
+        at = self._facts["checkpoint"]
+        return Read(rows, self.epoch, int(self._facts["valid"]), lambda: state, at and Checkpoint(*at))
 
     def state(self) -> pb.State:
         """The checkpoint as of what next() returned last."""

@@ -15,7 +15,7 @@ import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,16 @@ _MASK: _Key = ("", "mask")  # of no column
 _T = TypeVar("_T")
 
 
+class Checkpoint(NamedTuple):
+    """A named checkpoint of the whole job: `penstock session checkpoint` took it, and `restore` goes back to it.
+
+    step counts the batches of each rank, on from that of the checkpoint that the session was restored to, if it was.
+    """
+
+    name: str
+    step: int
+
+
 @dataclass(frozen=True)
 class Position:
     """Where the training loop stands behind one batch. `loader.state_dict(after=position)` is the state there."""
@@ -42,10 +52,11 @@ class Position:
     number: int  # of the batch, counted from 0 since the loader was made or a state was loaded
     _loader: object = field(repr=False, compare=False)
     _state: Callable[[], control_pb2.State] = field(repr=False, compare=False)
+    checkpoint: Checkpoint | None = None  # that has its place here
 
-    def __reduce__(self) -> tuple[Callable[..., Position], tuple[int, int, bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., Position], tuple[int, int, bytes, Checkpoint | None]]:
         """Goes to other processes without the loader, which stays in its own."""
-        return _pickled, (self.epoch, self.number, self._state().SerializeToString())
+        return _pickled, (self.epoch, self.number, self._state().SerializeToString(), self.checkpoint)
 
     def __deepcopy__(self, memo: object) -> Position:
         return self
@@ -54,8 +65,8 @@ class Position:
         return self
 
 
-def _pickled(epoch: int, number: int, state: bytes) -> Position:
-    return Position(epoch, number, None, functools.partial(control_pb2.State.FromString, state))
+def _pickled(epoch: int, number: int, state: bytes, checkpoint: Checkpoint | None = None) -> Position:
+    return Position(epoch, number, None, functools.partial(control_pb2.State.FromString, state), checkpoint)
 
 
 class Columns:
@@ -230,6 +241,15 @@ class Batch:
 
     def __len__(self) -> int:
         return int(self._record.num_rows)
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """A named checkpoint that has its place right behind this batch, or None.
+
+        Save the model under its name once it is trained on the batch, and before the next one. If the same name comes
+        again, with a later step, that one counts.
+        """
+        return self.position.checkpoint
 
     @property
     def mask(self) -> Array:

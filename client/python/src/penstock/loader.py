@@ -27,7 +27,7 @@ from penstock._pb import control_pb2, spec_pb2
 from penstock._reading import Making, Pass, Reading
 from penstock._replica import World, distributed
 from penstock._session import SessionStats
-from penstock.batch import Batch, Position
+from penstock.batch import Batch, Checkpoint, Position
 from penstock.errors import Closed, EpochsExhausted, UsageError
 
 
@@ -201,6 +201,14 @@ class DataLoader:
     def session(self) -> str:
         """The session's id."""
         return self._open().stream.session
+
+    @property
+    def restored_from(self) -> Checkpoint | None:
+        """The named checkpoint that `penstock session restore` put the session back to, or None.
+
+        A training loop that loads the model that it saved there goes on in step with the data.
+        """
+        return self._open().restored_from
 
     @property
     def position(self) -> Position | None:

@@ -199,7 +199,7 @@ class OpenRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint", "batch_size", "lanes")
+    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint", "restored_from", "batch_size", "lanes")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -218,6 +218,7 @@ class Session(_message.Message):
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     BAD_DATA_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
     id: str
@@ -238,9 +239,10 @@ class Session(_message.Message):
     skipped_row_groups: int
     bad_data: bool
     fingerprint: Fingerprint
+    restored_from: RestoredFrom
     batch_size: int
     lanes: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ..., batch_size: _Optional[int] = ..., lanes: _Optional[int] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., batch_size: _Optional[int] = ..., lanes: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks")
@@ -315,7 +317,7 @@ class JoinRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., nonce: _Optional[str] = ..., restore: _Optional[_Iterable[_Union[State, _Mapping]]] = ..., restoring: bool = ...) -> None: ...
 
 class JoinReply(_message.Message):
-    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed", "steps", "earlier", "departed_rows", "starts", "skipped", "skipped_row_groups", "restored_from")
+    __slots__ = ("kind", "generation", "incarnation", "session", "lease_ms", "closed_epochs", "consumed", "waiting_for", "base", "base_version", "members", "departed", "steps", "earlier", "departed_rows", "starts", "skipped", "skipped_row_groups")
     KIND_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -334,7 +336,6 @@ class JoinReply(_message.Message):
     STARTS_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
-    RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
     kind: JoinKind
     generation: int
     incarnation: int
@@ -353,8 +354,7 @@ class JoinReply(_message.Message):
     starts: _containers.RepeatedCompositeFieldContainer[LaneStart]
     skipped: _containers.RepeatedCompositeFieldContainer[SkippedRows]
     skipped_row_groups: int
-    restored_from: RestoredFrom
-    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ...) -> None: ...
+    def __init__(self, kind: _Optional[_Union[JoinKind, str]] = ..., generation: _Optional[int] = ..., incarnation: _Optional[int] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., lease_ms: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., waiting_for: _Optional[_Iterable[int]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ...) -> None: ...
 
 class Counters(_message.Message):
     __slots__ = ("rows", "batches", "bytes", "stall_ns", "compute_ns", "failovers", "hedges")

@@ -132,6 +132,11 @@ class Control:
             ),
         )  # fmt: skip
         core.ledger.request(request, core.rows_made())
+        part = core.checkpointing.part()
+        if part is not None:
+            order, taken = part
+            state = None if taken is None else core.state(taken)
+            request.checkpoint.CopyFrom(pb.CheckpointPart(id=order, state=state, missed=taken is None))
         return request
 
     def _apply(self, reply: pb.SyncReply, sent: float) -> int | None:
@@ -150,6 +155,9 @@ class Control:
                 core.error = core.error or error
                 core.closing.set()
                 return None
+            core.checkpointing.obey(reply.checkpoint if reply.HasField("checkpoint") else None, core.totals.batches)
+            if core.checkpointing.missed:
+                core.wake.ring()
             core.discard()
             if waiting and core.unread():
                 core.progress = time.monotonic()

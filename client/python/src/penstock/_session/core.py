@@ -26,20 +26,23 @@ from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session.bell import Bell
+from penstock._session.checkpoint import Checkpointing
 from penstock._session.config import Config
 from penstock._session.hedging import Hedging
 from penstock._session.lanes import Lanes
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.ledger import Ledger, Snapshot
 from penstock._session.piece import Chunk, Piece
-from penstock._session.position import Interval, from_proto
+from penstock._session.position import Interval, from_proto, to_proto
 from penstock._session.rarely import Rarely
 from penstock._session.steps import Steps
 from penstock._session.workers import WorkerError
+from penstock.batch import Checkpoint
 from penstock.monitor import Event
 
 log = logging.getLogger("penstock")
 Value: TypeAlias = int | float | bool | str
+STATE_VERSION = 1
 THREADS = "penstock-"  # how the names of the package's threads begin
 
 
@@ -96,12 +99,14 @@ class Rows:
     valid: how many of its rows are not padding, which is at its end.
     record: contiguous and from offset 0, in the session's tensor layout, without nulls.
     after: the state of this rank once the batch is consumed, for Session.state.
+    checkpoint: of the whole job, that has its place behind this batch.
     """
 
     record: pa.RecordBatch
     epoch: int
     valid: int
     after: Snapshot
+    checkpoint: Checkpoint | None = None
 
 
 class Offer(NamedTuple):
@@ -148,6 +153,7 @@ class Core:
         self.offered: Offer | None = None  # by next last; written by the trainer's thread alone
         self.settled: Offer | None = None
         self.totals = Totals()
+        self.checkpointing = Checkpointing()
 
         self.layout: Layout | None = None
         self.finished = joined.closed_epochs >= self.epochs  # all epochs are closed
@@ -166,6 +172,20 @@ class Core:
         """The present state."""
         return self.ledger.snapshot(self.joined.earlier.rows + self.totals.rows)
 
+    def state(self, at: Snapshot) -> pb.State:
+        """The checkpoint of this rank as of a moment."""
+        c, info, base = self.config, self.info, at.base
+        return pb.State(
+            version=STATE_VERSION, session=c.session, generation=self.joined.generation,
+            rank=c.rank, world_size=c.world_size,
+            base=to_proto(base.consumed), base_version=base.version, members=base.members, departed=base.departed,
+            departed_rows=base.departed_rows, skipped_row_groups=base.skipped,
+            consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
+            rows=at.rows, start=at.start, global_batch=self.global_batch,
+            program_digest=info.program_digest, dataset_digest=info.dataset_digest, planner_digest=info.planner_digest,
+            fingerprint=info.fingerprint if info.HasField("fingerprint") else None,
+        )  # fmt: skip
+
     def settle(self) -> None:
         """Does what follows from `offered`: each step may be done again."""
         offer = self.offered
@@ -179,6 +199,8 @@ class Core:
         if offer.made is not None and self.made is offer.made:
             self.made = None
         self.epoch, self.totals = offer.epoch, offer.totals
+        if offer.rows is not None and offer.rows.checkpoint is not None:
+            self.checkpointing.take(offer.rows.after)
         self.settled = offer
 
     def discard(self) -> None:
@@ -292,7 +314,7 @@ def _first_epoch(config: Config, joined: pb.JoinReply) -> int:
     epoch.
     """
     if joined.kind == pb.FRESH and joined.incarnation == 1:  # later ones left before
-        return 0
+        return joined.session.restored_from.epoch
     if joined.kind == pb.RESTORED:
         return max((s.closed_epochs for s in config.restore or ()), default=config.start_epoch)
     return joined.closed_epochs

@@ -38,10 +38,9 @@ from penstock._session.joining import open_session
 from penstock._session.ledger import Snapshot
 from penstock._session.masters import Masters
 from penstock._session.padding import padded, padding, planned_schema
-from penstock._session.position import Interval, make_set, to_proto
+from penstock._session.position import Interval, make_set
 from penstock._session.streams import Streams
 
-STATE_VERSION = 1
 CLOSE_TIMEOUT = LEAVE_TIMEOUT + 1.0
 # How long one wait of next lasts: then it looks whether it waits for something that cannot come.
 WAIT = 1.0
@@ -170,6 +169,10 @@ class Session:
         if offer.rows is not None:
             self._last_return = time.monotonic()
         self._returned = offer
+        if offer.rows is not None and offer.rows.checkpoint is not None:
+            name, step = offer.rows.checkpoint
+            message = f"checkpoint {name!r} is taken at step {step}, behind this batch"
+            core.say("checkpoint", message, metadata={"name": name, "step": step})
         return offer.rows
 
     def _offer(self) -> Offer | None:
@@ -218,16 +221,9 @@ class Session:
             before, consumed=make_set((*intervals, *before.consumed)), handed=handed, rows=before.rows + valid,
             start=core.ledger.start(handed),
         )  # fmt: skip
-        return Offer(
-            Rows(record, made.epoch, valid, after),
-            True,
-            core.epoch,
-            made,
-            intervals,
-            before,
-            core.totals.plus(made),
-            handed,
-        )
+        totals = core.totals.plus(made)
+        rows = Rows(record, made.epoch, valid, after, core.checkpointing.at(totals.batches))
+        return Offer(rows, True, core.epoch, made, intervals, before, totals, handed)
 
     def _padding(self, before: Snapshot) -> Offer:
         """A batch of padding alone."""
@@ -237,7 +233,7 @@ class Session:
         handed = before.handed + 1
         after = replace(before, handed=handed, start=core.ledger.start(handed))
         totals = core.totals._replace(batches=core.totals.batches + 1, bytes=core.totals.bytes + record.nbytes)
-        rows = Rows(record, core.epoch, 0, after)
+        rows = Rows(record, core.epoch, 0, after, core.checkpointing.at(totals.batches))
         return Offer(rows, True, core.epoch, None, (), before, totals, handed)
 
     def _leased(self) -> bool:
@@ -343,16 +339,7 @@ class Session:
             if after is None and offer is not None and offer is not self._returned:
                 after = offer.before  # its call of next was interrupted
             at = after or core.snapshot()
-        info, joined, base = core.info, core.joined, at.base
-        return pb.State(
-            version=STATE_VERSION, session=core.config.session, generation=joined.generation,
-            rank=core.config.rank, world_size=core.config.world_size,
-            base=to_proto(base.consumed), base_version=base.version, members=base.members, departed=base.departed,
-            departed_rows=base.departed_rows, skipped_row_groups=base.skipped,
-            consumed=to_proto(at.consumed), closed_epochs=at.ended, handed=at.handed,
-            rows=at.rows, start=at.start, global_batch=core.global_batch,
-            program_digest=info.program_digest, dataset_digest=info.dataset_digest, planner_digest=info.planner_digest,
-        )  # fmt: skip
+        return core.state(at)
 
     def stats(self) -> SessionStats:
         """The present figures."""
