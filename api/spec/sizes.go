@@ -101,3 +101,31 @@ func (r *resolver) sizes(s *pb.Spec) {
 			"rows that are left out would break them; want on_error: fail, and files that cannot be read out of the dataset", n, with)
 	}
 }
+
+// Describe says in words in which order and batches ranks get rows. opened is the world size that the session was opened with; 0
+// if there is none yet.
+func Describe(s *pb.Spec, opened uint32) string {
+	batch := fmt.Sprintf("batches of %d rows for each rank", s.GetBatchSize())
+	if global := s.GetGlobalBatchSize(); global > 0 {
+		batch = fmt.Sprintf("steps of %d rows over all ranks, whose number must divide that", global)
+	}
+	order := "fast: ranks get rows as they take them"
+	if s.GetOrder() == pb.Order_DETERMINISTIC {
+		lanes := "as many lanes as the session is opened with ranks"
+		if n := Lanes(s, opened); n > 0 {
+			lanes = fmt.Sprintf("%d lanes", n)
+		}
+		order = "deterministic: the same global batches for every number of ranks that divides the lanes; " + lanes
+		if opened > 0 && s.GetGlobalBatchSize() == 0 {
+			batch = fmt.Sprintf("steps of %d rows over all ranks", GlobalBatch(s, opened))
+		}
+	}
+	last := map[pb.LastBatch]string{
+		pb.LastBatch_DROP: "the last, shorter ones are left out, so that all ranks get equally many",
+		pb.LastBatch_PAD:  "the last ones are padded, so that all ranks get equally many",
+	}[s.GetLastBatch()]
+	if last == "" {
+		last = "the last of an epoch are as short as they are"
+	}
+	return order + "; " + batch + "; " + last
+}

@@ -90,3 +90,23 @@ func TestOnError(t *testing.T) {
 		t.Errorf("got %s, %v", text, err)
 	}
 }
+
+func TestDescribe(t *testing.T) {
+	for _, tc := range []struct {
+		text   string
+		opened uint32
+		want   string
+	}{
+		{"batch_size: 10", 4, "fast: ranks get rows as they take them; batches of 10 rows for each rank; the last of an epoch are as short as they are"},
+		{"{global_batch_size: 10, last_batch: drop}", 0, "fast: ranks get rows as they take them; steps of 10 rows over all ranks, whose number must divide that; " +
+			"the last, shorter ones are left out, so that all ranks get equally many"},
+		{"{batch_size: 10, order: deterministic, last_batch: pad}", 0, "deterministic: the same global batches for every number of ranks that divides the lanes; " +
+			"as many lanes as the session is opened with ranks; batches of 10 rows for each rank; the last ones are padded, so that all ranks get equally many"},
+		{"{batch_size: 10, order: deterministic}", 4, "deterministic: the same global batches for every number of ranks that divides the lanes; " +
+			"4 lanes; steps of 40 rows over all ranks; the last of an epoch are as short as they are"},
+	} {
+		if got := Describe(mustParse(t, tc.text), tc.opened); got != tc.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.text, got, tc.want)
+		}
+	}
+}

@@ -38,15 +38,15 @@ func Validate(ops spec.Catalog) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		d, err := resolve(cmd.Context(), ops, &stores, args[0])
+		s, d, err := resolve(cmd.Context(), ops, &stores, args[0])
 		if err != nil {
 			return err
 		}
 		if output == "json" {
 			return printProto(cmd.OutOrStdout(), d.Program)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d files, %s; reads %d columns, runs %d steps, makes %d tensors\n",
-			args[0], len(d.Files), humanize.IBytes(uint64(d.Bytes)), len(d.Program.GetSources()), len(d.Program.GetSteps()), len(d.Program.GetOutputs()))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d files, %s; reads %d columns, runs %d steps, makes %d tensors\norder %s\n",
+			args[0], len(d.Files), humanize.IBytes(uint64(d.Bytes)), len(d.Program.GetSources()), len(d.Program.GetSteps()), len(d.Program.GetOutputs()), spec.Describe(s, 0))
 		return err
 	}
 	return cli.Setup(cmd)
@@ -81,7 +81,7 @@ func Plan(ops spec.Catalog, decoders Decoders) *cobra.Command {
 }
 
 func describe(ctx context.Context, ops spec.Catalog, decoders Decoders, stores *cli.StorageFlags, path string) (*plan.Description, error) {
-	d, err := resolve(ctx, ops, stores, path)
+	s, d, err := resolve(ctx, ops, stores, path)
 	if err != nil {
 		return nil, err
 	}
@@ -100,22 +100,27 @@ func describe(ctx context.Context, ops spec.Catalog, decoders Decoders, stores *
 			how = decoders(f.Footer, d.Program.GetSources())
 		}
 	}
-	return plan.Describe(plan.Config{}, d.Program, d.Files, footers, how)
+	out, err := plan.Describe(plan.Config{}, d.Program, d.Files, footers, how)
+	if err != nil {
+		return nil, err
+	}
+	out.Order = spec.Describe(s, 0)
+	return out, nil
 }
 
 // resolve does what a master does when a session opens.
-func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, path string) (*master.Dataset, error) {
+func resolve(ctx context.Context, ops spec.Catalog, stores *cli.StorageFlags, path string) (*pb.Spec, *master.Dataset, error) {
 	s, err := cli.ReadSpec(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	st, err := stores.Open()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d, err := master.Resolve(ctx, st, footer.NewCache(footerBytes), ops, plan.Config{}, s)
 	if err != nil {
-		return nil, fmt.Errorf("%s:\n%w", path, err)
+		return nil, nil, fmt.Errorf("%s:\n%w", path, err)
 	}
-	return d, nil
+	return s, d, nil
 }

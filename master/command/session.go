@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
@@ -160,6 +161,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 	fmt.Fprintf(t, "dataset\t%v: %d files, %s\n", s.GetSpec().GetDataset().GetUri(), s.GetFiles(), humanize.IBytes(uint64(s.GetBytes())))
 	fmt.Fprintf(t, "epoch\t%d of %d; %d of %d blocks planned, %s rows\n", epochNumber(s), epochs(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
 	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
+	fmt.Fprintf(t, "order\t%s\n", order(s))
 	fmt.Fprintf(t, "trainers\t%d of %d\n", present(s), s.GetWorldSize())
 	if n := s.GetSkippedRowGroups(); n > 0 {
 		fmt.Fprintf(t, "skipped\t%d row groups that no worker can read; on_error allows %d\n", n, s.GetSpec().GetOnError().GetSkip())
@@ -183,6 +185,15 @@ func printSession(w io.Writer, s *pb.Session) error {
 		fmt.Fprintf(t, "restored from\t%s, of step %s\n", f.GetName(), humanize.Comma(int64(f.GetStep())))
 	}
 	return t.Flush()
+}
+
+// order says what order the session's spec comes to, with its world size.
+func order(s *pb.Session) string {
+	sp := proto.CloneOf(s.GetSpec())
+	if s.GetLanes() > 0 {
+		sp.Lanes, sp.BatchSize, sp.GlobalBatchSize = s.GetLanes(), 0, s.GetBatchSize()*int64(s.GetWorldSize())
+	}
+	return spec.Describe(sp, s.GetWorldSize())
 }
 
 func stateName(s *pb.Session) string {

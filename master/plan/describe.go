@@ -23,6 +23,8 @@ type Description struct {
 	ReadBytes    int64               `json:"read_bytes"`
 	DecodedBytes int64               `json:"decoded_bytes"`
 	Columns      []ColumnDescription `json:"columns"`
+	// Order is in which order and batches ranks get rows, in words.
+	Order string `json:"order,omitempty"`
 }
 
 // ColumnDescription is the part of one source column. Sources that are keys of one map share its bytes: each
@@ -99,6 +101,9 @@ func (d *Description) WriteText(w io.Writer) error {
 	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.RowGroups, c.PrunedRowGroups, c.EmptyRowGroups)
 	fmt.Fprintf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
 	fmt.Fprintf(t, "shards\t%d\t\n", c.Shards)
+	if d.Order != "" {
+		fmt.Fprintf(t, "order\t\t%s\n", d.Order)
+	}
 	fmt.Fprintf(t, "to read\t%s\t%s decoded\n", formatBytes(d.ReadBytes), formatBytes(d.DecodedBytes))
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("plan: write the description: %w", err)

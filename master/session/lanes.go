@@ -94,6 +94,17 @@ func (n Steps) less(m Steps) bool {
 	return n.Epoch < m.Epoch || n.Epoch == m.Epoch && n.Handed < m.Handed
 }
 
+// open is where a training loop goes on that has handed over so much: behind what is closed, and all that is known to be over.
+func (s *State) open(n Steps) Steps {
+	if n.Epoch < s.closed {
+		n = Steps{Epoch: s.closed}
+	}
+	for steps, final := s.laneSteps(n.Epoch); final && n.Handed >= steps; steps, final = s.laneSteps(n.Epoch) {
+		n = Steps{Epoch: n.Epoch + 1}
+	}
+	return n
+}
+
 // slowest is where the last of the ranks is that have not departed.
 func (s *State) slowest() Steps {
 	var out Steps

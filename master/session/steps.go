@@ -81,8 +81,8 @@ func (s *State) begin(k *rank, ch *Changes) {
 			begun, newest = other.begun, other.joined
 		}
 	}
-	if s.id.Lanes > 0 && begun.Epoch < s.closed {
-		begun = Steps{Epoch: s.closed}
+	if s.id.Lanes > 0 {
+		begun = s.open(begun)
 	}
 	s.joins++
 	k.joined, k.heard = s.joins, s.joins
