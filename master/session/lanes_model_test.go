@@ -362,10 +362,7 @@ func (m *laneModel) hand(k *laneRank) {
 
 // ready reports whether a rank's grants are as new as what it was told: an answer that came late may have told it.
 func (m *laneModel) ready(k *laneRank) bool {
-	if k.revision < m.s.revision(m.s.ranks[k.rank]) {
-		return false
-	}
-	return true
+	return k.revision >= m.s.revision(m.s.ranks[k.rank])
 }
 
 // read is what a rank's grants have for its next batch.
