@@ -101,6 +101,7 @@ class Session:
         self._returned: Offer | None = None  # the offer whose call of next reached its end
         self._last_return: float | None = None
         self._said_lapsed = False
+        self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
         self._closed = False
         self._threads = [
             threading.Thread(target=core.guard, args=(run,), name=THREADS + name, daemon=True)
@@ -255,9 +256,14 @@ class Session:
         if now - begin < core.config.timeout:
             return
         with core.lock:
-            error = self._hopeless(now, begin)
+            error, unread = self._hopeless(now, begin), core.unread()
         if error is not None:
             raise error
+        if not unread and self._said_waiting != begin:
+            self._said_waiting = begin
+            what = f"next has waited for other ranks for {now - begin:.0f} s, which timeout= does not bound"
+            hint = f"`penstock session show {core.config.session}` tells how far each rank is"
+            core.say("waiting_for_ranks", f"{what}; {hint}", logging.WARNING, metadata={"epoch": core.epoch})
 
     def _tell_lease(self) -> None:
         core = self._core
