@@ -53,6 +53,7 @@ test-pythons: build ## a part of them under each other Python that is here, the 
 
 test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add
 	PATH="$(CURDIR)/.venv/bin:$$PATH" GOAMD64=v3 go test ./worker/...
+	go test -v -run TestSameSequenceOnEachCPU ./bench/cluster
 
 lint: tools proto-check lint-python ## formatting, linters, types, generated code
 	@files=$$(gofumpt -l .); test -z "$$files" || { echo "run gofumpt -w on: $$files"; exit 1; }
