@@ -105,6 +105,16 @@ func (s *State) open(n Steps) Steps {
 	return n
 }
 
+// beginLanes is where a rank begins that comes back. The first of those that start again together goes back to where the slowest rank
+// is: one whose last report is older would not hand over the rows between else, since the others take it along. together says
+// that begun is where others began.
+func (s *State) beginLanes(begun Steps, together bool) Steps {
+	if n := s.slowest(); !together && n.less(begun) {
+		begun = n
+	}
+	return s.open(begun)
+}
+
 // slowest is where the last of the ranks is that have not departed.
 func (s *State) slowest() Steps {
 	var out Steps

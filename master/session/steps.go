@@ -69,7 +69,7 @@ func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
 // begin puts a rank's new start where its training loop goes on. Ranks that were started again together go on in step, at
 // the place of the first of them: a rank was started together with those that joined after it was last heard of, and
 // wait for it. One that comes back alone goes on from the last batch that it reported, one that comes late and alone
-// from the start of the open epoch.
+// from the start of the open epoch. For lanes, see beginLanes.
 func (s *State) begin(k *rank, ch *Changes) {
 	begun := Steps{Epoch: s.closed}
 	if k.steps.Epoch >= s.closed {
@@ -82,7 +82,7 @@ func (s *State) begin(k *rank, ch *Changes) {
 		}
 	}
 	if s.id.Lanes > 0 {
-		begun = s.open(begun)
+		begun = s.beginLanes(begun, newest > k.heard)
 	}
 	s.joins++
 	k.joined, k.heard = s.joins, s.joins
