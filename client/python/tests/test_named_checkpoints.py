@@ -13,7 +13,7 @@ from penstock import errors
 from penstock._session import Session
 from penstock._session.session import _close_all
 from tests.conftest import Dataset, Fleet, write_dataset
-from tests.session_cases import all_places, configure, name, read_epoch, spec
+from tests.session_cases import all_places, configure, name, places, read_epoch, spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,15 +46,10 @@ def _succeeds(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def test_two_ranks_save_at_one_step_and_go_on_from_there(shared_fleet: Fleet, data: Dataset, tmp_path: Path) -> None:
-    session, text = name(), spec(data, batch_size=20)
-    events: list[Event] = []
-    ranks = [
-        Session(configure(shared_fleet, text, session=session, rank=r, world_size=2, on_event=events.append))
-        for r in range(2)
-    ]
-    taking = _command(shared_fleet, "checkpoint", session, "noon", "--output=json")
-    read: list[list[Rows]] = [[], []]
+def _read_until_taken(fleet: Fleet, ranks: list[Session], session: str, file: Path) -> tuple[list[list[Rows]], int]:
+    """What ranks read, in step, while noon is taken, and its step; the file gets what the command prints."""
+    taking = _command(fleet, "checkpoint", session, "noon", "--output=json")
+    read: list[list[Rows]] = [[] for _ in ranks]
     saved: dict[int, dict[int, int]] = {}  # by step: how many batches each rank had
     training = threading.Event()
     while taking.poll() is None:
@@ -66,9 +61,20 @@ def test_two_ranks_save_at_one_step_and_go_on_from_there(shared_fleet: Fleet, da
                 assert rows.checkpoint.name == "noon"
                 saved.setdefault(rows.checkpoint.step, {})[r] = len(read[r])
         training.wait(0.002)  # what a loop does with a batch
-    (tmp_path / "noon.json").write_text(_succeeds(taking))
+    file.write_text(_succeeds(taking))
     step = max(saved)
-    assert saved[step] == {0: step, 1: step}
+    assert saved[step] == dict.fromkeys(range(len(ranks)), step)
+    return read, step
+
+
+def test_two_ranks_save_at_one_step_and_go_on_from_there(shared_fleet: Fleet, data: Dataset, tmp_path: Path) -> None:
+    session, text = name(), spec(data, batch_size=20)
+    events: list[Event] = []
+    ranks = [
+        Session(configure(shared_fleet, text, session=session, rank=r, world_size=2, on_event=events.append))
+        for r in range(2)
+    ]
+    read, step = _read_until_taken(shared_fleet, ranks, session, tmp_path / "noon.json")
     told = [e.metadata for e in events if e.type == "penstock.checkpoint"]
     assert {(e["name"], e["step"], e["rank"]) for e in told} >= {("noon", step, 0), ("noon", step, 1)}
 
@@ -89,6 +95,46 @@ def test_two_ranks_save_at_one_step_and_go_on_from_there(shared_fleet: Fleet, da
         assert loader.restored_from == penstock.Checkpoint("noon", step)
         places = [(int(f), int(r)) for b in loader for f, r in zip(b.files, b.rows, strict=True)]
     assert sorted(places + all_places(before)) == sorted(data.places())
+
+
+def _read_on(ranks: list[Session]) -> list[list[Rows]]:
+    """All that ranks still get, batch by batch in turn."""
+    read: list[list[Rows]] = [[] for _ in ranks]
+    while not all(rank.finished for rank in ranks):
+        for rank, batches in zip(ranks, read, strict=True):
+            rows = None if rank.finished else rank.next()
+            batches += [] if rows is None else [rows]
+    return read
+
+
+def _sequence(ranks: list[list[Rows]]) -> list[list[tuple[int, int]]]:
+    """The rows of each step, of all ranks in their order."""
+    return [[p for b in step for p in places(b.record)] for step in zip(*ranks, strict=True)]
+
+
+def test_a_deterministic_sequence_goes_on_with_the_very_next_batch(
+    fleet: Fleet, shared_fleet: Fleet, data: Dataset, tmp_path: Path
+) -> None:
+    """With other world sizes, in the same session and on a fleet that knows nothing of it."""
+    text = spec(data, epochs=2).replace("batch_size: 1000\n", "global_batch_size: 80\norder: deterministic\nlanes: 2\n")
+    session = name()
+    with Session(configure(shared_fleet, text)) as alone:
+        whole = _sequence(_read_on([alone]))
+    ranks = [Session(configure(shared_fleet, text, session=session, rank=r, world_size=2)) for r in range(2)]
+    read, step = _read_until_taken(shared_fleet, ranks, session, tmp_path / "noon.json")
+    assert 0 < step < len(whole)
+    assert _sequence([rank[:step] for rank in read]) == whole[:step]
+
+    _succeeds(_command(shared_fleet, "restore", session, "noon", "--world-size=1"))
+    with Session(configure(shared_fleet, text, session=session)) as again:
+        assert again.info.restored_from.step == step
+        assert _sequence(_read_on([again])) == whole[step:]
+
+    fleet.start(workers=1)
+    elsewhere = name()
+    _succeeds(_command(fleet, "restore", elsewhere, f"--from={tmp_path / 'noon.json'}"))
+    ranks = [Session(configure(fleet, text, session=elsewhere, rank=r, world_size=2)) for r in range(2)]
+    assert _sequence(_read_on(ranks)) == whole[step:]
 
 
 def test_a_state_of_something_else_is_refused_with_what_differs(shared_fleet: Fleet, tmp_path: Path) -> None:
