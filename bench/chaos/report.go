@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,13 +53,14 @@ func (o options) again() string {
 func (r *report) finish(err error) error {
 	text := r.text(err)
 	fmt.Printf("\n%s", text)
-	if r.options.report == "" {
-		return nil
-	}
+	var errs []error
 	if r.storm != nil {
-		text += "\n## Faults\n\n" + r.faults()
+		errs = append(errs, os.WriteFile(filepath.Join(r.options.dir, "faults.txt"), []byte(r.faults()), 0o644))
 	}
-	return os.WriteFile(r.options.report, []byte(text), 0o644)
+	if r.options.report != "" {
+		errs = append(errs, os.WriteFile(r.options.report, []byte(text), 0o644))
+	}
+	return errors.Join(errs...)
 }
 
 func (r *report) text(failed error) string {
@@ -65,7 +68,7 @@ func (r *report) text(failed error) string {
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	o := r.options
 	p("# Chaos: %d faults, seed %d\n", o.faults, o.seed)
-	p("`go run ./bench/chaos %s`, %s, %d CPUs, took %v.\n", o.again(), runtime.GOOS, runtime.NumCPU(), r.played.Round(time.Second))
+	p("`go run ./bench/chaos %s`, %s, %d CPUs, took %v. The same with --plan prints the schedule.\n", o.again(), runtime.GOOS, runtime.NumCPU(), r.played.Round(time.Second))
 	p("%d workers, %d masters, %d members of etcd, %d trainers at first, MinIO; leases of %v; %d epochs of %d rows in %d files.",
 		o.workers, o.masters, etcdMembers, o.trainers, o.lease, o.epochs, o.rows, len(r.files))
 	if r.notIsolated != nil {
@@ -134,11 +137,11 @@ func (r *report) faults() string {
 	r.storm.mu.Lock()
 	defer r.storm.mu.Unlock()
 	slices.SortFunc(r.storm.struck, func(a, b struck) int { return a.Number - b.Number })
-	text := "```\n"
+	text := ""
 	for _, s := range r.storm.struck {
 		text += fmt.Sprintf("%8.1f s  %v (%s)\n", s.Began.Sub(r.struckFrom).Seconds(), s.Fault, strings.Join(s.On, " "))
 	}
-	return text + "```\n"
+	return text
 }
 
 func counts(m map[string]int) string {
