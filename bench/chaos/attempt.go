@@ -111,7 +111,11 @@ func (a *attempt) start(r int) error {
 	if err := os.WriteFile(path+".start", text, 0o600); err != nil {
 		return fmt.Errorf("chaos: job: %w", err)
 	}
-	a.ranks[r].process, err = a.fleet.run(name, "trainer", "--start="+path+".start")
+	if a.fleet.mixed && r%2 == 1 {
+		a.ranks[r].process, err = a.fleet.runPython(name, trainerScript, path+".start")
+	} else {
+		a.ranks[r].process, err = a.fleet.run(name, "trainer", "--start="+path+".start")
+	}
 	return err
 }
 

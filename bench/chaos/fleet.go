@@ -111,7 +111,16 @@ func (f *fleet) enter(name string) []string {
 
 // run starts a role of this program as a process.
 func (f *fleet) run(name string, args ...string) (*process.Process, error) {
-	command := append(append(f.enter(name), f.binary), args...)
+	return f.start(name, append([]string{f.binary}, args...))
+}
+
+// runPython starts a Python script as a process.
+func (f *fleet) runPython(name, script string, args ...string) (*process.Process, error) {
+	return f.start(name, append([]string{f.python, "-c", script}, args...))
+}
+
+func (f *fleet) start(name string, command []string) (*process.Process, error) {
+	command = append(f.enter(name), command...)
 	return process.Start(process.Config{
 		Name: name, Binary: command[0], Args: command[1:], Log: filepath.Join(f.dir, name+".log"),
 		Env: []string{

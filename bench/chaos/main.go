@@ -64,6 +64,7 @@ type options struct {
 	lastBatch, order           string
 	lease, compute, stuck      time.Duration
 	planOnly, keep, loopback   bool
+	mixed                      bool
 	report, dir, python        string
 }
 
@@ -94,6 +95,7 @@ func command() *cobra.Command {
 	flags.IntVar(&o.rows, "rows", 60_000, "rows of the dataset")
 	flags.IntVar(&o.epochs, "epochs", 0, "epochs (default: as many as the faults need, at least 3)")
 	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
+	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer has the Python client")
 	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
 	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")
 	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
@@ -174,6 +176,11 @@ func (o *options) main(ctx context.Context) error {
 	}
 	if reason == nil && !isolated() {
 		return runIsolated(ctx)
+	}
+	if o.mixed {
+		if o.python = findPython(ctx, o.python, "penstock"); o.python == "" {
+			return errors.New("--mixed: no Python with penstock: `make python` makes one; or name one by --python")
+		}
 	}
 	if err := o.folder(); err != nil {
 		return err

@@ -51,17 +51,11 @@ var errNoDuckDB = errors.New("no Python with duckdb: `make python` makes one; or
 
 // recountDuckDB counts with DuckDB.
 func recountDuckDB(ctx context.Context, python string, q question) (*count, error) {
-	candidates := []string{".venv/bin/python", "python3"}
-	if python != "" {
-		candidates = []string{python}
-	}
-	i := slices.IndexFunc(candidates, func(p string) bool {
-		return exec.CommandContext(ctx, p, "-c", "import duckdb").Run() == nil
-	})
-	if i < 0 {
+	python = findPython(ctx, python, "duckdb")
+	if python == "" {
 		return nil, errNoDuckDB
 	}
-	cmd := exec.CommandContext(ctx, candidates[i], "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs), q.undisturbed)
+	cmd := exec.CommandContext(ctx, python, "-c", recountScript, q.ledger, q.dataset, fmt.Sprint(q.epochs), q.undisturbed)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -73,6 +67,21 @@ func recountDuckDB(ctx context.Context, python string, q question) (*count, erro
 		return nil, fmt.Errorf("chaos: recount with DuckDB: %w", err)
 	}
 	return c, nil
+}
+
+// findPython returns a Python that has a package: the one that is asked for, or else the one that `make python` makes, or the
+// system's; "" is none.
+func findPython(ctx context.Context, wanted, pkg string) string {
+	candidates := []string{".venv/bin/python", "python3"}
+	if wanted != "" {
+		candidates = []string{wanted}
+	}
+	for _, p := range candidates {
+		if exec.CommandContext(ctx, p, "-c", "import "+pkg).Run() == nil {
+			return p
+		}
+	}
+	return ""
 }
 
 // recountGo counts the ledgers' rows against the files' numbers of rows.

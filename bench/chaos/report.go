@@ -43,6 +43,9 @@ func (r *report) say(format string, args ...any) {
 func (o options) again() string {
 	text := fmt.Sprintf("--faults %d --seed %d --workers %d --masters %d --trainers %d --rows %d --epochs %d --last-batch %s --order %s",
 		o.faults, o.seed, o.workers, o.masters, o.trainers, o.rows, o.epochs, o.lastBatch, o.order)
+	if o.mixed {
+		text += " --mixed"
+	}
 	if len(o.only) > 0 {
 		text += " --only " + strings.Join(o.only, ",")
 	}

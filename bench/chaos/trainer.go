@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,11 @@ const (
 	// trainerBudget is small, so that streams are cut off in their middle, rather than received to their ends.
 	trainerBudget = 1 << 20
 )
+
+// trainerScript is a trainer on the Python client.
+//
+//go:embed trainer.py
+var trainerScript string
 
 // start is what the job tells a trainer, in a file.
 type start struct {
