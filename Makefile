@@ -68,8 +68,9 @@ bench: build python ## benchmarks: the inner loops; the Python client beside the
 		"$$($(CURDIR)/penstock demo dataset --rows 1000000)"
 	cd $(PACKAGE) && PYTHONPATH=. OPENBLAS_NUM_THREADS=1 ../../.venv/bin/python tests/bench_monitor.py
 
-chaos: tools python ## fifty faults on a fleet of real processes, and a recount; CHAOS="--faults 1000 --seed 3" for others
-	go run ./bench/chaos $(or $(CHAOS),--faults 50 --seed 1)
+chaos: tools python ## fifty faults on fleets of real processes, and a recount
+	go run ./bench/chaos --faults 35 --seed 1
+	go run ./bench/chaos --faults 15 --seed 7 --order deterministic --mixed
 
 soak:             ## long randomised runs, and a long demo
 	PENSTOCK_SOAK=1 go test -timeout 4h -run "^TestExplore$$" ./master/session
