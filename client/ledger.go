@@ -165,8 +165,12 @@ func (l *ledger) grant(ms []*pb.Grant) error {
 	return nil
 }
 
-// release gives back what the master asked for, except rows that are in the batch in the making or consumed.
+// release gives back what the master asked for, except rows that are consumed. Those of the batch in the making stay, too, unless
+// outputs are counted: this rank has others for it then, and another one may wait for these.
 func (l *ledger) release(asked position.Set) {
+	if l.counted && len(asked.Intersect(position.NewSet(l.pending...))) > 0 {
+		l.pending, l.discard = nil, true
+	}
 	l.released = asked.Subtract(l.gone())
 	if len(l.released) == 0 {
 		return

@@ -19,7 +19,7 @@ type Stats struct {
 	RowsByWorker map[string]int64
 	// StreamsByWorker says from whom streams are being received.
 	StreamsByWorker map[string]int
-	// Dropped counts rows that came to this rank and are in no batch, since the spec drops short last ones.
+	// Dropped counts rows of ended epochs that no rank got, since the spec drops last batches.
 	Dropped int64
 	// Stall is the time that Next waited for rows, LongestStall the most that one Next did.
 	Stall, LongestStall time.Duration

@@ -28,8 +28,9 @@ type steps struct {
 
 // epochSteps is how many steps an epoch has, as far as the master said.
 type epochSteps struct {
-	steps uint64
-	final bool
+	steps   uint64
+	final   bool
+	dropped uint64 // rows of the epoch that no rank gets
 }
 
 // counts reports whether ranks count steps.
@@ -75,7 +76,9 @@ func (l *ledger) learn(reply *pb.SyncReply) {
 	}
 	for _, e := range reply.GetSteps() {
 		known := l.told[e.GetEpoch()]
-		l.told[e.GetEpoch()] = epochSteps{steps: max(known.steps, e.GetSteps()), final: known.final || e.GetFinal()}
+		l.told[e.GetEpoch()] = epochSteps{
+			steps: max(known.steps, e.GetSteps()), final: known.final || e.GetFinal(), dropped: max(known.dropped, e.GetDropped()),
+		}
 	}
 	if l.pads {
 		l.final = l.epoch
@@ -97,15 +100,11 @@ func (l *ledger) starved() bool {
 	return l.epochIdle() || l.counted && l.handed >= l.told[l.ended].steps
 }
 
-// endEpoch goes on to the next epoch. What is left of the one before is in no step; it returns how many rows of it came.
-func (l *ledger) endEpoch(making int) (left int) {
-	left = making
+// endEpoch goes on to the next epoch. What is left of the one before is in no step.
+func (l *ledger) endEpoch(making int) {
 	for _, p := range slices.Clone(l.pieces) {
 		if p.taken.Epoch > l.ended {
 			continue
-		}
-		for _, c := range p.queue {
-			left += c.hi - c.lo
 		}
 		l.drop(p)
 		l.remove(p)
@@ -114,7 +113,6 @@ func (l *ledger) endEpoch(making int) (left int) {
 	l.pending = slices.DeleteFunc(l.pending, func(iv position.Interval) bool { return iv.From.Less(next) })
 	l.discard = making > 0
 	l.enter(l.ended + 1)
-	return left
 }
 
 // handStep is handOver where outputs are counted. s.mu must be held.
@@ -125,7 +123,11 @@ func (s *Session) handStep() (*Batch, error) {
 	case l.ended >= s.epochs:
 		return nil, io.EOF
 	case l.over():
-		s.stats.Dropped += int64(l.endEpoch(have))
+		if n := l.told[l.ended].dropped; n > 0 {
+			s.stats.Dropped += int64(n)
+			s.log.Info("what was left of an epoch, less than a batch of each rank, is dropped", "epoch", l.ended, "rows", n)
+		}
+		l.endEpoch(have)
 		signal(s.wake)
 		signal(s.slot)
 		signal(s.ready)

@@ -2488,7 +2488,8 @@ type EpochSteps struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Steps         uint64                 `protobuf:"varint,2,opt,name=steps,proto3" json:"steps,omitempty"`
-	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"` // where outputs are counted
+	Final         bool                   `protobuf:"varint,3,opt,name=final,proto3" json:"final,omitempty"`     // where outputs are counted
+	Dropped       uint64                 `protobuf:"varint,4,opt,name=dropped,proto3" json:"dropped,omitempty"` // final, last_batch DROP: rows of the epoch that no rank gets
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2542,6 +2543,13 @@ func (x *EpochSteps) GetFinal() bool {
 		return x.Final
 	}
 	return false
+}
+
+func (x *EpochSteps) GetDropped() uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return 0
 }
 
 // LaneStart says where a block begins in the lanes of a session of order DETERMINISTIC. A job can be restored at any step that lies
@@ -4651,6 +4659,7 @@ type SessionRank struct {
 	AtRisk        int64           `protobuf:"varint,27,opt,name=at_risk,json=atRisk,proto3" json:"at_risk,omitempty"`
 	BegunStep     uint64          `protobuf:"varint,24,opt,name=begun_step,json=begunStep,proto3" json:"begun_step,omitempty"` // of the job, where this incarnation's training loop began
 	Checkpoint    *CheckpointPart `protobuf:"bytes,25,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Told          []*EpochSteps   `protobuf:"bytes,28,rep,name=told,proto3" json:"told,omitempty"` // to this incarnation, where last batches are dropped; of epochs that are not closed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4842,6 +4851,13 @@ func (x *SessionRank) GetBegunStep() uint64 {
 func (x *SessionRank) GetCheckpoint() *CheckpointPart {
 	if x != nil {
 		return x.Checkpoint
+	}
+	return nil
+}
+
+func (x *SessionRank) GetTold() []*EpochSteps {
+	if x != nil {
+		return x.Told
 	}
 	return nil
 }
@@ -5125,12 +5141,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tRankSteps\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06handed\x18\x02 \x01(\x04R\x06handed\x12\x14\n" +
-	"\x05ready\x18\x03 \x01(\x04R\x05ready\"N\n" +
+	"\x05ready\x18\x03 \x01(\x04R\x05ready\"h\n" +
 	"\n" +
 	"EpochSteps\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05steps\x18\x02 \x01(\x04R\x05steps\x12\x14\n" +
-	"\x05final\x18\x03 \x01(\bR\x05final\"K\n" +
+	"\x05final\x18\x03 \x01(\bR\x05final\x12\x18\n" +
+	"\adropped\x18\x04 \x01(\x04R\adropped\"K\n" +
 	"\tLaneStart\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
@@ -5328,7 +5345,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12\x18\n" +
 	"\aplanned\x18\x03 \x01(\rR\aplanned\x12\x12\n" +
 	"\x04rows\x18\x04 \x01(\x03R\x04rows\x12\x1b\n" +
-	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xf6\x06\n" +
+	"\tlane_rows\x18\x05 \x03(\x04R\blaneRows\"\xa3\a\n" +
 	"\vSessionRank\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x04R\vincarnation\x12\x14\n" +
 	"\x05nonce\x18\x02 \x01(\tR\x05nonce\x12)\n" +
@@ -5359,7 +5376,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"begun_step\x18\x18 \x01(\x04R\tbegunStep\x12;\n" +
 	"\n" +
 	"checkpoint\x18\x19 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
-	"checkpoint\"\x7f\n" +
+	"checkpoint\x12+\n" +
+	"\x04told\x18\x1c \x03(\v2\x17.penstock.v1.EpochStepsR\x04told\"\x7f\n" +
 	"\vRankRestore\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
@@ -5561,36 +5579,37 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	32, // 80: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
 	32, // 81: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
 	37, // 82: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	43, // 83: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	17, // 84: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	21, // 85: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	22, // 86: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	24, // 87: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	7,  // 88: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	10, // 89: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	12, // 90: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	14, // 91: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	26, // 92: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	29, // 93: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	44, // 94: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	39, // 95: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	18, // 96: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	18, // 97: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	23, // 98: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	25, // 99: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	8,  // 100: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	11, // 101: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	13, // 102: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	18, // 103: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	27, // 104: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	35, // 105: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	46, // 106: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	40, // 107: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	96, // [96:108] is the sub-list for method output_type
-	84, // [84:96] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	33, // 83: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	43, // 84: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	17, // 85: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	21, // 86: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	22, // 87: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	24, // 88: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	7,  // 89: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	10, // 90: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	12, // 91: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	14, // 92: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	26, // 93: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	29, // 94: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	44, // 95: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	39, // 96: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	18, // 97: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	18, // 98: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	23, // 99: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	25, // 100: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	8,  // 101: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	11, // 102: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	13, // 103: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	18, // 104: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	27, // 105: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	35, // 106: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	46, // 107: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	40, // 108: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	97, // [97:109] is the sub-list for method output_type
+	85, // [85:97] is the sub-list for method input_type
+	85, // [85:85] is the sub-list for extension type_name
+	85, // [85:85] is the sub-list for extension extendee
+	0,  // [0:85] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }

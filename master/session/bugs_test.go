@@ -45,6 +45,22 @@ func TestModelFindsBugsInSteps(t *testing.T) {
 	}
 }
 
+// TestModelFindsBugsInDropping is the same for last batches that are dropped.
+func TestModelFindsBugsInDropping(t *testing.T) {
+	for name, execute := range bugsInDropping() {
+		t.Run(name, func(t *testing.T) {
+			for seed := range uint64(3000) {
+				c := chaos{steps: 60, drop: true, deaths: true, execute: execute}
+				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
+					t.Logf("found with seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Fatal("the model did not find the planted bug")
+		})
+	}
+}
+
 func bugsInSteps() map[string]executor {
 	return map[string]executor{
 		"an epoch has the batches that were handed over": func(s *State, c Command) (Reply, Changes, error) {

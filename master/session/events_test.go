@@ -38,6 +38,9 @@ func (m *model) start(r uint32) {
 	if rejoin := reply.Kind == pb.JoinKind_REJOIN; !leaving && rejoin != (old != nil && !old.left) {
 		m.fail("rank %d joined as %v", r, reply.Kind)
 	}
+	if m.drop != nil && old != nil && (old.left || old.leaving) && old.generation == reply.Generation {
+		m.drop.cameBack[reply.Generation] = true
+	}
 	t.joined(reply)
 	t.all = tallyOf(m.d.rows(reply.Consumed))
 	if old != nil && old.generation == m.s.generation {

@@ -29,7 +29,8 @@ type model struct {
 	mostWorld int // of jobs that are restored
 	execute   executor
 
-	batchSize int               // 0: last batches are not padded
+	batchSize int               // 0: ranks do not count steps
+	drop      *dropped          // nil: last batches are not dropped
 	ends      map[string]uint64 // after how many batches training loops ended epochs, by life, generation and epoch
 	lives     int               // of etcd
 
@@ -57,6 +58,7 @@ type chaos struct {
 	deaths, restores bool
 	checkpoints      bool // with names
 	pad              bool // last batches, for ranks in lock-step
+	drop             bool // last batches, for ranks in lock-step
 	bad              bool // rows, that workers cannot read
 	steps            int
 	execute          executor
@@ -66,7 +68,7 @@ type chaos struct {
 
 // comparing compares whole states; nil and empty are the same.
 var comparing = cmp.Options{
-	cmp.AllowUnexported(State{}, Skipped{}, rank{}, block{}, epochPlan{}, seen{}, restore{}, part{}, taking{}),
+	cmp.AllowUnexported(State{}, Skipped{}, rank{}, block{}, counts{}, epochPlan{}, seen{}, restore{}, part{}, taking{}),
 	cmpopts.EquateEmpty(),
 }
 
@@ -105,6 +107,9 @@ func run(draw func(n int) int, c chaos) (err error) {
 		m.batchSize = 1 + draw(4)
 		m.id.Pad = true
 	}
+	if c.drop {
+		m.beginDropping(1 + draw(4))
+	}
 	m.id.Epochs, m.id.FirstWorldSize = uint32(len(m.d)), uint32(1+draw(3))
 	if c.bad {
 		m.faults = randomFaults(m.d, draw)
@@ -135,7 +140,7 @@ func (m *model) ops(c chaos) []func() {
 	if c.deaths {
 		ops = append(ops, m.die, m.cutOff, m.expire)
 	}
-	if c.deaths && c.pad {
+	if c.deaths && (c.pad || c.drop) {
 		ops = append(ops, m.restartAll)
 	}
 	if c.restores {
@@ -193,6 +198,7 @@ func (m *model) apply(c Command) (Reply, error) {
 	if m.s.Failure() != "" {
 		m.failed()
 	}
+	m.checkShares()
 	return r, err
 }
 
@@ -340,6 +346,9 @@ func (m *model) fenced(q request, e *FencedError) {
 
 // verdict compares what was handed over with what there is.
 func (m *model) verdict() error {
+	if m.drop != nil {
+		return m.verdictOnDropped()
+	}
 	skipped, err := m.unskipped()
 	if err != nil {
 		return err

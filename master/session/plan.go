@@ -27,6 +27,7 @@ type epochPlan struct {
 	epoch, blocks, planned uint32
 	rows                   int64
 	lanes                  []uint64 // by lane: output rows of planned blocks
+	left                   uint64   // output rows of planned blocks that are not consumed, where last batches are dropped
 }
 
 // seen counts all blocks that were planned, for the estimate of those to come.
@@ -130,8 +131,12 @@ func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 			free = s.returned[i]
 		}
 		for p := free.From; p.Less(free.To) && p.Epoch <= s.closed+1; {
+			if s.drops() && s.told(p.Epoch) { // what is left of it may be left for good
+				p = position.Position{Epoch: p.Epoch + 1}
+				continue
+			}
 			if start := (position.Position{Epoch: p.Epoch, Block: p.Block}); ahead.blocks == 0 || start != ahead.block {
-				if ahead.blocks >= 2 && ahead.shards >= 2*int64(s.world) {
+				if ahead.blocks >= 2 && ahead.shards >= 2*int64(s.world) && !s.starved() {
 					return 0, 0, false
 				}
 				ahead.block = start
@@ -182,6 +187,7 @@ func (c Planned) apply(s *State, ch *Changes) (Reply, error) {
 	s.count(b, c.Rows)
 	s.absorb(b)
 	s.skipEmpty()
+	s.countLeft()
 	s.closeEpochs(ch)
 	return Reply{}, nil
 }

@@ -8,19 +8,22 @@ import (
 
 func TestModel(t *testing.T) {
 	for name, c := range map[string]chaos{
-		"exactly once":              {steps: 300},
-		"deaths":                    {steps: 300, deaths: true},
-		"restores":                  {steps: 300, restores: true},
-		"deaths, restores":          {steps: 300, deaths: true, restores: true},
-		"bad data":                  {steps: 300, bad: true, deaths: true},
-		"bad data, restores":        {steps: 300, bad: true, deaths: true, restores: true},
-		"bad data, in step":         {steps: 300, bad: true, deaths: true, pad: true},
-		"in step":                   {steps: 300, pad: true},
-		"in step, deaths":           {steps: 300, pad: true, deaths: true},
-		"in step, deaths, restores": {steps: 300, pad: true, deaths: true, restores: true},
-		"checkpoints":               {steps: 300, checkpoints: true},
-		"checkpoints, deaths":       {steps: 300, checkpoints: true, deaths: true, restores: true},
-		"checkpoints, in step":      {steps: 300, checkpoints: true, pad: true, deaths: true, restores: true},
+		"exactly once":               {steps: 300},
+		"deaths":                     {steps: 300, deaths: true},
+		"restores":                   {steps: 300, restores: true},
+		"deaths, restores":           {steps: 300, deaths: true, restores: true},
+		"bad data":                   {steps: 300, bad: true, deaths: true},
+		"bad data, restores":         {steps: 300, bad: true, deaths: true, restores: true},
+		"bad data, in step":          {steps: 300, bad: true, deaths: true, pad: true},
+		"in step":                    {steps: 300, pad: true},
+		"in step, deaths":            {steps: 300, pad: true, deaths: true},
+		"in step, deaths, restores":  {steps: 300, pad: true, deaths: true, restores: true},
+		"dropping":                   {steps: 300, drop: true},
+		"dropping, deaths":           {steps: 300, drop: true, deaths: true},
+		"dropping, deaths, restores": {steps: 300, drop: true, deaths: true, restores: true},
+		"checkpoints":                {steps: 300, checkpoints: true},
+		"checkpoints, deaths":        {steps: 300, checkpoints: true, deaths: true, restores: true},
+		"checkpoints, in step":       {steps: 300, checkpoints: true, pad: true, deaths: true, restores: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

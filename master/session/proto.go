@@ -46,6 +46,7 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 		m.Releasing, m.Asked = k.releasing.Proto(), k.asked
 		m.Departed, m.Expired = k.departed, k.expired
 		m.MayRepeat, m.AtRisk = k.mayRepeat, k.atRisk
+		m.Told = EpochStepsProto(k.told)
 		m.Steps, m.Begun, m.Joined, m.Heard = k.steps.Proto(), k.begun.Proto(), k.joined, k.heard
 		m.Counters, m.Earlier, m.BegunStep = k.counters.Proto(), k.earlier.Proto(), k.begunStep
 		if k.part != nil {
@@ -105,6 +106,7 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 			s.joins = max(s.joins, k.joined)
 		}
 	}
+	s.countLeft()
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("state in etcd: %w", err)
 	}
@@ -168,7 +170,7 @@ func (s *State) loadRank(r uint32, m *pb.SessionRank) {
 }
 
 func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
-	return &rank{
+	k := &rank{
 		incarnation: m.GetIncarnation(), nonce: m.GetNonce(), kind: m.GetKind(), revision: m.GetRevision(),
 		held: position.SetFromProto(m.GetHeld()), consumed: from(position.SetFromProto(m.GetConsumed()), closed),
 		revoked:   from(position.SetFromProto(m.GetRevoked()), closed),
@@ -177,7 +179,10 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
 		steps: stepsFromProto(m.GetSteps()), begun: stepsFromProto(m.GetBegun()), joined: m.GetJoined(), heard: m.GetHeard(),
 		begunStep: m.GetBegunStep(),
+		told:      epochStepsFromProto(m.GetTold()),
 	}
+	k.forgetRest(closed)
+	return k
 }
 
 func partFromProto(m *pb.RankRestore) *part {

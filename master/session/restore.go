@@ -258,7 +258,7 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 			return refused("the state of rank %d has ended %d epochs, that of rank %d has ended %d: they are not of the same step", p.Rank, p.Closed, newest.Rank, newest.Closed)
 		case p.Handed != newest.Handed && !slices.Contains(newest.Departed, p.Rank):
 			return refused("the state of rank %d was taken after %d batches of its epoch, that of rank %d after %d: they are not of the same step, "+
-				"and ranks that pad last batches would wait for each other for ever", p.Rank, p.Handed, newest.Rank, newest.Handed)
+				"and ranks that wait for each other after each batch would do so for ever", p.Rank, p.Handed, newest.Rank, newest.Handed)
 		case !newest.Base.Covers(p.Base):
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
 		}
@@ -324,6 +324,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 		s.absorb(b)
 	}
 	s.skipEmpty()
+	s.countLeft()
 	ch.Head = true
 	s.closeEpochs(ch)
 }

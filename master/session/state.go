@@ -93,11 +93,12 @@ type rank struct {
 	counters    Counters
 	earlier     Counters // of earlier incarnations
 	steps       Steps
-	begun       Steps       // where this incarnation's training loop began
-	joined      uint64      // number of this incarnation's join among those of all ranks
-	heard       uint64      // the newest join before this rank was last heard of
-	begunStep   uint64      // of the job, where this incarnation's training loop began
-	part        *Checkpoint // of the checkpoint that is being taken
+	begun       Steps        // where this incarnation's training loop began
+	joined      uint64       // number of this incarnation's join among those of all ranks
+	heard       uint64       // the newest join before this rank was last heard of
+	begunStep   uint64       // of the job, where this incarnation's training loop began
+	part        *Checkpoint  // of the checkpoint that is being taken
+	told        []EpochSteps // to this incarnation, of epochs that are not closed; where last batches are dropped
 }
 
 // New returns the state of a session that just opened.
@@ -213,11 +214,12 @@ func (s *State) rank(r uint32) *rank {
 
 // closeEpochs closes all epochs of which nothing is held, returned or ungranted any more.
 func (s *State) closeEpochs(ch *Changes) {
-	for s.closed < s.id.Epochs && s.consumedAll(s.closed) {
+	for s.closed < s.id.Epochs && s.over(s.closed) {
 		s.endSteps()
 		s.closed++
 		start := position.Position{Epoch: s.closed}
 		s.base = from(s.base, start)
+		s.forgetRest(start)
 		s.forgetEpochs()
 		for _, k := range s.ranks {
 			if k != nil { // rank keys are pruned when they are read: only the head needs writing
@@ -227,6 +229,14 @@ func (s *State) closeEpochs(ch *Changes) {
 		s.baseVersion++
 		ch.Head = true
 	}
+}
+
+// over reports whether an epoch may be closed.
+func (s *State) over(epoch uint32) bool {
+	if s.drops() {
+		return s.endedByAll(epoch)
+	}
+	return s.consumedAll(epoch)
 }
 
 // forgetEpochs forgets the plans of closed epochs.

@@ -37,13 +37,18 @@ type Steps struct {
 type EpochSteps struct {
 	Epoch uint32
 	Steps uint64
-	Final bool // where outputs are counted: there will not be more
+	Final bool // where outputs are counted
+	// Dropped rows of the epoch go to no rank, where last batches are dropped and Steps are final.
+	Dropped uint64
 }
 
 // admitSteps checks what a rank reports.
 func (s *State) admitSteps(r uint32, n *Steps) error {
 	if n != nil && s.id.Lanes > 0 {
 		return s.admitLanes(r, s.rank(r), *n)
+	}
+	if s.drops() {
+		return s.admitDropSteps(r, n)
 	}
 	if n != nil && (n.Epoch > s.closed || n.Handed > n.Ready || n.Ready > maxSteps) {
 		return invalid("rank %d reports %+v, with %d epochs closed: the trainer or its client is broken", r, *n, s.closed)
@@ -55,6 +60,9 @@ func (s *State) admitSteps(r uint32, n *Steps) error {
 func (s *State) advance(r uint32, k *rank, n *Steps, ch *Changes) {
 	if n == nil {
 		return
+	}
+	if s.drops() { // only padding needs more
+		n = &Steps{Epoch: n.Epoch, Handed: n.Handed, Ready: n.Handed}
 	}
 	switch {
 	case n.Epoch > k.steps.Epoch:
@@ -77,7 +85,7 @@ func (s *State) begin(k *rank, ch *Changes) {
 	}
 	newest := k.heard
 	for _, other := range s.ranks {
-		if other != nil && other != k && other.joined > newest && s.waits(other) {
+		if other != nil && other != k && other.joined > newest && s.waits(other) && !(s.drops() && other.begun.Epoch < s.closed) {
 			begun, newest = other.begun, other.joined
 		}
 	}
@@ -92,17 +100,22 @@ func (s *State) begin(k *rank, ch *Changes) {
 	}
 	k.begun = Steps{Epoch: begun.Epoch, Handed: begun.Handed, Ready: begun.Handed}
 	k.steps = k.begun
+	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch >= begun.Epoch })
 }
 
 // waits reports whether a rank may wait for others that start with it: it handed over at most one batch since.
 func (s *State) waits(k *rank) bool {
 	handed := k.steps.Handed
 	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {
-		i := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch == epoch })
+		steps := s.steps
+		if s.drops() {
+			steps = k.told
+		}
+		i := slices.IndexFunc(steps, func(e EpochSteps) bool { return e.Epoch == epoch })
 		if i < 0 {
 			return false
 		}
-		handed += s.steps[i].Steps
+		handed += steps[i].Steps
 	}
 	return handed <= k.begun.Handed+1
 }
@@ -177,7 +190,7 @@ func (n Steps) Proto() *pb.RankSteps {
 func EpochStepsProto(steps []EpochSteps) []*pb.EpochSteps {
 	var out []*pb.EpochSteps
 	for _, e := range steps {
-		out = append(out, &pb.EpochSteps{Epoch: e.Epoch, Steps: e.Steps, Final: e.Final})
+		out = append(out, &pb.EpochSteps{Epoch: e.Epoch, Steps: e.Steps, Final: e.Final, Dropped: e.Dropped})
 	}
 	return out
 }
@@ -185,7 +198,7 @@ func EpochStepsProto(steps []EpochSteps) []*pb.EpochSteps {
 func epochStepsFromProto(ms []*pb.EpochSteps) []EpochSteps {
 	var out []EpochSteps
 	for _, m := range ms {
-		out = append(out, EpochSteps{Epoch: m.GetEpoch(), Steps: m.GetSteps(), Final: m.GetFinal()})
+		out = append(out, EpochSteps{Epoch: m.GetEpoch(), Steps: m.GetSteps(), Final: m.GetFinal(), Dropped: m.GetDropped()})
 	}
 	return out
 }

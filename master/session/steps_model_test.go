@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// loop is the training loop of a simulated trainer whose last batches are padded. It calls for the next batch only when
-// all trainers of the job have the one before.
+// loop is the training loop of a simulated trainer whose last batches are padded or dropped. It calls for the next batch only
+// when all trainers of the job have the one before.
 type loop struct {
 	d         dataset
 	batchSize int
@@ -16,6 +16,8 @@ type loop struct {
 	told      map[uint32]uint64 // steps of epochs
 	closed    uint32            // epochs of which all steps were told
 	drained   bool
+	drops     bool
+	final     map[uint32]bool // whether told is, where last batches are dropped
 	ended     func(Steps)
 }
 
@@ -23,11 +25,16 @@ func (m *model) newLoop() *loop {
 	if m.batchSize == 0 {
 		return nil
 	}
-	return &loop{d: m.d, batchSize: m.batchSize, told: map[uint32]uint64{}, ended: m.loopEnded}
+	return &loop{
+		d: m.d, batchSize: m.batchSize, told: map[uint32]uint64{}, ended: m.loopEnded, drops: m.drop != nil, final: map[uint32]bool{},
+	}
 }
 
 // loopEnded checks that all training loops end an epoch after the same number of batches.
 func (m *model) loopEnded(n Steps) {
+	if m.drop != nil && m.drop.cameBack[m.s.generation] {
+		return
+	}
 	key := fmt.Sprint(m.lives, "/", m.s.generation, "/", n.Epoch)
 	if other, ok := m.ends[key]; ok && other != n.Handed {
 		m.fail("epoch %d ended after %d batches, and for another rank after %d", n.Epoch, n.Handed, other)
@@ -83,6 +90,9 @@ func (t *trainer) batch(draw func(n int) int) []position.Position {
 	if t.dead || t.leaving {
 		return nil
 	}
+	if l.drops {
+		return t.fullBatch(draw)
+	}
 	if l.at.Epoch < t.closed {
 		if l.at.Epoch < l.closed {
 			l.end()
@@ -92,7 +102,7 @@ func (t *trainer) batch(draw func(n int) int) []position.Position {
 	if t.cut || draw(4) == 3 { // no lease, or rows that have not come yet
 		return nil
 	}
-	taken, all := t.take(draw)
+	taken, all := t.take(draw, t.closed)
 	rows := l.d.rows(taken)
 	last := all && l.drained
 	if len(rows) == l.batchSize || last {
@@ -118,10 +128,10 @@ func (l *loop) end() {
 }
 
 // take is what the trainer's next batch is made of, and whether nothing else is left of the open epoch.
-func (t *trainer) take(draw func(n int) int) (taken position.Set, all bool) {
+func (t *trainer) take(draw func(n int) int, epoch uint32) (taken position.Set, all bool) {
 	all = true
 	for _, p := range t.pieces() {
-		if p.From.Epoch != t.closed {
+		if p.From.Epoch != epoch {
 			continue
 		}
 		sent := t.readable(p, draw)
@@ -146,7 +156,7 @@ func (t *trainer) report(draw func(n int) int) *Steps {
 	}
 	n := t.loop.at
 	n.Ready = n.Handed
-	if n.Epoch == t.closed {
+	if n.Epoch == t.closed && !t.loop.drops {
 		received := 0
 		for _, p := range t.pieces() {
 			if p.From.Epoch == t.closed {
@@ -163,12 +173,16 @@ func (t *trainer) report(draw func(n int) int) *Steps {
 func (l *loop) learn(r Reply) {
 	for _, e := range r.Steps {
 		l.told[e.Epoch] = max(l.told[e.Epoch], e.Steps)
+		l.final[e.Epoch] = l.final[e.Epoch] || e.Final
 	}
 	l.closed, l.drained = max(l.closed, r.Closed), r.Drained
 }
 
 // restartAll kills all trainers at some step and starts them again: they go on in step.
 func (m *model) restartAll() {
+	if m.drop != nil {
+		m.drop.restarted, m.ends = true, map[string]uint64{} // they may have other batches than before
+	}
 	m.network = nil
 	for _, t := range m.trainers {
 		if t != nil {
@@ -189,7 +203,7 @@ func (m *model) restartAll() {
 		if first == nil {
 			first = t
 		}
-		if t.begun != first.begun {
+		if t.begun != first.begun && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
 			m.fail("%v goes on at %+v, and %v, started with it, at %+v", t, t.begun, first, first.begun)
 		}
 		if m.draw(2) == 0 { // the first batch of a loop needs no other rank

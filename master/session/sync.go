@@ -71,12 +71,24 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	s.closeEpochs(ch)
 	s.settle(ch)
-	if !c.Leave && s.id.Lanes == 0 && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams) {
+	if s.drops() && !c.Leave {
+		s.tell(c.Rank, k, ch)
+		s.trim(c.Rank, k, ch)
+	}
+	if !c.Leave && s.more(k, c, ch) {
 		k.revision++
 		ch.Head = true
 		ch.rank(c.Rank)
 	}
 	return s.answer(c, k), nil
+}
+
+// more grants a rank what it wants or needs, and reports whether that is anything.
+func (s *State) more(k *rank, c Sync, ch *Changes) bool {
+	if s.drops() {
+		return s.grantNeeded(k, c, ch)
+	}
+	return s.id.Lanes == 0 && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams)
 }
 
 // news is what a Sync newly reports as consumed, and the part of it that an ended lease had taken back. It must lie
@@ -111,6 +123,7 @@ func (s *State) consume(k *rank, news, reclaimed position.Set, ch *Changes) {
 	k.consumed = k.consumed.Union(news)
 	k.held = k.held.Subtract(news)
 	k.releasing = k.releasing.Intersect(k.held)
+	s.countConsumed(news)
 }
 
 // release takes back what was asked for and the rank agreed to.
@@ -175,7 +188,7 @@ func (s *State) answer(c Sync, k *rank) Reply {
 		r.Grants = s.split(k.held)
 	}
 	if c.Steps != nil {
-		r.Steps = s.stepsFrom(c.Steps.Epoch)
+		r.Steps = s.stepsFor(k, c.Steps.Epoch)
 	}
 	return r
 }
@@ -200,12 +213,17 @@ func (c Recall) apply(s *State, ch *Changes) (Reply, error) {
 	case s.id.Lanes > 0:
 		return Reply{}, invalid("recall from rank %d: in deterministic order, rows stay with their lanes", c.Rank)
 	}
-	asked := k.releasing.Union(s.canonicalSet(c.Set).Intersect(k.held))
-	if !asked.Equal(k.releasing) {
-		k.releasing = asked
-		k.revision++
-		k.asked = s.revision(k)
-		ch.rank(c.Rank)
-	}
+	s.ask(c.Rank, k, k.releasing.Union(s.canonicalSet(c.Set).Intersect(k.held)), ch)
 	return Reply{}, nil
+}
+
+// ask asks a rank to give back a part of what it holds.
+func (s *State) ask(r uint32, k *rank, asked position.Set, ch *Changes) {
+	if asked.Equal(k.releasing) {
+		return
+	}
+	k.releasing = asked
+	k.revision++
+	k.asked = s.revision(k)
+	ch.rank(r)
 }

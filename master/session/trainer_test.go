@@ -121,7 +121,7 @@ func (t *trainer) request(draw func(n int) int) request {
 		WantsMore: len(t.pieces()) < 1+draw(3), Streams: uint32(draw(3)), Steps: t.report(draw), Refused: t.refusals(),
 	}}
 	if t.loop != nil {
-		if _, all := t.take(draw); all { // the batch in the making has it all
+		if _, all := t.take(draw, t.loop.epoch(t.closed)); all { // the batch in the making has it all
 			r.sync.WantsMore = true
 		}
 	}
@@ -173,7 +173,11 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
-	if t.loop != nil && t.loop.at.Epoch <= t.closed { // it has all of the epochs that the master closed since
+	if t.loop != nil && t.loop.drops {
+		c.Closed, c.Handed = t.loop.at.Epoch, t.loop.at.Handed
+		start := position.Position{Epoch: c.Closed}
+		c.Base, c.Consumed = from(c.Base, start), from(c.Consumed, start)
+	} else if t.loop != nil && t.loop.at.Epoch <= t.closed { // it has all of the epochs that the master closed since
 		c.Closed, c.Handed = t.loop.at.Epoch, t.loop.at.Handed
 		c.Base = c.Base.Union(position.NewSet(position.Interval{From: position.Position{Epoch: c.Closed}, To: position.Position{Epoch: t.closed}}))
 	}

@@ -47,14 +47,19 @@ func (m *Master) countedSteps(epoch uint32) (steps uint64, final bool) {
 	if m.inLanes() {
 		return m.Layout(epoch).Steps(m.planned(epoch), m.rowsPerLane(), m.drops())
 	}
+	rows, handed, final := m.rowsToCome(epoch)
+	return handed + uint64(rows)/uint64(m.global()), final
+}
+
+// rowsToCome are those of an epoch that were granted, or are returned, behind the steps that this master began with.
+func (m *Master) rowsToCome(epoch uint32) (rows int, handed uint64, final bool) {
 	granted := min(max(0, m.Next-int(epoch)*len(m.Data.Shards)), len(m.Data.Shards))
-	rows := 0
-	for _, windows := range m.Data.Shards[:granted] {
-		for _, n := range windows {
-			rows += n
-		}
+	set := position.Set{{From: m.Data.Start(epoch, 0), To: m.Data.Start(epoch, granted)}}
+	if m.begun != nil && epoch == m.begun.GetEpoch() {
+		set, handed = set.Subtract(m.base), m.begun.GetHanded()
 	}
-	return uint64(rows) / uint64(m.global()), granted == len(m.Data.Shards)
+	m.Data.In(set, func(_ Row, lo, hi int) { rows += hi - lo })
+	return rows, handed, granted == len(m.Data.Shards)
 }
 
 // reportCounted takes over where a rank's training loop is.

@@ -451,14 +451,16 @@ class RankSteps(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., handed: _Optional[int] = ..., ready: _Optional[int] = ...) -> None: ...
 
 class EpochSteps(_message.Message):
-    __slots__ = ("epoch", "steps", "final")
+    __slots__ = ("epoch", "steps", "final", "dropped")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     steps: int
     final: bool
-    def __init__(self, epoch: _Optional[int] = ..., steps: _Optional[int] = ..., final: bool = ...) -> None: ...
+    dropped: int
+    def __init__(self, epoch: _Optional[int] = ..., steps: _Optional[int] = ..., final: bool = ..., dropped: _Optional[int] = ...) -> None: ...
 
 class LaneStart(_message.Message):
     __slots__ = ("epoch", "block", "rows")
@@ -858,7 +860,7 @@ class PlannedEpoch(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., planned: _Optional[int] = ..., rows: _Optional[int] = ..., lane_rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SessionRank(_message.Message):
-    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard", "may_repeat", "at_risk", "begun_step", "checkpoint")
+    __slots__ = ("incarnation", "nonce", "held", "consumed", "departed", "counters", "generation", "kind", "revision", "releasing", "asked", "expired", "revoked", "earlier", "restoring", "steps", "begun", "joined", "heard", "may_repeat", "at_risk", "begun_step", "checkpoint", "told")
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
@@ -882,6 +884,7 @@ class SessionRank(_message.Message):
     AT_RISK_FIELD_NUMBER: _ClassVar[int]
     BEGUN_STEP_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    TOLD_FIELD_NUMBER: _ClassVar[int]
     incarnation: int
     nonce: str
     held: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -905,7 +908,8 @@ class SessionRank(_message.Message):
     at_risk: int
     begun_step: int
     checkpoint: CheckpointPart
-    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ..., may_repeat: _Optional[int] = ..., at_risk: _Optional[int] = ..., begun_step: _Optional[int] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ...) -> None: ...
+    told: _containers.RepeatedCompositeFieldContainer[EpochSteps]
+    def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ..., may_repeat: _Optional[int] = ..., at_risk: _Optional[int] = ..., begun_step: _Optional[int] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ..., told: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ...) -> None: ...
 
 class RankRestore(_message.Message):
     __slots__ = ("attempt", "round", "nonce", "states")

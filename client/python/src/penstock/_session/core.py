@@ -206,8 +206,6 @@ class Core:
     def discard(self) -> None:
         """Throws the batch in the making away if its rows are not ours any more, or in no step of their epoch."""
         if self.ledger.discard:
-            if self.ledger.over():
-                self.ledger.dropped += self.rows_made()
             self.making = self.made = None
             self.ledger.discard = False
 

@@ -80,7 +80,7 @@ class Ledger:
     steps: Steps | None = None  # None: ranks do not count them
     batch_size: int = 1
     pads: bool = False  # last batches
-    dropped: int = 0  # rows that came and are in no batch of their epoch
+    dropped_rows: dict[int, int] = field(default_factory=dict)  # by ended epoch: those that no rank got
     _seq: int = 0
 
     def count(self, steps: Steps, begun: pb.RankSteps) -> None:
@@ -100,6 +100,11 @@ class Ledger:
     def reading(self) -> int:
         """The epoch of the batch that is made next."""
         return self.ended + self.over() if self.counted else self.epoch
+
+    @property
+    def dropped(self) -> int:
+        """Rows of ended epochs that no rank got."""
+        return sum(self.dropped_rows.values())
 
     def over(self) -> bool:
         """Counted: whether the training loop has had all batches of its epoch.
@@ -190,6 +195,7 @@ class Ledger:
             self.set_base(reply)
         if self.steps is not None:
             self.steps.learn(list(reply.steps))
+            self._forget_ended()
             if not self.steps.counted:
                 self.steps.final = self.epoch
                 self.forget_closed()
@@ -227,7 +233,13 @@ class Ledger:
         self.grants = grants
 
     def release(self, asked: Set) -> None:
-        """Gives back what the master asked for, except rows that are in the batch in the making or consumed."""
+        """Gives back what the master asked for, except rows that are consumed.
+
+        Those of the batch in the making stay, too, unless outputs are counted: this rank has others for it then, and
+        another one may wait for these.
+        """
+        if self.counted and subtract(make_set(self.pending), asked) != make_set(self.pending):
+            self.pending, self.discard = [], True
         self.released = subtract(asked, self._gone())
         if self.released:
             self.grants = [
@@ -373,18 +385,23 @@ class Ledger:
     def enter(self, epoch: int) -> None:
         """Notes that the training loop is in an epoch, and has ended those before it."""
         if epoch > self.ended:
-            self.consumed = from_epoch(self.consumed, epoch)
-            self.base = replace(self.base, consumed=from_epoch(self.base.consumed, epoch))
-            if self.counted:
+            if self.counted and self.steps is not None:
+                self.dropped_rows[self.ended] = self.steps.dropped.get(self.ended, 0)
                 self._drop_rest(epoch)
             self.ended = epoch
+            self._forget_ended()
             if self.steps is not None:
                 self.steps.enter(epoch)
+
+    def _forget_ended(self) -> None:
+        """Forgets what was consumed of epochs that the training loop has ended and the master has closed."""
+        epoch = min(self.ended, self.epoch) if self.counted else self.ended
+        self.consumed = from_epoch(self.consumed, epoch)
+        self.base = replace(self.base, consumed=from_epoch(self.base.consumed, epoch))
 
     def _drop_rest(self, epoch: int) -> None:
         """Forgets what is left of the epochs before one: it is in no step."""
         for p in [p for p in self.pieces if p.taken.epoch < epoch]:
-            self.dropped += sum(c.rows for c in p.queue)
             self._drop(p)
             self._remove(p)
         if any(iv.start.epoch < epoch for iv in self.pending):
@@ -393,7 +410,8 @@ class Ledger:
     def snapshot(self, rows: int) -> Snapshot:
         """The present state, after so many rows."""
         handed = 0 if self.steps is None else self.steps.handed
-        return Snapshot(self.ended, self.base, self.consumed, handed, rows, self.start(handed))
+        base = replace(self.base, consumed=from_epoch(self.base.consumed, self.ended))
+        return Snapshot(self.ended, base, from_epoch(self.consumed, self.ended), handed, rows, self.start(handed))
 
     def start(self, handed: int) -> pb.LaneStart | None:
         """Order deterministic: where planning may begin for a loop that had so many batches of its epoch."""

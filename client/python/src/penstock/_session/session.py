@@ -51,7 +51,7 @@ class SessionStats:
     """Figures since the session was opened; seconds and bytes.
 
     rows, batches, bytes: handed over. rows_by_worker says who sent the rows, streams_by_worker from whom streams are
-    being received. dropped: rows that came and are in no batch, as the spec says.
+    being received. dropped: rows of ended epochs that no rank got.
     stall_seconds: that next waited, longest_stall_seconds the most that one call did. compute_seconds: between
     next's return with a batch and the next call. failovers: streams that went on with another worker. hedges: streams
     that another worker was asked for besides, because theirs was late.
@@ -102,6 +102,7 @@ class Session:
         self._last_return: float | None = None
         self._said_lapsed = False
         self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
+        self._said_dropped = 0  # rows
         self._closed = False
         self._threads = [
             threading.Thread(target=core.guard, args=(run,), name=THREADS + name, daemon=True)
@@ -169,12 +170,20 @@ class Session:
         assert offer is not None
         if offer.rows is not None:
             self._last_return = time.monotonic()
+        elif core.ledger.dropped > self._said_dropped:
+            self._tell_dropped(core.ledger.dropped)
         self._returned = offer
         if offer.rows is not None and offer.rows.checkpoint is not None:
             name, step = offer.rows.checkpoint
             message = f"checkpoint {name!r} is taken at step {step}, behind this batch"
             core.say("checkpoint", message, metadata={"name": name, "step": step})
         return offer.rows
+
+    def _tell_dropped(self, dropped: int) -> None:
+        core, rows = self._core, dropped - self._said_dropped
+        self._said_dropped = dropped
+        message = f"epoch {core.epoch - 1}: {rows} rows were left for less than a batch of each rank, and are dropped"
+        core.say("rows_dropped", message, metadata={"epoch": core.epoch - 1, "rows": rows})
 
     def _offer(self) -> Offer | None:
         """What may be handed over, or None if there is to wait. Changes nothing. The lock must be held."""

@@ -23,6 +23,7 @@ class Steps:
     handed: int = 0  # of the epoch
     told: dict[int, int] = field(default_factory=dict)  # how many epochs have, as far as the master said
     finals: set[int] = field(default_factory=set)  # counted: epochs that get no more than told
+    dropped: dict[int, int] = field(default_factory=dict)  # counted: rows of those that no rank gets
     final: int = 0  # padded: all epochs before it get no more than told
     reported: int = 0  # padded: how many this rank will hand over at least, by the newest Sync
 
@@ -32,12 +33,14 @@ class Steps:
             self.told[e.epoch] = max(self.told.get(e.epoch, 0), e.steps)
             if e.final:
                 self.finals.add(e.epoch)
+                self.dropped[e.epoch] = e.dropped
 
     def enter(self, epoch: int) -> None:
         """Begins an epoch, and forgets those before it."""
         self.handed = 0
         self.told = {e: n for e, n in self.told.items() if e >= epoch}
         self.finals = {e for e in self.finals if e >= epoch}
+        self.dropped = {e: n for e, n in self.dropped.items() if e >= epoch}
 
     def over(self, epoch: int) -> bool:
         """Counted: whether the loop, which is in this epoch, has had all batches of it."""

@@ -1,0 +1,368 @@
+package session
+
+import (
+	"math"
+	"slices"
+	"sort"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Where last batches are dropped (last_batch DROP, in order FAST), all ranks hand over equally many batches in an epoch, all of
+// them full, and what is left of it then, less than a batch for each rank, nobody gets. Output rows are counted when a block is
+// planned, so the number of steps is known as soon as the epoch is planned, and before that how many there are at least:
+//
+//   - An epoch has the most steps S that its rows suffice for: the sum over ranks of S - handed, times the batch size, is at
+//     most what is planned and not consumed. Ranks that have not joined yet count; those that left do not.
+//   - What a rank was told never falls, and is written before it is told. It is final once all of the epoch is planned.
+//   - A rank hands over its i-th batch only if it was told of i steps, and ends the epoch, without waiting, when it handed over
+//     a final number.
+//   - Once its number is final, a rank gives back what it holds above its need, to the row, and is granted no more than that.
+//   - An epoch closes when all ranks have ended it; what is left of it is forgotten.
+//
+// Invariant: what ranks were told and have not handed over, in rows, is at most what is left. A hand-over lowers both by as
+// much; a rank that starts again was told nothing. So whoever was told of steps gets their rows: they are free, or held by a
+// rank that is asked to give them back, or they return when its lease ends. Nobody waits for ever.
+//
+// All get equally many steps but for ranks that come back after they left: their share went to the others, and they get what is
+// left. Ranks that are started again together go on at one place (begin), where one may have consumed more than that; so a rank
+// that came again is told of steps only when all have been heard of since.
+
+// drops reports whether last batches are dropped.
+func (s *State) drops() bool { return s.id.Counted && s.id.Lanes == 0 }
+
+// batch is the number of rows of a rank's batch.
+func (s *State) batch() uint64 {
+	if s.id.GlobalBatch > 0 {
+		return s.id.GlobalBatch / uint64(s.world)
+	}
+	return s.id.BatchSize
+}
+
+func (k *rank) toldOf(epoch uint32) EpochSteps {
+	if i := slices.IndexFunc(k.told, func(e EpochSteps) bool { return e.Epoch == epoch }); i >= 0 {
+		return k.told[i]
+	}
+	return EpochSteps{Epoch: epoch}
+}
+
+// handedIn is how many batches of an epoch a rank handed over that has not ended it.
+func (k *rank) handedIn(epoch uint32) uint64 {
+	if k != nil && k.steps.Epoch == epoch {
+		return k.steps.Handed
+	}
+	return 0
+}
+
+// told reports whether the steps of an epoch are final for some rank.
+func (s *State) told(epoch uint32) bool {
+	return slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.toldOf(epoch).Final })
+}
+
+// admitDropSteps checks what a rank reports: it hands over no more than it was told of.
+func (s *State) admitDropSteps(r uint32, n *Steps) error {
+	k := s.rank(r)
+	if n == nil || k.departed || n.Epoch < k.steps.Epoch {
+		return nil
+	}
+	ok := n.Epoch <= min(s.closed+2, s.id.Epochs) && n.Handed <= max(k.toldOf(n.Epoch).Steps, k.handedIn(n.Epoch))
+	for epoch := k.steps.Epoch; ok && epoch < n.Epoch; epoch++ {
+		ok = k.toldOf(epoch).Final
+	}
+	if !ok {
+		return invalid("rank %d reports %+v, and was told of the steps %+v: the trainer or its client is broken", r, *n, k.told)
+	}
+	return nil
+}
+
+// countLeft counts the rows that are left of each epoch.
+func (s *State) countLeft() {
+	if !s.drops() {
+		return
+	}
+	sets := []position.Set{s.returned, {{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}}}
+	for _, k := range s.ranks {
+		if k != nil {
+			sets = append(sets, k.held)
+		}
+	}
+	for i := range s.epochs {
+		e := &s.epochs[i]
+		e.left = 0
+		for _, set := range sets {
+			e.left += s.rowsIn(within(set, e.epoch))
+		}
+	}
+}
+
+// countConsumed takes what was consumed off what is left.
+func (s *State) countConsumed(news position.Set) {
+	if !s.drops() {
+		return
+	}
+	for i := range s.epochs {
+		s.epochs[i].left -= s.rowsIn(within(news, s.epochs[i].epoch))
+	}
+}
+
+// left is the number of output rows of planned blocks of an epoch that are not consumed.
+func (s *State) left(epoch uint32) uint64 {
+	if e := s.epochPlan(epoch); e != nil {
+		return e.left
+	}
+	return 0
+}
+
+// whollyPlanned reports whether all is planned of an epoch that is not consumed.
+func (s *State) whollyPlanned(epoch uint32) bool {
+	free := append(within(s.returned, epoch), within(position.Set{{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}}, epoch)...)
+	for _, iv := range free {
+		for p := iv.From; p.Less(iv.To); {
+			b, ok := s.block(p)
+			if !ok {
+				return false
+			}
+			p = b.end()
+		}
+	}
+	return true
+}
+
+// within is the part of a set that lies in an epoch.
+func within(s position.Set, epoch uint32) position.Set {
+	return s.Intersect(position.Set{{From: position.Position{Epoch: epoch}, To: position.Position{Epoch: epoch + 1}}})
+}
+
+// tell works out what a rank is told of the steps of the epochs that it may read.
+func (s *State) tell(r uint32, k *rank, ch *Changes) {
+	for epoch := k.steps.Epoch; epoch <= s.closed+1 && epoch < s.id.Epochs; epoch++ {
+		due := s.due(k, epoch)
+		i := slices.IndexFunc(k.told, func(e EpochSteps) bool { return e.Epoch == epoch })
+		switch {
+		case i < 0 && (due.Steps > 0 || due.Final):
+			k.told = append(k.told, due)
+		case i >= 0 && k.told[i] != due:
+			k.told = slices.Clone(k.told)
+			k.told[i] = due
+		default:
+			continue
+		}
+		ch.rank(r)
+	}
+}
+
+// share is a rank's part in the steps of an epoch.
+type share struct {
+	handed, told uint64
+	final        bool // told is
+	newcomer     bool // has joined, and was told nothing
+}
+
+// shares are those of all ranks that are to read an epoch, or were told how many steps it has.
+func (s *State) shares(epoch uint32) []share {
+	var out []share
+	for _, k := range s.ranks {
+		switch {
+		case k == nil:
+			out = append(out, share{})
+		case k.departed, k.steps.Epoch > epoch: // it needs nothing, but others make as many steps as it was told of
+			if told := k.toldOf(epoch); told.Final {
+				out = append(out, share{handed: told.Steps, told: told.Steps, final: true})
+			}
+		default:
+			told := k.toldOf(epoch)
+			out = append(out, share{handed: k.handedIn(epoch), told: told.Steps, final: told.Final, newcomer: told.Steps == 0 && !told.Final})
+		}
+	}
+	return out
+}
+
+// cost is how many batches shares need to come to so many steps.
+func cost(shares []share, steps uint64) (n uint64) {
+	for _, s := range shares {
+		want := max(s.told, steps)
+		if s.final {
+			want = s.told
+		}
+		n += max(want, s.handed) - s.handed
+	}
+	return n
+}
+
+// affordable is the most steps that shares can come to with so many batches.
+func affordable(shares []share, batches uint64) uint64 {
+	most := batches
+	for _, s := range shares {
+		most = max(most, s.handed+batches)
+	}
+	n := sort.Search(int(min(most, maxSteps)), func(i int) bool { return cost(shares, uint64(i)+1) > batches })
+	return uint64(n)
+}
+
+// due is how many steps of an epoch a rank is to make, as far as is known, and whether that is all.
+func (s *State) due(k *rank, epoch uint32) EpochSteps {
+	told := k.toldOf(epoch)
+	if told.Final || s.unsettled(k) {
+		return told
+	}
+	due := EpochSteps{Epoch: epoch, Final: s.whollyPlanned(epoch)}
+	shares, batches := s.shares(epoch), s.left(epoch)/s.batch()
+	limit, final := uint64(0), false
+	for _, o := range shares {
+		if o.final {
+			limit, final = max(limit, o.told), true
+		}
+	}
+	switch {
+	case !final:
+		due.Steps = affordable(shares, batches)
+	case cost(shares, limit) <= batches:
+		due.Steps = limit
+	default:
+		due.Steps = min(limit, rest(shares, batches, limit, told.Steps == 0))
+	}
+	due.Steps = max(due.Steps, told.Steps)
+	if due.Final {
+		left := s.left(epoch)
+		due.Dropped = left - min(left, cost(shares, due.Steps)*s.batch())
+	}
+	return due
+}
+
+// rest is what ranks can come to where a rank came back whose share is others' by now: first those that were told of steps,
+// then the newcomers.
+func rest(shares []share, batches, limit uint64, newcomer bool) uint64 {
+	others := slices.DeleteFunc(slices.Clone(shares), func(o share) bool { return o.newcomer })
+	steps := min(limit, affordable(others, batches))
+	if !newcomer {
+		return steps
+	}
+	came := slices.DeleteFunc(slices.Clone(shares), func(o share) bool { return !o.newcomer })
+	return affordable(came, batches-min(batches, cost(others, steps)))
+}
+
+// unsettled reports whether a rank came again, and it is not known yet at which place others do.
+func (s *State) unsettled(k *rank) bool {
+	if k.incarnation == 1 || len(k.told) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.ranks, func(o *rank) bool { return o != nil && !o.departed && o.heard != s.joins })
+}
+
+// starved reports whether a rank has handed over all batches that it was told of, though more may come.
+func (s *State) starved() bool {
+	return s.drops() && slices.ContainsFunc(s.ranks, func(k *rank) bool {
+		if k == nil || k.departed || s.unsettled(k) {
+			return false
+		}
+		told := k.toldOf(k.steps.Epoch)
+		return !told.Final && k.steps.Handed >= told.Steps
+	})
+}
+
+// need is how many rows of an epoch a rank has yet to hand over, if that is known for good.
+func (s *State) need(k *rank, epoch uint32) (rows uint64, known bool) {
+	told := k.toldOf(epoch)
+	switch {
+	case k.steps.Epoch > epoch:
+		return 0, true
+	case !told.Final:
+		return 0, false
+	}
+	return (max(told.Steps, k.handedIn(epoch)) - k.handedIn(epoch)) * s.batch(), true
+}
+
+// trim asks a rank for what it holds above its need.
+func (s *State) trim(r uint32, k *rank, ch *Changes) {
+	asked := k.releasing
+	for epoch := s.closed; epoch <= s.closed+1; epoch++ {
+		held := within(k.held, epoch)
+		if rows, known := s.need(k, epoch); known && s.rowsIn(held) > rows {
+			asked = asked.Union(held.Subtract(s.firstRows(held, rows)))
+		}
+	}
+	s.ask(r, k, asked, ch)
+}
+
+// grantNeeded gives a rank of the epoch that its training loop is in, or of the next one if it needs no more of that.
+func (s *State) grantNeeded(k *rank, c Sync, ch *Changes) bool {
+	for epoch := k.steps.Epoch; epoch <= s.closed+1 && epoch < s.id.Epochs && s.failure == ""; epoch++ {
+		held, lacks := within(k.held, epoch), uint64(math.MaxUint64)
+		if rows, known := s.need(k, epoch); known {
+			have := s.rowsIn(held.Subtract(k.releasing))
+			lacks = max(rows, have) - have
+		}
+		if lacks > 0 {
+			return (c.WantsMore || len(held) == 0) && s.grantRows(k, epoch, int64(c.Streams), lacks, ch)
+		}
+	}
+	return false
+}
+
+// grantRows gives a rank shards of an epoch, cut where it has so many rows.
+func (s *State) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch *Changes) bool {
+	s.passTo(epoch, ch)
+	got, n := s.takeReturned(epoch, s.run(epoch, streams))
+	got = got.Union(s.takeFrontier(epoch, n))
+	given := s.firstRows(got, rows)
+	s.returned = s.returned.Union(got.Subtract(given))
+	k.held = k.held.Union(given)
+	return len(given) > 0
+}
+
+// passTo moves the frontier to an epoch, from one that is wholly planned.
+func (s *State) passTo(epoch uint32, ch *Changes) {
+	start := position.Position{Epoch: epoch}
+	if !s.frontier.Less(start) || !s.whollyPlanned(epoch-1) {
+		return
+	}
+	s.returned = s.returned.Union(position.Set{{From: s.frontier, To: start}})
+	s.frontier = start
+	ch.Head = true
+	for _, b := range s.blocks {
+		s.absorb(b)
+	}
+	s.skipEmpty()
+}
+
+// endedByAll reports whether all ranks that are to read an epoch have ended it.
+func (s *State) endedByAll(epoch uint32) bool {
+	ended := false
+	for _, k := range s.ranks {
+		if k == nil || !k.departed && k.steps.Epoch <= epoch {
+			return false
+		}
+		ended = ended || k.steps.Epoch > epoch
+	}
+	return ended
+}
+
+// forgetRest forgets what nobody gets of epochs that are closed.
+func (s *State) forgetRest(start position.Position) {
+	if !s.drops() {
+		return
+	}
+	s.returned = from(s.returned, start)
+	if s.frontier.Less(start) {
+		s.frontier = start
+		s.skipEmpty()
+	}
+	for _, k := range s.ranks {
+		if k != nil {
+			k.forgetRest(start)
+		}
+	}
+}
+
+func (k *rank) forgetRest(start position.Position) {
+	k.held, k.releasing = from(k.held, start), from(k.releasing, start)
+	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < start.Epoch })
+}
+
+// stepsFor is what a rank in an epoch is told.
+func (s *State) stepsFor(k *rank, epoch uint32) []EpochSteps {
+	if !s.drops() {
+		return s.stepsFrom(epoch)
+	}
+	return slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < epoch })
+}
