@@ -43,7 +43,6 @@ func (r *runner) logReplaced(j session.Join, reply session.Reply, changes sessio
 	}
 }
 
-
 // logZombie tells what a trainer reports that is refused, because others have its shards since its lease ended.
 func (r *runner) logZombie(c session.Sync, err error) {
 	var fenced *session.FencedError

@@ -21,11 +21,11 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// bits are the values of a row's dense features, as they are in memory.
-type bits map[row][]uint32
+// denseBits are the values of a row's dense features, as they are in memory.
+type denseBits map[row][]uint32
 
 // values hands over a batch and takes its rows' values; each row may come once. It reports false at the end.
-func (v bits) take(t *testing.T, job *client.Session) bool {
+func (v denseBits) take(t *testing.T, job *client.Session) bool {
 	t.Helper()
 	b, err := job.Next(t.Context())
 	if errors.Is(err, io.EOF) {
@@ -48,7 +48,7 @@ func (v bits) take(t *testing.T, job *client.Session) bool {
 	return true
 }
 
-func (v bits) equal(w bits) bool {
+func (v denseBits) equal(w denseBits) bool {
 	for at, x := range v {
 		if !slices.Equal(x, w[at]) {
 			return false
@@ -119,16 +119,16 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 		return job
 	}
-	all := func(job *client.Session, v bits) bits {
+	all := func(job *client.Session, v denseBits) denseBits {
 		t.Helper()
 		for v.take(t, job) { //nolint:revive // to the end
 		}
 		closeJob(t, job)
 		return v
 	}
-	want := all(open("before"), bits{})
+	want := all(open("before"), denseBits{})
 
-	job, got := open("job"), bits{}
+	job, got := open("job"), denseBits{}
 	got.take(t, job)
 	launch("next-master", append([]string{"master", "--listen=" + masters[1]}, masterFlags...)...)
 	if err := c.MasterProcess().Stop(); err != nil {
@@ -140,7 +140,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	_ = early.Close() // it tells the same again
 
-	changed := bits{}
+	changed := denseBits{}
 	for i, old := range c.Workers() {
 		launch([]string{"next-worker-1", "next-worker-2"}[i], "worker")
 		got.take(t, job)
@@ -161,8 +161,8 @@ func TestRollingUpgrade(t *testing.T) {
 }
 
 // scaled is what version 2 of the op makes of what version 1 did: doubling loses nothing, so that it can be undone.
-func scaled(v bits) bits {
-	out := bits{}
+func scaled(v denseBits) denseBits {
+	out := denseBits{}
 	for at, values := range v {
 		for _, x := range values {
 			out[at] = append(out[at], math.Float32bits(3*(math.Float32frombits(x)/2)))
