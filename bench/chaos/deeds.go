@@ -95,7 +95,7 @@ func slow(ctx context.Context, d time.Duration, signal func(syscall.Signal) erro
 	return nil
 }
 
-// upTimeout bounds how long a worker may take to be up again, with a master that leads or without.
+// upTimeout bounds how long etcd may take to be up, or a worker again, with a master that leads or without.
 const upTimeout = 2 * time.Minute
 
 // roll drains and replaces one worker after another, as a rolling upgrade does.

@@ -211,6 +211,8 @@ func (f *fleet) startEtcd(ctx context.Context) (err error) {
 		}
 		cfg.Command = func(host string) []string { return f.lan.enter(places[host]) }
 	}
+	ctx, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
 	if f.etcd, err = storetest.Start(ctx, cfg); err != nil {
 		return err
 	}

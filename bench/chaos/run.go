@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -14,8 +15,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// watchEvery is how often the watchdog looks.
-const watchEvery = time.Second
+const (
+	// watchEvery is how often the watchdog looks.
+	watchEvery = time.Second
+	// recountTimeout bounds the recount.
+	recountTimeout = 20 * time.Minute
+)
 
 // run makes everything, lets the faults loose on the job, recounts and reports. notIsolated says why there are no networks to cut.
 func run(ctx context.Context, o options, notIsolated error) (err error) {
@@ -24,6 +29,10 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	say("seed %d, %d faults, %d epochs of %d rows; logs are in %s", o.seed, o.faults, o.epochs, o.rows, o.dir)
 	if notIsolated != nil {
 		say("all processes are on loopback: faults of class %s are left out: %v", network, notIsolated)
+	}
+	faults := schedule(o.seed, o.faults, o.shape(notIsolated == nil), o.only)
+	if len(faults) < o.faults {
+		return fmt.Errorf("--only %s: no fault of these classes is possible here: %w", strings.Join(o.only, ","), notIsolated)
 	}
 	r.files = fileRows(o.rows)
 	r.dataset = filepath.Join(o.dir, "dataset")
@@ -34,7 +43,7 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 	if err != nil {
 		return err
 	}
-	segments, undisturbed, err := r.play(ctx, paths)
+	segments, undisturbed, err := r.play(ctx, paths, faults)
 	if err == nil {
 		err = r.recount(ctx, segments, undisturbed)
 	}
@@ -52,7 +61,7 @@ func run(ctx context.Context, o options, notIsolated error) (err error) {
 
 // play runs fleet, job and faults, and returns what the job was handed over; with the deterministic order, also what the
 // same job of one trainer is without faults.
-func (r *report) play(ctx context.Context, paths []string) (segments, undisturbed []segment, err error) {
+func (r *report) play(ctx context.Context, paths []string, faults []Fault) (segments, undisturbed []segment, err error) {
 	o := r.options
 	f, err := newFleet(ctx, o, r.notIsolated == nil)
 	if err != nil {
@@ -74,7 +83,7 @@ func (r *report) play(ctx context.Context, paths []string) (segments, undisturbe
 	spec := specText("s3://"+bucket+"/", o)
 	r.job = newJob("chaos", f, spec, o.trainers, r.say)
 	r.storm = newStorm(f, r.job, r.say)
-	if segments, err = r.strike(ctx, r.job, schedule(o.seed, o.faults, o.shape(f.lan != nil), o.only)); err != nil || o.order != deterministic {
+	if segments, err = r.strike(ctx, r.job, faults); err != nil || o.order != deterministic {
 		return segments, nil, err
 	}
 	r.say("the same job without faults")
@@ -146,6 +155,8 @@ func (j *job) where() string {
 // recount counts what was handed over.
 func (r *report) recount(ctx context.Context, segments, undisturbed []segment) error {
 	r.say("counting")
+	ctx, cancel := context.WithTimeout(ctx, recountTimeout)
+	defer cancel()
 	q := question{ledger: filepath.Join(r.options.dir, "ledger.parquet"), dataset: r.dataset, epochs: r.options.epochs}
 	if err := writeLedger(q.ledger, segments); err != nil {
 		return err
