@@ -26,6 +26,9 @@ func Example() {
 			return err
 		}
 		defer session.Close()
+		if from := session.RestoredFrom(); from != nil { // by `penstock session restore`
+			loadModel(from.Name, from.Step)
+		}
 		for batch, err := range session.Batches(ctx) {
 			if err != nil {
 				return err
@@ -33,6 +36,9 @@ func Example() {
 			train(batch.Dense, batch.Sparse, batch.Labels)
 			state := session.State() // a checkpoint, to go on behind this batch with Config.Restore
 			save(state)
+			if at := batch.Checkpoint; at != nil { // `penstock session checkpoint` takes one here, of all ranks
+				saveModel(at.Name, at.Step)
+			}
 			batch.Release()
 		}
 		return nil
@@ -43,3 +49,7 @@ func Example() {
 func train([]float32, []client.Sparse, []client.Label) {}
 
 func save(*pb.State) {}
+
+func saveModel(string, uint64) {}
+
+func loadModel(string, uint64) {}

@@ -20,7 +20,9 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, content := range map[string]string{"clicks.tsv": clicks(), "spec.yaml": block(t, string(text), "yaml")[0]} {
+	// Small batches and several epochs, so that there is time to take a checkpoint of trainers.
+	spec := strings.Replace(block(t, string(text), "yaml")[0], "batch_size: 1024", "batch_size: 16\nepochs: 20", 1)
+	for name, content := range map[string]string{"clicks.tsv": clicks(), "spec.yaml": spec} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -30,9 +32,10 @@ func TestReadme(t *testing.T) {
 	script = strings.Replace(script, "go build -o penstock .", "ln -s "+binary+" penstock", 1)
 	// Masters and workers go to the background; wait until they are up rather than race them.
 	script = strings.Replace(script, "./penstock read", "until ./penstock session list >/dev/null 2>&1; do :; done\n./penstock read", 1)
+	script = strings.Replace(script, "./penstock session checkpoint ", trainers+"./penstock session checkpoint ", 1)
 	out := bash(t, dir, script)
 	for _, want := range []string{
-		"spec.yaml is valid", "row groups", "sigrid_hash", "label=", "rows/s", "run-7", "0 of 2",
+		"spec.yaml is valid", "row groups", "sigrid_hash", "label=", "rows/s", "run-7", "0 of 2", "noon", "0 of 4",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the commands' output lacks %q:\n%s", want, out)
@@ -42,6 +45,12 @@ func TestReadme(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// trainers are the two ranks of run-7, which take their time for each row.
+const trainers = `for rank in 0 1; do
+	./penstock read spec.yaml --session run-7 --rank $rank --world-size 2 --head 1000000 | while read -r row; do sleep 0.002; done &
+done
+`
 
 // TestReadmeNamesRealTargets holds the commands that TestReadme does not run to what is there.
 func TestReadmeNamesRealTargets(t *testing.T) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import subprocess
@@ -24,7 +25,7 @@ READ_ALL = [
 ]  # fmt: skip
 CHECKED = [
     "Start-1", "Start-2", "Epochs, length, map-1", "Epochs, length, map-2", "Checkpoints-1", "Checkpoints-2",
-    "Formats and devices-1", "Errors-1", "Tokens and TLS-1",
+    "Checkpoints-4", "Formats and devices-1", "Errors-1", "Tokens and TLS-1",
 ]  # fmt: skip
 
 
@@ -85,6 +86,33 @@ def test_checkpoints(clicks: Dataset, shared_fleet: Fleet, monkeypatch: pytest.M
     assert names["train"].rows == clicks.rows
     rest = page.run("Checkpoints-2", clicks, shared_fleet)
     assert rest["train"].rows == clicks.rows - 3 * page.BATCH
+
+
+def test_named_checkpoints(shared_fleet: Fleet, penstock_binary: Path, tmp_path: Path) -> None:
+    data = write_dataset(tmp_path / "criteo", files=2, rows=20_000, row_group=5_000, dense=3, sparse=3)
+    command = [penstock_binary, "session", f"--master={shared_fleet.master}"]
+    taking: list[subprocess.Popen[bytes]] = []
+    models: dict[str, int] = {}  # by name: rows that they were trained on
+    trained = page.Trained()
+
+    def train(batch: penstock.Batch) -> float:
+        taking[:] = taking or [subprocess.Popen([*command, "checkpoint", "run-7", "noon"])]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            taking[0].wait(0.2)  # while it is taken, training takes its time
+        return trained(batch)
+
+    def save(name: str) -> None:
+        models[name] = trained.rows
+
+    page.run("Checkpoints-4", data, shared_fleet, train=train, save=save)
+    assert taking[0].wait() == 0
+    assert trained.rows == data.rows
+    subprocess.run([*command, "restore", "run-7", "noon"], check=True)
+    loaded: list[str] = []
+    rest = page.run("Checkpoints-4", data, shared_fleet, load=loaded.append)
+    assert loaded == [list(models)[-1]]
+    assert loaded[0].startswith("model-noon-")
+    assert rest["train"].rows == data.rows - models[loaded[0]]
 
 
 def test_formats(clicks: Dataset, shared_fleet: Fleet) -> None:
