@@ -2,7 +2,7 @@ package cluster_test
 
 import (
 	"context"
-	bits "encoding/binary"
+	endian "encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -127,13 +127,13 @@ func rowHashes(b *client.Batch) []uint64 {
 	width := len(b.DenseNames)
 	var buf []byte
 	for i := range out {
-		buf = bits.LittleEndian.AppendUint64(buf[:0], uint64(b.RowIDs[i])<<8|uint64(b.Files[i]))
+		buf = endian.LittleEndian.AppendUint64(buf[:0], uint64(b.RowIDs[i])<<8|uint64(b.Files[i]))
 		for _, v := range b.Dense[i*width : (i+1)*width] {
-			buf = bits.LittleEndian.AppendUint32(buf, math.Float32bits(v))
+			buf = endian.LittleEndian.AppendUint32(buf, math.Float32bits(v))
 		}
 		for _, f := range b.Sparse {
 			for _, v := range f.Values[f.Offsets[i]:f.Offsets[i+1]] {
-				buf = bits.LittleEndian.AppendUint64(buf, uint64(v))
+				buf = endian.LittleEndian.AppendUint64(buf, uint64(v))
 			}
 			buf = append(buf, '|')
 		}
