@@ -20,8 +20,8 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	// Small batches and several epochs, so that there is time to take a checkpoint of trainers.
-	spec := strings.Replace(block(t, string(text), "yaml")[0], "batch_size: 1024", "batch_size: 16\nepochs: 20", 1)
+	// Small batches and several epochs, so that there is time to take a checkpoint of trainers, and as many for each.
+	spec := strings.Replace(block(t, string(text), "yaml")[0], "batch_size: 1024", "batch_size: 16\nepochs: 20\nlast_batch: drop", 1)
 	for name, content := range map[string]string{"clicks.tsv": clicks(), "spec.yaml": spec} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -46,10 +46,12 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// trainers are the two ranks of run-7, which take their time for each row.
+// trainers are the two ranks of run-7. Who takes their rows takes some time for each batch.
 const trainers = `for rank in 0 1; do
-	./penstock read spec.yaml --session run-7 --rank $rank --world-size 2 --head 1000000 | while read -r row; do sleep 0.002; done &
+	./penstock read spec.yaml --session run-7 --rank $rank --world-size 2 --head 1000000 |
+		(set +x; while [ -n "$(head -c 2048)" ]; do sleep 0.2; done) &
 done
+until ./penstock session show run-7 | grep -q 'trainers *2 of 2'; do :; done
 `
 
 // TestReadmeNamesRealTargets holds the commands that TestReadme does not run to what is there.
