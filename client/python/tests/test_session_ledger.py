@@ -14,6 +14,7 @@ from penstock._session import position
 from penstock._session.ledger import Ledger
 from penstock._session.piece import Piece, StreamError
 from penstock._session.position import Interval, Position, Set
+from penstock._session.steps import Steps
 
 pytestmark = pytest.mark.pure
 
@@ -221,6 +222,33 @@ def test_refused_piece_is_reported() -> None:
     assert [q.received for q in ledger.pieces] == [before.end, behind.start]
     assert ledger.pieces[0] is p
     assert p.queue
+
+
+def test_what_was_consumed_is_told_after_the_loop_has_ended_its_epoch() -> None:
+    """Until the master closes it: it may ask for what is left of it, and must not get what was handed over."""
+    mine = Interval(Position(0), Position(0, 0, 1))
+    rest = Interval(Position(0, 0, 1), Position(0, 0, 2))
+    both = position.make_set([mine, rest])
+    ledger = Ledger(batch_size=5)
+    ledger.count(Steps(5, counted=True), pb.RankSteps())
+    grants = [grant(mine), grant(rest)]
+    told = [pb.EpochSteps(epoch=0, steps=1, final=True)]
+    ledger.apply(pb.SyncReply(streams=1, grants=grants, steps=told))
+    ledger.push(ledger.pieces[0], Fake(), stream_pb2.BatchMeta(rows=5, last=True), True)
+    ledger.end(ledger.pieces[0], False)
+    assert ledger.take(5) is not None
+    ledger.hand_over(ledger.pending)
+    assert ledger.steps is not None
+    ledger.steps.handed = 1
+    ledger.enter(1)
+    request = pb.SyncRequest()
+    ledger.request(request, 0)
+    assert position.from_proto(request.consumed) == (mine,)
+    assert ledger.snapshot(5).consumed == ()
+    ledger.apply(pb.SyncReply(streams=1, grants=grants, steps=told, release=position.to_proto(both)))
+    assert ledger.released == (rest,)
+    ledger.apply(pb.SyncReply(streams=1, closed_epochs=1))
+    assert ledger.consumed == ()
 
 
 def test_unchanged_reply_keeps_pieces() -> None:
