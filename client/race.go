@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
 )
 
 const (
@@ -25,14 +26,14 @@ var errLost = errors.New("another worker was faster")
 // attempt is one stream from one worker.
 type attempt struct {
 	worker *pb.Worker
-	second bool // beside one that was late
 	cancel context.CancelCauseFunc
 
 	// Under Session.mu.
-	waits time.Time // since when, for a message that there is room for
-	begun bool      // a message came
-	rows  bool      // it moved the cursor
-	lost  bool
+	second bool      // beside one that is late
+	waits  time.Time // since when, for a message that there is room for
+	begun  bool      // a message came
+	rows   bool      // it moved the cursor
+	lost   bool
 }
 
 // ended is an attempt's end.
@@ -140,6 +141,7 @@ func (st *stream) hedge(late *attempt, w *pb.Worker) bool {
 	if st.hedging.open >= max(1, int(hedgedShare*float64(st.ledger.streams))) {
 		return false
 	}
+	late.second = false // if it was: the one beside it had ended
 	st.hedging.open++
 	st.stats.Hedges++
 	st.log.Info("stream hedged", "shard", st.p.shard, "cursor", st.p.received, "late", late.worker.GetName(), "second", w.GetName(),
@@ -147,8 +149,8 @@ func (st *stream) hedge(late *attempt, w *pb.Worker) bool {
 	return true
 }
 
-// won notes that an attempt brought rows, or the piece's end, and ends the one beside it. st.mu must be held.
-func (st *stream) won(a *attempt) {
+// won notes that an attempt moved the piece's cursor on from here, and ends the one beside it. st.mu must be held.
+func (st *stream) won(a *attempt, from position.Position) {
 	now := time.Now()
 	a.rows, st.took = true, now
 	for _, other := range st.racing {
@@ -163,7 +165,7 @@ func (st *stream) won(a *attempt) {
 		st.hedging.slow[other.worker.GetAddress()] = now
 		if st.broken == nil {
 			st.broken = &Resume{
-				Shard: st.p.shard, Cursor: st.p.received, File: st.p.file, From: other.worker.GetName(),
+				Shard: st.p.shard, Cursor: from, File: st.p.file, From: other.worker.GetName(),
 				Cause: &workerError{
 					name: other.worker.GetName(), address: other.worker.GetAddress(),
 					err: fmt.Errorf("sent nothing for %v: %w", now.Sub(other.waits), errLost),

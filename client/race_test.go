@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
@@ -108,6 +109,43 @@ func TestLateWorkerMayWin(t *testing.T) {
 		exactlyOnce(t, m.Data, ids)
 		if st := s.Stats(); st.Hedges == 0 || st.Failovers != 0 || cancelled.Load() == 0 {
 			t.Errorf("%d hedges, %d failovers, %d second streams ended", st.Hedges, st.Failovers, cancelled.Load())
+		}
+	})
+}
+
+// TestSecondIsLateItself: the second stream, which has won, is late later and hedged in its turn, but wins again.
+func TestSecondIsLateItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		at := func(r *fake.Record) bool { return r.Block == 0 && r.Shard == 1 }
+		m := simple(fl, 16, &fake.Worker{Fault: func(ctx context.Context, r *fake.Record) error {
+			if at(r) && r.K > 0 {
+				return hang(ctx)
+			}
+			return nil
+		}})
+		m.Data.Shards[m.Data.Index(position.Position{Shard: 1})] = []int{40}
+		second(fl, m, func(ctx context.Context, r *fake.Record) error {
+			if at(r) && r.Before == 1 {
+				return pause(ctx, 3*time.Second)
+			}
+			return nil
+		})
+		fl.Worker("w3", &fake.Worker{Data: m.Data, Cut: 5, Fault: func(ctx context.Context, _ *fake.Record) error { return hang(ctx) }})
+		m.Workers = fl.Workers("w1", "w2", "w3")
+		var told resumes
+		cfg := config(fl, "m")
+		cfg.OnResume = told.add
+		s := open(t, cfg)
+		ids, _, err := drain(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactlyOnce(t, m.Data, ids)
+		if st := s.Stats(); st.Hedges != 2 || st.Failovers != 1 || len(told.all) != 1 {
+			t.Fatalf("%d hedges, %d failovers, resumes %+v; expected 2, and 1 from w1 to w2", st.Hedges, st.Failovers, told.all)
+		}
+		if r := told.all[0]; r.From != "w1" || r.To != "w2" || r.Cursor.K != 8 {
+			t.Errorf("resume %+v; expected one at row 8, behind what w1 sent", r)
 		}
 	})
 }

@@ -212,7 +212,7 @@ func (st *stream) receive(a *attempt, rd *reader) (complete bool, err error) {
 	st.hedging.waited(a.begun, time.Since(a.waits))
 	a.begun = true
 	if p.received != before {
-		st.won(a)
+		st.won(a, before)
 	}
 	st.moved(p)
 	st.tellReady()
@@ -231,10 +231,11 @@ func (st *stream) end(a *attempt) error {
 	case p.gone || p.complete():
 		return nil
 	}
+	before := p.received
 	if err := st.ledger.end(p, !a.begun); err != nil {
 		return err
 	}
-	st.won(a)
+	st.won(a, before)
 	st.moved(p)
 	signal(st.ready)
 	return nil
