@@ -203,6 +203,8 @@ class Flight:
             return least / 8
         with self._core.lock:
             self._core.hedges += 1
+            for a in self._racing:
+                a.second = False  # what comes now is beside it
         self._say_hedged(late, worker, now)
         if self.hedged:
             self._leave(late, None, now)
