@@ -231,6 +231,23 @@ def test_a_stream_with_other_rows_than_were_counted_is_refused() -> None:
         rank.ledger.end(p, first=True)
 
 
+def test_rows_beyond_what_was_counted_are_not_taken() -> None:
+    rank = Rank(Plan(random.Random(3)), "uneven", 0, 1)
+    rank.sync()
+    p = next(p for p in rank.ledger.pieces if p.end.shard_start() != p.shard)
+
+    def push(rows: int) -> None:
+        meta = stream_pb2.BatchMeta(window=p.received.window, k=p.received.k, rows=rows)
+        rank.ledger.push(p, Rows(list(range(rows))), meta, True)
+
+    with pytest.raises(Miscount, match=f"; {p.grant.rows} were counted"):
+        push(p.grant.rows + 1)
+    push(p.grant.rows)
+    with pytest.raises(Miscount, match="; 0 were counted"):
+        push(1)
+    assert sum(c.rows for c in p.queue) == p.grant.rows
+
+
 def test_a_state_names_the_newest_block_that_begins_before_it() -> None:
     ledger = Rank(Plan(random.Random(1)), "uneven", 0, 1).ledger
     ledger.starts = tuple(pb.LaneStart(epoch=0, block=b, rows=[10 * b, 10 * b + 1, 10 * b, 10 * b]) for b in range(4))

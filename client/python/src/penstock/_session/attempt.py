@@ -15,7 +15,6 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 from pyarrow import flight
 
-from penstock import errors
 from penstock._pb import stream_pb2 as pb
 from penstock._session.bell import Bell
 from penstock._session.core import THREADS, Core
@@ -103,13 +102,8 @@ class Attempt:
                     self._receive(reader, self._core.agree(reader.schema))
                 finally:
                     self._count(-1)
-        except LayoutError as e:
+        except (LayoutError, Miscount) as e:
             return self.fails(str(e), "INVALID_ARGUMENT")
-        except Miscount as e:
-            words = f"session {self._core.config.session!r}: {self.fails(str(e), 'DATA_LOSS')}"
-            self._core.fail(
-                errors.DataError(f"{words}; the file changed, or workers of different releases counted and read")
-            )
         except (StreamError, DecodeError) as e:
             return self.fails(str(e), "UNKNOWN")
         except ERRORS as e:

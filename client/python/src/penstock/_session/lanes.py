@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock._pb import control_pb2 as pb
-from penstock._pb import stream_pb2
 from penstock._session.ledger import Ledger
-from penstock._session.piece import Chunk, Miscount, Piece, Received
-from penstock._session.position import Interval
+from penstock._session.piece import Chunk, Miscount, Piece
+from penstock._session.position import Interval, Position
 
 
 @dataclass
@@ -163,24 +162,14 @@ class Lanes(Ledger):
         """How many rows of a lane are in batches, or in the one in the making."""
         return self.lanes[lane].row if epoch == self._laid else 0
 
-    def push(self, p: Piece, record: Received, meta: stream_pb2.BatchMeta, first: bool) -> bool:
-        """Takes in a received record. Returns whether the piece wants no more."""
-        complete = super().push(p, record, meta, first)
-        self._check(p)
-        return complete
-
-    def end(self, p: Piece, first: bool) -> None:
-        """Marks a piece whose stream ended well."""
-        super().end(p, first)
-        self._check(p)
-
-    def _check(self, p: Piece) -> None:
+    def _check_count(self, p: Piece, rows: int, after: Position) -> None:
         """Holds a worker to the rows that were counted when the block was planned: batches depend on them."""
         g = p.grant
-        came = p.row + sum(c.rows for c in p.queue)
-        if p.complete and came != g.first + g.rows:
-            rows = f"{came - g.first} rows of shard {p.shard} of {g.file} for lane {g.lane}"
-            raise Miscount(f"sends {rows}; {g.rows} were counted")
+        due = g.first + g.rows - p.row - sum(c.rows for c in p.queue)
+        if rows > due or (rows < due and after >= p.end):
+            where = f"{rows} rows of shard {p.shard} of {g.file} up to {after} for lane {g.lane}"
+            hint = "do all workers run the same release, and are the files as they were?"
+            raise Miscount(f"sends {where}; {due} were counted: {hint}")
 
     def _pass(self, interval: Interval | None) -> None:
         """Positions without rows need no hand-over."""

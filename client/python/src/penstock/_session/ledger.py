@@ -324,6 +324,7 @@ class Ledger:
     def push(self, p: Piece, record: Received, meta: stream_pb2.BatchMeta, first: bool) -> bool:
         """Takes in a received record. Returns whether the piece wants no more."""
         low, high, after = p.place(meta, first)
+        self._check_count(p, high - low, after)
         self._seq += 1
         before = p.bytes
         self._pass(p.push(record, meta, low, high, after, self._seq))
@@ -336,8 +337,12 @@ class Ledger:
         """Marks a piece whose stream ended well: no more rows lie before its end. first: no batch came before."""
         if not first and not p.complete and p.received.k > 0:
             raise StreamError(f"stream ended at {p.received}, inside a window: rows are missing")
+        self._check_count(p, 0, p.end)
         self._pass(p.skip(p.end))
         self._retire(p)
+
+    def _check_count(self, p: Piece, rows: int, after: Position) -> None:
+        """Checks that a piece may have so many more rows, up to a position, where outputs were counted."""
 
     def _pass(self, interval: Interval | None) -> None:
         """Notes positions that have no rows: like rows they are consumed with the next hand-over, under the lease."""
