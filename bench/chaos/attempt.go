@@ -173,6 +173,9 @@ func (a *attempt) lost(r int) bool {
 func (a *attempt) hopeless() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.overlap && a.from.before != nil { // there are older ones
+		return nil
+	}
 	if killed := !slices.ContainsFunc(a.ranks, func(m member) bool { return m.ended && m.process.Wait() != nil }); killed || a.broke.IsZero() {
 		a.vain = 0
 		return nil

@@ -26,8 +26,9 @@ type checkpoint struct {
 	before *checkpoint
 }
 
-// kept is how many checkpoints a job keeps.
-const kept = 3
+// kept is how many checkpoints a job keeps: those of a time that is longer than a lease and any fault, since a rank that cannot
+// reach a master goes on for its lease, and others get its rows later.
+const kept = 100
 
 // follow makes c the newest of those kept.
 func (c *checkpoint) follow(before *checkpoint) {
@@ -85,8 +86,8 @@ type figures struct {
 	Attempts, Checkpoints int
 	Waits                 []wait // those of notable and more
 	All                   []time.Duration
-	// Overlaps counts checkpoints that could not be restored: a rank that hung past its lease said, when it woke and before it
-	// was fenced, that it had handed over rows that others have, too.
+	// Overlaps counts restores that were refused: a rank that could not reach a master for longer than its lease had handed over
+	// rows that others have, too.
 	Overlaps int
 	// Restarts are the times from a rank's end to the next batch of the job.
 	Restarts []time.Duration
@@ -136,7 +137,7 @@ func (j *job) run(ctx context.Context) ([]segment, error) {
 func (j *job) attempts(ctx context.Context) ([]segment, error) {
 	at := &checkpoint{}
 	var broke time.Time
-	for n := 1; ; n++ {
+	for n, back := 1, 1; ; n++ {
 		a := j.attempt(n, at, broke)
 		done, err := a.run(ctx)
 		if err != nil {
@@ -147,11 +148,18 @@ func (j *job) attempts(ctx context.Context) ([]segment, error) {
 			return at.Segments, nil
 		}
 		broke = time.Now()
-		if a.overlap && at.before != nil {
-			at = at.before
-			j.change(func() { j.figures.Overlaps++ })
-			j.say("job: checkpoint %d holds rows that a rank handed over when its lease had ended; back to checkpoint %d", a.at.Number, at.Number)
+		if !a.overlap {
+			back = 1
+			continue
 		}
+		for range back { // further each time
+			if at.before != nil {
+				at = at.before
+			}
+		}
+		back *= 2
+		j.change(func() { j.figures.Overlaps++ })
+		j.say("job: checkpoint %d holds rows that a rank handed over when its lease had ended; back to checkpoint %d", a.at.Number, at.Number)
 	}
 }
 

@@ -101,7 +101,7 @@ func (r *report) jobText(p func(string, ...any)) {
 	p("\n## The job\n")
 	p("%d checkpoints; %d starts. Ranks that ended, and took their attempt with them: %s.", f.Checkpoints, f.Attempts, counts(f.Ends))
 	if f.Overlaps > 0 {
-		p("%d checkpoints could not be restored, since a rank that had hung past its lease woke just before them; the ones before could.", f.Overlaps)
+		p("%d restores were refused, of checkpoints in which a rank that no master had reached for longer than its lease had rows that others had, too; older ones were restored.", f.Overlaps)
 	}
 	if len(r.fleet.ends) > 0 {
 		p("Processes of the fleet that ended by themselves, and were started again: %s.", counts(r.fleet.ends))
