@@ -31,6 +31,9 @@ func (p *player) changeMaster(s *MasterStep) error {
 			m.Frozen = *s.Freeze
 		}
 		m.Planned += s.Plan
+		if s.Checkpoint != nil {
+			m.Order(s.Checkpoint.Name, s.Checkpoint.Step)
+		}
 		if s.Fail != "" {
 			m.Failure = s.Fail
 		}
@@ -74,6 +77,11 @@ func (p *player) changeWorker(s *WorkerStep) error {
 
 // wait waits for all conditions of a step.
 func (p *player) wait(s *WaitStep) error {
+	if s.Ordered > 0 {
+		if err := p.await("the order", func() bool { return p.ordered() == s.Ordered }); err != nil {
+			return err
+		}
+	}
 	if s.Synced {
 		if err := p.synced(p.trainer(s.Trainer)); err != nil {
 			return err
@@ -101,7 +109,27 @@ func (p *player) wait(s *WaitStep) error {
 	if err != nil {
 		return err
 	}
-	return p.await("the master", func() bool { return p.masterIs(s, returned) })
+	if err := p.await("the master", func() bool { return p.masterIs(s, returned) }); err != nil || s.Taken == 0 {
+		return err
+	}
+	t := p.trainer(s.Trainer)
+	p.mu.Lock()
+	batches := p.rank(t.rank).batches[:t.first+int(s.Taken)]
+	p.mu.Unlock()
+	_, err = t.checked(p.part(t.rank), batches, &StateStep{After: int(s.Taken)})
+	return err
+}
+
+// ordered is the step of the checkpoint that the master asks for.
+func (p *player) ordered() (step uint64) {
+	p.master.Look(func() { step = p.master.Ordered() })
+	return step
+}
+
+// part is what a rank brought for it.
+func (p *player) part(rank uint32) (st *pb.State) {
+	p.master.Look(func() { st = p.master.Part(rank) })
+	return st
 }
 
 func (p *player) masterIs(s *WaitStep, returned position.Set) bool {
@@ -109,6 +137,9 @@ func (p *player) masterIs(s *WaitStep, returned position.Set) bool {
 	m := p.master
 	m.Look(func() {
 		ok = m.Closed >= s.Closed && (s.Returned == nil || m.Returned.Equal(returned))
+		if s.Taken > 0 {
+			ok = ok && m.Ordered() == s.Taken && m.Part(p.trainer(s.Trainer).rank) != nil
+		}
 		if s.Left {
 			r := m.Ranks[p.trainer(s.Trainer).rank]
 			ok = ok && r != nil && r.Left

@@ -43,7 +43,15 @@ type Reply struct {
 	Valid int    `json:"valid,omitempty"` // rows of the batch that are not padding
 	End   bool   `json:"end,omitempty"`   // next: all epochs are over
 	State []byte `json:"state,omitempty"` // pb.State
-	Stats *Stats `json:"stats,omitempty"`
+	// Checkpoint has its place behind the batch.
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	Stats      *Stats      `json:"stats,omitempty"`
+}
+
+// Checkpoint is a named checkpoint of the whole job.
+type Checkpoint struct {
+	Name string `json:"name"`
+	Step uint64 `json:"step"`
 }
 
 // Error is what a client raised.

@@ -140,6 +140,9 @@ func (d *goDriver) next() (Reply, error) {
 	}
 	d.batches = append(d.batches, b)
 	r := Reply{Epoch: b.Epoch, Valid: b.Valid}
+	if at := b.Checkpoint; at != nil {
+		r.Checkpoint = &Checkpoint{Name: at.Name, Step: at.Step}
+	}
 	rec := b.Record()
 	var stream bytes.Buffer
 	out := ipc.NewWriter(&stream, ipc.WithSchema(rec.Schema()))

@@ -125,7 +125,8 @@ func (p *player) next(s *NextStep) error {
 	if s.Blocks > 0 {
 		return t.blocks(s.Blocks)
 	}
-	for range max(1, s.Count) {
+	n := max(1, s.Count)
+	for i := range n {
 		more, err := t.next(s.Error)
 		if err != nil {
 			return err
@@ -135,6 +136,13 @@ func (p *player) next(s *NextStep) error {
 			return fmt.Errorf("a batch came; expected an error, %s", s.Error.Kind)
 		case !more && s.Error == nil:
 			return errors.New("all epochs are over")
+		}
+		var want Checkpoint
+		if s.Checkpoint != nil && i == n-1 {
+			want = *s.Checkpoint
+		}
+		if more && t.newest().checkpoint != want {
+			return fmt.Errorf("the batch says of the checkpoint %+v; expected %+v", t.newest().checkpoint, want)
 		}
 	}
 	return nil

@@ -146,7 +146,9 @@ type NextStep struct {
 	Count int // 1 unless set
 	// Blocks: there is no batch for so long. The request stays, for the next step to wait for.
 	Blocks time.Duration
-	Error  *Failure
+	// Checkpoint is what the last of the batches says; the others, and it unless this is set, say of none.
+	Checkpoint *Checkpoint
+	Error      *Failure
 }
 
 // ReadStep reads trainers to their end, all at once.
@@ -188,15 +190,16 @@ type StatsStep struct {
 // MasterStep changes the master. Answers replace the rules that there were, if there is any field besides.
 type MasterStep struct {
 	Answers    []Answer
-	Heals      bool     // no more rules
-	Freeze     *bool    // grants and plans nothing
-	Plan       int      // order deterministic: so many more blocks
-	Release    bool     // asks for all that is held
-	Revoke     []string // takes intervals from whoever holds them, as if leases had ended
-	Expire     *uint32  // the lease of a rank: all that it holds goes back
-	Fail       string   // the session, for a reason
-	Candidates []string // the workers that tickets name
-	Stop       bool     // nobody listens
+	Heals      bool        // no more rules
+	Freeze     *bool       // grants and plans nothing
+	Plan       int         // order deterministic: so many more blocks
+	Checkpoint *Checkpoint // is ordered of all ranks; the step is that of their batches, all of one start
+	Release    bool        // asks for all that is held
+	Revoke     []string    // takes intervals from whoever holds them, as if leases had ended
+	Expire     *uint32     // the lease of a rank: all that it holds goes back
+	Fail       string      // the session, for a reason
+	Candidates []string    // the workers that tickets name
+	Stop       bool        // nobody listens
 	Start      bool
 }
 
@@ -217,6 +220,8 @@ type WaitStep struct {
 	Closed   uint32   // epochs, by the master
 	Returned []string // these intervals, and no others, came back to the master
 	Left     bool     // the trainer's rank
+	Ordered  uint64   // step of the checkpoint that the master asks for
+	Taken    uint64   // step of the checkpoint for which the trainer brought its state, which is checked
 	Lapsed   bool     // the lease ended: so long ago the master answered a Sync
 }
 

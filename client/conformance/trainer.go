@@ -31,8 +31,9 @@ type trainer struct {
 
 // batch was handed over.
 type batch struct {
-	epoch uint32
-	ids   []int64
+	epoch      uint32
+	ids        []int64
+	checkpoint Checkpoint // none: no name
 }
 
 // state is a checkpoint, and the rows that lie before it: of its rank, and of restores before.
@@ -176,6 +177,9 @@ func (t *trainer) take(r Reply) error {
 		return err
 	}
 	b := batch{epoch: r.Epoch, ids: ids}
+	if r.Checkpoint != nil {
+		b.checkpoint = *r.Checkpoint
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rank := w.rank(t.rank)
@@ -241,7 +245,17 @@ func (t *trainer) state(asked *StateStep) (*state, error) {
 	if asked.After > 0 {
 		batches = batches[:t.first+asked.After]
 	}
-	out := &state{bytes: r.State, ids: slices.Clone(w.restored)}
+	out, err := t.checked(&got, batches, asked)
+	if out != nil {
+		out.bytes = r.State
+	}
+	return out, err
+}
+
+// checked compares a state with the batches that were handed over before it.
+func (t *trainer) checked(got *pb.State, batches []batch, asked *StateStep) (*state, error) {
+	w := t.w
+	out := &state{ids: slices.Clone(w.restored)}
 	var own []int64 // of epochs that the state still tells of
 	rows := int64(0)
 	for _, b := range batches {
@@ -256,7 +270,7 @@ func (t *trainer) state(asked *StateStep) (*state, error) {
 	}
 	if w.layouts != nil {
 		out.ids = w.before(step{got.GetClosedEpochs(), got.GetHanded()})
-		return out, errors.Join(t.checkStep(&got, asked), checkState(&got, asked, t))
+		return out, errors.Join(t.checkStep(got, asked), checkState(got, asked, t))
 	}
 	consumed := position.SetFromProto(got.GetConsumed())
 	if w.sc.Spec.Pad { // closed epochs lie in the base
@@ -266,7 +280,7 @@ func (t *trainer) state(asked *StateStep) (*state, error) {
 	if err := t.checkConsumed(consumed, own); err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	return out, checkState(&got, asked, t)
+	return out, checkState(got, asked, t)
 }
 
 // checkConsumed compares consumed positions with the rows that were handed over.

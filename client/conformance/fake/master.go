@@ -53,6 +53,8 @@ type Master struct {
 	start    *pb.LaneStart          // of the block where planning goes on
 	parts    map[uint32][]*pb.State // of a collective restore
 	restored bool
+	order    *pb.CheckpointOrder  // nil: none yet
+	parted   map[uint32]*pb.State // what ranks brought for it
 	problems []string
 	skipped  []*pb.SkippedRows
 	badData  bool // of the failure
@@ -234,6 +236,7 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	r.Counters = req.GetCounters()
 	m.report(req, r)
 	m.consume(r, position.SetFromProto(req.GetConsumed()))
+	m.takePart(req)
 	m.refused(req, r)
 	if m.Failure != "" {
 		return m.failed(), nil
@@ -362,7 +365,7 @@ func (m *Master) reply(req *pb.SyncRequest, r *Member) *pb.SyncReply {
 		Finished: m.Closed == m.Data.Epochs, BaseVersion: m.version, Release: m.Release.Intersect(r.Held).Proto(),
 		Drained: m.Next >= int(m.Closed+1)*len(m.Data.Shards) && len(m.Returned.Intersect(end)) == 0,
 	}
-	reply.Steps = m.tell(req.GetSteps())
+	reply.Steps, reply.Checkpoint = m.tell(req.GetSteps()), m.orderFor(req.GetRank())
 	if req.GetBaseVersion() != m.version {
 		reply.Base, reply.Members, reply.Departed, reply.DepartedRows = m.told()
 		reply.Skipped, reply.SkippedRowGroups = m.skipped, uint32(len(m.skipped))

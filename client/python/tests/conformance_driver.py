@@ -92,7 +92,10 @@ class Driver:
             rows = session.next()
             if rows is not None:  # else an epoch ended
                 self._batches.append(rows)
-                return {"rows": _encode(ipc(rows.record)), "epoch": rows.epoch, "valid": rows.valid}
+                reply = {"rows": _encode(ipc(rows.record)), "epoch": rows.epoch, "valid": rows.valid}
+                if rows.checkpoint is not None:
+                    reply["checkpoint"] = {"name": rows.checkpoint.name, "step": rows.checkpoint.step}
+                return reply
         return {"end": True}
 
     def _state(self, session: Session, command: dict[str, Any]) -> dict[str, Any]:

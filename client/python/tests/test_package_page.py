@@ -90,7 +90,7 @@ def test_checkpoints(clicks: Dataset, shared_fleet: Fleet, monkeypatch: pytest.M
 
 def test_named_checkpoints(shared_fleet: Fleet, penstock_binary: Path, tmp_path: Path) -> None:
     data = write_dataset(tmp_path / "criteo", files=2, rows=20_000, row_group=5_000, dense=3, sparse=3)
-    command = [penstock_binary, "session", f"--master={shared_fleet.master}"]
+    command: list[Any] = [penstock_binary, "session", f"--master={shared_fleet.master}"]
     taking: list[subprocess.Popen[bytes]] = []
     models: dict[str, int] = {}  # by name: rows that they were trained on
     trained = page.Trained()
