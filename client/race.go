@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -213,13 +214,10 @@ func (h *hedging) patience(begun bool, least time.Duration) (d time.Duration, kn
 
 // inOrder is workers, those last that were late lately.
 func (h *hedging) inOrder(workers []*pb.Worker, now time.Time) []*pb.Worker {
-	isSlow := func(w *pb.Worker) bool {
-		at, late := h.slow[w.GetAddress()]
-		return late && now.Sub(at) < slowFor
-	}
+	maps.DeleteFunc(h.slow, func(_ string, late time.Time) bool { return now.Sub(late) >= slowFor })
 	var fast, slow []*pb.Worker
 	for _, w := range workers {
-		if isSlow(w) {
+		if _, late := h.slow[w.GetAddress()]; late {
 			slow = append(slow, w)
 		} else {
 			fast = append(fast, w)
