@@ -1,8 +1,9 @@
 """A rank's reading of a session: what penstock.DataLoader stands on, and the twin of the Go package `client`.
 
 Open (joining.py) talks to a master; then four kinds of threads work, all daemons, all joined by close: one Syncs
-(control.py), one opens streams and watches them, one for each open stream (streams.py), and one joins received rows
-to batches (assemble.py). What they share is Core.
+(control.py), one opens streams and tends them (streams.py, flight.py), one for each worker that is asked for a stream's
+rows, of which a late stream has two (attempt.py), and one joins received rows to batches (assemble.py). What they share
+is Core.
 
 The trainer owns the cursor: rows count as consumed when next returns their batch, and not before. next, close and
 state belong to the trainer's thread; stats may be called from any.
