@@ -29,10 +29,9 @@ func BenchmarkPauses(b *testing.B) {
 	for _, c := range []struct {
 		name   string
 		strike func(*process.Process) error
-		bound  time.Duration // of the median
 	}{
-		{"SIGKILL", (*process.Process).Kill, 500 * time.Millisecond},
-		{"SIGSTOP", func(p *process.Process) error { return p.Signal(syscall.SIGSTOP) }, 2 * time.Second},
+		{"SIGKILL", (*process.Process).Kill},
+		{"SIGSTOP", func(p *process.Process) error { return p.Signal(syscall.SIGSTOP) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			l := startLoop(b, 3)
@@ -45,9 +44,6 @@ func BenchmarkPauses(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // the time of all strikes says nothing
 			reportPauses(b, "next", l.pauses)
 			reportPauses(b, "stream", l.streams)
-			if m := quantile(l.pauses, 0.5); m > c.bound {
-				b.Errorf("the median of %d pauses is %v; want at most %v", len(l.pauses), m, c.bound)
-			}
 		})
 	}
 }

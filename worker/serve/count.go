@@ -26,11 +26,9 @@ func (s *Server) DoAction(a *flight.Action, out flight.FlightService_DoActionSer
 		return status.Errorf(codes.Unimplemented, "no action %q; there is %q", a.GetType(), actionCount)
 	}
 	return s.serve(out.Context(), a.GetBody(), func(r *request) error {
-		ctx, cancel := s.untilDrained(out.Context())
-		defer cancel()
-		counts, err := s.pipeline.Count(ctx, r.ticket, r.program)
+		counts, err := s.pipeline.Count(r.ctx, r.ticket, r.program)
 		if err != nil {
-			return reason(ctx, err)
+			return reason(r.ctx, err)
 		}
 		body, err := proto.Marshal(counts)
 		if err != nil {

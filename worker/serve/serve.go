@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,11 +39,14 @@ type Server struct {
 
 	draining context.Context // ends with errDraining
 	drain    context.CancelCauseFunc
+
+	mu     sync.Mutex
+	places map[*place]bool // of what runs
 }
 
 // New returns a server that runs up to slots streams at a time.
 func New(p *pipeline.Pipeline, slots int, logger *slog.Logger) *Server {
-	s := &Server{pipeline: p, slots: make(chan struct{}, slots), logger: logger}
+	s := &Server{pipeline: p, slots: make(chan struct{}, slots), places: make(map[*place]bool), logger: logger}
 	s.draining, s.drain = context.WithCancelCause(context.Background())
 	s.keys.Store(&map[string][]byte{})
 	return s
@@ -77,12 +81,13 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 // request is one that a ticket allows.
 type request struct {
 	*pb.StreamRequest
+	*place
 	ticket  *pb.Ticket
 	program *pb.Program
 }
 
 // serve runs what a serialised StreamRequest asks for in one of the slots, if its ticket allows it. It returns when that is done,
-// or when the server drains.
+// when the server drains, or when the place goes to another stream.
 func (s *Server) serve(ctx context.Context, body []byte, run func(*request) error) error {
 	r := &request{StreamRequest: &pb.StreamRequest{}}
 	if err := proto.Unmarshal(body, r.StreamRequest); err != nil {
@@ -95,22 +100,27 @@ func (s *Server) serve(ctx context.Context, body []byte, run func(*request) erro
 	if s.draining.Err() != nil {
 		return grpcError(errDraining)
 	}
-	select {
-	case s.slots <- struct{}{}:
-	default:
-		return status.Errorf(codes.ResourceExhausted, "busy: all %d streams are taken; ask the next worker", cap(s.slots))
+	if r.place, err = s.enter(ctx); err != nil {
+		return grpcError(err)
 	}
+	stop := context.AfterFunc(s.draining, func() { r.cancel(errDraining) })
+	defer stop()
 	ended := make(chan error, 1)
 	go func() {
 		err := pipeline.Rescue(func() error { return run(r) })
-		<-s.slots
+		s.leave(r.place)
 		ended <- err
 	}()
 	select {
 	case err = <-ended:
-	case <-s.draining.Done():
+	case <-r.ctx.Done():
 		// The stream may stand in a send that its trainer has no room for. To return ends out's context, and the send.
-		err = errDraining
+		if err = context.Cause(r.ctx); !errors.Is(err, errDraining) && !errors.Is(err, errYielded) {
+			err = <-ended
+		}
+	}
+	if errors.Is(err, pipeline.ErrBusy) {
+		s.yield() // who is held back has memory that this one may get when it comes again
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log(r.ticket, err)
@@ -128,27 +138,15 @@ func (s *Server) log(t *pb.Ticket, err error) {
 		logger.Error("stream panicked", "error", err, "stack", string(ours.Stack))
 	case errors.As(err, &ops):
 		logger.Error("op panicked", "error", err, "stack", string(ops.Stack))
-	case errors.Is(err, errDraining):
+	case errors.Is(err, errDraining), errors.Is(err, errYielded):
 		logger.Debug("stream ended, to go on elsewhere")
 	default:
 		logger.Warn("stream failed", "error", err)
 	}
 }
 
-// untilDrained is a context that a drain ends, too.
-func (s *Server) untilDrained(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) })
-	return ctx, func() {
-		stop()
-		cancel(nil)
-	}
-}
-
 func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error {
-	// A drain also ends what does not send: a wait for memory, for storage, or for a row that passes the filter.
-	ctx, cancel := s.untilDrained(out.Context())
-	defer cancel()
+	ctx := r.ctx // ends what does not send, too: a wait for memory, for storage, or for a row that passes the filter
 	stream, err := s.pipeline.Open(ctx, r.ticket, r.program, pipeline.Cursor{Window: r.GetWindow(), K: r.GetK()})
 	if err != nil {
 		return reason(ctx, err)
@@ -160,14 +158,14 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 	}
 	err = stream.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
 		defer b.Release()
-		if s.draining.Err() != nil {
-			return errDraining
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		meta, err := proto.Marshal(b.Meta)
 		if err != nil {
 			return fmt.Errorf("marshal batch metadata: %w", err)
 		}
-		return w.WriteWithAppMetadata(b.Record, meta)
+		return s.sending(r.place, func() error { return w.WriteWithAppMetadata(b.Record, meta) })
 	})
 	if err != nil {
 		return reason(ctx, err)
@@ -222,7 +220,7 @@ func grpcError(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		code = codes.Canceled
-	case errors.Is(err, pipeline.ErrBusy):
+	case errors.Is(err, pipeline.ErrBusy), errors.Is(err, errYielded):
 		code = codes.ResourceExhausted
 	case errors.Is(err, errDraining), errors.Is(err, context.DeadlineExceeded), storage.IsTransient(err):
 		code = codes.Unavailable
