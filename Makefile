@@ -29,7 +29,7 @@ test: test-go test-python ## all tests that need no torch
 
 test-go: tools python ## with the race detector
 	PATH="$(CURDIR)/.venv/bin:$$PATH" go test -race -timeout 20m ./...
-	go test -run '^TestExplore' ./master/session
+	go test -run '^TestExplore|FindsBugs' ./master/session
 
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
 

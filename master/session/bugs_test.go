@@ -10,16 +10,18 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// TestModelFindsBugs shows that the model can fail: each planted bug is found within some thousand jobs.
-func TestModelFindsBugs(t *testing.T) {
-	for name, execute := range bugs() {
+// findsBugs plants each bug in job after job until a model finds it. A job runs in one goroutine, on which the race detector
+// would only be spent.
+func findsBugs[B any](t *testing.T, jobs uint64, bugs map[string]B, job func(seed uint64, bug B) error) {
+	t.Helper()
+	if raced {
+		t.Skip("there is one goroutine, and the race detector is on: run it without -race")
+	}
+	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3000) {
-				c := chaos{steps: 150, deaths: true, restores: true, execute: execute}
-				if seed%2 == 0 { // long enough to meet a part again that went round
-					c = chaos{steps: 400, execute: execute}
-				}
-				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
+			t.Parallel()
+			for seed := range jobs {
+				if err := job(seed, bug); err != nil {
 					t.Logf("found with seed %d: %v", seed, err)
 					return
 				}
@@ -27,38 +29,31 @@ func TestModelFindsBugs(t *testing.T) {
 			t.Fatal("the model did not find the planted bug")
 		})
 	}
+}
+
+// TestModelFindsBugs shows that the model can fail: each planted bug is found within some thousand jobs.
+func TestModelFindsBugs(t *testing.T) {
+	findsBugs(t, 3000, bugs(), func(seed uint64, execute executor) error {
+		c := chaos{steps: 150, deaths: true, restores: true, execute: execute}
+		if seed%2 == 0 { // long enough to meet a part again that went round
+			c = chaos{steps: 400, execute: execute}
+		}
+		return run(rand.New(rand.NewPCG(seed, 0)).IntN, c)
+	})
 }
 
 // TestModelFindsBugsInSteps is the same for what ranks in step need.
 func TestModelFindsBugsInSteps(t *testing.T) {
-	for name, execute := range bugsInSteps() {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3000) {
-				c := chaos{steps: 60, pad: true, deaths: true, execute: execute}
-				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
-					t.Logf("found with seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Fatal("the model did not find the planted bug")
-		})
-	}
+	findsBugs(t, 3000, bugsInSteps(), func(seed uint64, execute executor) error {
+		return run(rand.New(rand.NewPCG(seed, 0)).IntN, chaos{steps: 60, pad: true, deaths: true, execute: execute})
+	})
 }
 
 // TestModelFindsBugsInDropping is the same for last batches that are dropped.
 func TestModelFindsBugsInDropping(t *testing.T) {
-	for name, execute := range bugsInDropping() {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(3000) {
-				c := chaos{steps: 60, drop: true, deaths: true, execute: execute}
-				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
-					t.Logf("found with seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Fatal("the model did not find the planted bug")
-		})
-	}
+	findsBugs(t, 3000, bugsInDropping(), func(seed uint64, execute executor) error {
+		return run(rand.New(rand.NewPCG(seed, 0)).IntN, chaos{steps: 60, drop: true, deaths: true, execute: execute})
+	})
 }
 
 func bugsInSteps() map[string]executor {

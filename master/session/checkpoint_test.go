@@ -243,7 +243,7 @@ func TestModelTakesCheckpoints(t *testing.T) {
 }
 
 func TestModelFindsBugsInCheckpoints(t *testing.T) {
-	for name, execute := range map[string]executor{
+	findsBugs(t, 600, map[string]executor{
 		"a rank beyond the step brings the state that it has": func(s *State, c Command) (Reply, Changes, error) {
 			if q, ok := c.(Sync); ok && q.Part == nil && s.taking.active() {
 				if k := s.rank(q.Rank); k != nil && k.begunStep+uint64(q.Counters.Batches) > s.taking.step {
@@ -300,18 +300,10 @@ func TestModelFindsBugsInCheckpoints(t *testing.T) {
 				s.returned = s.returned[1:]
 			}
 		}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(600) {
-				c := chaos{steps: 300, checkpoints: true, deaths: seed%2 == 0, execute: execute}
-				if err := run(rand.New(rand.NewPCG(seed, 2)).IntN, c); err != nil {
-					t.Logf("found with seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Fatal("the model did not find the planted bug")
-		})
-	}
+	}, func(seed uint64, execute executor) error {
+		c := chaos{steps: 300, checkpoints: true, deaths: seed%2 == 0, execute: execute}
+		return run(rand.New(rand.NewPCG(seed, 2)).IntN, c)
+	})
 }
 
 // TestNamedCheckpointsAreSmall measures one of many ranks, long after its start.

@@ -187,13 +187,25 @@ func (s *State) laneSteps(epoch uint32) (steps uint64, final bool) {
 	return slices.Min(e.lanes) / share, final
 }
 
+// laneEpoch is what a rank is told of an epoch.
+func (s *State) laneEpoch(epoch uint32) EpochSteps {
+	e := EpochSteps{Epoch: epoch}
+	e.Steps, e.Final = s.laneSteps(epoch)
+	if e.Final && s.id.Drop {
+		for _, rows := range s.laneRows(epoch) {
+			e.Dropped += rows
+		}
+		e.Dropped -= e.Steps * s.id.GlobalBatch
+	}
+	return e
+}
+
 // laneStepsFrom is what a rank in an epoch is told. It may not have heard yet that its epoch is closed.
 func (s *State) laneStepsFrom(epoch uint32) []EpochSteps {
 	out := slices.DeleteFunc(slices.Clone(s.steps), func(e EpochSteps) bool { return e.Epoch < epoch })
 	for _, e := range s.epochs {
 		if e.epoch >= epoch {
-			n, final := s.laneSteps(e.epoch)
-			out = append(out, EpochSteps{Epoch: e.epoch, Steps: n, Final: final})
+			out = append(out, s.laneEpoch(e.epoch))
 		}
 	}
 	return out

@@ -117,6 +117,7 @@ func TestMasters(t *testing.T) {
 		"in step, deaths":  {steps: 200, masters: true, pad: true, deaths: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				draw := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }
 				if err := run(draw, c); err != nil {

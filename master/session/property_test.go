@@ -26,6 +26,7 @@ func TestModel(t *testing.T) {
 		"checkpoints, in step":       {steps: 300, checkpoints: true, pad: true, deaths: true, restores: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				draw := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }
 				if err := run(draw, c); err != nil {

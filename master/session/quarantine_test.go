@@ -11,21 +11,13 @@ import (
 
 // TestModelFindsBugsInQuarantine shows that the model can fail where data are bad.
 func TestModelFindsBugsInQuarantine(t *testing.T) {
-	for name, execute := range bugsInQuarantine() {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5000) {
-				c := chaos{steps: 150, bad: true, deaths: true, restores: true, execute: execute}
-				if seed%2 == 0 { // long enough to meet a part again that went round
-					c = chaos{steps: 400, bad: true, execute: execute}
-				}
-				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
-					t.Logf("found with seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Fatal("the model did not find the planted bug")
-		})
-	}
+	findsBugs(t, 5000, bugsInQuarantine(), func(seed uint64, execute executor) error {
+		c := chaos{steps: 150, bad: true, deaths: true, restores: true, execute: execute}
+		if seed%2 == 0 { // long enough to meet a part again that went round
+			c = chaos{steps: 400, bad: true, execute: execute}
+		}
+		return run(rand.New(rand.NewPCG(seed, 0)).IntN, c)
+	})
 }
 
 func bugsInQuarantine() map[string]executor {

@@ -85,7 +85,7 @@ func (s *State) begin(k *rank, ch *Changes) {
 	}
 	newest := k.heard
 	for _, other := range s.ranks {
-		if other != nil && other != k && other.joined > newest && s.waits(other) && !(s.drops() && other.begun.Epoch < s.closed) {
+		if other != nil && other != k && other.joined > newest && s.waits(other) && (!s.drops() || other.begun.Epoch >= s.closed) {
 			begun, newest = other.begun, other.joined
 		}
 	}
@@ -136,7 +136,7 @@ func (s *State) endSteps() {
 	ended := EpochSteps{Epoch: s.closed, Steps: s.openSteps()}
 	switch {
 	case s.id.Lanes > 0:
-		ended.Steps, ended.Final = s.laneSteps(s.closed)
+		ended = s.laneEpoch(s.closed)
 	case !s.id.Pad:
 		return
 	}

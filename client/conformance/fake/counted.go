@@ -62,6 +62,15 @@ func (m *Master) rowsToCome(epoch uint32) (rows int, handed uint64, final bool) 
 	return rows, handed, granted == len(m.Data.Shards)
 }
 
+// dropped are the rows of an epoch, all of which is planned, that nobody gets.
+func (m *Master) dropped(epoch uint32) uint64 {
+	rows := m.Data.Rows()
+	if !m.inLanes() {
+		rows, _, _ = m.rowsToCome(epoch)
+	}
+	return uint64(rows) % uint64(m.global())
+}
+
 // reportCounted takes over where a rank's training loop is.
 func (m *Master) reportCounted(req *pb.SyncRequest, r *Member) {
 	n := req.GetSteps()

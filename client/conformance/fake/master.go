@@ -409,8 +409,8 @@ func (m *Master) tell(at *pb.RankSteps) (told []*pb.EpochSteps) {
 		if m.counted() {
 			e.Steps, e.Final = m.countedSteps(epoch)
 		}
-		if rows, _, final := m.rowsToCome(epoch); m.drops() && !m.inLanes() && final {
-			e.Dropped = uint64(rows) % uint64(m.global())
+		if m.drops() && e.Final {
+			e.Dropped = m.dropped(epoch)
 		}
 		if e.Steps > 0 || e.Final {
 			told = append(told, e)

@@ -49,6 +49,8 @@ def read(
                     during(len(out))
                 rows = s.next()
                 out += [] if rows is None else [rows]
+            left = data.rows % GLOBAL if last_batch == "drop" else 0
+            assert s.stats().dropped == EPOCHS * left
         return out
 
     with concurrent.futures.ThreadPoolExecutor(world) as pool:
