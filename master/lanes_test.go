@@ -19,6 +19,7 @@ type laneTrainer struct {
 	handed uint64
 	steps  map[uint32]*pb.EpochSteps
 	starts []*pb.LaneStart
+	part   *pb.CheckpointPart // goes out with each Sync
 }
 
 func newLaneTrainer(t *testing.T, m *node, session string, rank, world uint32) *laneTrainer {
@@ -41,6 +42,7 @@ func (r *laneTrainer) share() uint64 {
 
 func (r *laneTrainer) sync() error {
 	req := r.request()
+	req.Checkpoint = r.part
 	req.Consumed, req.Steps = nil, &pb.RankSteps{Epoch: r.epoch, Handed: r.handed}
 	epoch := r.epoch
 	err := r.send(req)
@@ -86,6 +88,7 @@ func (r *laneTrainer) hand() (rows []string, ok bool) {
 		}
 	}
 	r.handed++
+	r.counters.Batches++
 	return rows, true
 }
 
