@@ -3,10 +3,13 @@ package cluster_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -107,22 +110,61 @@ func TestRestoreElsewhere(t *testing.T) {
 	}
 }
 
+// TestRestoreByOtherNumbersOfRanks also leaves a state out, and has a rank die while it waits for the others.
+func TestRestoreByOtherNumbersOfRanks(t *testing.T) {
+	const rows = 20_000
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
+	s := provenanceSpec(t, rows, 1)
+	for _, world := range [][2]int{{1, 4}, {3, 5}} {
+		seen := &tally{rows: map[row]int{}}
+		before, after := fmt.Sprint("of ", world[0]), fmt.Sprint("by ", world[1])
+		jobs := openRanks(t, c, before, s, make([][]*pb.State, world[0]))
+		readTogether(t, jobs, seen, 10)
+		states := make([][]*pb.State, world[1])
+		for i := range states {
+			states[i] = []*pb.State{}
+		}
+		for i, job := range jobs {
+			states[world[1]-1-i] = append(states[world[1]-1-i], job.State())
+		}
+		if world[0] > 1 {
+			some := [][]*pb.State{{states[world[1]-1][0], states[world[1]-3][0]}}
+			if _, err := openRank(t.Context(), c, "some", s, some, 0); err == nil || !strings.Contains(err.Error(), "nobody brought the states of ranks [1]") {
+				t.Errorf("without the state of rank 1: %v", err)
+			}
+		}
+		for _, job := range jobs {
+			closeJob(t, job)
+		}
+		dying, cancel := context.WithTimeout(t.Context(), time.Second)
+		if _, err := openRank(dying, c, after, s, states, world[1]-1); err == nil {
+			t.Error("a restore does not wait for all ranks")
+		}
+		cancel()
+		jobs = openRanks(t, c, after, s, states)
+		readTogether(t, jobs, seen, 0)
+		for _, job := range jobs {
+			closeJob(t, job)
+		}
+		for r, n := range seen.rows {
+			if n != 1 {
+				t.Fatalf("%v: %+v was handed over %d times", world, r, n)
+			}
+		}
+		if len(seen.rows) != rows {
+			t.Errorf("%v: %d different rows in all, want %d", world, len(seen.rows), rows)
+		}
+	}
+}
+
 // openRanks opens a session as all of its ranks at once, each with the states that it brings; nil is no restore.
 func openRanks(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, states [][]*pb.State) []*client.Session {
 	t.Helper()
-	master, err := c.Master(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	jobs := make([]*client.Session, len(states))
 	var group errgroup.Group
 	for rank := range states {
 		group.Go(func() (err error) {
-			jobs[rank], err = client.Open(context.WithoutCancel(t.Context()), client.Config{
-				Masters: []string{master}, Session: id, Spec: s, Restore: states[rank],
-				Rank: uint32(rank), WorldSize: uint32(len(states)),
-				Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
-			})
+			jobs[rank], err = openRank(context.WithoutCancel(t.Context()), c, id, s, states, rank)
 			return err
 		})
 	}
@@ -130,6 +172,19 @@ func openRanks(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, states [
 		t.Fatal(err)
 	}
 	return jobs
+}
+
+// openRank opens it as one of them.
+func openRank(ctx context.Context, c *cluster.Cluster, id string, s *pb.Spec, states [][]*pb.State, rank int) (*client.Session, error) {
+	master, err := c.Master(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.Open(ctx, client.Config{
+		Masters: []string{master}, Session: id, Spec: s, Restore: states[rank],
+		Rank: uint32(rank), WorldSize: uint32(len(states)),
+		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+	})
 }
 
 // tally counts how often each row was handed over.
