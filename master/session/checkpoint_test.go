@@ -229,7 +229,7 @@ func TestModelTakesCheckpoints(t *testing.T) {
 			}
 			return r, ch, err
 		}
-		const jobs = 60
+		const jobs = 24
 		for seed := range uint64(jobs) {
 			if err := run(rand.New(rand.NewPCG(seed, 1)).IntN, c); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
@@ -308,7 +308,7 @@ func TestModelFindsBugsInCheckpoints(t *testing.T) {
 
 // TestNamedCheckpointsAreSmall measures one of many ranks, long after its start.
 func TestNamedCheckpointsAreSmall(t *testing.T) {
-	const world = 256
+	const world = 128
 	j := newJob(t, world, 2)
 	const shards = 8 * world
 	j.plan(0, 0, 1, shards)

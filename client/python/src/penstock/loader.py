@@ -47,8 +47,9 @@ class DataLoader:
         filter, partitions: chooses rows by columns, and files by the hive keys of their paths.
         storage: the storage profile of the fleet that opens the URIs.
         batch_size: rows of a batch, per rank; or global_batch_size: of a step over all ranks, who share it evenly.
-        last_batch: "uneven" hands over an epoch's last, shorter one; "drop" leaves it out, and all ranks get equally
-            many; "pad": all ranks get equally many batches, full ones, whose batch.mask tells rows from padding.
+        last_batch: "uneven" hands over the last rows of an epoch as a shorter batch. With "drop" and "pad" all ranks
+            get equally many batches, full ones: "drop" leaves out the rows that are left; "pad" fills batches up, and
+            batch.mask tells rows from padding.
         seed, shuffle: the order of files, shards and rows, anew in each epoch.
         order: "fast": ranks take rows as fast as they are, so that batches differ from run to run, even with
             shuffle=False. Only the rows of a shard come in the same order, bit for bit. "deterministic": the sequence
