@@ -89,6 +89,40 @@ func TestFullRankTakesTheOpenEpoch(t *testing.T) {
 	}
 }
 
+// The same, when the others have ended the epoch meanwhile: what it handed over and told nobody of came twice.
+func TestLeaseEndsBeforeTheEpoch(t *testing.T) {
+	first := position.Interval{To: position.Position{Window: 1}}
+	for _, silent := range []bool{false, true} {
+		j := newJob(t, 2, 2)
+		j.plan(0, 0, 1, 2)
+		j.plan(1, 0, 1, 2)
+		j.join(0, "a")
+		j.join(1, "b")
+		held := j.more(0)
+		j.do(Expire{Rank: 0, Incarnation: 1, Unreported: 3})
+		c := j.sync(0, first)
+		c.Counters.Rows = 1
+		j.do(c) // free still
+		j.do(Expire{Rank: 0, Incarnation: 1, Unreported: 2})
+		for others := position.Set(nil); j.s.closed == 0; {
+			others = others.Union(j.more(1, others...))
+		}
+		if silent {
+			c.Counters.Rows = 2
+			c.Consumed = position.Set{first}.Union(held)
+			j.refuses(c, ErrFenced, "its lease ended")
+			if n := j.s.Progress().GetRanks()[0].GetMayRepeat(); n != 2 {
+				t.Errorf("%d rows may repeat; want 2", n)
+			}
+			continue
+		}
+		j.do(c)
+		if len(j.s.Present()) != 2 {
+			t.Errorf("present: %v", j.s.Present())
+		}
+	}
+}
+
 func TestRecallTakesTwoSteps(t *testing.T) {
 	j := newJob(t, 2, 1)
 	j.plan(0, 0, 1, 8)

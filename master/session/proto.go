@@ -173,7 +173,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 	k := &rank{
 		incarnation: m.GetIncarnation(), nonce: m.GetNonce(), kind: m.GetKind(), revision: m.GetRevision(),
 		held: position.SetFromProto(m.GetHeld()), consumed: from(position.SetFromProto(m.GetConsumed()), closed),
-		revoked:   from(position.SetFromProto(m.GetRevoked()), closed),
+		revoked:   position.SetFromProto(m.GetRevoked()),
 		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(),
 		departed: m.GetDeparted(), expired: m.GetExpired(), mayRepeat: m.GetMayRepeat(), atRisk: m.GetAtRisk(),
 		counters: CountersFromProto(m.GetCounters()), earlier: CountersFromProto(m.GetEarlier()),
@@ -181,6 +181,7 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 		begunStep: m.GetBegunStep(),
 		told:      epochStepsFromProto(m.GetTold()),
 	}
+	k.revoked = k.revokedSince(closed)
 	k.forgetRest(closed)
 	return k
 }

@@ -89,7 +89,7 @@ type rank struct {
 	expired     bool         // the lease ended, and no Sync came since
 	mayRepeat   int64        // rows at most that others hand over again, of earlier incarnations
 	atRisk      int64        // the same of this one, since its lease ended
-	revoked     position.Set // what was taken when a lease of this incarnation ended
+	revoked     position.Set // what was taken when a lease of this incarnation ended, and it did not report as consumed since
 	counters    Counters
 	earlier     Counters // of earlier incarnations
 	steps       Steps
@@ -223,12 +223,21 @@ func (s *State) closeEpochs(ch *Changes) {
 		s.forgetEpochs()
 		for _, k := range s.ranks {
 			if k != nil { // rank keys are pruned when they are read: only the head needs writing
-				k.consumed, k.revoked = from(k.consumed, start), from(k.revoked, start)
+				k.consumed, k.revoked = from(k.consumed, start), k.revokedSince(start)
 			}
 		}
 		s.baseVersion++
 		ch.Head = true
 	}
+}
+
+// revokedSince is what an ended lease took of epochs that are not closed; of a rank that was not heard of since, all, so that
+// it can be told if others have handed over what it did.
+func (k *rank) revokedSince(start position.Position) position.Set {
+	if k.expired {
+		return k.revoked
+	}
+	return from(k.revoked, start)
 }
 
 // over reports whether an epoch may be closed.

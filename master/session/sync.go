@@ -94,7 +94,11 @@ func (s *State) more(k *rank, c Sync, ch *Changes) bool {
 // news is what a Sync newly reports as consumed, and the part of it that an ended lease had taken back. It must lie
 // in what the rank holds, or else still be free.
 func (s *State) news(c Sync, k *rank) (news, reclaimed position.Set, err error) {
-	news = from(c.Consumed.Subtract(k.consumed), position.Position{Epoch: s.closed})
+	open := position.Position{Epoch: s.closed}
+	if k.expired && len(c.Consumed.Intersect(k.revoked).Intersect(position.Set{{To: open}})) > 0 { // others ended the epoch with it
+		return nil, nil, &FencedError{Rank: c.Rank, Generation: s.generation, Incarnation: k.incarnation, Expired: true}
+	}
+	news = from(c.Consumed.Subtract(k.consumed), open)
 	if len(news) == 0 {
 		return nil, nil, nil
 	}
@@ -121,7 +125,7 @@ func (s *State) consume(k *rank, news, reclaimed position.Set, ch *Changes) {
 		ch.Head = true
 	}
 	k.consumed = k.consumed.Union(news)
-	k.held = k.held.Subtract(news)
+	k.held, k.revoked = k.held.Subtract(news), k.revoked.Subtract(news)
 	k.releasing = k.releasing.Intersect(k.held)
 	s.countConsumed(news)
 }
