@@ -21,6 +21,13 @@ var binary string
 
 func TestMain(m *testing.M) {
 	storetest.Main()
+	if task, ok := os.LookupEnv(trainerRole); ok {
+		if err := beTrainer(task); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "penstock-test-*")
 		if err != nil {

@@ -1,0 +1,212 @@
+package cluster_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// trainerRole is the variable that makes the test binary a trainer, with an assignment in JSON.
+const trainerRole = "PENSTOCK_TEST_TRAINER"
+
+// assignment is what a trainer is told to be.
+type assignment struct {
+	Master, Token, Session string
+	Spec                   json.RawMessage
+	Rank, World            uint32
+	SyncEvery              time.Duration
+}
+
+// handed is what a trainer answers to each line of its input, which asks it for one batch: the batch's rows as (epoch, file,
+// row), or that there are no more, or why it fails.
+type handed struct {
+	Rows  [][3]int64
+	End   bool
+	Error string
+}
+
+// beTrainer is the trainer's main. The end of its input ends it in order.
+func beTrainer(task string) error {
+	var a assignment
+	s := &pb.Spec{}
+	if err := errors.Join(json.Unmarshal([]byte(task), &a), protojson.Unmarshal(a.Spec, s)); err != nil {
+		return err
+	}
+	cfg := rpc.Config{Token: rpc.NewSecret(a.Token)}
+	job, err := client.Open(context.Background(), client.Config{
+		Masters: []string{a.Master}, Session: a.Session, Spec: s, Rank: a.Rank, WorldSize: a.World, SyncEvery: a.SyncEvery,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) },
+	})
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	for asked := bufio.NewScanner(os.Stdin); asked.Scan(); {
+		var h handed
+		b, err := job.Next(context.Background())
+		switch {
+		case errors.Is(err, io.EOF):
+			h.End = true
+		case err != nil:
+			h.Error = err.Error()
+		default:
+			for i, file := range b.Files {
+				h.Rows = append(h.Rows, [3]int64{int64(b.Epoch), int64(file), b.RowIDs[i]})
+			}
+			b.Release()
+		}
+		if err := out.Encode(h); err != nil {
+			return err
+		}
+	}
+	return job.Close()
+}
+
+// trainer is a process that reads a session, batch by batch, as it is told.
+type trainer struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *os.File
+	dec *json.Decoder
+	log string
+}
+
+// trainer starts a process that joins the session. It is killed when the test ends, if it lives then.
+func (f *fleet) trainer(t *testing.T, a assignment, s *pb.Spec) *trainer {
+	t.Helper()
+	token, err := os.ReadFile(f.TokenFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Master, a.Token = f.first.Address, string(token)
+	if a.Spec, err = protojson.Marshal(s); err != nil {
+		t.Fatal(err)
+	}
+	task, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.CreateTemp(f.dir, fmt.Sprintf("trainer-%d-*.log", a.Rank))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	tr := &trainer{t: t, cmd: exec.Command(self), log: log.Name()}
+	tr.cmd.Env, tr.cmd.Stderr = append(os.Environ(), trainerRole+"="+string(task)), log
+	if tr.in, err = tr.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.cmd.Stdout, tr.out, tr.dec = theirs, out, json.NewDecoder(out)
+	err = tr.cmd.Start()
+	_ = theirs.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if tr.cmd.ProcessState == nil {
+			tr.kill()
+		}
+		_ = out.Close()
+		if t.Failed() {
+			t.Logf("%s:\n%s", filepath.Base(tr.log), text(t, tr.log))
+		}
+	})
+	return tr
+}
+
+// next has the trainer hand over a batch.
+func (tr *trainer) next() (h handed, err error) {
+	if _, err := io.WriteString(tr.in, "next\n"); err != nil {
+		return h, err
+	}
+	if err := tr.out.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		return h, err
+	}
+	if err := tr.dec.Decode(&h); err != nil {
+		return h, fmt.Errorf("a trainer does not answer: %w", err)
+	}
+	if h.Error != "" {
+		return h, errors.New(h.Error)
+	}
+	return h, nil
+}
+
+// take hands over one batch and counts its rows.
+func (tr *trainer) take(seen map[row]int) {
+	tr.t.Helper()
+	h, err := tr.next()
+	if err != nil || h.End {
+		tr.t.Fatalf("no batch: %v", err)
+	}
+	h.count(seen)
+}
+
+// end reads on until the trainer fails, and returns why.
+func (tr *trainer) end(seen map[row]int) string {
+	tr.t.Helper()
+	for {
+		h, err := tr.next()
+		if err != nil {
+			return err.Error()
+		}
+		if h.End {
+			tr.t.Fatal("it reads to the end")
+		}
+		h.count(seen)
+	}
+}
+
+func (h handed) count(seen map[row]int) {
+	for _, r := range h.Rows {
+		seen[row{uint32(r[0]), int32(r[1]), r[2]}]++
+	}
+}
+
+func (tr *trainer) signal(s os.Signal) {
+	tr.t.Helper()
+	if err := tr.cmd.Process.Signal(s); err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
+func (tr *trainer) kill() {
+	_ = tr.cmd.Process.Kill() // it may have ended
+	_ = tr.cmd.Wait()         // because it was killed
+}
+
+// leave ends the trainer in order.
+func (tr *trainer) leave() {
+	tr.t.Helper()
+	if err := tr.in.Close(); err != nil {
+		tr.t.Fatal(err)
+	}
+	if err := tr.cmd.Wait(); err != nil {
+		tr.t.Fatalf("a trainer leaves: %v\n%s", err, text(tr.t, tr.log))
+	}
+}
