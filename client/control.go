@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	syncTimeout = 10 * time.Second
+	syncTimeout = 10 * time.Second       // at most: see patience
 	syncGap     = 20 * time.Millisecond  // events within it share a Sync
 	stepsEvery  = 200 * time.Millisecond // of a rank that waits for steps: others may wait for it
 )
@@ -95,6 +95,9 @@ func (s *Session) pause(ctx context.Context, delay time.Duration) {
 	}
 }
 
+// patience is how long a master may take to answer a Sync: short enough that others can be asked before the lease ends.
+func (s *Session) patience() time.Duration { return min(syncTimeout, s.lease/4) }
+
 // sync makes one exchange with the master.
 func (s *Session) sync(ctx context.Context) error {
 	s.mu.Lock()
@@ -106,7 +109,7 @@ func (s *Session) sync(ctx context.Context) error {
 	s.mu.Unlock()
 	var reply *pb.SyncReply
 	var sent time.Time
-	err := s.masters.call(ctx, "sync", syncTimeout, func(ctx context.Context, m pb.MasterClient) (err error) {
+	err := s.masters.call(ctx, "sync", s.patience(), func(ctx context.Context, m pb.MasterClient) (err error) {
 		sent = time.Now()
 		reply, err = m.Sync(ctx, req)
 		return err

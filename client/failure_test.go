@@ -291,6 +291,42 @@ func testLeaseEnds(t *testing.T, fl *fake.Net, revoked bool) {
 	checkMaster(t, m)
 }
 
+// A master that takes a Sync and never answers it costs no lease: the client gives up in time to ask again.
+func TestSilentMasterWithinAShortLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 8, &fake.Worker{Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil }})
+		m.LeaseMs = 4000
+		var silent atomic.Bool
+		over := make(chan struct{})
+		defer close(over)
+		m.Intercept = func(req proto.Message) error {
+			if _, sync := req.(*pb.SyncRequest); sync && silent.CompareAndSwap(true, false) {
+				<-over
+			}
+			return nil
+		}
+		s := open(t, config(fl, "m"))
+		time.AfterFunc(3*time.Second, func() { silent.Store(true) })
+		var ids []int64
+		last := time.Now()
+		for b, err := range s.Batches(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(last); waited > 4*time.Second {
+				t.Errorf("no batch for %v", waited)
+			}
+			last = time.Now()
+			ids = append(ids, slices.Clone(b.Labels[0].I64)...)
+			b.Release()
+		}
+		if silent.Load() {
+			t.Error("no Sync met a silent master")
+		}
+		exactlyOnce(t, m.Data, ids)
+	})
+}
+
 func TestLeaderIsFollowed(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		m := simple(fl, 16, &fake.Worker{Fault: func(context.Context, *fake.Record) error { time.Sleep(time.Second); return nil }})

@@ -19,7 +19,7 @@ from penstock._session.masters import MasterError, Masters, backoff
 from penstock._session.refused import Skips
 from penstock._session.workers import Workers
 
-SYNC_TIMEOUT = 10.0
+SYNC_TIMEOUT = 10.0  # at most, and a quarter of the lease: others can be asked before it ends
 SYNC_GAP = 0.02  # events within it share a Sync
 STEPS_EVERY = 0.2  # of a rank that may have to pad: others wait for it
 LEAVE_TIMEOUT = 5.0
@@ -102,7 +102,7 @@ class Control:
         with core.lock:
             core.wake.clear()  # what it tells goes into this request
             request = self._request()
-        reply, sent = self._masters.call("Sync", request, pb.SyncReply, SYNC_TIMEOUT)
+        reply, sent = self._masters.call("Sync", request, pb.SyncReply, min(SYNC_TIMEOUT, core.lease / 4))
         if reply.failure:
             core.fail(session_failed(core.config, reply.failure, reply.bad_data))
             return
