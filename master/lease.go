@@ -30,9 +30,19 @@ func (r *runner) acknowledge(c session.Command, a answer) {
 func (r *runner) replaces(j session.Join) session.Join {
 	i := slices.IndexFunc(r.state.Present(), func(m session.Member) bool { return m.Rank == j.Rank })
 	if i >= 0 {
-		j.Unreported = r.tickets.rows(r.state.Held(j.Rank))
+		j.Unreported = r.unreported(j.Rank)
 	}
 	return j
+}
+
+// unreported bounds the rows that a rank may have handed over since its last Sync: those of what it holds.
+func (r *runner) unreported(rank uint32) int64 {
+	held := r.state.Held(rank)
+	pieces, _ := r.state.Pieces(rank)
+	for _, p := range pieces {
+		held = append(held, p.Interval)
+	}
+	return r.tickets.rows(held)
 }
 
 // logReplaced tells what a Join that put a start in the place of another one may cost.
@@ -69,7 +79,7 @@ func (r *runner) expire(now time.Time) error {
 		if len(changes.Ranks) == groupCommit {
 			break // a transaction holds no more: the others' turn is next time
 		}
-		unreported := r.tickets.rows(r.state.Held(p.Rank))
+		unreported := r.unreported(p.Rank)
 		r.logger.Warn("a trainer's lease ended; others get its shards, and rows that it handed over since its last Sync with them",
 			"rank", p.Rank, "incarnation", p.Incarnation, "rows_at_most", unreported)
 		_, changed, err := r.state.Apply(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation, Unreported: unreported})

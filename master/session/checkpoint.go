@@ -366,6 +366,9 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 		}
 		n = *known
 	}
+	if err := checkName(n.Name); err != nil {
+		return Reply{}, err
+	}
 	world := cmp.Or(c.World, n.World)
 	if world == 0 || world > maxWorld {
 		return Reply{}, invalid("restore with world size %d; it is between 1 and %d", world, maxWorld)

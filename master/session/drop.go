@@ -164,7 +164,11 @@ func (s *State) shares(epoch uint32) []share {
 	for _, k := range s.ranks {
 		switch {
 		case k == nil:
-			out = append(out, share{})
+			n := share{}
+			if s.begun.Epoch == epoch {
+				n.handed = s.begun.Handed
+			}
+			out = append(out, n)
 		case k.departed, k.steps.Epoch > epoch: // it needs nothing, but others make as many steps as it was told of
 			if told := k.toldOf(epoch); told.Final {
 				out = append(out, share{handed: told.Steps, told: told.Steps, final: true})

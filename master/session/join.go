@@ -40,7 +40,7 @@ func (s *State) start(c Join, ch *Changes) *rank {
 		ch.Head = true
 		return k
 	}
-	if k.present() && len(k.held) > 0 {
+	if k.present() {
 		k.mayRepeat += c.Unreported
 	}
 	k.mayRepeat, k.atRisk = k.mayRepeat+k.atRisk, 0

@@ -106,13 +106,37 @@ func (s *State) open(n Steps) Steps {
 }
 
 // beginLanes is where a rank begins that comes back. The first of those that start again together goes back to where the slowest rank
-// is: one whose last report is older would not hand over the rows between else, since the others take it along. together says
-// that begun is where others began.
+// is: one whose last report is older would not hand over the rows between else, since the others take it along. So would one that
+// left, and comes back with them; one that was too far behind to have been in step is not waited for. together says that begun is
+// where others began.
 func (s *State) beginLanes(begun Steps, together bool) Steps {
-	if n := s.slowest(); !together && n.less(begun) {
-		begun = n
+	if together {
+		return s.open(begun)
 	}
-	return s.open(begun)
+	first := begun
+	if n := s.slowest(); n.less(first) {
+		first = n
+	}
+	for _, k := range s.ranks {
+		if k != nil && k.departed && k.steps.less(first) && k.steps.Epoch == begun.Epoch && begun.Handed <= k.steps.Handed+stepsAhead {
+			first = k.steps
+		}
+	}
+	return s.open(first)
+}
+
+// again is how many rows a rank hands over again that goes back to some steps.
+func (s *State) again(k *rank, begun Steps) int64 {
+	at := s.at(k)
+	if !begun.less(at) {
+		return 0
+	}
+	n := at.Handed - begun.Handed
+	for epoch := begun.Epoch; epoch < at.Epoch; epoch++ {
+		steps, _ := s.laneSteps(epoch)
+		n += steps
+	}
+	return int64(n * s.id.GlobalBatch / uint64(s.world))
 }
 
 // slowest is where the last of the ranks is that have not departed.

@@ -11,6 +11,9 @@ import (
 // A state in order DETERMINISTIC says how many steps were handed over and where the newest block begins that no lane is past:
 // all ranks' states of a step say the same, and any one of them restores the job. Planning begins with that block.
 
+// maxEpochRows bounds the rows of an epoch from outside, so that numbers of rows can be added.
+const maxEpochRows = 1 << 46
+
 // laneStates reports whether states are of order DETERMINISTIC. One that says no more than that epochs are closed may be of any order.
 func laneStates(states []Checkpoint) bool {
 	return slices.ContainsFunc(states, func(p Checkpoint) bool { return p.GlobalBatch > 0 })
@@ -34,6 +37,10 @@ func (s *State) admitLaneState(p Checkpoint) error {
 			p.Rank, len(p.Start.Rows), s.id.Lanes, len(p.Start.Rows))
 	case len(p.Start.Rows) > 0 && p.Start.Epoch != p.Closed:
 		return refused("the state of rank %d is in epoch %d, and names a block of epoch %d at which to begin", p.Rank, p.Closed, p.Start.Epoch)
+	case p.Start.Block > 0 && p.Closed == s.id.Epochs:
+		return refused("the state of rank %d has ended all %d epochs, and names block %d at which to begin", p.Rank, p.Closed, p.Start.Block)
+	case p.GlobalBatch > 0 && p.Handed > maxEpochRows/p.GlobalBatch:
+		return refused("the state of rank %d has handed over %d steps of %d rows in one epoch", p.Rank, p.Handed, p.GlobalBatch)
 	case p.GlobalBatch%uint64(s.id.Lanes) != 0 || p.GlobalBatch > maxSteps:
 		return refused("the state of rank %d has steps of %d rows in %d lanes", p.Rank, p.GlobalBatch, s.id.Lanes)
 	}

@@ -91,6 +91,7 @@ func (s *State) begin(k *rank, ch *Changes) {
 	}
 	if s.id.Lanes > 0 {
 		begun = s.beginLanes(begun, newest > k.heard)
+		k.mayRepeat += s.again(k, begun)
 	}
 	s.joins++
 	k.joined, k.heard = s.joins, s.joins

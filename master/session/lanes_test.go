@@ -1,0 +1,97 @@
+package session
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// inLanes is a session of two lanes and ranks, whose steps have two rows of each.
+func inLanes(t *testing.T) *State {
+	t.Helper()
+	s, err := New(Identity{Session: "s", Epochs: 2, FirstWorldSize: 2, Counted: true, Lanes: 2, GlobalBatch: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for epoch := range uint32(2) {
+		must(t, s, Planned{Epoch: epoch, Blocks: 1, Shards: 2, Outputs: Outputs{{40}, {40}}})
+	}
+	return s
+}
+
+func must(t *testing.T, s *State, c Command) Reply {
+	t.Helper()
+	r, _, err := s.Apply(c)
+	if err == nil {
+		err = s.Check()
+	}
+	if err != nil {
+		t.Fatalf("%+v: %v", c, err)
+	}
+	return r
+}
+
+func report(t *testing.T, s *State, rank uint32, nonce string, handed uint64, leave bool) {
+	t.Helper()
+	must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: 1, Nonce: nonce, Steps: &Steps{Handed: handed}, Leave: leave})
+}
+
+// Ranks that left at two steps, as when one of them throws, and start again together, begin where the first of them left.
+func TestLanesOfRanksThatLeftLoseNoRows(t *testing.T) {
+	for _, first := range []uint32{0, 1} {
+		s := inLanes(t)
+		must(t, s, Join{Rank: 0, World: 2, Nonce: "a"})
+		must(t, s, Join{Rank: 1, World: 2, Nonce: "b"})
+		report(t, s, 0, "a", 6, true)
+		report(t, s, 1, "b", 5, true)
+		for _, rank := range []uint32{first, 1 - first} {
+			if r := must(t, s, Join{Rank: rank, World: 2, Nonce: "again"}); r.Begun.Handed != 5 {
+				t.Errorf("rank %d comes first: rank %d begins at step %d, and rank 1 left at 5", first, rank, r.Begun.Handed)
+			}
+		}
+		if got := s.Progress().GetRanks()[0].GetMayRepeat(); got != 2 {
+			t.Errorf("rank 0 hands over %d rows again, as is said; want the 2 of its sixth step", got)
+		}
+	}
+}
+
+// A rank that left long ago is not waited for.
+func TestLanesOfARankThatLeftLongAgo(t *testing.T) {
+	s := inLanes(t)
+	must(t, s, Join{Rank: 0, World: 2, Nonce: "a"})
+	must(t, s, Join{Rank: 1, World: 2, Nonce: "b"})
+	report(t, s, 1, "b", 1, true)
+	report(t, s, 0, "a", 2+stepsAhead, false)
+	if r := must(t, s, Join{Rank: 0, World: 2, Nonce: "again", Unreported: 7}); r.Begun.Handed != 2+stepsAhead {
+		t.Errorf("rank 0 begins at step %d", r.Begun.Handed)
+	}
+	if got := s.Progress().GetRanks()[0].GetMayRepeat(); got != 7 {
+		t.Errorf("rank 0 hands over at most %d rows again, as is said; want 7", got)
+	}
+}
+
+// States from outside must not become a session that cannot be loaded.
+func TestLaneStatesFromOutside(t *testing.T) {
+	state := Checkpoint{Version: 1, Session: "s", Generation: 1, World: 1, GlobalBatch: 4}
+	for name, change := range map[string]func(*Checkpoint){
+		"a block behind all epochs": func(c *Checkpoint) {
+			c.Closed, c.Start = 2, LaneStart{Epoch: 2, Block: 3, Rows: []uint64{0, 0}}
+		},
+		"rows that cannot be counted": func(c *Checkpoint) {
+			c.Handed, c.GlobalBatch = maxSteps, maxSteps
+			c.Start = LaneStart{Block: 3, Rows: []uint64{math.MaxUint64 / 2, 0}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, c := inLanes(t), state
+			change(&c)
+			_, _, err := s.Apply(Restore{Checkpoint: Named{Name: "n", State: c}, World: 1})
+			if !errors.Is(err, ErrRestore) {
+				t.Errorf("got %v", err)
+			}
+			if err := s.Check(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
