@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -37,33 +36,6 @@ type base struct {
 	members, departed []uint32
 	departedRows      []int64 // that each of departed handed over
 	skipped           uint32  // row groups
-}
-
-// grant is a run of positions that the master says this rank holds.
-type grant struct {
-	position.Interval
-	raw     []byte
-	ticket  *pb.SignedTicket
-	workers []*pb.Worker
-	file    string
-
-	// Where outputs are counted: how many there are, in which lane, behind how many.
-	rows  uint64
-	lane  uint32
-	first uint64
-}
-
-func parseGrant(m *pb.Grant) (grant, error) {
-	g := grant{Interval: position.IntervalFromProto(m.GetInterval()), raw: m.GetTicket(), ticket: new(pb.SignedTicket)}
-	if err := proto.Unmarshal(m.GetTicket(), g.ticket); err != nil {
-		return g, fmt.Errorf("grant %v: ticket: %w", g.Interval, err)
-	}
-	var t pb.Ticket
-	if err := proto.Unmarshal(g.ticket.GetTicket(), &t); err != nil {
-		return g, fmt.Errorf("grant %v: ticket: %w", g.Interval, err)
-	}
-	g.workers, g.file = t.GetWorkers(), t.GetFile().GetUri()
-	return g, nil
 }
 
 // wantsMore reports whether fewer shards wait than streams may be opened, or none is left of the open epoch.
@@ -138,51 +110,6 @@ type based interface {
 	GetDeparted() []uint32
 	GetDepartedRows() []int64
 	GetSkippedRowGroups() uint32
-}
-
-// grant replaces what is held. Tickets that did not change are not parsed again.
-func (l *ledger) grant(ms []*pb.Grant) error {
-	known := make(map[position.Position]grant, len(l.grants))
-	for _, g := range l.grants {
-		known[g.From.ShardStart()] = g
-	}
-	grants := make([]grant, 0, len(ms))
-	for _, m := range ms {
-		iv := position.IntervalFromProto(m.GetInterval())
-		g, ok := known[iv.From.ShardStart()]
-		if ok && bytes.Equal(g.raw, m.GetTicket()) {
-			g.Interval = iv
-		} else {
-			var err error
-			if g, err = parseGrant(m); err != nil {
-				return err
-			}
-		}
-		g.rows, g.lane, g.first = m.GetRows(), m.GetLane(), m.GetFirst()
-		grants = append(grants, g)
-	}
-	l.grants = grants
-	return nil
-}
-
-// release gives back what the master asked for, except rows that are consumed. Those of the batch in the making stay, too, unless
-// outputs are counted: this rank has others for it then, and another one may wait for these.
-func (l *ledger) release(asked position.Set) {
-	if l.counted && len(asked.Intersect(position.NewSet(l.pending...))) > 0 {
-		l.pending, l.discard = nil, true
-	}
-	l.released = asked.Subtract(l.gone())
-	if len(l.released) == 0 {
-		return
-	}
-	grants := make([]grant, 0, len(l.grants))
-	for _, g := range l.grants {
-		for _, iv := range (position.Set{g.Interval}).Subtract(l.released) {
-			g.Interval = iv
-			grants = append(grants, g)
-		}
-	}
-	l.grants = grants
 }
 
 // gone is what needs no stream any more: consumed, or in the batch in the making.

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -98,6 +99,9 @@ func readOrdered(t *testing.T, jobs []*client.Session, from step, count int, aft
 				}
 				if b.Epoch != at.epoch {
 					at = step{epoch: b.Epoch}
+				}
+				if full := orderedBatch / len(jobs); b.Rows != full && b.Rows != b.Valid {
+					return fmt.Errorf("rank %d: a padded batch of %d rows, want %d", rank, b.Rows, full)
 				}
 				parts[rank][at] = rowHashes(b)
 				at.n++
@@ -293,6 +297,45 @@ func TestSequenceRestores(t *testing.T) {
 			t.Error(err)
 		}
 		equalSequences(t, fmt.Sprintf("restored at step %+v, from %d ranks to %d", from, r.before, r.after), got, want)
+	}
+}
+
+// TestSequenceWithEachLastBatch reads whole epochs with full last batches: padded, they have the rows that uneven ones have; else the
+// short step at the end of an epoch is missing. A worker dies, and the job is restored with other ranks.
+func TestSequenceWithEachLastBatch(t *testing.T) {
+	s := orderedSpec(t, 20_000)
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 3)
+	alive := slices.Clone(c.Workers())
+	jobs := openOrdered(t, c, "uneven", s, 1, nil)
+	padded := readOrdered(t, jobs, step{}, 0, func(int) {})
+	closeAll(t, jobs)
+	whole := maps.Clone(padded)
+	maps.DeleteFunc(whole, func(_ step, rows []uint64) bool { return len(rows) < orderedBatch })
+	if len(padded) != len(whole)+orderedEpochs {
+		t.Fatalf("%d steps, %d of them whole: want one short step in each epoch", len(padded), len(whole))
+	}
+	for last, want := range map[pb.LastBatch]sequence{pb.LastBatch_PAD: padded, pb.LastBatch_DROP: whole} {
+		s.LastBatch = last
+		for _, world := range []int{1, 2, 4} {
+			what := fmt.Sprintf("%v, %d ranks", last, world)
+			jobs := openOrdered(t, c, fmt.Sprintf("%v-%d", last, world), s, world, nil)
+			got := readOrdered(t, jobs, step{}, 0, func(n int) {
+				if world == 2 && n == 5 && len(alive) > 1 {
+					_ = alive[0].Kill() // fails only if it has ended
+					alive = alive[1:]
+				}
+			})
+			closeAll(t, jobs)
+			equalSequences(t, what, got, want)
+		}
+		jobs := openOrdered(t, c, fmt.Sprintf("%v-before", last), s, 4, nil)
+		got := readOrdered(t, jobs, step{}, 6, func(int) {})
+		state := jobs[2].State()
+		closeAll(t, jobs)
+		jobs = openOrdered(t, c, fmt.Sprintf("%v-after", last), s, 2, state)
+		maps.Copy(got, readOrdered(t, jobs, step{n: 6}, 0, func(int) {}))
+		closeAll(t, jobs)
+		equalSequences(t, fmt.Sprintf("%v, restored", last), got, want)
 	}
 }
 
