@@ -14,9 +14,6 @@ import (
 // would only be spent.
 func findsBugs[B any](t *testing.T, jobs uint64, bugs map[string]B, job func(seed uint64, bug B) error) {
 	t.Helper()
-	if raced {
-		t.Skip("there is one goroutine, and the race detector is on: run it without -race")
-	}
 	for name, bug := range bugs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

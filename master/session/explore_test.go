@@ -1,7 +1,3 @@
-//go:build !race
-
-// An exploration runs in one goroutine, on which the race detector would only be spent.
-
 package session
 
 import (
