@@ -103,7 +103,7 @@ func (s *Server) serve(ctx context.Context, body []byte, run func(*request) erro
 	if r.place, err = s.enter(ctx); err != nil {
 		return grpcError(err)
 	}
-	stop := context.AfterFunc(s.draining, func() { r.cancel(errDraining) })
+	stop := context.AfterFunc(s.draining, func() { r.cancel(errDraining) }) //nolint:contextcheck // the drain is the server's
 	defer stop()
 	ended := make(chan error, 1)
 	go func() {
@@ -115,7 +115,7 @@ func (s *Server) serve(ctx context.Context, body []byte, run func(*request) erro
 	case err = <-ended:
 	case <-r.ctx.Done():
 		// The stream may stand in a send that its trainer has no room for. To return ends out's context, and the send.
-		if err = context.Cause(r.ctx); !errors.Is(err, errDraining) && !errors.Is(err, errYielded) {
+		if err = context.Cause(r.ctx); !errors.Is(err, errDraining) && !errors.Is(err, errYielded) { //nolint:contextcheck // ctx is its parent
 			err = <-ended
 		}
 	}
