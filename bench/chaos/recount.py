@@ -10,6 +10,7 @@ import duckdb
 
 ledger, dataset, epochs, undisturbed = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 db = duckdb.connect()
+db.execute("set enable_progress_bar = false")  # it is printed among the results
 db.execute(f"create view ledger as from read_parquet('{ledger}')")
 db.execute(
     f"""create table source as
