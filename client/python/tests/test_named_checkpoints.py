@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,15 +12,14 @@ import pytest
 import penstock
 from penstock import errors
 from penstock._session import Session
-from penstock._session.session import _close_all
 from tests.conftest import Dataset, Fleet, write_dataset
 from tests.session_cases import all_places, configure, name, places, read_epoch, spec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from penstock._session import Rows
+    from penstock._session import Config, Rows
     from penstock.monitor import Event
 
 
@@ -29,10 +29,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_dataset(tmp_path_factory.mktemp("named") / "criteo", files=4, rows=10_000, row_group=2_000)
 
 
-@pytest.fixture(autouse=True)
-def _close_sessions() -> Iterator[None]:
-    yield
-    _close_all()
+@pytest.fixture
+def opened(fleet: Fleet) -> Iterator[Callable[[Config], Session]]:
+    """Opens sessions, which are closed while the fleets are there."""
+    with ExitStack() as stack:
+        yield lambda config: stack.enter_context(Session(config))
 
 
 def _command(fleet: Fleet, *args: str) -> subprocess.Popen[str]:
@@ -67,11 +68,13 @@ def _read_until_taken(fleet: Fleet, ranks: list[Session], session: str, file: Pa
     return read, step
 
 
-def test_two_ranks_save_at_one_step_and_go_on_from_there(shared_fleet: Fleet, data: Dataset, tmp_path: Path) -> None:
+def test_two_ranks_save_at_one_step_and_go_on_from_there(
+    opened: Callable[[Config], Session], shared_fleet: Fleet, data: Dataset, tmp_path: Path
+) -> None:
     session, text = name(), spec(data, batch_size=20)
     events: list[Event] = []
     ranks = [
-        Session(configure(shared_fleet, text, session=session, rank=r, world_size=2, on_event=events.append))
+        opened(configure(shared_fleet, text, session=session, rank=r, world_size=2, on_event=events.append))
         for r in range(2)
     ]
     read, step = _read_until_taken(shared_fleet, ranks, session, tmp_path / "noon.json")
@@ -113,14 +116,14 @@ def _sequence(ranks: list[list[Rows]]) -> list[list[tuple[int, int]]]:
 
 
 def test_a_deterministic_sequence_goes_on_with_the_very_next_batch(
-    fleet: Fleet, shared_fleet: Fleet, data: Dataset, tmp_path: Path
+    opened: Callable[[Config], Session], fleet: Fleet, shared_fleet: Fleet, data: Dataset, tmp_path: Path
 ) -> None:
     """With other world sizes, in the same session and on a fleet that knows nothing of it."""
     text = spec(data, epochs=2).replace("batch_size: 1000\n", "global_batch_size: 80\norder: deterministic\nlanes: 2\n")
     session = name()
     with Session(configure(shared_fleet, text)) as alone:
         whole = _sequence(_read_on([alone]))
-    ranks = [Session(configure(shared_fleet, text, session=session, rank=r, world_size=2)) for r in range(2)]
+    ranks = [opened(configure(shared_fleet, text, session=session, rank=r, world_size=2)) for r in range(2)]
     read, step = _read_until_taken(shared_fleet, ranks, session, tmp_path / "noon.json")
     assert 0 < step < len(whole)
     assert _sequence([rank[:step] for rank in read]) == whole[:step]
@@ -133,7 +136,7 @@ def test_a_deterministic_sequence_goes_on_with_the_very_next_batch(
     fleet.start(workers=1)
     elsewhere = name()
     _succeeds(_command(fleet, "restore", elsewhere, f"--from={tmp_path / 'noon.json'}"))
-    ranks = [Session(configure(fleet, text, session=elsewhere, rank=r, world_size=2)) for r in range(2)]
+    ranks = [opened(configure(fleet, text, session=elsewhere, rank=r, world_size=2)) for r in range(2)]
     assert _sequence(_read_on(ranks)) == whole[step:]
 
 
