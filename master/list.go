@@ -3,11 +3,12 @@ package master
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -34,7 +35,7 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 			switch {
 			case err == nil:
 				found[i] = a.view
-			case !errors.Is(err, errDeleted):
+			case status.Code(err) != codes.NotFound: // else it was deleted meanwhile
 				found[i] = proto.CloneOf(r.meta.GetSession())
 			}
 			return nil //nolint:nilerr // a session that does not answer is listed as such

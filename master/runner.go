@@ -81,10 +81,7 @@ type answer struct {
 	err    error
 }
 
-var (
-	errDeleted = status.Error(codes.NotFound, "the session was deleted")
-	errCrowded = status.Error(codes.Unavailable, "too many changes for one transaction; try again")
-)
+var errCrowded = status.Error(codes.Unavailable, "too many changes for one transaction; try again")
 
 func newRunner(t *term, id string) (*runner, error) {
 	r := &runner{
@@ -176,7 +173,7 @@ func (r *runner) do(ctx context.Context, c call) (answer, error) {
 // end is what callers are told once run has returned.
 func (r *runner) end() error {
 	if r.deleted {
-		return errDeleted
+		return errNoSession(r.id)
 	}
 	return store.ErrNotLeader
 }

@@ -117,7 +117,11 @@ func (t *term) lookUp(id string) (*runner, error) {
 	if r, ok := t.sessions[id]; ok {
 		return r, nil
 	}
-	return nil, status.Errorf(codes.NotFound, "session %q does not exist; `penstock session list` shows those that do", id)
+	return nil, errNoSession(id)
+}
+
+func errNoSession(id string) error {
+	return status.Errorf(codes.NotFound, "session %q does not exist; `penstock session list` shows those that do", id)
 }
 
 func (t *term) forget(r *runner) {
