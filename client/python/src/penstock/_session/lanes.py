@@ -100,9 +100,10 @@ class Lanes(Ledger):
         step = self._step()
         if step is None:
             return None
+        heads = self._heads()
         for lane in self.lanes.values():
             _, high = self._part(lane, self.reading, step)
-            p = self._heads().get(lane.number) if lane.row < high else None
+            p = heads.get(lane.number) if lane.row < high else None
             while p is not None and p.queue and p.shard.epoch == self.reading and p.row <= lane.row:
                 behind = lane.row - p.row
                 chunk, _ = self._take(p, behind or high - lane.row)
