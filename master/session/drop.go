@@ -80,7 +80,7 @@ func (s *State) countLeft() {
 	if !s.drops() {
 		return
 	}
-	sets := []position.Set{s.returned, {{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}}}
+	sets := []position.Set{s.returned, {s.ungranted()}}
 	for _, k := range s.ranks {
 		if k != nil {
 			sets = append(sets, k.held)
@@ -115,7 +115,7 @@ func (s *State) left(epoch uint32) uint64 {
 
 // whollyPlanned reports whether all is planned of an epoch that is not consumed.
 func (s *State) whollyPlanned(epoch uint32) bool {
-	free := append(within(s.returned, epoch), within(position.Set{{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}}, epoch)...)
+	free := append(within(s.returned, epoch), within(position.Set{s.ungranted()}, epoch)...)
 	for _, iv := range free {
 		for p := iv.From; p.Less(iv.To); {
 			b, ok := s.block(p)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 // masters are two masters in a model, which hold states of the session and etcd between them. Each believes that it leads; etcd knows
@@ -111,35 +110,20 @@ func (g *masters) call(c Command) (Reply, error) {
 }
 
 func TestMasters(t *testing.T) {
-	for name, c := range map[string]chaos{
+	endsWell(t, map[string]chaos{
 		"deaths":           {steps: 200, masters: true, deaths: true},
 		"deaths, restores": {steps: 200, masters: true, deaths: true, restores: true},
 		"in step, deaths":  {steps: 200, masters: true, pad: true, deaths: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rapid.Check(t, func(t *rapid.T) {
-				draw := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "") }
-				if err := run(draw, c); err != nil {
-					t.Fatal(err)
-				}
-			})
-		})
-	}
+	})
 }
 
 // TestMastersFindBugs shows that the model can fail.
 func TestMastersFindBugs(t *testing.T) {
+	bugs := map[string]masterBug{}
 	for _, bug := range []masterBug{answersBeforeWriting, acknowledgesIdly, retriesBlindly, keepsFailedState, comparesNothing} {
-		t.Run(string(bug), func(t *testing.T) {
-			for seed := range uint64(2000) {
-				c := chaos{steps: 150, masters: true, masterBug: bug, deaths: true}
-				if err := run(rand.New(rand.NewPCG(seed, 0)).IntN, c); err != nil {
-					t.Logf("found with seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Fatal("the model did not find the planted bug")
-		})
+		bugs[string(bug)] = bug
 	}
+	findsBugs(t, 2000, bugs, func(seed uint64, bug masterBug) error {
+		return run(rand.New(rand.NewPCG(seed, 0)).IntN, chaos{steps: 150, masters: true, masterBug: bug, deaths: true})
+	})
 }

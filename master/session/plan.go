@@ -112,6 +112,11 @@ func (s *State) canonicalSet(set position.Set) position.Set {
 	return position.NewSet(out...)
 }
 
+// ungranted is what nobody was ever granted.
+func (s *State) ungranted() position.Interval {
+	return position.Interval{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}
+}
+
 // NeedsPlan returns the block to plan next, so that grants need not wait: the block of the next positions to grant
 // and the one behind it, and more while they have fewer than two shards for each rank.
 func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
@@ -126,7 +131,7 @@ func (s *State) NeedsPlan() (epoch, index uint32, ok bool) {
 		blocks, shards int64
 	}
 	for i := range len(s.returned) + 1 {
-		free := position.Interval{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}
+		free := s.ungranted()
 		if i < len(s.returned) {
 			free = s.returned[i]
 		}
@@ -219,7 +224,7 @@ func (s *State) dropIdleBlocks() {
 		}
 	}
 	mark(s.returned)
-	mark(position.Set{{From: s.frontier, To: position.Position{Epoch: s.id.Epochs}}})
+	mark(position.Set{s.ungranted()})
 	for _, k := range s.ranks {
 		if k != nil {
 			mark(k.held)

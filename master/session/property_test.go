@@ -7,7 +7,7 @@ import (
 )
 
 func TestModel(t *testing.T) {
-	for name, c := range map[string]chaos{
+	endsWell(t, map[string]chaos{
 		"exactly once":               {steps: 300},
 		"deaths":                     {steps: 300, deaths: true},
 		"restores":                   {steps: 300, restores: true},
@@ -24,7 +24,13 @@ func TestModel(t *testing.T) {
 		"checkpoints":                {steps: 300, checkpoints: true},
 		"checkpoints, deaths":        {steps: 300, checkpoints: true, deaths: true, restores: true},
 		"checkpoints, in step":       {steps: 300, checkpoints: true, pad: true, deaths: true, restores: true},
-	} {
+	})
+}
+
+// endsWell plays jobs at random.
+func endsWell(t *testing.T, jobs map[string]chaos) {
+	t.Helper()
+	for name, c := range jobs {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
