@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"regexp"
 	"slices"
@@ -12,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/bench/cluster"
@@ -66,24 +63,10 @@ func (j *named) got(rank int, b *client.Batch) {
 
 // read lets ranks read until ctx ends, or to the end. A rank that is fenced says whether by a restore.
 func (j *named) read(ctx context.Context, jobs []*client.Session) error {
-	var group errgroup.Group
-	for rank, job := range jobs {
-		group.Go(func() error {
-			for {
-				b, err := job.Next(ctx)
-				if errors.Is(err, io.EOF) || ctx.Err() != nil && errors.Is(err, context.Canceled) {
-					return nil
-				}
-				if err != nil {
-					return err
-				}
-				j.got(rank, b)
-				b.Release()
-				time.Sleep(j.compute) // what a training loop does with a batch
-			}
-		})
-	}
-	return group.Wait()
+	return readAll(ctx, jobs, func(rank int, b *client.Batch) {
+		j.got(rank, b)
+		time.Sleep(j.compute) // what a training loop does with a batch
+	})
 }
 
 // all is what all ranks were handed over, each row once.

@@ -204,13 +204,10 @@ func (y *tally) add(b *client.Batch) (batches int) {
 	return y.batches
 }
 
-// readTogether lets ranks read until they have handed over a number of batches between them, or to the end if it is 0.
-func readTogether(t *testing.T, jobs []*client.Session, seen *tally, batches int) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
+// readAll lets ranks read until ctx ends, or to the end.
+func readAll(ctx context.Context, jobs []*client.Session, got func(rank int, b *client.Batch)) error {
 	var group errgroup.Group
-	for _, job := range jobs {
+	for rank, job := range jobs {
 		group.Go(func() error {
 			for {
 				b, err := job.Next(ctx)
@@ -220,14 +217,25 @@ func readTogether(t *testing.T, jobs []*client.Session, seen *tally, batches int
 				if err != nil {
 					return err
 				}
-				if n := seen.add(b); n == batches {
-					stop()
-				}
+				got(rank, b)
 				b.Release()
 			}
 		})
 	}
-	if err := group.Wait(); err != nil {
+	return group.Wait()
+}
+
+// readTogether lets ranks read until they have handed over a number of batches between them, or to the end if it is 0.
+func readTogether(t *testing.T, jobs []*client.Session, seen *tally, batches int) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := readAll(ctx, jobs, func(_ int, b *client.Batch) {
+		if n := seen.add(b); n == batches {
+			stop()
+		}
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -275,15 +283,25 @@ func closeJob(t *testing.T, job *client.Session) {
 	}
 }
 
-// take hands over one batch and counts its rows; it reports whether there was one.
-func take(t *testing.T, job *client.Session, seen map[row]int) bool {
+// next is a job's next batch, to be released, or nil at its end.
+func next(t *testing.T, job *client.Session) *client.Batch {
 	t.Helper()
 	b, err := job.Next(t.Context())
 	if errors.Is(err, io.EOF) {
-		return false
+		return nil
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+	return b
+}
+
+// take hands over one batch and counts its rows; it reports whether there was one.
+func take(t *testing.T, job *client.Session, seen map[row]int) bool {
+	t.Helper()
+	b := next(t, job)
+	if b == nil {
+		return false
 	}
 	defer b.Release()
 	for i, file := range b.Files {

@@ -1,9 +1,7 @@
 package cluster_test
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -103,12 +101,9 @@ func placesOf(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, rows int)
 	}
 	var places []int
 	for {
-		b, err := job.Next(t.Context())
-		if errors.Is(err, io.EOF) {
+		b := next(t, job)
+		if b == nil {
 			break
-		}
-		if err != nil {
-			t.Fatal(err)
 		}
 		for _, place := range b.Labels[0].I64 {
 			places = append(places, int(place))

@@ -2,8 +2,6 @@ package cluster_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"math"
 	"path/filepath"
@@ -24,15 +22,12 @@ import (
 // denseBits are the values of a row's dense features, as they are in memory.
 type denseBits map[row][]uint32
 
-// values hands over a batch and takes its rows' values; each row may come once. It reports false at the end.
+// take hands over a batch and takes its rows' values; each row may come once. It reports false at the end.
 func (v denseBits) take(t *testing.T, job *client.Session) bool {
 	t.Helper()
-	b, err := job.Next(t.Context())
-	if errors.Is(err, io.EOF) {
+	b := next(t, job)
+	if b == nil {
 		return false
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 	defer b.Release()
 	width := len(b.Dense) / b.Rows
