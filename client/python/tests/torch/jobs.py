@@ -32,6 +32,34 @@ def found(value):
         json.dump(value, out)
 """
 
+# What ranks train that wait for each other in each step.
+DDP = """
+    from torch.nn.parallel import DistributedDataParallel
+    dist.init_process_group("gloo")
+    model = DistributedDataParallel(torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+
+    def losses(batch):
+        return (model(batch.dense.nan_to_num()).squeeze(1) - batch.label.float()) ** 2
+
+    def learn(loss):
+        optimizer.zero_grad()
+        loss.backward()  # waits for all ranks
+        optimizer.step()
+"""
+
+# The job of one rank that is lost is started again: it trains to the end, from the states of a step if there are any.
+AGAIN = """
+    read = []
+    with loader(**options) as train:
+        if given["states"]:
+            train.load_state_dict(given["states"])
+        for batch in train:
+            step(batch)
+            read.append(rows(batch))
+    found(read)
+"""
+
 
 def run(code: str, ranks: int, out: Path, given: dict[str, Any], run_id: str = "none") -> list[Any]:
     """What each rank's program gave to found(). It has loader(), RANK, WORLD and the names of PREAMBLE."""
@@ -60,3 +88,17 @@ def run(code: str, ranks: int, out: Path, given: dict[str, Any], run_id: str = "
     for rank, process in enumerate(processes):
         assert process.returncode == 0, f"rank {rank}:\n" + "\n".join(said)
     return [json.loads((out / f"{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def lose_a_rank(death: str, again: str, out: Path, given: dict[str, Any], states: bool) -> tuple[list[Any], list[Any]]:
+    """Runs a job of three ranks until one dies, and starts all again, from the states of the last common step or not.
+
+    Returns what each rank read before, up to that step, and after it, batch by batch.
+    """
+    first = run(death, 3, out / "first", given, run_id="job-7")
+    steps = min(len(read) for read in first)
+    assert steps > 0
+    saved = [read[steps - 1][1] for read in first] if states else None
+    after = run(again, 3, out / "again", {**given, "states": saved}, run_id="job-7")
+    assert len({len(read) for read in after}) == 1, [len(read) for read in after]
+    return [[batch for batch, _ in read[:steps]] for read in first], after

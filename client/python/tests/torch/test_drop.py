@@ -16,22 +16,17 @@ if TYPE_CHECKING:
 
     from tests.conftest import Fleet
 
-TRAIN = """
-    from torch.nn.parallel import DistributedDataParallel
-    dist.init_process_group("gloo")
-    model = DistributedDataParallel(torch.nn.Linear(3, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-
+TRAIN = (
+    jobs.DDP
+    + """
     def rows(batch):
         return [[batch.epoch, *place] for place in places([batch])]
 
     def step(batch):
         assert len(batch) == batch.valid == given["batch_size"]
-        loss = ((model(batch.dense.nan_to_num()).squeeze(1) - batch.label.float()) ** 2).mean()
-        optimizer.zero_grad()
-        loss.backward()  # waits for all ranks
-        optimizer.step()
+        learn(losses(batch).mean())
 """
+)
 
 EPOCHS = (
     TRAIN
@@ -105,15 +100,9 @@ AGAIN = (
     TRAIN
     + """
     given["batch_size"] = 50
-    read = []
-    with loader(last_batch="drop", batch_size=50) as train:
-        if given["states"]:
-            train.load_state_dict(given["states"])
-        for batch in train:
-            step(batch)
-            read.append(rows(batch))
-    found(read)
+    options = dict(last_batch="drop", batch_size=50)
 """
+    + jobs.AGAIN
 )
 
 
@@ -123,15 +112,10 @@ def test_a_rank_dies_near_the_end(fleet: Fleet, tmp_path: Path, states: bool) ->
     data = write_dataset(tmp_path / "data", files=1, rows=1170, row_group=390)
     fleet.start(workers=2)
     given = {"master": fleet.master, "uri": data.uri, "dies_at": 6}
-    first = jobs.run(DEATH, 3, tmp_path / "first", given, run_id="job-7")
-    steps = min(len(read) for read in first)
-    assert steps > 0
-    given["states"] = [read[steps - 1][1] for read in first] if states else None
-    again = jobs.run(AGAIN, 3, tmp_path / "again", given, run_id="job-7")
-    assert len({len(read) for read in again}) == 1, [len(read) for read in again]
+    first, again = jobs.lose_a_rank(DEATH, AGAIN, tmp_path, given, states)
     after = [tuple(row) for read in again for batch in read for row in batch]
     assert max(Counter(after).values()) == 1
     if states:  # 7 steps of 3 batches of 50 rows
-        before = [tuple(row) for read in first for batch, _ in read[:steps] for row in batch]
-        assert len(again[0]) == 7 - steps
+        before = [tuple(row) for read in first for batch in read for row in batch]
+        assert len(again[0]) == 7 - len(first[0])
         assert max(Counter(before + after).values()) == 1 and set(before + after) <= kept(data, 1)

@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
     from tests.conftest import Dataset, Fleet
 
-TRAIN = """
-    from torch.nn.parallel import DistributedDataParallel
-    dist.init_process_group("gloo")
-    model = DistributedDataParallel(torch.nn.Linear(3, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-
+TRAIN = (
+    jobs.DDP
+    + """
     def rows(batch):
         mask = batch.mask.tolist()
         assert mask == [True] * batch.valid + [False] * (len(batch) - batch.valid), mask
@@ -35,12 +32,9 @@ TRAIN = """
         dist.all_reduce(valid)
         # Steps that dead ranks had rows for are steps, though others have handed the rows over.
         assert valid > 0 or given.get("states", ()) is None, "no rank has a row"
-        losses = (model(batch.dense.nan_to_num()).squeeze(1) - batch.label.float()) ** 2
-        loss = (losses * batch.mask).sum() * WORLD / valid.clamp(min=1)
-        optimizer.zero_grad()
-        loss.backward()  # waits for all ranks
-        optimizer.step()
+        learn((losses(batch) * batch.mask).sum() * WORLD / valid.clamp(min=1))
 """
+)
 
 EPOCHS = (
     TRAIN
@@ -154,15 +148,9 @@ DEATH = (
 AGAIN = (
     TRAIN
     + """
-    read = []
-    with loader(last_batch="pad", batch_size=100) as train:
-        if given["states"]:
-            train.load_state_dict(given["states"])
-        for batch in train:
-            step(batch)
-            read.append(rows(batch))
-    found(read)
+    options = dict(last_batch="pad", batch_size=100)
 """
+    + jobs.AGAIN
 )
 
 
@@ -171,17 +159,9 @@ def test_a_rank_dies_near_the_end(fleet: Fleet, tmp_path: Path, states: bool) ->
     """Started again, with the states of a step or without, all ranks end the epoch together."""
     data = write_dataset(tmp_path / "data", files=1, rows=1170, row_group=390)
     fleet.start(workers=2)
-    first = jobs.run(
-        DEATH, 3, tmp_path / "first", {"master": fleet.master, "uri": data.uri, "dies_at": 4}, run_id="job-7"
-    )
-    steps = min(len(read) for read in first)
-    assert steps > 0
-    saved = [read[steps - 1][1] for read in first] if states else None
-    again = jobs.run(
-        AGAIN, 3, tmp_path / "again", {"master": fleet.master, "uri": data.uri, "states": saved}, run_id="job-7"
-    )
-    assert len({len(read) for read in again}) == 1, [len(read) for read in again]
-    before = [row for read in first for batch, _ in read[:steps] for row in batch]
+    given = {"master": fleet.master, "uri": data.uri, "dies_at": 4}
+    first, again = jobs.lose_a_rank(DEATH, AGAIN, tmp_path, given, states)
+    before = [row for read in first for batch in read for row in batch]
     after = [row for read in again for batch in read for row in batch]
     if states:
         assert Counter(map(tuple, before + after)) == Counter(kept(data, 1))
