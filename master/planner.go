@@ -253,6 +253,8 @@ func (r *runner) takePlan(p plannedBlock) error {
 			if err := r.reload(); err != nil {
 				return err
 			}
+		case errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrFull), errors.Is(err, store.ErrConflict):
+			return err // nothing is wrong with the block, and who loads the session again waits for etcd
 		case !errors.Is(err, session.ErrInvalid):
 			r.planFails++
 			return err
