@@ -41,16 +41,16 @@ func BenchmarkStream(b *testing.B) {
 		{"filter keeps a third", steps("label == 1", false)},
 		{"filter keeps 4%", steps("price > 0.95", false)},
 	} {
-		b.Run(c.name, func(b *testing.B) { benchStream(b, &store, ticket, c.program) })
+		b.Run(c.name, func(b *testing.B) { benchStream(b, &store, ticket, c.program, benchRows) })
 	}
 	b.Run("pqarrow", func(b *testing.B) { benchArrow(b, data) })
 }
 
-func rowsPerSecond(b *testing.B) {
-	b.ReportMetric(float64(b.N)*benchRows/b.Elapsed().Seconds(), "rows/s")
+func rowsPerSecond(b *testing.B, rows int) {
+	b.ReportMetric(float64(b.N)*float64(rows)/b.Elapsed().Seconds(), "rows/s")
 }
 
-func benchStream(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, program *pb.Program) {
+func benchStream(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, program *pb.Program, rows int) {
 	b.ReportAllocs()
 	p := New(Config{Storage: store, Ops: transform.Builtin(), Memory: 1 << 30, MaxDecoded: 1 << 30, BatchBytes: 1 << 20, MaxBatch: 1 << 28})
 	for b.Loop() {
@@ -63,9 +63,10 @@ func benchStream(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, pro
 			b.Fatal(err)
 		}
 	}
-	rowsPerSecond(b)
+	rowsPerSecond(b, rows)
 	c := p.Counters()
 	total := float64(c.DecodeNs + c.TransformNs + c.TensorNs)
+	b.ReportMetric(total/float64(b.N)/float64(rows), "ns/row")
 	b.ReportMetric(100*float64(c.DecodeNs)/total, "%decode")
 	b.ReportMetric(100*float64(c.TransformNs)/total, "%transform")
 	b.ReportMetric(100*float64(c.TensorNs)/total, "%tensor")
@@ -88,5 +89,5 @@ func benchArrow(b *testing.B, data []byte) {
 		}
 		table.Release()
 	}
-	rowsPerSecond(b)
+	rowsPerSecond(b, benchRows)
 }
