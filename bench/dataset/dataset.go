@@ -1,7 +1,7 @@
-// Package dataset makes the Criteo-shaped Parquet dataset that the demo, the benchmarks and the end-to-end tests
-// read: once per size, cached on disk, with the same bytes each time. columns.go says what the columns look like,
-// write.go how they get into files. Criteo may be called by several goroutines and processes at once; they may then
-// do the work twice, but each gets a whole dataset.
+// Package dataset makes the Parquet datasets that the demo, the benchmarks and the end-to-end tests read: once per
+// size, cached on disk, with the same bytes each time. columns.go says what columns may look like and what Criteo's do,
+// write.go and photograph.go how they get into files. Make and Criteo may be called by several goroutines and processes
+// at once; they may then do the work twice, but each gets a whole dataset.
 package dataset
 
 import (
@@ -39,17 +39,32 @@ type fileEntry struct {
 	Size int64  `json:"size"`
 }
 
+// Table is a dataset that Make can make.
+type Table struct {
+	Name    string // of its directory, before size and version
+	Rows    int
+	Columns []Column
+	// FileRows and GroupRows are the rows of each file and each row group but the last ones. 0 gives several of both even
+	// to a small dataset.
+	FileRows, GroupRows int
+}
+
 // Criteo returns the paths of a dataset of the given number of rows, sorted, making it under dir if it is not there.
 // Its columns are label (int32), int_0 to int_12 (float32, 10 to 20% null, skewed) and cat_0 to cat_25 (lists of
 // int64 with zipf-distributed ids, some null, some empty). Datasets of different sizes lie side by side. progress,
 // which may be nil, is called by one goroutine at a time with the rows made so far.
 func Criteo(ctx context.Context, dir string, rows int, progress func(done, total int)) ([]string, error) {
-	if rows < 1 {
-		return nil, fmt.Errorf("dataset: %d rows asked for: ask for 1 or more", rows)
+	return Make(ctx, dir, Table{Name: "criteo", Rows: rows, Columns: criteoColumns()}, progress)
+}
+
+// Make returns the paths of the table's files, sorted, making them under dir if they are not there.
+func Make(ctx context.Context, dir string, t Table, progress func(done, total int)) ([]string, error) {
+	if t.Rows < 1 || t.FileRows < 0 || t.GroupRows < 0 {
+		return nil, fmt.Errorf("dataset %s: %d rows asked for, in files of %d and row groups of %d: ask for 1 row or more",
+			t.Name, t.Rows, t.FileRows, t.GroupRows)
 	}
-	columns := criteoColumns()
-	want := manifest{Version: formatVersion, Rows: rows, Parameters: checksum(columns), Files: layout(rows)}
-	target := filepath.Join(dir, fmt.Sprintf("criteo-%d-v%d-%s", rows, formatVersion, want.Parameters))
+	want := manifest{Version: formatVersion, Rows: t.Rows, Parameters: t.checksum(), Files: layout(t.Rows, t.FileRows)}
+	target := filepath.Join(dir, fmt.Sprintf("%s-%d-v%d-%s", t.Name, t.Rows, formatVersion, want.Parameters))
 	paths := want.paths(target)
 	if want.matches(target) {
 		return paths, nil
@@ -63,7 +78,7 @@ func Criteo(ctx context.Context, dir string, rows int, progress func(done, total
 		return nil, fmt.Errorf("dataset: make a temporary directory: %w", err)
 	}
 	defer os.RemoveAll(tmp)
-	if err := makeFiles(ctx, tmp, columns, want, progress); err != nil {
+	if err := makeFiles(ctx, tmp, t, want, progress); err != nil {
 		return nil, err
 	}
 	if err := want.publish(tmp, target); err != nil {
@@ -157,26 +172,31 @@ const (
 	filesAtOnce   = 4
 )
 
-// layout cuts rows into files: of at most rowsPerFile rows, but several even of a small dataset.
-func layout(rows int) []fileEntry {
+// layout cuts rows into files: of fileRows rows, or, if that is 0, of at most rowsPerFile, but several even of a small
+// dataset.
+func layout(rows, fileRows int) []fileEntry {
 	n := max((rows+rowsPerFile-1)/rowsPerFile, min(filesIfSmall, rows/smallestFile), 1)
+	if fileRows > 0 {
+		n = (rows + fileRows - 1) / fileRows
+	}
 	files := make([]fileEntry, n)
 	for i := range files {
-		files[i] = fileEntry{
-			Name: fmt.Sprintf("part-%05d.parquet", i),
-			Rows: rows*(i+1)/n - rows*i/n,
+		size := rows*(i+1)/n - rows*i/n
+		if fileRows > 0 {
+			size = min(fileRows, rows-i*fileRows)
 		}
+		files[i] = fileEntry{Name: fmt.Sprintf("part-%05d.parquet", i), Rows: size}
 	}
 	return files
 }
 
-// groupRows is the row-group size of a file: several groups even of a small one.
+// groupRows is the row-group size of a file, if none is asked for: several groups even of a small one.
 func groupRows(fileRows int) int {
 	return min(rowsPerGroup, max(smallestGroup, (fileRows+groupsOfAFile-1)/groupsOfAFile))
 }
 
 // makeFiles writes all files into dir, several at once.
-func makeFiles(ctx context.Context, dir string, columns []column, m manifest, progress func(done, total int)) error {
+func makeFiles(ctx context.Context, dir string, t Table, m manifest, progress func(done, total int)) error {
 	var mu sync.Mutex
 	made := 0
 	report := func(rows int) {
@@ -187,14 +207,14 @@ func makeFiles(ctx context.Context, dir string, columns []column, m manifest, pr
 			progress(made, m.Rows)
 		}
 	}
-	samplers := newSamplers(columns)
+	samplers := newSamplers(t.Columns)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(min(runtime.GOMAXPROCS(0), filesAtOnce))
 	first := 0
 	for i, f := range m.Files {
 		start := first
 		group.Go(func() error {
-			w := &fileWriter{columns: columns, samplers: samplers, made: report}
+			w := newFileWriter(t, samplers, report)
 			if err := w.write(ctx, m.paths(dir)[i], start, f.Rows); err != nil {
 				return fmt.Errorf("dataset: make %s: %w", f.Name, err)
 			}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"image"
+	"image/jpeg"
 	"os"
 	"path/filepath"
 	"testing"
@@ -51,7 +53,7 @@ func TestLayout(t *testing.T) {
 	for _, tt := range []struct{ rows, files int }{
 		{1, 1}, {1999, 1}, {2000, 2}, {8000, 8}, {100_000, 8}, {2_000_000, 8}, {5_000_000, 20},
 	} {
-		files := layout(tt.rows)
+		files := layout(tt.rows, 0)
 		sum := 0
 		for _, f := range files {
 			sum += f.Rows
@@ -114,11 +116,11 @@ func TestShape(t *testing.T) {
 	for _, c := range criteoColumns() {
 		share := float64(nulls[c.Name]) / 20_000
 		switch c.Kind {
-		case dense:
+		case Dense:
 			if share < 0.09 || share > 0.21 {
 				t.Errorf("%s: %.3f of the rows are null", c.Name, share)
 			}
-		case sparse:
+		case Sparse:
 			totalElements += elements[c.Name]
 			if nulls[c.Name] == 0 || empty[c.Name] == 0 {
 				t.Errorf("%s: %d nulls and %d empty lists", c.Name, nulls[c.Name], empty[c.Name])
@@ -153,7 +155,7 @@ func TestZipf(t *testing.T) {
 	columns := criteoColumns()
 	samplers := newSamplers(columns)
 	for i, c := range columns {
-		if c.Kind != sparse {
+		if c.Kind != Sparse {
 			continue
 		}
 		counts := map[int64]int{}
@@ -273,4 +275,50 @@ func BenchmarkCriteo(b *testing.B) {
 		b.SetBytes(size)
 	}
 	b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+func TestMake(t *testing.T) {
+	const rows = 300
+	paths, err := Make(t.Context(), t.TempDir(), Table{Name: "small", Rows: rows, FileRows: 128, GroupRows: 50, Columns: []Column{
+		{Name: "row", Kind: Row},
+		{Name: "real", Kind: Real, Low: 0.25, High: 64, Null: 100},
+		{Name: "ids", Kind: Sparse, Longer: 973, Longest: 100, Ranks: 1000},
+		{Name: "photo", Kind: JPEG, Width: 70, Height: 50},
+	}}, nil)
+	if err != nil || len(paths) != 3 {
+		t.Fatal(paths, err)
+	}
+	ids, row := 0, int64(0)
+	for _, p := range paths {
+		table := readTable(t, p)
+		for _, chunk := range table.Column(0).Data().Chunks() {
+			for _, r := range chunk.(*array.Int64).Int64Values() {
+				if r != row {
+					t.Fatalf("%s: row %d is numbered %d", p, row, r)
+				}
+				row++
+			}
+		}
+		for _, chunk := range table.Column(1).Data().Chunks() {
+			for i, x := range chunk.(*array.Float32).Float32Values() {
+				if chunk.IsValid(i) && (x < 0.25 || x >= 64) {
+					t.Errorf("%v is not from 0.25 to 64", x)
+				}
+			}
+		}
+		for _, chunk := range table.Column(2).Data().Chunks() {
+			ids += chunk.(*array.List).ListValues().Len()
+		}
+		for _, chunk := range table.Column(3).Data().Chunks() {
+			for i := range chunk.Len() {
+				img, err := jpeg.Decode(bytes.NewReader(chunk.(*array.Binary).Value(i)))
+				if err != nil || img.Bounds() != image.Rect(0, 0, 70, 50) {
+					t.Fatal(img, err)
+				}
+			}
+		}
+	}
+	if mean := float64(ids) / rows; row != rows || mean < 17 || mean > 23 {
+		t.Errorf("%d rows; lists have %.1f elements on average, want about 20", row, mean)
+	}
 }

@@ -25,25 +25,25 @@ const (
 type sampler struct {
 	// ranks[i] is the rank at quantile i; a draw falls between two neighbours.
 	ranks [1<<quantileBits + 1]uint32
-	// lengths[i] is the length of the list at quantile i; null for null rows. Of dense columns, null or 1.
+	// lengths[i] is the length of the list at quantile i; null for null rows. Of columns without lists, null or 1.
 	lengths [1 << lengthBits]int8
 	salt    uint64
 }
 
-func newSamplers(columns []column) []*sampler {
+func newSamplers(columns []Column) []*sampler {
 	samplers := make([]*sampler, len(columns))
 	for i, c := range columns {
 		s := &sampler{salt: mix(uint64(i) + 1)}
-		if c.Kind != label {
+		if c.Ranks > 0 {
 			s.fillRanks(c)
-			s.fillLengths(c)
 		}
+		s.fillLengths(c)
 		samplers[i] = s
 	}
 	return samplers
 }
 
-func (s *sampler) fillRanks(c column) {
+func (s *sampler) fillRanks(c Column) {
 	total := 0.0
 	for r := 1; r <= c.Ranks; r++ {
 		total += 1 / float64(r+c.Offset)
@@ -62,7 +62,7 @@ func (s *sampler) fillRanks(c column) {
 	}
 }
 
-func (s *sampler) fillLengths(c column) {
+func (s *sampler) fillLengths(c Column) {
 	const n = 1 << lengthBits
 	for i := range s.lengths {
 		s.lengths[i] = 1
@@ -70,7 +70,7 @@ func (s *sampler) fillLengths(c column) {
 	for i := range c.Null {
 		s.lengths[i] = null
 	}
-	if c.Kind != sparse {
+	if c.Kind != Sparse {
 		return
 	}
 	for i := range c.Empty {
@@ -78,10 +78,10 @@ func (s *sampler) fillLengths(c column) {
 	}
 	// Of the lists that have at least k elements, Longer in 1024 have more.
 	from := c.Null + c.Empty
-	for k := int8(2); k <= longestList; k++ {
+	for k := 2; k <= c.Longest; k++ {
 		from = n - (n-from)*c.Longer/n
 		for i := from; i < n; i++ {
-			s.lengths[i] = k
+			s.lengths[i] = int8(k)
 		}
 	}
 }

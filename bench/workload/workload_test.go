@@ -1,0 +1,61 @@
+package workload
+
+import (
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+func TestSpecsParse(t *testing.T) {
+	for _, w := range All() {
+		if err := w.Validate(); err != nil {
+			t.Error(err)
+		}
+		s, err := spec.Parse([]byte(w.Spec("file:///data")))
+		if err != nil {
+			t.Fatalf("%s: %v", w.Name, err)
+		}
+		r := w.Recipe()
+		buckets := 0
+		for _, op := range s.Transforms {
+			if op.Op == "bucketize" {
+				got := op.Params["borders"].GetList().GetValues()
+				if len(got) != len(r.Borders) || float32(got[3].GetFloat()) != r.Borders[3] {
+					t.Errorf("%s: borders of the spec are not the recipe's", w.Name)
+				}
+				buckets++
+			}
+		}
+		if buckets != w.Generated || len(r.Dense) != w.Dense || len(r.Sparse) != w.Sparse {
+			t.Errorf("%s: %d generated features, %d dense, %d sparse", w.Name, buckets, len(r.Dense), len(r.Sparse))
+		}
+	}
+}
+
+func TestMakes(t *testing.T) {
+	w, err := Named("rm1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Rows, w.FileRows, w.Length = 1000, 600, 3
+	files, err := w.Make(t.Context(), t.TempDir(), nil)
+	if err != nil || len(files) != 2 {
+		t.Fatal(files, err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	if _, err := Named("rm9"); err == nil {
+		t.Error("rm9: no error")
+	}
+	for name, change := range map[string]func(*Workload){
+		"no rows": func(w *Workload) { w.Rows = 0 }, "more generated than dense": func(w *Workload) { w.Generated = w.Dense + 1 },
+		"generated without transforms": func(w *Workload) { w.Transform = false }, "lists too long": func(w *Workload) { w.Length = 99 },
+	} {
+		w, _ := Named("rm1")
+		change(&w)
+		if _, err := w.Make(t.Context(), t.TempDir(), nil); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
