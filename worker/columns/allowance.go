@@ -9,18 +9,37 @@ import (
 
 // allowance counts the bytes that a Decoder holds of pages, dictionaries and the window, and bounds them before they
 // are allocated: few bytes of a file may stand for very many. Bitmaps are not counted, being an eighth of that at most.
-type allowance struct{ limit, held int64 }
+type allowance struct {
+	limit, held int64
+	more        func(least, wish int64) (int64, error) // nil: there is none
+}
 
 // ErrMemory says that a window takes more memory than a Decoder may use. One of a larger limit may decode it.
 var ErrMemory = errors.New("decoding a window takes more memory than this worker gives it")
 
 // take counts n bytes more.
 func (m *allowance) take(n int64) error {
-	if n > m.limit-m.held {
-		return fmt.Errorf("%w, %d MiB: give workers more (--memory), or leave the column out", ErrMemory, m.limit>>20)
+	_, err := m.takeSome(n, n)
+	return err
+}
+
+// takeSome counts as many bytes more as it can, from least to wish, and returns how many.
+func (m *allowance) takeSome(least, wish int64) (int64, error) {
+	free := m.limit - m.held
+	if wish > free && m.more != nil {
+		got, err := m.more(max(0, least-free), wish-free)
+		if err != nil {
+			return 0, err
+		}
+		m.limit += got
+		free += got
 	}
+	if least > free {
+		return 0, fmt.Errorf("%w, %d MiB: give workers more (--memory), or leave the column out", ErrMemory, m.limit>>20)
+	}
+	n := min(wish, free)
 	m.held += n
-	return nil
+	return n, nil
 }
 
 // grow returns s with length n or more, its values kept.
@@ -33,12 +52,13 @@ func grow[T any](m *allowance, s []T, n int) ([]T, error) {
 	}
 	var t T
 	size := int64(unsafe.Sizeof(t))
-	more := int64(n - cap(s))
-	more += min(int64(n/4+64), max(0, (m.limit-m.held)/size-more)) // room to spare
-	if err := m.take(more * size); err != nil {
+	least := int64(n) * size
+	bytes, err := m.takeSome(least, least+int64(n/4+64)*size) // with room to spare
+	if err != nil {
 		return s, err
 	}
-	grown := make([]T, int64(cap(s))+more)
+	grown := make([]T, bytes/size)
 	copy(grown, s)
+	m.held -= int64(cap(s))*size + bytes%size // both are there until the copy is made
 	return grown, nil
 }

@@ -89,15 +89,12 @@ func newValues(s shape, mem *allowance) (values, error) {
 	return newFixed(s, mem)
 }
 
-// reset begins the chunk of a leaf, whose bytes are data.
-func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, data []byte) error {
+// reset begins the chunk of a leaf.
+func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, source Source) error {
 	chunk, rows := &group.Chunks[leaf], group.Rows
 	c.file, c.group, c.rowsLeft = file, number, rows
-	c.pages.reset(chunk, data)
+	c.pages.reset(chunk, source)
 	c.block.n, c.block.pos, c.dropped = 0, 0, false
-	if int64(len(data)) != chunk.Length {
-		return c.fail(fmt.Errorf("the chunk has %d bytes, %d were read", chunk.Length, len(data)))
-	}
 	if c.maxRep == 0 && chunk.Values != rows {
 		return c.fail(fmt.Errorf("the footer claims %d values for %d rows", chunk.Values, rows))
 	}
@@ -252,9 +249,9 @@ func (c *column) levels(data []byte) ([]byte, error) {
 // finish checks that the chunk holds nothing more than its rows.
 func (c *column) finish() error {
 	more := c.pageLeft > 0 || c.valuesLeft > 0 || c.block.pos < c.block.n
-	if c.nextAt < len(c.data) {
+	if c.nextAt < c.length && !more {
 		var h header
-		more = more || h.read(c.data[c.nextAt:]) == nil && (h.kind == dataPage || h.kind == dataPageV2) && h.values > 0
+		more = c.readHeader(&h) == nil && (h.kind == dataPage || h.kind == dataPageV2) && h.values > 0
 	}
 	if more {
 		return errors.New("it holds more values than the footer claims")

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
@@ -36,6 +37,8 @@ type Decoder struct {
 	columns   []*column // one for each of layout.leaves
 	selectors []*selector
 	readers   []reader // one for each source
+	whole     []whole  // one for each of columns, and each as a Source
+	chunks    []Source
 	rowsLeft  int64
 	err       error // that ended the row group
 	out       []*vector.Vector
@@ -54,6 +57,13 @@ func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 		readers: make([]reader, len(sources)), out: make([]*vector.Vector, len(sources)),
 	}
 }
+
+// AskFor has the decoder ask for what it takes beyond its limit: for as many bytes as there may be, from least, which may be
+// none, to wish. The answer raises the limit; an error ends the row group.
+func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory.more = more }
+
+// Held is how many bytes the decoder holds, as its limit counts them.
+func (d *Decoder) Held() int64 { return d.memory.held }
 
 // Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, without doubles.
 func (d *Decoder) Leaves(f *footer.Footer) ([]int, error) {
@@ -87,7 +97,17 @@ func (d *Decoder) Chunks(f *footer.Footer, rg int) ([]storage.Range, error) {
 
 // Reset begins a row group of a file, whose URI is for messages. The chunks are the bytes of Chunks; they are
 // read, never changed, until the next Reset.
-func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) (err error) {
+func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) error {
+	d.whole, d.chunks = slices.Grow(d.whole[:0], len(chunks)), d.chunks[:0]
+	for i, data := range chunks {
+		d.whole = append(d.whole, data)
+		d.chunks = append(d.chunks, &d.whole[i])
+	}
+	return d.ResetSources(file, f, rg, d.chunks)
+}
+
+// ResetSources begins a row group as Reset does, where chunks need not be in memory as a whole.
+func (d *Decoder) ResetSources(file string, f *footer.Footer, rg int, chunks []Source) (err error) {
 	defer func() { d.err = err }()
 	defer d.rescue(&err)
 	d.file, d.rowGroup = file, rg
@@ -102,9 +122,12 @@ func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) 
 	}
 	group := &f.RowGroups[rg]
 	d.rowsLeft = group.Rows
-	for i, data := range chunks {
-		if err := d.columns[i].reset(file, rg, group, d.layout.leaves[i].leaf, data); err != nil {
+	for i, source := range chunks {
+		if err := d.columns[i].reset(file, rg, group, d.layout.leaves[i].leaf, source); err != nil {
 			return err
+		}
+		if w, ok := source.(*whole); ok && len(*w) != d.columns[i].length {
+			return d.columns[i].fail(fmt.Errorf("the chunk has %d bytes, %d were read", d.columns[i].length, len(*w)))
 		}
 	}
 	return nil

@@ -173,7 +173,7 @@ func checkAgainstArrow(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rest, err := decodeAll(d, f, data, window, skip)
+	rest, err := decodePieces(d, f, data, window, skip)
 	if err != nil {
 		t.Fatal(err)
 	}

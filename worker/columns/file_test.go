@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -88,15 +89,50 @@ func chunksOf(d *Decoder, f *footer.Footer, rg int, data []byte) ([][]byte, erro
 	return chunks, nil
 }
 
+// pieces is a chunk of which a Source gives no more than it must, and takes it back with the next call.
+type pieces struct {
+	data []byte
+	at   int
+	last []byte
+}
+
+func (p *pieces) Bytes(from, n int) ([]byte, error) {
+	if from < p.at || from+n > len(p.data) {
+		return nil, fmt.Errorf("%d bytes at %d wanted, after those at %d, of a chunk of %d", n, from, p.at, len(p.data))
+	}
+	for i := range p.last {
+		p.last[i] ^= 0x55
+	}
+	p.at, p.last = from, slices.Clone(p.data[from:from+n])
+	return p.last, nil
+}
+
+// decodePieces is decodeAll of chunks that are not in memory as a whole.
+func decodePieces(d *Decoder, f *footer.Footer, data []byte, window, skip int) ([][]any, error) {
+	return decodeBy(d, f, data, window, skip, func(rg int, chunks [][]byte) error {
+		sources := make([]Source, len(chunks))
+		for i, data := range chunks {
+			sources[i] = &pieces{data: data}
+		}
+		return d.ResetSources("test.parquet", f, rg, sources)
+	})
+}
+
 // decodeAll reads a file in windows and returns its sources' rows: for each source, all its values.
 func decodeAll(d *Decoder, f *footer.Footer, data []byte, window, skip int) ([][]any, error) {
+	return decodeBy(d, f, data, window, skip, func(rg int, chunks [][]byte) error { return d.Reset("test.parquet", f, rg, chunks) })
+}
+
+func decodeBy(
+	d *Decoder, f *footer.Footer, data []byte, window, skip int, reset func(rg int, chunks [][]byte) error,
+) ([][]any, error) {
 	out := make([][]any, len(d.sources))
 	for rg := range f.RowGroups {
 		chunks, err := chunksOf(d, f, rg, data)
 		if err != nil {
 			return nil, err
 		}
-		if err := d.Reset("test.parquet", f, rg, chunks); err != nil {
+		if err := reset(rg, chunks); err != nil {
 			return nil, err
 		}
 		left := int(f.RowGroups[rg].Rows)

@@ -63,8 +63,8 @@ type header struct {
 	packed               bool     // v2: values are compressed
 }
 
-// read parses the header at the front of data.
-func (h *header) read(data []byte) error {
+// read parses the header at the front of data, of a page that has as many bytes at most as are left of its chunk.
+func (h *header) read(data []byte, left int) error {
 	*h = header{kind: -1, packed: true}
 	r := thrift.NewReader(data)
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
@@ -91,7 +91,7 @@ func (h *header) read(data []byte) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("header: %w", err)
 	}
-	return h.check(len(data) - h.size)
+	return h.check(left - h.size)
 }
 
 // check compares the header with the number of bytes behind it.

@@ -95,24 +95,36 @@ func damage(r *rand.Rand, data []byte) {
 	}
 }
 
-// checkDamaged decodes a chunk to its end or an error, and walks over what it gives.
+// checkDamaged decodes a chunk to its end or an error, and walks over what it gives. It is the same if the chunk is not in memory as
+// a whole.
 func checkDamaged(t *testing.T, d *Decoder, f *footer.Footer, chunk []byte) {
 	t.Helper()
-	err := d.Reset("damaged.parquet", f, 0, [][]byte{chunk})
+	whole, err := decodeDamaged(t, d, f, d.Reset("damaged.parquet", f, 0, [][]byte{chunk}))
+	parts, partsErr := decodeDamaged(t, d, f, d.ResetSources("damaged.parquet", f, 0, []Source{&pieces{data: chunk}}))
+	if fmt.Sprint(whole, err) != fmt.Sprint(parts, partsErr) {
+		t.Fatalf("in memory: %v %v\npiece by piece: %v %v", whole, err, parts, partsErr)
+	}
+	if err != nil && (strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "damaged.parquet row group 0 column ")) {
+		t.Fatal(err)
+	}
+}
+
+func decodeDamaged(t *testing.T, d *Decoder, f *footer.Footer, err error) (all []any, _ error) {
+	t.Helper()
 	for left := int(f.RowGroups[0].Rows); left > 0 && err == nil; {
 		n := min(left, 7)
 		vectors, nextErr := d.Next(n)
 		if err = nextErr; err != nil {
 			break
 		}
-		if rows := rowsOf(vectors[0]); len(rows) != n {
+		rows := rowsOf(vectors[0])
+		if len(rows) != n {
 			t.Fatalf("%d rows, want %d", len(rows), n)
 		}
+		all = append(all, rows...)
 		left -= n
 	}
-	if err != nil && (strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "damaged.parquet row group 0 column ")) {
-		t.Fatal(err)
-	}
+	return all, err
 }
 
 func FuzzFile(f *testing.F) {
@@ -201,7 +213,7 @@ func TestFalseFooters(t *testing.T) {
 // TestChecksum damages a byte that decoding alone would not notice.
 func TestChecksum(t *testing.T) {
 	d := NewDecoder(nil, testMemory)
-	c := &column{pages: pages{codecs: &d.codecs, mem: &d.memory, chunk: &footer.Chunk{Uncompressed: 100}, data: []byte("abc")}}
+	c := &column{pages: pages{codecs: &d.codecs, mem: &d.memory, chunk: &footer.Chunk{Uncompressed: 100}, source: &whole{'a', 'b', 'c'}}}
 	for crc, want := range map[uint32]bool{0x352441c2: true, 1: false} { // crc32 of "abc"
 		c.nextAt = 0
 		c.header = header{kind: dataPage, stored: 3, uncompressed: 3, crc: crc, hasCRC: true}

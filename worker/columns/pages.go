@@ -13,7 +13,8 @@ type pages struct {
 	codecs  *codecs
 	mem     *allowance
 	chunk   *footer.Chunk
-	data    []byte // the chunk
+	source  Source // of the chunk's bytes
+	length  int    // of the chunk
 	chunkAt int64  // where it lies in the file
 	pageAt  int    // where in the chunk the page lies that is being read
 	nextAt  int    // and the one after it
@@ -25,8 +26,8 @@ type pages struct {
 	buffer     []byte
 }
 
-func (p *pages) reset(chunk *footer.Chunk, data []byte) {
-	p.chunk, p.data, p.chunkAt = chunk, data, chunk.Offset
+func (p *pages) reset(chunk *footer.Chunk, source Source) {
+	p.chunk, p.source, p.length, p.chunkAt = chunk, source, int(chunk.Length), chunk.Offset
 	p.pageAt, p.nextAt, p.peeked = 0, 0, false
 	p.valuesLeft, p.pageLeft = chunk.Values, 0
 }
@@ -36,11 +37,11 @@ func (p *pages) reset(chunk *footer.Chunk, data []byte) {
 func (p *pages) peekHeader() (bool, error) {
 	for !p.peeked {
 		p.pageAt = p.nextAt
-		if p.nextAt == len(p.data) {
+		if p.nextAt == p.length {
 			return false, nil
 		}
 		h := &p.header
-		if err := h.read(p.data[p.nextAt:]); err != nil {
+		if err := p.readHeader(h); err != nil {
 			return false, err
 		}
 		p.peeked = true
@@ -57,6 +58,27 @@ func (p *pages) peekHeader() (bool, error) {
 	return true, nil
 }
 
+const (
+	// headerBytes is more than most headers have, maxHeader more than any should: they hold the page's least and greatest value.
+	headerBytes = 512
+	maxHeader   = 16 << 20
+)
+
+// readHeader reads the header of the page at nextAt, whose length shows only then.
+func (p *pages) readHeader(h *header) error {
+	left := p.length - p.nextAt
+	for n := headerBytes; ; n *= 8 {
+		data, err := p.source.Bytes(p.nextAt, min(n, left))
+		if err != nil {
+			return err
+		}
+		err = h.read(data[:min(len(data), maxHeader)], left)
+		if err == nil || len(data) >= min(left, maxHeader) {
+			return err
+		}
+	}
+}
+
 // drop moves behind the page whose header was read.
 func (p *pages) drop() {
 	p.nextAt += p.header.size + p.header.stored
@@ -67,8 +89,12 @@ func (p *pages) drop() {
 // next call, or lies in the chunk.
 func (p *pages) body() ([]byte, error) {
 	h := &p.header
+	stored, err := p.source.Bytes(p.nextAt+h.size, h.stored)
+	if err != nil {
+		return nil, err
+	}
+	stored = stored[:h.stored:h.stored]
 	p.drop()
-	stored := p.data[p.nextAt-h.stored : p.nextAt : p.nextAt]
 	if h.hasCRC && crc32.ChecksumIEEE(stored) != h.crc {
 		return nil, errors.New("its checksum does not fit: the file is damaged")
 	}
