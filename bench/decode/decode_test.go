@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// TestSmall runs everything small: what the readers say is compared, and all of them are timed.
+func TestSmall(t *testing.T) {
+	o := options{rows: 700, rounds: 1, output: "json", dir: t.TempDir()}
+	r, err := o.report(t.Context(), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Versions[duckDB] == "" {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("CI needs a Python with pyarrow and duckdb")
+		}
+		t.Skip("pyarrow and DuckDB were left out: no Python has them")
+	}
+	if want := len(fileSpecs()) + 2; len(r.Files) != want {
+		t.Errorf("%d files, want %d", len(r.Files), want)
+	}
+	for _, m := range r.Files {
+		readers := []string{ours, pqArrow, pyArrow, duckDB}
+		if m.File == "byte-stream-split" { // beyond pqarrow
+			readers = slices.Delete(readers, 1, 2)
+		}
+		for _, reader := range readers {
+			if m.rate(reader) <= 0 {
+				t.Errorf("%s: no time of %s: %s", m.File, reader, m.Failed[reader])
+			}
+		}
+		if m.Rows != 700 || len(m.LeftOut) > 0 {
+			t.Errorf("%s: %d rows, left out %v", m.File, m.Rows, m.LeftOut)
+		}
+	}
+	var table, object bytes.Buffer
+	if err := r.table(&table); err != nil || strings.Count(table.String(), " 700 ") != len(r.Files) {
+		t.Errorf("table: %v\n%s", err, &table)
+	}
+	if err := r.json(&object); err != nil || !json.Valid(object.Bytes()) {
+		t.Errorf("json: %v\n%s", err, &object)
+	}
+}
+
+// TestDifference changes one value, one null and one length, and finds each.
+func TestDifference(t *testing.T) {
+	sums := func(change func(v *vector.Vector)) map[string][]string {
+		v := &vector.Vector{Rows: 2, Offsets: []int32{0, 1, 3}, I64: []int64{5, 6, 7}}
+		v.Type.Kind, v.Type.List = 3, true
+		change(v)
+		d := newDigest()
+		if err := d.vector(v); err != nil {
+			t.Fatal(err)
+		}
+		return map[string][]string{"ids": d.sums()}
+	}
+	same := sums(func(*vector.Vector) {})
+	for part, change := range map[string]func(v *vector.Vector){
+		"":                 func(*vector.Vector) {},
+		"nulls":            func(v *vector.Vector) { v.Valid = []uint64{2} },
+		"lengths of lists": func(v *vector.Vector) { v.Offsets[1] = 2 },
+		"nulls in lists":   func(v *vector.Vector) { v.ElemValid = []uint64{3} },
+		"values":           func(v *vector.Vector) { v.I64[2]++ },
+	} {
+		diff := difference(same, sums(change))
+		if part == "" && diff != "" || part != "" && diff != "column ids differs in its "+part {
+			t.Errorf("%q, want a difference in %q", diff, part)
+		}
+	}
+	if diff := difference(same, nil); diff == "" {
+		t.Error("a missing column is no difference")
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	file := func(columns, pqarrow float64) *measured {
+		return &measured{File: "f", Rows: 1000, Seconds: map[string][]float64{ours: {9, columns}, pqArrow: {pqarrow, 99}}}
+	}
+	if err := (&report{Files: []*measured{file(1, 4), file(2, 9)}}).verdict(); err != nil {
+		t.Error(err)
+	}
+	if err := (&report{Files: []*measured{file(1, 4), file(2, 7.9)}}).verdict(); err == nil || !strings.Contains(err.Error(), "3.95 times") {
+		t.Error(err)
+	}
+	if err := (&report{}).verdict(); err == nil {
+		t.Error("no file was compared, and there is no error")
+	}
+}
+
+func TestChecks(t *testing.T) {
+	for want, o := range map[string]options{
+		"--rows":       {rows: 0, rounds: 1, output: "table"},
+		"--rounds":     {rows: 1, rounds: 0, output: "table"},
+		"--output":     {rows: 1, rounds: 1, output: "xml"},
+		"no such file": {rows: 1, rounds: 1, output: "table", data: []string{"nowhere/*.parquet"}},
+	} {
+		if err := o.run(t.Context(), io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	for _, kind := range []arrow.DataType{arrow.PrimitiveTypes.Uint32, arrow.FixedWidthTypes.Timestamp_us, arrow.ListOf(arrow.ListOf(arrow.PrimitiveTypes.Int64))} {
+		if comparable(kind) {
+			t.Errorf("%s is the same to all readers", kind)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// Readers, as they are named in reports.
+const (
+	ours    = "columns"
+	pqArrow = "pqarrow"
+	pyArrow = "pyarrow"
+	duckDB  = "duckdb"
+)
+
+// measured is what a file took.
+type measured struct {
+	File    string   `json:"file"`
+	Rows    int64    `json:"rows"`
+	Bytes   int64    `json:"bytes"` // stored, of the columns that were read
+	Columns int      `json:"columns"`
+	LeftOut []string `json:"left_out,omitempty"`
+	// By reader: seconds of CPU time in each round, how it read, and why it could not.
+	Seconds map[string][]float64 `json:"seconds"`
+	How     map[string]string    `json:"how,omitempty"`
+	Failed  map[string]string    `json:"failed,omitempty"`
+	// Of worker/columns, for each decoding of the file.
+	Allocations    uint64 `json:"allocations"`
+	AllocatedBytes uint64 `json:"allocated_bytes"`
+}
+
+func measure(ctx context.Context, in input, py *python, rounds int) (*measured, error) {
+	f, err := open(in)
+	if err != nil {
+		return nil, err
+	}
+	m := &measured{
+		File: in.name, Rows: f.footer.Rows, Bytes: f.bytes(), Columns: len(f.columns), LeftOut: f.left,
+		Seconds: map[string][]float64{}, How: map[string]string{}, Failed: map[string]string{},
+	}
+	if err := m.compare(ctx, f, py); err != nil {
+		return nil, err
+	}
+	for range rounds {
+		for _, reader := range []string{ours, pqArrow, pyArrow, duckDB} {
+			if m.Failed[reader] != "" || py == nil && (reader == pyArrow || reader == duckDB) {
+				continue
+			}
+			took, err := m.time(ctx, reader, f, py)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", reader, err)
+			}
+			m.Seconds[reader] = append(m.Seconds[reader], took)
+		}
+	}
+	return m, nil
+}
+
+// compare has all readers decode the file and compares what they say. One that cannot read it is noted.
+func (m *measured) compare(ctx context.Context, f *fileBytes, py *python) error {
+	digests := map[string]*digest{}
+	of := func(name string) *digest {
+		if digests[name] == nil {
+			digests[name] = newDigest()
+		}
+		return digests[name]
+	}
+	take := func() map[string][]string {
+		sums := map[string][]string{}
+		for name, d := range digests {
+			sums[name] = d.sums()
+		}
+		clear(digests)
+		return sums
+	}
+	if err := f.byColumns(func(name string, v *vector.Vector) error { return of(name).vector(v) }); err != nil {
+		return fmt.Errorf("%s: %w", ours, err)
+	}
+	want := take()
+	others := map[string]map[string][]string{}
+	if err := f.byArrow(ctx, func(name string, a arrow.Array, field int) error { return of(name).array(a, field) }); err != nil {
+		m.Failed[pqArrow] = err.Error()
+	} else {
+		others[pqArrow] = take()
+	}
+	for _, reader := range []string{pyArrow, duckDB} {
+		if py == nil {
+			break
+		}
+		a, err := py.ask(ctx, request{Reader: reader, File: f.path, Columns: f.columns, Digest: true})
+		if errors.Is(err, errAnswer) {
+			m.Failed[reader] = err.Error()
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		others[reader], m.How[reader] = a.Digests, a.How
+	}
+	for reader, got := range others {
+		if diff := difference(want, got); diff != "" {
+			return fmt.Errorf("%s and %s do not agree: %s", ours, reader, diff)
+		}
+	}
+	return nil
+}
+
+// time decodes the file once and returns the CPU time that it took.
+func (m *measured) time(ctx context.Context, reader string, f *fileBytes, py *python) (float64, error) {
+	switch reader {
+	case ours:
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		took, err := cpuTime(func() error { return f.byColumns(nil) })
+		runtime.ReadMemStats(&after)
+		m.Allocations, m.AllocatedBytes = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
+		return took, err
+	case pqArrow:
+		return cpuTime(func() error { return f.byArrow(ctx, nil) })
+	}
+	a, err := py.ask(ctx, request{Reader: reader, File: f.path, Columns: f.columns, How: m.How[reader], Bytes: f.bytes()})
+	return a.Seconds, err
+}
+
+// cpuTime is what this process takes for f, the garbage of earlier rounds apart.
+func cpuTime(f func() error) (float64, error) {
+	runtime.GC()
+	before, err := processTime()
+	if err != nil {
+		return 0, err
+	}
+	if err := f(); err != nil {
+		return 0, err
+	}
+	after, err := processTime()
+	return after - before, err
+}
+
+func processTime() (seconds float64, err error) {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("ask for the process's CPU time: %w", err)
+	}
+	of := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+	return of(u.Utime) + of(u.Stime), nil
+}
+
+// rate is the million rows per second of a reader's best round; 0 if it has none.
+func (m *measured) rate(reader string) float64 {
+	if len(m.Seconds[reader]) == 0 {
+		return 0
+	}
+	return float64(m.Rows) / 1e6 / max(slices.Min(m.Seconds[reader]), 1e-6)
+}
+
+// times is how many times faster worker/columns is than a reader; 0 if that could not read the file.
+func (m *measured) times(reader string) float64 {
+	if m.rate(reader) == 0 {
+		return 0
+	}
+	return m.rate(ours) / m.rate(reader)
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+type report struct {
+	Rounds   int               `json:"rounds"`
+	Versions map[string]string `json:"versions"`
+	Files    []*measured       `json:"files"`
+}
+
+// versions names what is compared.
+func versions(py *python) map[string]string {
+	out := map[string]string{"go": runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == "github.com/apache/arrow/go/v15" {
+				out[pqArrow] = m.Version
+			}
+		}
+	}
+	if py != nil {
+		maps.Copy(out, py.versions)
+	}
+	return out
+}
+
+func (r *report) json(out io.Writer) error {
+	type file struct {
+		*measured
+		Rates map[string]float64 `json:"million_rows_per_second"`
+		Times map[string]float64 `json:"times"` // how many times faster worker/columns is
+	}
+	files := make([]file, len(r.Files))
+	for i, m := range r.Files {
+		files[i] = file{measured: m, Rates: map[string]float64{}, Times: map[string]float64{}}
+		for reader := range m.Seconds {
+			files[i].Rates[reader] = m.rate(reader)
+			if reader != ours {
+				files[i].Times[reader] = m.times(reader)
+			}
+		}
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Rounds   int               `json:"rounds"`
+		Versions map[string]string `json:"versions"`
+		Files    []file            `json:"files"`
+	}{r.Rounds, r.Versions, files})
+}
+
+func (r *report) table(out io.Writer) error {
+	fmt.Fprintf(out, "Million rows per second of CPU time, best of %d rounds; in brackets, how many times faster columns is.\n", r.Rounds)
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		fmt.Fprintf(out, "%s %s  ", name, r.Versions[name])
+	}
+	fmt.Fprint(out, "\n\n")
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "file\trows\tcolumns\tMB\tcolumns\tpqarrow\tpyarrow\tDuckDB\tallocations of columns")
+	for _, m := range r.Files {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.2f\t%s\t%s\t%s\t%d (%.1f MB)\n", m.File, m.Rows, m.Columns, float64(m.Bytes)/1e6, m.rate(ours),
+			m.cell(pqArrow), m.cell(pyArrow), m.cell(duckDB), m.Allocations, float64(m.AllocatedBytes)/1e6)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	for _, m := range r.Files {
+		for _, reader := range slices.Sorted(maps.Keys(m.How)) {
+			fmt.Fprintf(out, "%s: %s by %s\n", m.File, reader, m.How[reader])
+		}
+		for _, reader := range slices.Sorted(maps.Keys(m.Failed)) {
+			fmt.Fprintf(out, "%s: %s cannot read it: %s\n", m.File, reader, m.Failed[reader])
+		}
+		if len(m.LeftOut) > 0 {
+			fmt.Fprintf(out, "%s: left out, as readers give them as different types: %s\n", m.File, strings.Join(m.LeftOut, ", "))
+		}
+	}
+	return nil
+}
+
+func (m *measured) cell(reader string) string {
+	switch {
+	case m.Failed[reader] != "":
+		return "cannot"
+	case m.rate(reader) == 0:
+		return "-"
+	}
+	return fmt.Sprintf("%.2f (%.1f)", m.rate(reader), m.times(reader))
+}
+
+// verdict is an error if worker/columns misses the target.
+func (r *report) verdict() error {
+	var errs []error
+	compared := 0
+	for _, m := range r.Files {
+		if m.rate(pqArrow) == 0 {
+			continue
+		}
+		compared++
+		if t := m.times(pqArrow); t < target {
+			errs = append(errs, fmt.Errorf("%s: columns is %.2f times as fast as pqarrow, the target is %d", m.File, t, target))
+		}
+	}
+	if compared == 0 {
+		errs = append(errs, errors.New("pqarrow could read no file: name others by --data"))
+	}
+	return errors.Join(errs...)
+}
