@@ -33,36 +33,42 @@ func sigridHash() Op {
 			return spec.Type{Kind: pb.Kind_INT64, List: in[0].List}, nil
 		},
 		New: func(p Params, in []spec.Type) (Kernel, error) {
-			salt, m := uint64(p.Int("salt")), newModulus(p.Int("max"))
+			h := &hashParams{uint64(p.Int("salt")), newModulus(p.Int("max"))}
 			switch in[0].Kind {
 			case pb.Kind_INT32:
-				return Elementwise(func(dst []int64, src []int32) { hashInts(dst, src, salt, m) }), nil
+				return Elementwise(func(dst []int64, src []int32) { hashInts(dst, src, h) }), nil
 			case pb.Kind_INT64:
-				return Elementwise(func(dst, src []int64) { hashInts(dst, src, salt, m) }), nil
+				return Elementwise(func(dst, src []int64) { hashInts(dst, src, h) }), nil
 			}
-			return hashText{salt, m}, nil
+			return hashText{h}, nil
 		},
 	}
 }
 
-func hashInts[S int32 | int64](dst []int64, src []S, salt uint64, m modulus) {
+// hashParams are what sigrid_hash is given. Assembly knows the layout.
+type hashParams struct {
+	salt uint64
+	max  modulus
+}
+
+// hashPlain is what hashInts does, on any CPU.
+func hashPlain[S int32 | int64](dst []int64, src []S, p *hashParams) {
+	salt, m := p.salt, p.max
 	dst = dst[:len(src)]
 	for i, v := range src {
 		dst[i] = m.of(combine(salt, mixID(uint64(int64(v)))))
 	}
 }
 
-type hashText struct {
-	salt uint64
-	max  modulus
-}
+type hashText struct{ *hashParams }
 
 func (k hashText) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	out.I64 = vector.Grow(out.I64, v.Len())
 	for j := range out.I64 {
-		out.I64[j] = k.max.of(combine(k.salt, mixID(xxhash.Sum64(v.Data[v.Ends[j]:v.Ends[j+1]]))))
+		out.I64[j] = int64(xxhash.Sum64(v.Data[v.Ends[j]:v.Ends[j+1]]))
 	}
+	hashInts(out.I64, out.I64, k.hashParams)
 	shareShape(out, v)
 	return nil
 }

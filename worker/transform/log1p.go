@@ -25,21 +25,27 @@ func log1p() Op {
 		New: func(_ Params, in []spec.Type) (Kernel, error) {
 			switch in[0].Kind {
 			case pb.Kind_INT32:
-				return Elementwise(logs32[int32]), nil
+				return Elementwise(logsOfInts[int32]), nil
 			case pb.Kind_INT64:
-				return Elementwise(logs32[int64]), nil
+				return Elementwise(logsOfInts[int64]), nil
 			case pb.Kind_FLOAT64:
 				return Elementwise(logs64), nil
 			}
-			return Elementwise(logs32[float32]), nil
+			return Elementwise(logs32), nil
 		},
 	}
 }
 
-func logs32[S int32 | int64 | float32](dst []float32, src []S) {
+func logsOfInts[S int32 | int64](dst []float32, src []S) {
+	convert(dst, src)
+	logs32(dst, dst)
+}
+
+// logsPlain is what logs32 does, on any CPU.
+func logsPlain(dst, src []float32) {
 	dst = dst[:len(src)]
 	for i, v := range src {
-		dst[i] = log1p32(float32(v))
+		dst[i] = log1p32(v)
 	}
 }
 
