@@ -40,14 +40,13 @@ func newBucketize(p Params, in []spec.Type) (Kernel, error) {
 			return nil, fmt.Errorf("borders: want ascending order, found %v before %v", borders[i], borders[i+1])
 		}
 	}
-	n := int32(len(borders))
 	switch in[0].Kind {
 	case pb.Kind_FLOAT32:
 		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
-		return Elementwise(func(dst []int32, src []float32) { bucketFloat32(dst, src, table, n) }), nil
+		return Elementwise(func(dst []int32, src []float32) { bucketFloat32(dst, src, table) }), nil
 	case pb.Kind_FLOAT64:
 		table := newTable(borders, order64, math.MaxInt64)
-		return Elementwise(func(dst []int32, src []float64) { bucketFloat64(dst, src, table, n) }), nil
+		return Elementwise(func(dst []int32, src []float64) { bucketFloat64(dst, src, table) }), nil
 	}
 	table, below, err := intTable(p.Value("borders").GetList().GetValues())
 	if err != nil {
@@ -59,22 +58,60 @@ func newBucketize(p Params, in []spec.Type) (Kernel, error) {
 	return Elementwise(func(dst []int32, src []int64) { bucketInt(dst, src, table, below) }), nil
 }
 
-// newTable converts borders to integers that are ordered like them, and pads them to a power of two, at least one more
-// than there are borders, with the greatest integer: no value is above that.
-func newTable[T int32 | int64, B any](borders []B, convert func(B) T, pad T) []T {
-	table := make([]T, 1<<bits.Len(uint(len(borders))))
-	for i := range table {
-		table[i] = pad
-		if i < len(borders) {
-			table[i] = convert(borders[i])
-		}
+// borderTable finds borders by integers that are ordered like them. It divides the range from the first border to the
+// last into cells of equal size, some more than there are borders, knows for each how many borders lie before it, and
+// searches among those of one cell.
+type borderTable[T int32 | int64] struct {
+	base   T       // the first border
+	shift  uint    // of the distance from it to the cell
+	before []int32 // for each cell, the borders of those before it
+	half   int     // where the search in a cell begins: the power of two that is at most its greatest count of borders
+	sorted []T     // the borders, and 2*half more of the greatest integer: no value is above that
+}
+
+// cellsPerBorder makes most cells' searches short, and keeps the tables of thousands of borders in the nearest caches.
+const cellsPerBorder = 2
+
+// newTable takes borders in ascending order; there may be none.
+func newTable[T int32 | int64, B any](borders []B, convert func(B) T, pad T) *borderTable[T] {
+	t := &borderTable[T]{sorted: make([]T, len(borders), 2*len(borders)+2)}
+	for i, b := range borders {
+		t.sorted[i] = convert(b)
 	}
-	return table
+	if len(borders) > 0 {
+		t.base = t.sorted[0]
+		distance := uint64(int64(t.sorted[len(borders)-1])) - uint64(int64(t.base))
+		t.shift = uint(max(0, bits.Len64(distance)-bits.Len(uint(cellsPerBorder*len(borders)))))
+		t.before = make([]int32, distance>>t.shift+2)
+	} else {
+		t.before = make([]int32, 2)
+	}
+	for _, b := range t.sorted {
+		t.before[t.distance(b)>>t.shift+1]++
+	}
+	most := int32(0)
+	for i, n := range t.before[1:] {
+		most = max(most, n)
+		t.before[i+1] += t.before[i]
+	}
+	t.before = t.before[:len(t.before)-1]
+	if most > 0 {
+		t.half = 1 << (bits.Len32(uint32(most)) - 1)
+	}
+	for range 2 * t.half {
+		t.sorted = append(t.sorted, pad)
+	}
+	return t
+}
+
+// distance is how far v is above the first border, or 0.
+func (t *borderTable[T]) distance(v T) uint64 {
+	return uint64(int64(max(v, t.base))) - uint64(int64(t.base))
 }
 
 // intTable makes a table of each border's floor, since an integer is above a border if it is above its floor. It
 // leaves out borders that are below all integers, and counts them.
-func intTable(borders []*pb.Value) (table []int64, below int32, err error) {
+func intTable(borders []*pb.Value) (table *borderTable[int64], below int32, err error) {
 	var floors []int64
 	for i, b := range borders {
 		n, isInt := integer(b)
@@ -97,44 +134,87 @@ func intTable(borders []*pb.Value) (table []int64, below int32, err error) {
 	return newTable(floors, func(n int64) int64 { return n }, math.MaxInt64), below, nil
 }
 
-// countBelow counts the table's entries below v. It does not branch on v: the compiler makes conditional moves of it.
-func countBelow[T int32 | int64](table []T, v T) int {
-	p := 0
-	for half := len(table) >> 1; half > 0; half >>= 1 {
-		next := p
-		if table[p+half-1] < v {
-			next = p + half
+// count writes for each of a few keys how many borders are below it. It does not branch on them: the compiler makes
+// conditional moves.
+func (t *borderTable[T]) count(dst []int32, keys []T) {
+	dst = dst[:len(keys)]
+	base, shift, before := t.base, t.shift&63, t.before
+	last := uint64(len(before) - 1)
+	for i, v := range keys {
+		distance := uint64(int64(v)) - uint64(int64(base))
+		if v < base {
+			distance = 0
 		}
-		p = next
-	}
-	return p
-}
-
-func bucketInt[S int32 | int64](dst []int32, src []S, table []int64, below int32) {
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = below + int32(countBelow(table, int64(v)))
-	}
-}
-
-func bucketFloat32(dst []int32, src []float32, table []int32, n int32) {
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = int32(countBelow(table, order32(v)))
-		if v != v {
-			dst[i] = n
+		cell := distance >> shift
+		if cell > last {
+			cell = last
 		}
+		dst[i] = before[cell]
 	}
-}
-
-func bucketFloat64(dst []int32, src []float64, table []int64, n int32) {
-	dst = dst[:len(src)]
-	for i, v := range src {
-		dst[i] = int32(countBelow(table, order64(v)))
-		if v != v {
-			dst[i] = n
+	for half := t.half; half > 0; half >>= 1 {
+		sorted := t.sorted[half-1:]
+		for i, v := range keys {
+			p := dst[i]
+			next := p
+			if sorted[p] < v { // those of later cells are not
+				next = p + int32(half)
+			}
+			dst[i] = next
 		}
 	}
+}
+
+// keysAtOnce is how many values are looked up step by step together.
+const keysAtOnce = 256
+
+// eachBlock calls f for blocks of dst and src, with memory for their keys.
+func eachBlock[S, T any](dst []int32, src []S, f func(dst []int32, src []S, keys []T)) {
+	var keys [keysAtOnce]T
+	for len(src) > 0 {
+		n := min(len(src), keysAtOnce)
+		f(dst[:n], src[:n], keys[:n])
+		dst, src = dst[n:], src[n:]
+	}
+}
+
+func bucketInt[S int32 | int64](dst []int32, src []S, table *borderTable[int64], below int32) {
+	eachBlock(dst, src, func(dst []int32, src []S, keys []int64) {
+		for i, v := range src {
+			keys[i] = int64(v)
+		}
+		table.count(dst, keys)
+		if below > 0 {
+			for i := range dst {
+				dst[i] += below
+			}
+		}
+	})
+}
+
+func bucketFloat32(dst []int32, src []float32, table *borderTable[int32]) {
+	eachBlock(dst, src, func(dst []int32, src []float32, keys []int32) {
+		for i, v := range src {
+			key := order32(v)
+			if math.Float32bits(v)&math.MaxInt32 > 0x7f800000 { // NaN
+				key = math.MaxInt32
+			}
+			keys[i] = key
+		}
+		table.count(dst, keys)
+	})
+}
+
+func bucketFloat64(dst []int32, src []float64, table *borderTable[int64]) {
+	eachBlock(dst, src, func(dst []int32, src []float64, keys []int64) {
+		for i, v := range src {
+			key := order64(v)
+			if math.Float64bits(v)&math.MaxInt64 > 0x7ff<<52 { // NaN
+				key = math.MaxInt64
+			}
+			keys[i] = key
+		}
+		table.count(dst, keys)
+	})
 }
 
 // order32 maps floats to integers of the same order; both zeros become 0.

@@ -5,14 +5,14 @@
 	MOVQ bits, AX; \
 	VPBROADCASTQ AX, to
 
-// func log1p32AVX512(dst, src *float32, n int, cells *logCell) (done int)
+// func log1p32AVX512(dst, src *float32, n int, logs *[128]float64) (done int)
 //
 // Operations and their order are those of log1p32, hence the results; no product is fused with a sum.
 TEXT ·log1p32AVX512(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
-	MOVQ cells+24(FP), BX
+	MOVQ logs+24(FP), BX
 	XORQ R8, R8
 
 	MOVL $0x80000000, AX
@@ -40,6 +40,10 @@ TEXT ·log1p32AVX512(SB), NOSPLIT, $0-40
 	constant($0x1fffffff, Z14)          // what float32 leaves of a mantissa
 	constant($0x0fffffc0, Z13)          // half - 64
 	constant($128, Z12)
+	constant($0xffffe00000000000, Z11) // what tells a cell
+	constant($0x0000100000000000, Z10) // half of one
+	constant($79, Z9)
+	constant($2, Z8)
 
 loop:
 	LEAQ 8(R8), R9
@@ -65,17 +69,15 @@ loop:
 	VPSUBQ    Z4, Z1, Z1              // z
 	VPSRLQ    $45, Z2, Z2
 	VPANDQ    Z24, Z2, Z2
-	VPSLLQ    $2, Z2, Z4
-	VPADDQ    Z4, Z2, Z2              // the cell, in eighths
-	KXNORB    K0, K0, K4
-	KXNORB    K0, K0, K5
 	KXNORB    K0, K0, K6
-	VPXORQ    Z4, Z4, Z4
-	VPXORQ    Z5, Z5, Z5
 	VPXORQ    Z6, Z6, Z6
-	VGATHERQPD 0(BX)(Z2*8), K4, Z4    // c
-	VGATHERQPD 8(BX)(Z2*8), K5, Z5    // inverse
-	VGATHERQPD 16(BX)(Z2*8), K6, Z6   // log
+	VGATHERQPD (BX)(Z2*8), K6, Z6     // log
+	VMOVAPD   Z10, Z4
+	VPTERNLOGQ $0xf8, Z11, Z1, Z4     // c: z's leading bits and half a cell
+	VPSUBQ    Z9, Z2, Z2
+	VPCMPUQ   $1, Z8, Z2, K4
+	VMOVAPD   Z21, K4, Z4             // but 1 in the cells that meet there
+	VDIVPD    Z4, Z21, Z5             // inverse
 
 	VSUBPD Z4, Z1, Z1
 	VMULPD Z5, Z1, Z1                 // r

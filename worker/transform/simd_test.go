@@ -3,21 +3,13 @@ package transform
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
-// kernels runs f as it is on this CPU, and again with plain Go alone.
-func kernels(t testing.TB, f func(name string)) {
-	f("simd")
-	had := simd
-	simd = struct{ avx512 bool }{}
-	defer func() { simd = had }()
-	f("plain")
-}
-
 // TestOpsAreTheSameWithoutSIMD runs all ops' hashes of fixed inputs on plain Go.
 func TestOpsAreTheSameWithoutSIMD(t *testing.T) {
-	kernels(t, func(name string) {
+	kernels(func(name string) {
 		t.Run(name, func(t *testing.T) {
 			TestFloatsAreTheSameEverywhere(t)
 		})
@@ -93,35 +85,29 @@ func sameLogs(t *testing.T, x []float32) {
 	}
 }
 
-// BenchmarkKernels compares kernels with their plain form and with copying as many bytes, in nanoseconds of a value. The
-// values fit the first level of cache, as those of a window mostly do.
-func BenchmarkKernels(b *testing.B) {
-	ints, floats := make([]int64, 2048), make([]float32, 2048)
-	for i := range ints {
-		ints[i], floats[i] = int64(mix(uint64(i))>>20), float32(i%1000)/40
+
+// FuzzBorderTable compares the table's answers with those of a search, for borders that are spread evenly, crowd at one
+// place, repeat, or are the greatest integers.
+func FuzzBorderTable(f *testing.F) {
+	for _, n := range []int{0, 1, 2, 100, 1000} {
+		f.Add(uint64(n), n, 0)
+		f.Add(uint64(n), n, 50)
 	}
-	hashed, made := make([]int64, len(ints)), make([]float32, len(floats))
-	p := &hashParams{3, newModulus(1_000_000)}
-	for _, k := range []struct {
-		name string
-		run  func()
-	}{
-		{"sigrid_hash", func() { hashInts(hashed, ints, p) }},
-		{"log1p", func() { logs32(made, floats) }},
-	} {
-		kernels(b, func(name string) {
-			b.Run(k.name+"/"+name, func(b *testing.B) {
-				for b.Loop() {
-					k.run()
-				}
-				perElement(b, len(ints))
-			})
-		})
-	}
-	b.Run("copy/int64", func(b *testing.B) {
-		for b.Loop() {
-			copy(hashed, ints)
+	f.Fuzz(func(t *testing.T, seed uint64, n, narrow int) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		borders, keys := make([]int64, n&1023), []int64{math.MinInt64, math.MaxInt64, 0}
+		for i := range borders {
+			borders[i] = int64(r.Uint64()) >> r.IntN(1+narrow&63)
+			keys = append(keys, borders[i], borders[i]+1, borders[i]-1, int64(r.Uint64())>>r.IntN(1+narrow&63))
 		}
-		perElement(b, len(ints))
+		slices.Sort(borders)
+		table := newTable(borders, func(x int64) int64 { return x }, math.MaxInt64)
+		found := make([]int32, len(keys))
+		table.count(found, keys)
+		for i, v := range keys {
+			if want, _ := slices.BinarySearch(borders, v); int(found[i]) != want {
+				t.Fatalf("%d of borders %v: got %d, want %d", v, borders, found[i], want)
+			}
+		}
 	})
 }
