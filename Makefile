@@ -19,7 +19,7 @@ PYTHON_OLDEST := pyarrow==19.0.0 grpcio==1.71.0 protobuf==5.29.0 numpy==1.26.0 #
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 ruff==0.17.6 types-protobuf==7.35.1.20260906
 PROTOC_PYTHON := grpcio-tools==1.71.2 setuptools==80.9.0 # its code runs with protobuf 5.29 and newer
 
-.PHONY: build test test-go test-python test-pythons test-torch test-v3 lint lint-python bench chaos soak fuzz proto \
+.PHONY: build test test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard chaos soak fuzz proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
@@ -67,6 +67,9 @@ bench: build python ## benchmarks: the inner loops; the Python client beside the
 	cd $(PACKAGE) && PYTHONPATH=. ../../.venv/bin/python tests/bench_session.py $(CURDIR)/penstock \
 		"$$($(CURDIR)/penstock demo dataset --rows 1000000)"
 	cd $(PACKAGE) && PYTHONPATH=. OPENBLAS_NUM_THREADS=1 ../../.venv/bin/python tests/bench_monitor.py
+
+bench-guard:      ## instructions and allocations of the inner loops are not above the committed baseline
+	go run ./bench/guard
 
 chaos: tools python ## fifty faults on fleets of real processes, and a recount
 	go run ./bench/chaos --faults 35 --seed 1
