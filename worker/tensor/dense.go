@@ -13,6 +13,8 @@ import (
 type dense struct {
 	out *pb.Output
 	typ arrow.DataType
+
+	tile tile
 }
 
 func newDense(o *pb.Output) *dense {
@@ -33,69 +35,69 @@ func (d *dense) size(_ *Window, from, to int) int64 { return 4 * int64(d.width()
 
 func (d *dense) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
 	rows, width := to-from, d.width()
+	for _, slot := range d.out.GetSlots() {
+		switch v := w.Slots[slot]; {
+		case v.Type.List:
+			return nil, typeError(v, "a scalar")
+		case v.Type.Kind == pb.Kind_BINARY:
+			return nil, typeError(v, "a number or bool")
+		}
+	}
 	matrix := numbers[float32](&mem.values, rows*width)
-	for c, slot := range d.out.GetSlots() {
-		if err := denseColumn(matrix[min(c, len(matrix)):], width, w, w.Slots[slot], from, rows); err != nil {
-			return nil, err
+	for first := 0; first < width; first += tileColumns {
+		slots := d.out.GetSlots()[first:min(first+tileColumns, width)]
+		for row := 0; row < rows; row += tileRows {
+			n := min(tileRows, rows-row)
+			for i, slot := range slots {
+				d.tile.columns[i] = denseColumn(&d.tile.memory[i], w, w.Slots[slot], from+row, n)
+			}
+			interleave(matrix[row*width+first:], width, d.tile.columns[:len(slots)], n)
 		}
 	}
 	return nested(d.typ, rows, nil, flat(arrow.PrimitiveTypes.Float32, rows*width, buffer(matrix))), nil
 }
 
-func denseColumn(dst []float32, stride int, w *Window, v *vector.Vector, from, rows int) error {
-	if v.Type.List {
-		return typeError(v, "a scalar")
-	}
+// denseColumn returns n values of a column: where they lie if the matrix has them as they are, or else in mem.
+func denseColumn(mem *[tileRows]float32, w *Window, v *vector.Vector, from, n int) []float32 {
+	dst := mem[:n]
 	switch v.Type.Kind {
 	case pb.Kind_FLOAT32:
-		stack(dst, stride, w, v.F32, v.Valid, from, rows)
+		if v.Valid == nil && w.Order == nil {
+			return v.F32[from : from+n]
+		}
+		take(dst, w, v.F32, from)
 	case pb.Kind_FLOAT64:
-		stack(dst, stride, w, v.F64, v.Valid, from, rows)
+		take(dst, w, v.F64, from)
 	case pb.Kind_INT32:
-		stack(dst, stride, w, v.I32, v.Valid, from, rows)
+		take(dst, w, v.I32, from)
 	case pb.Kind_INT64:
-		stack(dst, stride, w, v.I64, v.Valid, from, rows)
+		take(dst, w, v.I64, from)
 	case pb.Kind_BOOL:
-		for i := range rows {
-			dst[i*stride] = boolValue(v, w.Source(from+i))
+		for i := range dst {
+			dst[i] = 0
+			if v.Bool[w.Source(from+i)] {
+				dst[i] = 1
+			}
 		}
-	default:
-		return typeError(v, "a number or bool")
 	}
-	return nil
+	if v.Valid != nil {
+		nan := float32(math.NaN())
+		for i := range dst {
+			if !bit(v.Valid, w.Source(from+i)) {
+				dst[i] = nan
+			}
+		}
+	}
+	return dst
 }
 
-func boolValue(v *vector.Vector, row int) float32 {
-	switch {
-	case v.IsNull(row):
-		return float32(math.NaN())
-	case v.Bool[row]:
-		return 1
-	}
-	return 0
-}
-
-// stack writes every stride-th value of dst.
-func stack[T number](dst []float32, stride int, w *Window, src []T, valid []uint64, from, rows int) {
-	if rows == 0 {
+// take converts the values of output rows from, from+1, ... of the window.
+func take[T number](dst []float32, w *Window, src []T, from int) {
+	if w.Order == nil {
+		convert(dst, src[from:from+len(dst)])
 		return
 	}
-	if w.Order != nil {
-		for i, row := range w.Order[from : from+rows] {
-			dst[i*stride] = float32(src[row])
-		}
-	} else {
-		for i, x := range src[from : from+rows] {
-			dst[i*stride] = float32(x)
-		}
-	}
-	if valid == nil {
-		return
-	}
-	nan := float32(math.NaN())
-	for i := range rows {
-		if !bit(valid, w.Source(from+i)) {
-			dst[i*stride] = nan
-		}
+	for i, row := range w.Order[from : from+len(dst)] {
+		dst[i] = float32(src[row])
 	}
 }

@@ -1,0 +1,34 @@
+package tensor
+
+import "golang.org/x/sys/cpu"
+
+// simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
+var simd = struct{ avx512 bool }{avx512: cpu.X86.HasAVX512F} //nolint:gochecknoglobals // a property of the machine: only tests write it
+
+// interleaveAVX512 writes n rows, a multiple of 4, of the columns that mask has a bit for.
+//
+//go:noescape
+func interleaveAVX512(dst *float32, stride int, columns *[tileColumns]*float32, mask uint32, n int)
+
+// interleave writes columns of `rows` values as rows of a matrix, which are stride values apart.
+func interleave(dst []float32, stride int, columns [][]float32, rows int) {
+	n := rows &^ 3
+	if !simd.avx512 || n == 0 || len(columns) == 0 {
+		interleavePlain(dst, stride, columns, rows)
+		return
+	}
+	_ = dst[(rows-1)*stride+len(columns)-1]
+	var first [tileColumns]*float32
+	for i := range first {
+		first[i] = &columns[0][:rows][0] // read, but not written, where there are fewer columns
+		if i < len(columns) {
+			first[i] = &columns[i][:rows][0]
+		}
+	}
+	interleaveAVX512(&dst[0], stride, &first, 1<<len(columns)-1, n)
+	for at, column := range columns {
+		for i := n; i < rows; i++ {
+			dst[at+i*stride] = column[i]
+		}
+	}
+}

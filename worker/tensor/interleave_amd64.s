@@ -1,0 +1,62 @@
+#include "textflag.h"
+
+// quarters loads four rows of columns i, i+4, i+8 and i+12 to the quarters of Z.
+#define quarters(i, Z) \
+	MOVQ (8*i)(BX), AX; \
+	VBROADCASTF32X4 (AX)(R8*4), Z; \
+	MOVQ (8*i+32)(BX), AX; \
+	VBROADCASTF32X4 (AX)(R8*4), K1, Z; \
+	MOVQ (8*i+64)(BX), AX; \
+	VBROADCASTF32X4 (AX)(R8*4), K2, Z; \
+	MOVQ (8*i+96)(BX), AX; \
+	VBROADCASTF32X4 (AX)(R8*4), K3, Z
+
+// func interleaveAVX512(dst *float32, stride int, columns *[16]*float32, mask uint32, n int)
+TEXT ·interleaveAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DI
+	MOVQ stride+8(FP), DX
+	MOVQ columns+16(FP), BX
+	MOVL mask+24(FP), AX
+	MOVQ n+32(FP), CX
+	KMOVW AX, K4
+	MOVL $0x00f0, AX
+	KMOVW AX, K1
+	MOVL $0x0f00, AX
+	KMOVW AX, K2
+	MOVL $0xf000, AX
+	KMOVW AX, K3
+	SHLQ $2, DX
+	XORQ R8, R8
+
+loop:
+	CMPQ R8, CX
+	JGE  done
+	quarters(0, Z0)
+	quarters(1, Z1)
+	quarters(2, Z2)
+	quarters(3, Z3)
+
+	// In each quarter, four columns of four rows become four rows of four columns.
+	VUNPCKLPS Z1, Z0, Z4
+	VUNPCKHPS Z1, Z0, Z5
+	VUNPCKLPS Z3, Z2, Z6
+	VUNPCKHPS Z3, Z2, Z7
+	VUNPCKLPD Z6, Z4, Z0
+	VUNPCKHPD Z6, Z4, Z1
+	VUNPCKLPD Z7, Z5, Z2
+	VUNPCKHPD Z7, Z5, Z3
+
+	VMOVUPS Z0, K4, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Z1, K4, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Z2, K4, (DI)
+	ADDQ    DX, DI
+	VMOVUPS Z3, K4, (DI)
+	ADDQ    DX, DI
+	ADDQ    $4, R8
+	JMP     loop
+
+done:
+	VZEROUPPER
+	RET
