@@ -52,12 +52,12 @@ func collect(ctx context.Context, p *Pipeline, t *pb.Ticket, program *pb.Program
 		if m.GetWindow() != next.Window {
 			next = Cursor{Window: m.GetWindow()}
 		}
-		if m.GetWindow() < next.Window || m.GetK() != next.K || int64(m.GetRows()) != b.Record.NumRows() ||
+		if m.GetWindow() < next.Window || m.GetK() != next.K || int64(m.GetRows()) != b.Record().NumRows() ||
 			m.GetRows() == 0 && !m.GetLast() {
-			return fmt.Errorf("batch %v of %d rows at %v", m, b.Record.NumRows(), next)
+			return fmt.Errorf("batch %v of %d rows at %v", m, b.Record().NumRows(), next)
 		}
 		for i := range int(m.GetRows()) {
-			rows = append(rows, rowOf(b.Record, i, m))
+			rows = append(rows, rowOf(b.Record(), i, m))
 		}
 		next.K += uint64(m.GetRows())
 		if m.GetLast() {

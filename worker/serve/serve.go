@@ -165,7 +165,7 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 		if err != nil {
 			return fmt.Errorf("marshal batch metadata: %w", err)
 		}
-		return s.sending(r.place, func() error { return w.WriteWithAppMetadata(b.Record, meta) })
+		return s.sending(r.place, func() error { return w.WriteWithAppMetadata(b.Record(), meta) })
 	})
 	if err != nil {
 		return reason(ctx, err)

@@ -5,8 +5,6 @@ import (
 	"math"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -34,10 +32,10 @@ func (b *byteStrings) size(w *Window, from, to int) int64 {
 	return n
 }
 
-func (b *byteStrings) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+func (b *byteStrings) build(out *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[b.out.GetSlots()[0]]
 	if !isScalar(v, pb.Kind_BINARY) {
-		return nil, typeError(v, "binary")
+		return typeError(v, "binary")
 	}
 	total := 0
 	for i := from; i < to; i++ {
@@ -51,8 +49,8 @@ func (b *byteStrings) build(mem *scratch, w *Window, from, to int) (arrow.ArrayD
 		n += copy(mem.values[n:], value(v, w.Source(i)))
 	}
 	mem.offsets[to-from] = int32(n)
-	buffers := []*memory.Buffer{nil, buffer(mem.offsets), memory.NewBufferBytes(mem.values)}
-	return array.NewData(arrow.BinaryTypes.Binary, to-from, buffers, nil, 0, 0), nil
+	out.add(to-from, bytesOf(mem.offsets), mem.values)
+	return nil
 }
 
 func value(v *vector.Vector, row int) []byte {
@@ -94,10 +92,10 @@ func (im *image) field() arrow.Field {
 
 func (im *image) size(_ *Window, from, to int) int64 { return int64(im.bytes) * int64(to-from) }
 
-func (im *image) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+func (im *image) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[im.out.GetSlots()[0]]
 	if !isScalar(v, pb.Kind_BINARY) {
-		return nil, typeError(v, "binary")
+		return typeError(v, "binary")
 	}
 	mem.values = vector.Grow(mem.values, (to-from)*im.bytes)
 	for i := from; i < to; i++ {
@@ -109,11 +107,12 @@ func (im *image) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, 
 		}
 		src := value(v, row)
 		if len(src) != im.bytes {
-			return nil, fmt.Errorf("%s row %d has %d bytes; shape %v takes %d",
+			return fmt.Errorf("%s row %d has %d bytes; shape %v takes %d",
 				w.File.GetUri(), w.FirstRow+int64(row), len(src), im.out.GetShape(), im.bytes)
 		}
 		copy(dst, src)
 	}
-	pixels := flat(arrow.PrimitiveTypes.Uint8, len(mem.values), memory.NewBufferBytes(mem.values))
-	return nested(im.typ, to-from, nil, pixels), nil
+	b.add(to - from)
+	b.add(len(mem.values), mem.values)
+	return nil
 }

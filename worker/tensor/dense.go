@@ -33,14 +33,14 @@ func (d *dense) field() arrow.Field {
 
 func (d *dense) size(_ *Window, from, to int) int64 { return 4 * int64(d.width()) * int64(to-from) }
 
-func (d *dense) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+func (d *dense) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	rows, width := to-from, d.width()
 	for _, slot := range d.out.GetSlots() {
 		switch v := w.Slots[slot]; {
 		case v.Type.List:
-			return nil, typeError(v, "a scalar")
+			return typeError(v, "a scalar")
 		case v.Type.Kind == pb.Kind_BINARY:
-			return nil, typeError(v, "a number or bool")
+			return typeError(v, "a number or bool")
 		}
 	}
 	matrix := numbers[float32](&mem.values, rows*width)
@@ -54,7 +54,9 @@ func (d *dense) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, e
 			interleave(matrix[row*width+first:], width, d.tile.columns[:len(slots)], n)
 		}
 	}
-	return nested(d.typ, rows, nil, flat(arrow.PrimitiveTypes.Float32, rows*width, buffer(matrix))), nil
+	b.add(rows)
+	b.add(rows*width, bytesOf(matrix))
+	return nil
 }
 
 // denseColumn returns n values of a column: where they lie if the matrix has them as they are, or else in mem.

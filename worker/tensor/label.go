@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -38,31 +37,32 @@ func (l *label) field() arrow.Field {
 
 func (l *label) size(_ *Window, from, to int) int64 { return 8 * int64(to-from) }
 
-func (l *label) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[l.out.GetSlots()[0]]
 	if !isScalar(v, l.out.GetType().GetKind()) {
-		return nil, typeError(v, l.typ.Name())
+		return typeError(v, l.typ.Name())
 	}
-	var values *memory.Buffer
+	var values []byte
 	switch v.Type.Kind {
 	case pb.Kind_FLOAT32:
-		values = buffer(floatLabels(mem, w, v.F32, v.Valid, from, to))
+		values = bytesOf(floatLabels(mem, w, v.F32, v.Valid, from, to))
 	case pb.Kind_FLOAT64:
-		values = buffer(floatLabels(mem, w, v.F64, v.Valid, from, to))
+		values = bytesOf(floatLabels(mem, w, v.F64, v.Valid, from, to))
 	default:
 		if err := noNulls(w, v, from, to); err != nil {
-			return nil, err
+			return err
 		}
 		switch v.Type.Kind {
 		case pb.Kind_INT32:
-			values = buffer(gather(numbers[int32](&mem.values, to-from), w, v.I32, from))
+			values = bytesOf(gather(numbers[int32](&mem.values, to-from), w, v.I32, from))
 		case pb.Kind_INT64:
-			values = buffer(gather(numbers[int64](&mem.values, to-from), w, v.I64, from))
+			values = bytesOf(gather(numbers[int64](&mem.values, to-from), w, v.I64, from))
 		default:
-			values = memory.NewBufferBytes(boolBits(mem, w, v, from, to))
+			values = boolBits(mem, w, v, from, to)
 		}
 	}
-	return flat(l.typ, to-from, values), nil
+	b.add(to-from, values)
+	return nil
 }
 
 func floatLabels[T float32 | float64](mem *scratch, w *Window, src []T, valid []uint64, from, to int) []T {

@@ -149,7 +149,7 @@ func TestProvenanceAndSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(batch.Record.Column(1), batch.Record.Column(2)); got != "[7 7] [103 100]" {
+	if got := fmt.Sprint(batch.Record().Column(1), batch.Record().Column(2)); got != "[7 7] [103 100]" {
 		t.Errorf("got %s", got)
 	}
 	for i, want := range []string{"dense", "provenance", "provenance"} {

@@ -17,12 +17,13 @@ func (provenanceFile) field() arrow.Field {
 
 func (provenanceFile) size(_ *Window, from, to int) int64 { return 4 * int64(to-from) }
 
-func (provenanceFile) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+func (provenanceFile) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	dst := numbers[int32](&mem.values, to-from)
 	for i := range dst {
 		dst[i] = int32(w.File.GetIndex())
 	}
-	return flat(arrow.PrimitiveTypes.Int32, len(dst), buffer(dst)), nil
+	b.add(len(dst), bytesOf(dst))
+	return nil
 }
 
 // provenanceRow is each row's number in its file.
@@ -34,10 +35,11 @@ func (provenanceRow) field() arrow.Field {
 
 func (provenanceRow) size(_ *Window, from, to int) int64 { return 8 * int64(to-from) }
 
-func (provenanceRow) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+func (provenanceRow) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	dst := numbers[int64](&mem.values, to-from)
 	for i := range dst {
 		dst[i] = w.FirstRow + int64(w.Source(from+i))
 	}
-	return flat(arrow.PrimitiveTypes.Int64, len(dst), buffer(dst)), nil
+	b.add(len(dst), bytesOf(dst))
+	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"math"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -56,54 +54,57 @@ func (s *sparse) size(w *Window, from, to int) int64 {
 	return 4*int64(to-from) + perElement*int64(upperBound(w, w.Slots[s.out.GetSlots()[0]], from, to))
 }
 
-func (s *sparse) build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error) {
+func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
-	var weights *vector.Vector
-	if s.out.Weights != nil {
-		weights = w.Slots[s.out.GetWeights()]
-		if err := checkWeights(w, v, weights, from, to); err != nil {
-			return nil, err
-		}
-	}
 	mem.offsets = vector.Grow(mem.offsets, to-from+1)
-	var values *memory.Buffer
-	var n int
-	var err error
+	take := floats
 	if s.elem == arrow.PrimitiveTypes.Int64 {
-		values, n, err = ints(mem, w, v, from, to)
-	} else {
-		values, n, err = floats(&mem.values, mem.offsets, w, v, v, from, to)
+		take = ints
 	}
-	if err != nil {
-		return nil, err
-	}
-	child := flat(s.elem, n, values)
-	if weights != nil {
-		scores, _, err := floats(&mem.weights, mem.offsets, w, weights, v, from, to)
+	if s.out.Weights == nil {
+		values, n, err := take(&mem.values, mem.offsets, w, v, v, from, to)
 		if err != nil {
-			return nil, fmt.Errorf("weights: %w", err)
+			return err
 		}
-		pair := []arrow.ArrayData{child, flat(arrow.PrimitiveTypes.Float32, n, scores)}
-		child = array.NewData(s.child, n, []*memory.Buffer{nil}, pair, 0, 0)
+		b.add(to-from, bytesOf(mem.offsets))
+		b.add(n, values)
+		return nil
 	}
-	return nested(s.typ, to-from, buffer(mem.offsets), child), nil
+	weights := w.Slots[s.out.GetWeights()]
+	if err := checkWeights(w, v, weights, from, to); err != nil {
+		return err
+	}
+	values, n, err := take(&mem.values, mem.offsets, w, v, v, from, to)
+	if err != nil {
+		return err
+	}
+	scores, _, err := floats(&mem.weights, mem.offsets, w, weights, v, from, to)
+	if err != nil {
+		return fmt.Errorf("weights: %w", err)
+	}
+	b.add(to-from, bytesOf(mem.offsets))
+	b.add(n)
+	b.add(n, values)
+	b.add(n, scores)
+	return nil
 }
 
-func ints(mem *scratch, w *Window, v *vector.Vector, from, to int) (*memory.Buffer, int, error) {
+// ints takes the values of v at the elements of ids that are not null.
+func ints(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (bytes []byte, n int, err error) {
 	var values []int64
 	switch v.Type.Kind {
 	case pb.Kind_INT64:
-		values = jagged[int64](&mem.values, mem.offsets, w, v.I64, v, v, from, to)
+		values = jagged[int64](b, offsets, w, v.I64, v, ids, from, to)
 	case pb.Kind_INT32:
-		values = jagged[int64](&mem.values, mem.offsets, w, v.I32, v, v, from, to)
+		values = jagged[int64](b, offsets, w, v.I32, v, ids, from, to)
 	default:
 		return nil, 0, typeError(v, "int32 or int64")
 	}
-	return buffer(values), len(values), nil
+	return bytesOf(values), len(values), nil
 }
 
 // floats takes the values of v at the elements of ids that are not null.
-func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (*memory.Buffer, int, error) {
+func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (bytes []byte, n int, err error) {
 	var values []float32
 	switch v.Type.Kind {
 	case pb.Kind_FLOAT32:
@@ -116,7 +117,7 @@ func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, 
 	if v != ids { // a null weight is NaN; ids that are null have gone with theirs
 		nullWeights(values, w, v, ids, from, to)
 	}
-	return buffer(values), len(values), nil
+	return bytesOf(values), len(values), nil
 }
 
 // jagged writes the elements of rows [from, to) that are not null in `ids`, and their offsets.

@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -67,10 +65,10 @@ type Builder struct {
 	free    chan *Batch
 }
 
-// output writes one field's arrays for rows [from, to) of a window's output.
+// output adds one field's arrays to a batch, for rows [from, to) of a window's output.
 type output interface {
 	field() arrow.Field
-	build(mem *scratch, w *Window, from, to int) (arrow.ArrayData, error)
+	build(b *Batch, mem *scratch, w *Window, from, to int) error
 	// size is what they take, in bytes; it may be a little more.
 	size(w *Window, from, to int) int64
 }
@@ -130,20 +128,6 @@ func (b *Builder) size(w *Window, from, to int) (n int64) {
 	return n
 }
 
-// Batch is a record batch in memory that is used again after Release.
-type Batch struct {
-	Record arrow.Record
-	Bytes  int64
-	owner  *Builder
-	mem    []scratch
-}
-
-// Release gives the batch's memory back to its builder.
-func (b *Batch) Release() {
-	b.Record = nil
-	b.owner.free <- b
-}
-
 // Take waits for a batch that is free, until ctx ends. Release gives it back.
 func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 	select {
@@ -156,40 +140,22 @@ func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 
 // Build lays out rows [from, to) of the window's output in a batch of Take's, which it releases if it fails.
 func (b *Builder) Build(batch *Batch, w *Window, from, to int) error {
-	cols := make([]arrow.Array, len(b.outputs))
-	batch.Bytes = 0
+	batch.reset(to - from)
 	for i, o := range b.outputs {
-		data, err := o.build(&batch.mem[i], w, from, to)
-		if err != nil {
+		if err := o.build(batch, &batch.mem[i], w, from, to); err != nil {
 			batch.Release()
 			return fmt.Errorf("tensor %s: %w", b.schema.Field(i).Name, err)
 		}
-		cols[i] = array.MakeFromData(data)
-		batch.Bytes += dataBytes(data)
 	}
-	batch.Record = array.NewRecord(b.schema, cols, int64(to-from))
 	return nil
 }
 
 // Empty makes a batch of Take's one without rows.
 func (b *Builder) Empty(batch *Batch) {
-	cols := make([]arrow.Array, len(b.outputs))
-	for i, f := range b.schema.Fields() {
-		cols[i] = array.MakeArrayOfNull(memory.DefaultAllocator, f.Type, 0)
+	batch.reset(0)
+	for _, f := range b.schema.Fields() {
+		batch.addEmpty(f.Type)
 	}
-	batch.Record, batch.Bytes = array.NewRecord(b.schema, cols, 0), 0
-}
-
-func dataBytes(d arrow.ArrayData) (n int64) {
-	for _, b := range d.Buffers() {
-		if b != nil {
-			n += int64(b.Len())
-		}
-	}
-	for _, c := range d.Children() {
-		n += dataBytes(c)
-	}
-	return n
 }
 
 func newOutput(p *pb.Program, o *pb.Output) (output, error) {

@@ -78,7 +78,7 @@ func build(t *testing.T, o *pb.Output, order []int32, from, to int, vs ...*vecto
 		if err != nil {
 			return "", err
 		}
-		texts = append(texts, fmt.Sprint(batch.Record.Column(0)))
+		texts = append(texts, fmt.Sprint(batch.Record().Column(0)))
 		if _, size := b.Cut(w, from, to-from, math.MaxInt64); size < batch.Bytes-8 {
 			t.Errorf("%d bytes were announced, %d came", size, batch.Bytes)
 		}

@@ -51,4 +51,3 @@ func kernels(f func(name string)) {
 	defer func() { simd = had }()
 	f("plain")
 }
-

@@ -85,7 +85,6 @@ func sameLogs(t *testing.T, x []float32) {
 	}
 }
 
-
 // FuzzBorderTable compares the table's answers with those of a search, for borders that are spread evenly, crowd at one
 // place, repeat, or are the greatest integers.
 func FuzzBorderTable(f *testing.F) {
