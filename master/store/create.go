@@ -34,7 +34,7 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 	}
 	meta = proto.CloneOf(meta)
 	meta.ListingPages = uint32(len(pages))
-	value, err := proto.Marshal(meta)
+	value, err := s.encodeMeta(meta)
 	if err != nil {
 		return nil, fmt.Errorf("store: %s: %w", name, err)
 	}
@@ -138,8 +138,8 @@ func (s *Store) List(ctx context.Context) ([]*pb.SessionMeta, error) {
 		if kv == nil {
 			return nil // not yet created
 		}
-		m := &pb.SessionMeta{}
-		if unmarshal(kv, m) != nil || m.GetSession().GetId() != id {
+		m, err := s.decodeMeta(kv)
+		if err != nil || m.GetSession().GetId() != id {
 			m = &pb.SessionMeta{Session: &pb.Session{Id: id}}
 		}
 		metas = append(metas, m)

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -20,7 +19,7 @@ func FuzzReadSession(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	meta, err := proto.Marshal(&pb.SessionMeta{ListingPages: 0})
+	meta, err := s.encodeMeta(&pb.SessionMeta{ListingPages: 0})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -189,8 +189,9 @@ func (r *reader) key(key string, kv *mvccpb.KeyValue) error {
 	}
 	switch key {
 	case keyMeta:
-		s.Meta = &pb.SessionMeta{}
-		return unmarshal(kv, s.Meta)
+		var err error
+		s.Meta, err = r.store.decodeMeta(kv)
+		return err
 	case keyHead:
 		s.revisions[key] = kv.ModRevision
 		return unmarshal(kv, s.Head)

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// All curves, with few rows.
+func TestCurves(t *testing.T) {
+	out, data := t.TempDir(), t.TempDir()
+	cmd := command()
+	cmd.SetArgs([]string{"--out", out, "--data", data, "--rounds", "1", "--scale", "0.001", "--only", "features,shards"})
+	cmd.SetErr(t.Output())
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "curves.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"| 10000 |", "ns a value", "ns a shard"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+func TestMedians(t *testing.T) {
+	got := medians([]cost{{Workers: 3, Master: 1}, {Workers: 1, Master: 1}, {Workers: 100, Master: 2}}, 10)
+	if want := (cost{Workers: 30, Master: 10}); got != want {
+		t.Errorf("found %v, want %v", got, want)
+	}
+}

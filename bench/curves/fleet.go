@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/process"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// meter measures points.
+type meter struct{ binary, dir, data string }
+
+// measure takes the medians of a curve's points.
+func (m *meter) measure(ctx context.Context, c *curve, rounds int, progress io.Writer) error {
+	all := make([][]cost, len(c.Points))
+	for round := range rounds {
+		for i := range c.Points {
+			p := &c.Points[i]
+			one, err := m.point(ctx, p)
+			if err != nil {
+				return fmt.Errorf("%s %d: %w", c.X, p.X, err)
+			}
+			all[i] = append(all[i], one)
+			fmt.Fprintf(progress, "  round %d, %s %d: %.2f s of workers, %.2f s of the master, %.2f s of the trainer, in %.2f s\n",
+				round+1, c.X, p.X, one.Workers, one.Master, one.Trainer, one.Wall)
+		}
+	}
+	for i := range c.Points {
+		c.Points[i].Cost = medians(all[i], 1e9/float64(c.Points[i].Units))
+	}
+	return nil
+}
+
+// medians returns the median of each field, times a factor.
+func medians(all []cost, factor float64) cost {
+	of := func(field func(cost) float64) float64 {
+		values := make([]float64, len(all))
+		for i, c := range all {
+			values[i] = field(c)
+		}
+		slices.Sort(values)
+		return factor * (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+	}
+	return cost{
+		Workers: of(func(c cost) float64 { return c.Workers }), Master: of(func(c cost) float64 { return c.Master }),
+		Trainer: of(func(c cost) float64 { return c.Trainer }), Wall: of(func(c cost) float64 { return c.Wall }),
+	}
+}
+
+// point has a fleet of its own serve one session, and returns what that cost, in seconds.
+func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
+	files, err := p.Workload.Make(ctx, m.data, nil)
+	if err != nil {
+		return cost{}, err
+	}
+	dir, err := os.MkdirTemp(m.dir, "fleet-*")
+	if err != nil {
+		return cost{}, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	c, err := cluster.Start(ctx, cluster.Config{Binary: m.binary, Dir: dir}, p.Workers)
+	if err != nil {
+		return cost{}, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	before, err := spent(c)
+	if err != nil {
+		return cost{}, err
+	}
+	rows, err := read(ctx, c, p.Workload.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet")))
+	if err != nil {
+		return cost{}, err
+	}
+	if rows != p.Workload.Rows {
+		return cost{}, fmt.Errorf("the session had %d rows, the dataset has %d", rows, p.Workload.Rows)
+	}
+	after, err := spent(c)
+	if err != nil {
+		return cost{}, err
+	}
+	return cost{
+		Workers: after.Workers - before.Workers, Master: after.Master - before.Master,
+		Trainer: after.Trainer - before.Trainer, Wall: after.Wall - before.Wall,
+	}, nil
+}
+
+// read takes a session's batches and returns how many rows they had.
+func read(ctx context.Context, c *cluster.Cluster, text string) (rows int, err error) {
+	s, err := spec.Parse([]byte(text))
+	if err != nil {
+		return 0, err
+	}
+	master, err := c.Master(ctx)
+	if err != nil {
+		return 0, err
+	}
+	session, err := client.Open(ctx, client.Config{
+		Masters: []string{master}, Session: "curves", Spec: s, WorldSize: 1,
+		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	for batch, err := range session.Batches(ctx) {
+		if err != nil {
+			return rows, err
+		}
+		rows += batch.Rows
+		batch.Release()
+	}
+	return rows, nil
+}
+
+// spent is the CPU time of the fleet's processes and of this one so far, in seconds, and the time of day.
+func spent(c *cluster.Cluster) (cost, error) {
+	out := cost{Wall: float64(time.Now().UnixNano()) / 1e9}
+	var err error
+	if out.Master, err = cpuTime(c.MasterProcess()); err != nil {
+		return out, err
+	}
+	for _, w := range c.Workers() {
+		seconds, err := cpuTime(w)
+		if err != nil {
+			return out, err
+		}
+		out.Workers += seconds
+	}
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return out, fmt.Errorf("ask for the process's CPU time: %w", err)
+	}
+	out.Trainer = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+	return out, nil
+}
+
+// ticks is how many of proc's units of time make a second, on all of Linux's machines.
+const ticks = 100
+
+// cpuTime reads what proc(5) says of a process: its times are fields 14 and 15, counted from 1, and the second field,
+// which is in parentheses, may have spaces.
+func cpuTime(p *process.Process) (seconds float64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
+	if err != nil {
+		return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
+		}
+		seconds += float64(n) / ticks
+	}
+	return seconds, nil
+}
