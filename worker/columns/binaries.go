@@ -17,7 +17,7 @@ type binaries struct {
 	plain             []byte
 	prefixes, lengths delta
 	last              []byte // DELTA_BYTE_ARRAY: the value before
-	ints, ints2       []int64
+	ints, ints2       []uint64
 	index             runs
 	indices           []uint32
 	dictData          []byte
@@ -127,22 +127,54 @@ func (b *binaries) read(at, n int) error {
 }
 
 func (b *binaries) readPlain(at, n int) error {
-	src := b.plain
-	for i := at + 1; i <= at+n; i++ {
-		if len(src) < 4 {
+	src, ends := b.plain, b.ends[at:at+n+1]
+	pos, end := 0, len(b.data)
+	for i := range n {
+		if len(src)-pos < 4 {
 			return errValues
 		}
-		size := binary.LittleEndian.Uint32(src)
-		if src = src[4:]; uint64(size) > uint64(len(src)) {
+		size := binary.LittleEndian.Uint32(src[pos:])
+		if pos += 4; uint64(size) > uint64(len(src)-pos) {
 			return errValues
 		}
-		if err := b.append(i, src[:size]); err != nil {
-			return err
-		}
-		src = src[size:]
+		pos, end = pos+int(size), end+int(size)
+		ends[i+1] = int32(end) // room refuses more than fits
 	}
-	b.plain = src
+	data, err := b.room(end - len(b.data))
+	if err != nil {
+		return err
+	}
+	b.plain = src[pos:]
+	from := 0
+	for i, to := range ends[1:] {
+		size := int(to - ends[i])
+		copyShort(data[ends[i]:], src[from+4:], size)
+		from += 4 + size
+	}
 	return nil
+}
+
+// copySlack is what copyShort may write behind what it copies.
+const copySlack = 16
+
+// room makes data n bytes longer, and returns it with copySlack bytes behind.
+func (b *binaries) room(n int) ([]byte, error) {
+	had := len(b.data)
+	data, err := grow(b.mem, b.data, had+n+copySlack)
+	if err != nil {
+		return nil, err
+	}
+	b.data = data[:had+n]
+	return data[:had+n+copySlack], nil
+}
+
+// copyShort copies n bytes. Short ones, which most are, take no call; what is behind them is overwritten.
+func copyShort(dst, src []byte, n int) {
+	if n <= copySlack && len(src) >= copySlack && len(dst) >= copySlack {
+		*(*[copySlack]byte)(dst) = *(*[copySlack]byte)(src)
+		return
+	}
+	copy(dst[:n], src)
 }
 
 // append adds a value that ends at ends[i].
@@ -178,10 +210,22 @@ func (b *binaries) readIndexed(at, n int) error {
 	if err := b.index.unpack(b.indices, max(len(b.dictEnds)-1, 0)); err != nil {
 		return err
 	}
+	dictEnds, size := b.dictEnds, 0
+	for _, j := range b.indices {
+		size += int(dictEnds[j+1] - dictEnds[j])
+	}
+	pos := len(b.data)
+	data, err := b.room(size)
+	if err != nil {
+		return err
+	}
+	dict, ends := b.dictData[:min(len(b.dictData)+copySlack, cap(b.dictData))], b.ends[at+1:at+1+n]
 	for i, j := range b.indices {
-		if err := b.append(at+1+i, b.dictData[b.dictEnds[j]:b.dictEnds[j+1]]); err != nil {
-			return err
-		}
+		from := int(dictEnds[j])
+		size := int(dictEnds[j+1]) - from
+		copyShort(data[pos:], dict[from:], size)
+		pos += size
+		ends[i] = int32(pos)
 	}
 	return nil
 }
@@ -189,36 +233,52 @@ func (b *binaries) readIndexed(at, n int) error {
 // readDelta reads DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY, whose values begin as the one before does.
 func (b *binaries) readDelta(at, n int) error {
 	b.ints, b.ints2 = vector.Grow(b.ints, n), vector.Grow(b.ints2, n)
-	if err := b.lengths.next(b.ints); err != nil {
+	if err := nextDeltas(&b.lengths, b.ints); err != nil {
 		return err
 	}
-	shared := b.encoding == encodingDeltaByteArray
-	if shared {
-		if err := b.prefixes.next(b.ints2); err != nil {
-			return err
-		}
+	if b.encoding == encodingDeltaLength {
+		return b.readLengths(at)
+	}
+	if err := nextDeltas(&b.prefixes, b.ints2); err != nil {
+		return err
 	}
 	for i, size := range b.ints {
-		if size < 0 || size > int64(len(b.plain)) {
+		if size > uint64(len(b.plain)) {
 			return errValues
 		}
-		value := b.plain[:size]
+		prefix := b.ints2[i]
+		if prefix > uint64(len(b.last)) {
+			return fmt.Errorf("a value that shares %d bytes with one of %d", int64(prefix), len(b.last))
+		}
+		b.last = append(b.last[:prefix], b.plain[:size]...)
 		b.plain = b.plain[size:]
-		if shared {
-			prefix := b.ints2[i]
-			if prefix < 0 || prefix > int64(len(b.last)) {
-				return fmt.Errorf("a value that shares %d bytes with one of %d", prefix, len(b.last))
-			}
-			b.last = append(b.last[:prefix], value...)
-			value = b.last
+		if b.width > 0 && len(b.last) != b.width {
+			return fmt.Errorf("a value of %d bytes where all have %d", len(b.last), b.width)
 		}
-		if b.width > 0 && len(value) != b.width {
-			return fmt.Errorf("a value of %d bytes where all have %d", len(value), b.width)
-		}
-		if err := b.append(at+1+i, value); err != nil {
+		if err := b.append(at+1+i, b.last); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// readLengths takes values of the lengths that were read; their bytes stand one after another.
+func (b *binaries) readLengths(at int) error {
+	size, left, end := 0, uint64(len(b.plain)), len(b.data)
+	for i, n := range b.ints {
+		if n > left {
+			return errValues
+		}
+		left -= n
+		size += int(n)
+		b.ends[at+1+i] = int32(end + size) // room refuses more than fits
+	}
+	data, err := b.room(size)
+	if err != nil {
+		return err
+	}
+	copy(data[end:], b.plain[:size])
+	b.plain = b.plain[size:]
 	return nil
 }
 

@@ -132,18 +132,27 @@ func TestDelta(t *testing.T) {
 			r.Fatalf("rest is %q: %v", rest, err)
 		}
 		for at := 0; at < len(want); {
-			got := make([]int64, min(rapid.IntRange(1, 50).Draw(r, "piece"), len(want)-at))
-			if err := d.next(got); err != nil {
-				r.Fatal(err)
+			n := min(rapid.IntRange(1, 100).Draw(r, "piece"), len(want)-at)
+			if rapid.Bool().Draw(r, "low bits only") {
+				checkDeltas[uint32](r, &d, want[at:at+n])
+			} else {
+				checkDeltas[uint64](r, &d, want[at:at+n])
 			}
-			for i, v := range got {
-				if v != want[at+i] {
-					r.Fatalf("value %d is %d, want %d", at+i, v, want[at+i])
-				}
-			}
-			at += len(got)
+			at += n
 		}
 	})
+}
+
+func checkDeltas[T word](r *rapid.T, d *delta, want []int64) {
+	got := make([]T, len(want))
+	if err := nextDeltas(d, got); err != nil {
+		r.Fatal(err)
+	}
+	for i, v := range got {
+		if v != T(want[i]) {
+			r.Fatalf("value %d is %d, want %d", i, v, want[i])
+		}
+	}
 }
 
 // packDeltas encodes in blocks of 128 values in 4 parts, the simple way: bit by bit.

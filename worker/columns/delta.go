@@ -50,15 +50,15 @@ func (d *delta) begin(src []byte, limit int) (int, error) {
 	return d.left, nil
 }
 
-// next gives the next values.
-func (d *delta) next(dst []int64) error {
+// nextDeltas gives the next values of d, or their low bits.
+func nextDeltas[T word](d *delta, dst []T) error {
 	if len(dst) > d.left {
 		return errValues
 	}
 	d.left -= len(dst)
 	if d.first && len(dst) > 0 {
 		d.first = false
-		dst[0] = d.last
+		dst[0] = T(d.last)
 		dst = dst[1:]
 	}
 	for len(dst) > 0 {
@@ -68,14 +68,34 @@ func (d *delta) next(dst []int64) error {
 			}
 		}
 		m := min(len(dst), d.size-d.at)
-		for i := range m {
-			d.last += d.least + int64(wideBitsAt(d.packed, (d.at+i)*d.width, d.width))
-			dst[i] = d.last
+		if d.width > 0 && d.width <= 32 {
+			addNarrow(d, dst[:m])
+		} else {
+			for i := range m {
+				d.last += d.least + int64(wideBitsAt(d.packed, (d.at+i)*d.width, d.width))
+				dst[i] = T(d.last)
+			}
 		}
 		d.at += m
 		dst = dst[m:]
 	}
 	return nil
+}
+
+// addNarrow gives values of the miniblock, whose deltas are 1 to 32 bits wide.
+func addNarrow[T word](d *delta, dst []T) {
+	var codes [64]uint32
+	last, least := d.last, d.least
+	for at := d.at; len(dst) > 0; {
+		n := min(len(dst), len(codes))
+		unpack(codes[:n], d.packed, at, d.width)
+		for i, c := range codes[:n] {
+			last += least + int64(c)
+			dst[i] = T(last)
+		}
+		at, dst = at+n, dst[n:]
+	}
+	d.last = last
 }
 
 // nextMini begins the next miniblock, of which at most want values are needed.
@@ -123,7 +143,7 @@ func wideBitsAt(packed []byte, at, width int) uint64 {
 }
 
 // putInts writes ints as the low bytes of each.
-func putInts(dst []byte, ints []int64, width int) {
+func putInts(dst []byte, ints []uint64, width int) {
 	if width == 4 {
 		for i, v := range ints {
 			binary.LittleEndian.PutUint32(dst[i*4:], uint32(v))
@@ -131,6 +151,6 @@ func putInts(dst []byte, ints []int64, width int) {
 		return
 	}
 	for i, v := range ints {
-		binary.LittleEndian.PutUint64(dst[i*8:], uint64(v))
+		binary.LittleEndian.PutUint64(dst[i*8:], v)
 	}
 }

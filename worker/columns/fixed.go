@@ -19,6 +19,7 @@ type fixed[T word] struct {
 	kind    pb.Kind
 	convert func(dst []T, src []byte) // from as many values in PLAIN layout
 	width   int                       // of one of these
+	same    bool                      // an integer becomes the same integer
 	stream  stream
 	indexed bool // the page holds indices
 	index   runs
@@ -33,14 +34,15 @@ func newFixed(s shape, mem *allowance) (values, error) {
 	if s.physical == footer.FixedLenByteArray {
 		in.bytes = &binaries{mem: mem, width: width}
 	}
+	same := !s.logical.Decimal && (s.physical == footer.Int32 && s.kind == pb.Kind_INT32 || s.physical == footer.Int64 && s.kind == pb.Kind_INT64)
 	switch s.kind {
 	case pb.Kind_INT32, pb.Kind_FLOAT32:
 		if convert := conversion32(s); convert != nil && width > 0 {
-			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, stream: in}, nil
+			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, stream: in}, nil
 		}
 	case pb.Kind_INT64, pb.Kind_FLOAT64:
 		if convert := conversion64(s); convert != nil && width > 0 {
-			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, stream: in}, nil
+			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, stream: in}, nil
 		}
 	}
 	return nil, fmt.Errorf("physical type %d cannot be read as %s", s.physical, s.kind)
@@ -94,6 +96,9 @@ func (f *fixed[T]) read(at, n int) error {
 	dst := f.out[at : at+n]
 	if f.indexed {
 		return gather(&f.index, f.dict, dst)
+	}
+	if f.same && f.stream.encoding == encodingDeltaPacked {
+		return nextDeltas(&f.stream.delta, dst)
 	}
 	for len(dst) > 0 {
 		m := min(len(dst), blockSize)
@@ -162,7 +167,7 @@ type stream struct {
 	delta    delta
 	bytes    *binaries // DELTA_BYTE_ARRAY of fixed width; nil unless values are byte arrays
 	scratch  []byte
-	ints     []int64
+	ints     []uint64
 }
 
 func (s *stream) begin(data []byte, e encoding, n int) error {
@@ -225,7 +230,7 @@ func (s *stream) next(n int) ([]byte, error) {
 		return s.bytes.data, err
 	}
 	s.scratch, s.ints = vector.Grow(s.scratch, size), vector.Grow(s.ints, n)
-	if err := s.delta.next(s.ints); err != nil {
+	if err := nextDeltas(&s.delta, s.ints); err != nil {
 		return nil, err
 	}
 	putInts(s.scratch, s.ints, s.width)

@@ -35,6 +35,14 @@ func gather[T word](r *runs, dict, dst []T) error {
 
 // gatherPacked decodes indices of a packed run, which has at least len(dst) left.
 func gatherPacked[T word](r *runs, dict, dst []T) error {
+	if haveVectorUnpack && len(dict) > 0 && r.width <= maxVectorWidth {
+		return gatherCodes(r, dict, dst)
+	}
+	return gatherGroups(r, dict, dst)
+}
+
+// gatherGroups unpacks eight indices at a time and looks them up at once.
+func gatherGroups[T word](r *runs, dict, dst []T) error {
 	at, i, w := r.at, 0, r.width
 	if head := -at & 7; head > 0 {
 		i = min(head, len(dst))
@@ -53,6 +61,36 @@ func gatherPacked[T word](r *runs, dict, dst []T) error {
 		}
 	}
 	return gatherSlow(r, dict, dst[i:], at+i)
+}
+
+// gatherCodes unpacks indices by the vector unit, some at a time, and then looks them up. dict is not empty.
+func gatherCodes[T word](r *runs, dict, dst []T) error {
+	var codes [512]uint32
+	for at := r.at; len(dst) > 0; {
+		n := min(len(dst), len(codes))
+		if largest := unpack(codes[:n], r.bits, at, r.width); uint64(largest) >= uint64(len(dict)) {
+			return errIndex(uint64(largest), len(dict))
+		}
+		lookUpCodes(dict, codes[:n], dst[:n])
+		at, dst = at+n, dst[n:]
+	}
+	return nil
+}
+
+// lookUpCodes writes the values of codes, as many as dst has, which must all lie in dict.
+func lookUpCodes[T word](dict []T, codes []uint32, dst []T) {
+	d := unsafe.Pointer(unsafe.SliceData(dict))
+	for len(dst) >= 8 && len(codes) >= 8 {
+		out, in := (*[8]T)(dst), (*[8]uint32)(codes)
+		out[0], out[1] = at[T](d, uint64(in[0])), at[T](d, uint64(in[1]))
+		out[2], out[3] = at[T](d, uint64(in[2])), at[T](d, uint64(in[3]))
+		out[4], out[5] = at[T](d, uint64(in[4])), at[T](d, uint64(in[5]))
+		out[6], out[7] = at[T](d, uint64(in[6])), at[T](d, uint64(in[7]))
+		dst, codes = dst[8:], codes[8:]
+	}
+	for i := range dst {
+		dst[i] = dict[codes[i]]
+	}
 }
 
 // gatherSlow does so from index at of the run on, one by one.

@@ -102,13 +102,9 @@ func (r *runs) unpack(dst []uint32, limit int) error {
 				dst[i] = uint32(r.value)
 			}
 		} else {
-			mask := lowBits(r.width)
-			for i := range m {
-				v := bitsAt(r.bits, (r.at+i)*r.width) & mask
-				if v >= uint64(limit) {
-					return errIndex(v, limit)
-				}
-				dst[i] = uint32(v)
+			largest := unpack(dst[:m], r.bits, r.at, r.width)
+			if uint64(largest) >= uint64(limit) {
+				return errIndex(uint64(largest), limit)
 			}
 		}
 		r.take(m)

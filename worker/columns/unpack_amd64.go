@@ -1,0 +1,46 @@
+package columns
+
+import "golang.org/x/sys/cpu"
+
+// haveVectorUnpack says whether unpackVector may be called.
+var haveVectorUnpack = cpu.X86.HasAVX2 //nolint:gochecknoglobals // a constant of the machine
+
+// unpackTable says how to bring eight numbers of one width into the lanes of a vector: which bytes of sixteen, in
+// each half, hold a number, and how far it is shifted in them.
+type unpackTable struct {
+	bytes  [32]uint8
+	shifts [8]uint32
+	mask   [8]uint32
+}
+
+//nolint:gochecknoglobals // a constant
+var unpackTables = func() (tables [maxVectorWidth + 1]unpackTable) {
+	for width := 1; width <= maxVectorWidth; width++ {
+		t := &tables[width]
+		for i := range 8 {
+			bit := i * width
+			if i >= 4 {
+				bit -= width >> 1 * 8 // the second half is loaded from there on
+			}
+			t.shifts[i], t.mask[i] = uint32(bit&7), 1<<width-1
+			for k := range 4 {
+				t.bytes[i*4+k] = uint8(bit>>3 + k) // at most 12
+			}
+		}
+	}
+	return tables
+}()
+
+// unpackVector decodes len(dst) numbers, a multiple of eight, from packed's first bit on. Of the last eight, which begin
+// at byte b, packed has b + width/2 + unpackSlack bytes or more. It returns the largest.
+func unpackVector(dst []uint32, packed []byte, width int) uint32 {
+	if len(dst) == 0 {
+		return 0
+	}
+	return unpackAVX2(&dst[0], len(dst)>>3, &packed[0], width, width>>1, &unpackTables[width])
+}
+
+// unpackAVX2 decodes groups of eight numbers, 1 or more.
+//
+//go:noescape
+func unpackAVX2(dst *uint32, groups int, packed *byte, width, half int, table *unpackTable) (largest uint32)
