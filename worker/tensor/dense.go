@@ -94,12 +94,12 @@ func denseColumn(mem *[tileRows]float32, w *Window, v *vector.Vector, from, n in
 }
 
 // take converts the values of output rows from, from+1, ... of the window.
-func take[T number](dst []float32, w *Window, src []T, from int) {
+func take[D, S number](dst []D, w *Window, src []S, from int) {
 	if w.Order == nil {
 		convert(dst, src[from:from+len(dst)])
 		return
 	}
 	for i, row := range w.Order[from : from+len(dst)] {
-		dst[i] = float32(src[row])
+		dst[i] = D(src[row])
 	}
 }

@@ -57,12 +57,12 @@ func (s *sparse) size(w *Window, from, to int) int64 {
 func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
 	mem.offsets = vector.Grow(mem.offsets, to-from+1)
-	take := floats
+	lay := floats
 	if s.elem == arrow.PrimitiveTypes.Int64 {
-		take = ints
+		lay = ints
 	}
 	if s.out.Weights == nil {
-		values, n, err := take(&mem.values, mem.offsets, w, v, v, from, to)
+		values, n, err := lay(&mem.values, mem.offsets, w, v, v, from, to)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	if err := checkWeights(w, v, weights, from, to); err != nil {
 		return err
 	}
-	values, n, err := take(&mem.values, mem.offsets, w, v, v, from, to)
+	values, n, err := lay(&mem.values, mem.offsets, w, v, v, from, to)
 	if err != nil {
 		return err
 	}
@@ -120,41 +120,62 @@ func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, 
 	return bytesOf(values), len(values), nil
 }
 
-// jagged writes the elements of rows [from, to) that are not null in `ids`, and their offsets.
+// jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets.
 func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) []D {
-	valid := ids.ValueValid()
-	if v.Type.List && valid == nil && w.Order == nil {
+	dst, valid := numbers[D](b, upperBound(w, v, from, to)), ids.ValueValid()
+	switch {
+	case !v.Type.List && valid == nil:
+		for i := range offsets {
+			offsets[i] = int32(i)
+		}
+		take(dst, w, src, from)
+		return dst
+	case !v.Type.List:
+		return dst[:scalars(dst, offsets, w, src, valid, from)]
+	case valid == nil && w.Order == nil:
 		first, last := v.Offsets[from], v.Offsets[to]
 		for i, o := range v.Offsets[from : to+1] {
 			offsets[i] = o - first
 		}
-		dst := numbers[D](b, int(last-first))
 		convert(dst, src[first:last])
 		return dst
+	case valid == nil:
+		n := 0
+		for i, row := range w.Order[from:to] {
+			offsets[i] = int32(n)
+			list := src[v.Offsets[row]:v.Offsets[row+1]]
+			for j, to := 0, dst[n:n+len(list)]; j < len(list); j++ { // most are too short for copy to pay
+				to[j] = D(list[j])
+			}
+			n += len(list)
+		}
+		offsets[to-from] = int32(n)
+		return dst
 	}
-	dst := numbers[D](b, upperBound(w, v, from, to))
 	n := 0
 	for i := from; i < to; i++ {
 		offsets[i-from] = int32(n)
 		row := w.Source(i)
-		idFirst, first, last := row, row, row+1
-		if v.Type.List {
-			idFirst, first, last = int(ids.Offsets[row]), int(v.Offsets[row]), int(v.Offsets[row+1])
-		}
-		if valid == nil {
-			convert(dst[n:n+last-first], src[first:last])
-			n += last - first
-			continue
-		}
-		for j, x := range src[first:last] {
-			if bit(valid, idFirst+j) {
-				dst[n] = D(x)
-				n++
-			}
+		bit := int(ids.Offsets[row])
+		for j, x := range src[v.Offsets[row]:v.Offsets[row+1]] {
+			dst[n] = D(x) // the next one takes the place of a null
+			n += int(valid[(bit+j)>>6] >> ((bit + j) & 63) & 1)
 		}
 	}
 	offsets[to-from] = int32(n)
 	return dst[:n]
+}
+
+// scalars lays out those of output rows from, from+1, ... that are not null, as lists of one, and returns how many they are.
+func scalars[D, S number](dst []D, offsets []int32, w *Window, src []S, valid []uint64, from int) (n int) {
+	for i := range dst {
+		offsets[i] = int32(n)
+		row := w.Source(from + i)
+		dst[n] = D(src[row])
+		n += int(valid[row>>6] >> (row & 63) & 1)
+	}
+	offsets[len(dst)] = int32(n)
+	return n
 }
 
 func convert[D, S number](dst []D, src []S) {
