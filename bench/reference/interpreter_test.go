@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
 // memoryStore is a storage.Storage of files in memory.
@@ -32,6 +33,8 @@ func (m memoryStore) List(context.Context, string, []string) ([]*pb.File, error)
 	}
 	return files, nil
 }
+
+func (memoryStore) Keys(string) *keys.Ring { return nil }
 
 func (m memoryStore) ReadAt(_ context.Context, _ string, f *pb.File, buf []byte, offset int64) error {
 	if n := copy(buf, m[f.Uri][offset:]); n < len(buf) {

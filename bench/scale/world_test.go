@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/store"
@@ -84,6 +85,8 @@ func (d *disk) List(context.Context, string, []string) ([]*pb.File, error) {
 	}
 	return out, nil
 }
+
+func (*disk) Keys(string) *keys.Ring { return nil }
 
 func (d *disk) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
 	if copy(buf, d.data[offset:]) < len(buf) {

@@ -6,6 +6,7 @@ package footer
 import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/footer/crypt"
 )
 
 // Footer describes one file.
@@ -19,6 +20,7 @@ type Footer struct {
 
 	spans  []span         // the leaves of each column
 	byName map[string]int // columns
+	locked map[int]error  // leaves whose keys are missing
 }
 
 // Column returns the index in Schema.Columns of the column of that name.
@@ -114,6 +116,15 @@ type Chunk struct {
 	Codec        int32 // numbered as in parquet.thrift
 	Encodings    []int32
 	Stats        Stats
+	// Crypt opens the pages of an encrypted chunk; nil if it is not.
+	Crypt *crypt.Chunk
+	pageIndex
+}
+
+// pageIndex is where a chunk's page index lies; lengths of 0 stand for none.
+type pageIndex struct {
+	columnIndex, offsetIndex             int64
+	columnIndexLength, offsetIndexLength int32
 }
 
 // Stats are a chunk's statistics. Min and Max are nil where the file has none, or where they cannot be trusted;

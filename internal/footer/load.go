@@ -3,7 +3,6 @@ package footer
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"strings"
 	"unsafe"
@@ -21,14 +20,14 @@ const (
 	maxFooter      = 256 << 20 // bytes
 )
 
-// Load reads a file's footer. It fails if the file is not Parquet, is encrypted, or has a column chunk that does
-// not lie inside the file; the error names the file.
+// Load reads a file's footer, with the profile's keys if it is encrypted. It fails if the file is not Parquet, if the key
+// of an encrypted footer is missing, or if a column chunk does not lie inside the file; the error names the file.
 func Load(ctx context.Context, st storage.Storage, profile string, f *pb.File) (*Footer, error) {
-	data, err := fetch(ctx, st, profile, f)
+	data, encrypted, err := fetch(ctx, st, profile, f)
 	if err != nil {
 		return nil, fmt.Errorf("footer of %s: %w", f.Uri, err)
 	}
-	footer, err := Read(data)
+	footer, err := ReadEncrypted(ctx, data, encrypted, st.Keys(profile))
 	if err != nil {
 		return nil, fmt.Errorf("footer of %s: %w", f.Uri, err)
 	}
@@ -38,39 +37,40 @@ func Load(ctx context.Context, st storage.Storage, profile string, f *pb.File) (
 	return footer, nil
 }
 
-// fetch reads a file's serialised FileMetaData: with its tail, if that holds it, else in a second read.
-func fetch(ctx context.Context, st storage.Storage, profile string, f *pb.File) ([]byte, error) {
+// fetch reads a file's serialised FileMetaData: with its tail, if that holds it, else in a second read. It may be
+// encrypted.
+func fetch(ctx context.Context, st storage.Storage, profile string, f *pb.File) (data []byte, encrypted bool, err error) {
 	if f.Size < minFile {
-		return nil, fmt.Errorf("not a Parquet file: it has %d bytes", f.Size)
+		return nil, false, fmt.Errorf("not a Parquet file: it has %d bytes", f.Size)
 	}
 	tail := make([]byte, min(f.Size, firstRead))
 	if err := st.ReadAt(ctx, profile, f, tail, f.Size-int64(len(tail))); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	end := len(tail) - trailer
 	switch string(tail[end+4:]) {
 	case magic:
 	case magicEncrypted:
-		return nil, errors.New("the file is encrypted; write it without encryption of the footer")
+		encrypted = true
 	default:
-		return nil, fmt.Errorf("not a Parquet file: it ends in %q, not %q", tail[end+4:], magic)
+		return nil, false, fmt.Errorf("not a Parquet file: it ends in %q, not %q", tail[end+4:], magic)
 	}
 	length := int64(binary.LittleEndian.Uint32(tail[end:]))
 	switch {
 	case length > f.Size-minFile:
-		return nil, fmt.Errorf("it claims %d bytes of a file of %d: the file is damaged", length, f.Size)
+		return nil, false, fmt.Errorf("it claims %d bytes of a file of %d: the file is damaged", length, f.Size)
 	case length > maxFooter:
-		return nil, fmt.Errorf("it has %d bytes; at most %d can be read", length, maxFooter)
+		return nil, false, fmt.Errorf("it has %d bytes; at most %d can be read", length, maxFooter)
 	case length <= int64(end):
-		return tail[end-int(length) : end], nil
+		return tail[end-int(length) : end], encrypted, nil
 	}
-	data := make([]byte, length)
+	data = make([]byte, length)
 	missing := length - int64(end)
 	copy(data[missing:], tail)
 	if err := st.ReadAt(ctx, profile, f, data[:missing], f.Size-trailer-length); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return data, nil
+	return data, encrypted, nil
 }
 
 // checkChunks checks that all column chunks end before limit.

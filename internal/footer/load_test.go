@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
 // oneFile is a Storage of one file that counts its reads.
@@ -23,6 +24,8 @@ func (m *oneFile) List(context.Context, string, []string) ([]*pb.File, error) {
 }
 
 func (m *oneFile) file() *pb.File { return &pb.File{Uri: "mem://x.parquet", Size: int64(len(m.data))} }
+
+func (m *oneFile) Keys(string) *keys.Ring { return nil }
 
 func (m *oneFile) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
 	m.reads++

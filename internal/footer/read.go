@@ -1,6 +1,7 @@
 package footer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -16,7 +17,19 @@ const maxRowGroups = 1 << 20
 // Read parses a footer: the serialised FileMetaData, without the length and magic bytes that follow it. The
 // result does not keep data. Offsets are not checked against the file's size; Load does that.
 func Read(data []byte) (*Footer, error) {
-	var p parser
+	return ReadEncrypted(context.Background(), data, false, noKeys{})
+}
+
+// ReadEncrypted does so with keys, for files that are encrypted, with their footer (the magic bytes tell) or without.
+// Columns whose keys are missing are Unsupported.
+func ReadEncrypted(ctx context.Context, data []byte, footerToo bool, keys Keys) (*Footer, error) {
+	p := parser{secrets: secrets{ctx: ctx, keys: keys}}
+	if footerToo {
+		var err error
+		if data, err = p.secrets.openFooter(data); err != nil {
+			return nil, err
+		}
+	}
 	if err := p.file(data); err != nil {
 		return nil, err
 	}
@@ -28,6 +41,7 @@ func Read(data []byte) (*Footer, error) {
 		return nil, fmt.Errorf("it counts %d rows, its row groups %d: the file is damaged", p.rows, f.Rows)
 	}
 	p.finish(f, p.blocked)
+	f.locked = p.locked
 	f.Size = p.size(f)
 	return f, nil
 }
@@ -35,18 +49,23 @@ func Read(data []byte) (*Footer, error) {
 // parser holds what is needed while a footer is read.
 type parser struct {
 	columnBuilder
-	root   *node
-	rows   int64
-	groups *thrift.Reader // at the list of row groups
-	orders []bool         // whether each leaf's order is defined
+	root    *node
+	rows    int64
+	groups  *thrift.Reader // at the list of row groups
+	orders  []bool         // whether each leaf's order is defined
+	secrets secrets
+	group   int // number of the row group being read
 
 	blocked   map[int]string // leaves that cannot be read, and why
+	locked    map[int]error  // those of them whose keys are missing
 	encodings [][]int32      // lists met, which chunks share
 	arena     arena
 }
 
 // file reads FileMetaData up to its row groups, which need the schema and the column orders.
 func (p *parser) file(data []byte) error {
+	var signed *algorithm // of a plaintext footer
+	var signer []byte
 	r := thrift.NewReader(data)
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
 		switch f {
@@ -63,6 +82,11 @@ func (p *parser) file(data []byte) error {
 			r.Skip(f)
 		case 7<<4 | thrift.List:
 			p.readOrders(r)
+		case 8<<4 | thrift.Struct:
+			a := readAlgorithm(r)
+			signed = &a
+		case 9<<4 | thrift.Binary:
+			signer = r.Bytes()
 		default:
 			r.Skip(f)
 		}
@@ -78,7 +102,14 @@ func (p *parser) file(data []byte) error {
 	for _, n := range p.root.children {
 		p.visit(n, place{})
 	}
-	return nil
+	if signed == nil {
+		return nil
+	}
+	p.secrets.footerKey = signer
+	if err := p.secrets.use(*signed); err != nil {
+		return err
+	}
+	return p.secrets.verify(data[:r.Pos()], data[r.Pos():])
 }
 
 // readOrders reads the list of ColumnOrder, a union whose members all define an order.
@@ -100,6 +131,7 @@ func (p *parser) rowGroups(f *Footer) error {
 		return fmt.Errorf("%d row groups; at most %d can be read", n, maxRowGroups)
 	}
 	for i := range n {
+		p.group = i
 		g, err := p.rowGroup(r)
 		if err != nil {
 			return fmt.Errorf("row group %d: %w", i, err)
@@ -165,6 +197,7 @@ func (p *parser) checkValues(g RowGroup, leaf int) error {
 // chunk reads a ColumnChunk.
 func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
 	found, reason := false, ""
+	var crypto columnCrypto
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
 		switch f {
 		case 1<<4 | thrift.Binary:
@@ -176,9 +209,18 @@ func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
 			if err := p.metadata(r, leaf, c); err != nil {
 				return err
 			}
+		case 4<<4 | thrift.I64:
+			c.offsetIndex = r.Int64()
+		case 5<<4 | thrift.I32:
+			c.offsetIndexLength = r.Int32()
+		case 6<<4 | thrift.I64:
+			c.columnIndex = r.Int64()
+		case 7<<4 | thrift.I32:
+			c.columnIndexLength = r.Int32()
 		case 8<<4 | thrift.Struct:
-			reason = "it is encrypted"
-			r.Skip(f)
+			p.readCrypto(r, &crypto)
+		case 9<<4 | thrift.Binary:
+			crypto.metadata = r.Bytes()
 		default:
 			r.Skip(f)
 		}
@@ -189,6 +231,8 @@ func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
 	case reason != "":
 		p.block(leaf, reason)
 		*c = Chunk{Stats: Stats{Nulls: -1}}
+	case crypto.encrypted:
+		return p.decrypt(leaf, c, crypto, found)
 	case !found:
 		return errors.New("its column chunk has no metadata")
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
@@ -23,7 +24,9 @@ type Profile = s3.Profile
 type Config struct {
 	// Profiles by name. Names do not tell case, nor "-" from "_".
 	Profiles map[string]Profile `yaml:"profiles"`
-	Retry    Retry              `yaml:"retry"`
+	// Keys says, by profile, where the keys of encrypted files come from. Profiles that it lacks have those of "default".
+	Keys  map[string]keys.Config `yaml:"keys"`
+	Retry Retry                  `yaml:"retry"`
 }
 
 // envPrefix begins the environment variables of profiles: PENSTOCK_STORAGE_<PROFILE>_<FIELD>.

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
 // memory is a Storage of one file that notes what is read of it.
@@ -26,6 +27,8 @@ type memory struct {
 }
 
 func (m *memory) List(context.Context, string, []string) ([]*pb.File, error) { return nil, nil }
+
+func (m *memory) Keys(string) *keys.Ring { return nil }
 
 func (m *memory) ReadAt(_ context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
 	m.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
 
@@ -21,17 +22,9 @@ var ErrChanged = object.ErrChanged
 // IsTransient reports whether a failed call may well succeed later, or through another process.
 func IsTransient(err error) bool { return object.IsTransient(err) }
 
-// IsOurs reports whether a failed read is due to this process: its profiles, credentials, permissions or network. Another one may
+// IsOurs reports whether a failed read is due to this process: its profiles, credentials, keys, permissions or network. Another one may
 // read the file.
-func IsOurs(err error) bool {
-	var o ours
-	return errors.As(err, &o)
-}
-
-// ours marks the errors of a read that are this process's own.
-type ours struct{ error }
-
-func (o ours) Unwrap() error { return o.error }
+func IsOurs(err error) bool { return object.IsOurs(err) }
 
 // blame marks an error of a backend as this process's own unless it is known to be the file's: gone, changed, shorter than it was
 // listed, or on a disk that cannot read it.
@@ -44,8 +37,11 @@ func blame(err error) error {
 	if IsTransient(err) {
 		return err
 	}
-	return ours{err}
+	return object.Ours(err)
 }
+
+// Ours marks an error so that IsOurs reports it.
+func Ours(err error) error { return object.Ours(err) }
 
 // Range is a run of bytes of a file.
 type Range struct{ Offset, Length int64 }
@@ -66,6 +62,8 @@ type Storage interface {
 	// ReadAt fills buf from offset. It fails with ErrChanged if the file is no longer the one that was listed,
 	// and with fs.ErrNotExist if it is gone. Errors name the file; see IsTransient and IsOurs.
 	ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error
+	// Keys returns the keys of a profile's encrypted files; nil if it has none.
+	Keys(profile string) *keys.Ring
 }
 
 // backend is one kind of storage. Its errors are marked object.Transient where trying again may help.

@@ -11,13 +11,15 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/file"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
 // Store is the Storage of a process.
 type Store struct {
 	retry    Retry
-	profiles map[string]Profile // by profileKey
+	profiles map[string]Profile    // by profileKey
+	keys     map[string]*keys.Ring // by profileKey
 
 	mu      sync.Mutex
 	clients map[string]*s3.Client // of the profiles that were needed so far
@@ -43,7 +45,26 @@ func New(cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("storage profile %s: %w", key, err)
 		}
 	}
-	return &Store{retry: retry, profiles: profiles, clients: make(map[string]*s3.Client)}, nil
+	st := &Store{retry: retry, profiles: profiles, keys: make(map[string]*keys.Ring), clients: make(map[string]*s3.Client)}
+	for name, k := range cfg.Keys {
+		key := profileKey(name)
+		if _, ok := profiles[key]; !ok || st.keys[key] != nil {
+			return nil, fmt.Errorf("keys of storage profile %s: there is no such profile, or another's name differs only in case or dashes", name)
+		}
+		if st.keys[key], err = keys.New(k); err != nil {
+			return nil, fmt.Errorf("keys of storage profile %s: %w", name, err)
+		}
+	}
+	return st, nil
+}
+
+// Keys returns the keys of a profile's encrypted files: those configured under its name, or else those of the profile
+// "default".
+func (s *Store) Keys(profile string) *keys.Ring {
+	if ring, ok := s.keys[profileKey(profile)]; ok {
+		return ring
+	}
+	return s.keys[DefaultProfile]
 }
 
 // Close closes idle connections. Calls under way go on.
@@ -52,6 +73,9 @@ func (s *Store) Close() {
 	defer s.mu.Unlock()
 	for _, c := range s.clients {
 		c.Close()
+	}
+	for _, k := range s.keys {
+		k.Close()
 	}
 }
 

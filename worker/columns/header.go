@@ -65,6 +65,22 @@ type header struct {
 
 // read parses the header at the front of data, of a page that has as many bytes at most as are left of its chunk.
 func (h *header) read(data []byte, left int) error {
+	if err := h.parse(data); err != nil {
+		return err
+	}
+	return h.check(left - h.size)
+}
+
+// readOpened parses a header that was encrypted as a module of size bytes.
+func (h *header) readOpened(plain []byte, size, left int) error {
+	if err := h.parse(plain); err != nil {
+		return err
+	}
+	h.size = size
+	return h.check(left - size)
+}
+
+func (h *header) parse(data []byte) error {
 	*h = header{kind: -1, packed: true}
 	r := thrift.NewReader(data)
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
@@ -91,7 +107,7 @@ func (h *header) read(data []byte, left int) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("header: %w", err)
 	}
-	return h.check(left - h.size)
+	return nil
 }
 
 // check compares the header with the number of bytes behind it.

@@ -93,6 +93,9 @@ func find(f *footer.Footer, s *pb.Source) (int, error) {
 		return -1, clash(f, s)
 	}
 	c := &f.Schema.Columns[i]
+	if err := f.Locked(i); err != nil {
+		return 0, err
+	}
 	if c.Unsupported != "" {
 		return 0, fmt.Errorf("column %s cannot be read: %s", name, c.Unsupported)
 	}

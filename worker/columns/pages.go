@@ -24,11 +24,13 @@ type pages struct {
 	valuesLeft int64 // in the pages to come
 	pageLeft   int   // values of the page whose levels are not decoded
 	buffer     []byte
+
+	encrypted encrypted
 }
 
 func (p *pages) reset(chunk *footer.Chunk, source Source) {
 	p.chunk, p.source, p.length, p.chunkAt = chunk, source, int(chunk.Length), chunk.Offset
-	p.pageAt, p.nextAt, p.peeked = 0, 0, false
+	p.pageAt, p.nextAt, p.peeked, p.encrypted.dataPage = 0, 0, false, 0
 	p.valuesLeft, p.pageLeft = chunk.Values, 0
 }
 
@@ -67,6 +69,13 @@ const (
 // readHeader reads the header of the page at nextAt, whose length shows only then.
 func (p *pages) readHeader(h *header) error {
 	left := p.length - p.nextAt
+	if p.chunk.Crypt != nil {
+		plain, size, err := p.openHeader(left)
+		if err != nil {
+			return fmt.Errorf("header: %w", err)
+		}
+		return h.readOpened(plain, size, left)
+	}
 	for n := headerBytes; ; n *= 8 {
 		data, err := p.source.Bytes(p.nextAt, min(n, left))
 		if err != nil {
@@ -83,6 +92,9 @@ func (p *pages) readHeader(h *header) error {
 func (p *pages) drop() {
 	p.nextAt += p.header.size + p.header.stored
 	p.peeked = false
+	if p.header.kind == dataPage || p.header.kind == dataPageV2 {
+		p.encrypted.dataPage++
+	}
 }
 
 // body checks and decompresses the page whose header was read, and moves behind it. The result is valid until the
@@ -98,6 +110,14 @@ func (p *pages) body() ([]byte, error) {
 	if h.hasCRC && crc32.ChecksumIEEE(stored) != h.crc {
 		return nil, errors.New("its checksum does not fit: the file is damaged")
 	}
+	if p.chunk.Crypt != nil {
+		if stored, err = p.openPage(stored); err != nil {
+			return nil, err
+		}
+	}
+	if h.defLength+h.repLength > len(stored) {
+		return nil, fmt.Errorf("levels of %d and %d bytes in a page of %d", h.repLength, h.defLength, len(stored))
+	}
 	if int64(h.uncompressed) > p.chunk.Uncompressed {
 		return nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, p.chunk.Uncompressed)
 	}
@@ -108,7 +128,7 @@ func (p *pages) body() ([]byte, error) {
 			codec = codecNone
 		}
 	}
-	if err := checkSize(codec, h.stored-raw, h.uncompressed-raw); err != nil {
+	if err := checkSize(codec, len(stored)-raw, h.uncompressed-raw); err != nil {
 		return nil, err
 	}
 	if codec == codecNone {

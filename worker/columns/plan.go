@@ -38,6 +38,9 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 			how = append(how, encoding(e).String())
 		}
 		out[i] = fmt.Sprintf("%s, %s", codec, strings.Join(how, " "))
+		if c.Crypt != nil {
+			out[i] += ", encrypted"
+		}
 		if from := f.Leaves[leaf].Kind; from != source.GetType().GetKind() {
 			out[i] += fmt.Sprintf(", widened from %s", spec.Type{Kind: from})
 		}

@@ -36,3 +36,16 @@ func IsTransient(err error) bool {
 type transient struct{ error }
 
 func (t transient) Unwrap() error { return t.error }
+
+// Ours marks an error that is due to this process: another one may read the file.
+func Ours(err error) error { return ours{err} }
+
+// IsOurs reports whether err was marked by Ours.
+func IsOurs(err error) bool {
+	var o ours
+	return errors.As(err, &o)
+}
+
+type ours struct{ error }
+
+func (o ours) Unwrap() error { return o.error }

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
 )
 
 // Store is a Storage of files in memory.
@@ -49,6 +50,9 @@ func etag(data []byte) string { return fmt.Sprintf("%d-%p", len(data), data) }
 func (s *Store) List(context.Context, string, []string) ([]*pb.File, error) {
 	return nil, fmt.Errorf("pipelinetest: no listing")
 }
+
+// Keys has none.
+func (s *Store) Keys(string) *keys.Ring { return nil }
 
 // ReadAt reads a file as Storage does.
 func (s *Store) ReadAt(ctx context.Context, _ string, f *pb.File, buf []byte, offset int64) error {
