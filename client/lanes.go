@@ -98,7 +98,8 @@ func (l *ledger) takeInOrder(n int) (chunk, *piece) {
 			case p == nil || len(p.queue) == 0 || p.row > next:
 				return chunk{}, nil
 			case p.row < next: // it was in an earlier step, before this process
-				l.takeFrom(p, int(next-p.row))
+				c := l.takeFrom(p, int(next-p.row))
+				c.rec.release()
 				continue
 			}
 			c := l.takeFrom(p, int(min(uint64(n), o.rows-o.taken)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 func grantOf(t interface{ Fatal(...any) }, iv position.Interval, workers ...string) *pb.Grant {
@@ -102,7 +103,7 @@ func receiveSome(t *rapid.T, l *ledger, windows uint32, rows uint64) {
 	}
 	n := min(rapid.Uint64Range(0, rows).Draw(t, "rows"), rows-at.K)
 	m := &pb.BatchMeta{Window: at.Window, K: at.K, Rows: uint32(n), Last: at.K+n == rows}
-	if _, err := l.push(p, &wireRecord{bytes: 100, rows: int(n)}, m, false); err != nil {
+	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), bytes: 100, rows: int(n)}, m, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -156,7 +157,7 @@ func TestLatePieceGoesFirst(t *testing.T) {
 	apply(next)
 	p := l.startable()
 	p.open = true
-	if _, err := l.push(p, &wireRecord{rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5}, true); err != nil {
+	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5}, true); err != nil {
 		t.Fatal(err)
 	}
 	if l.startable() != nil || l.queued != 100 {
@@ -189,7 +190,7 @@ func TestRefusedPieceIsReported(t *testing.T) {
 	apply(next)
 	p := l.startable()
 	p.open = true
-	if _, err := l.push(p, &wireRecord{rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5, Last: true}, true); err != nil {
+	if _, err := l.push(p, &wireRecord{batch: new(wire.Batch), rows: 5, bytes: 100}, &pb.BatchMeta{Rows: 5, Last: true}, true); err != nil {
 		t.Fatal(err)
 	}
 	p.refused = &pb.RefusedStream{At: p.received.Proto()}

@@ -82,6 +82,7 @@ func (s *Session) fill() (bool, error) {
 		s.build = s.buffers(c.rec.layout)
 	}
 	s.mu.Unlock()
+	defer c.rec.release()
 	return true, s.build.append(c.rec, c.lo, c.hi)
 }
 

@@ -126,6 +126,7 @@ func (p *piece) push(rec *wireRecord, m *pb.BatchMeta, lo, hi int, after positio
 	}
 	at := p.shard
 	at.Window, at.K = m.GetWindow(), m.GetK()+uint64(lo)
+	rec.retain()
 	p.queue = append(p.queue, chunk{rec: rec, lo: lo, hi: hi, at: at, to: after, seq: seq})
 	p.bytes += rec.bytes
 	p.received = after
@@ -144,12 +145,13 @@ func (p *piece) skip(to position.Position) position.Interval {
 	return iv
 }
 
-// take moves up to n rows off the head of the queue.
+// take moves up to n rows off the head of the queue. Their record is to be released once they were copied.
 func (p *piece) take(n int) (c chunk, iv position.Interval) {
 	head := &p.queue[0]
 	c = *head
 	iv.From = p.taken
 	if n < head.hi-head.lo {
+		c.rec.retain()
 		c.hi = c.lo + n
 		head.lo += n
 		head.at.K += uint64(n)
@@ -179,6 +181,7 @@ func (p *piece) trim(to position.Position) position.Interval {
 		n := p.rowsBefore(c.at.Window, c.at.K, uint64(c.hi-c.lo))
 		if n == 0 {
 			p.bytes -= c.rec.bytes
+			c.rec.release()
 			continue
 		}
 		c.hi = c.lo + n
@@ -192,6 +195,9 @@ func (p *piece) trim(to position.Position) position.Interval {
 // drop ends the piece: its stream stops, and its queued rows are forgotten.
 func (p *piece) drop() {
 	p.gone = true
+	for _, c := range p.queue {
+		c.rec.release()
+	}
 	p.queue, p.bytes = nil, 0
 	if p.cancel != nil {
 		p.cancel()

@@ -5,65 +5,119 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow/flight"
-	"google.golang.org/grpc"
+	"github.com/apache/arrow/go/v15/arrow"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
+
+// errComplete ends a stream whose piece wants no more.
+var errComplete = errors.New("the piece is complete")
+
+// incoming takes in what the stream of an attempt brings.
+type incoming struct {
+	*stream
+	a        *attempt
+	ctx      context.Context // the attempt's
+	silence  *time.Timer     // ends it
+	patience time.Duration
+	layout   *layout // of its schema, which came
+}
 
 // read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
 // why the stream ended.
 func (st *stream) read(ctx context.Context, a *attempt, round int) (err error) {
 	defer signal(st.p.room) // which the attempt beside it may wait for
-	began := false
-	defer func() {
-		if err != nil && ctx.Err() == nil {
-			err = st.failed(a, began, err)
-		}
-	}()
-	w := a.worker
-	conn, done, err := st.pool.get(w.GetAddress())
+	attempt, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	in := &incoming{stream: st, a: a, ctx: attempt, patience: st.cfg.StreamTimeout << min(round, 10)}
+	in.silence = time.AfterFunc(in.patience, func() { cancel(fmt.Errorf("sent nothing for %v", in.patience)) })
+	defer in.silence.Stop()
+	err = in.get(a.worker.GetAddress())
+	if in.layout != nil {
+		st.countStream(a.worker, -1)
+	}
+	if err == nil {
+		err = st.end(a)
+	}
+	if err == nil || errors.Is(err, errComplete) {
+		return nil
+	}
+	err = causeOf(attempt, err)
+	if ctx.Err() == nil {
+		err = st.failed(a, in.layout != nil, err)
+	}
+	return err
+}
+
+// get opens a stream at the piece's cursor and receives it to its end.
+func (in *incoming) get(address string) error {
+	conn, done, err := in.pool.get(address)
 	if err != nil {
 		return err
 	}
 	defer done()
-	attempt, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	patience := st.cfg.StreamTimeout << min(round, 10)
-	silence := time.AfterFunc(patience, func() { cancel(fmt.Errorf("sent nothing for %v", patience)) })
-	defer silence.Stop()
-	rd, err := st.doGet(attempt, conn)
+	ticket, err := proto.Marshal(in.request())
 	if err != nil {
-		return causeOf(attempt, err)
+		return fmt.Errorf("stream request: %w", err)
 	}
-	defer rd.Release()
-	rd.worker = w.GetName()
-	began = true
-	st.countStream(w, 1)
-	defer st.countStream(w, -1)
+	get, err := wire.Get(in.ctx, conn, ticket, &in.memory)
+	if err != nil {
+		return err
+	}
+	if err := in.schema(get.Schema()); err != nil {
+		return err
+	}
 	for {
-		silence.Stop()
-		if err := st.awaitRoom(attempt, a, rd.size); err != nil {
-			return causeOf(attempt, err)
-		}
-		silence.Reset(patience)
-		complete, err := st.receive(a, rd)
-		if err != nil {
-			return causeOf(attempt, err)
-		}
-		if a.rows {
-			st.resumed(w)
-		}
-		if complete {
+		b, err := get.Next()
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err != nil {
+			return err
+		}
+		if err := in.batch(b); err != nil {
+			return err
+		}
 	}
+}
+
+// request asks for the piece from behind the last row received.
+func (in *incoming) request() *pb.StreamRequest {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	at := in.p.received
+	return &pb.StreamRequest{Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K}
+}
+
+// schema takes the schema in, and waits until there is room for a batch.
+func (in *incoming) schema(s *arrow.Schema) (err error) {
+	if in.layout, err = in.agree(s); err != nil {
+		return err
+	}
+	in.countStream(in.a.worker, 1)
+	return in.awaitRoom(0)
+}
+
+// batch takes a batch in, which it releases in the end, and waits until there is room for another one.
+func (in *incoming) batch(b *wire.Batch) error {
+	size := b.Bytes
+	complete, err := in.receive(b)
+	if err != nil {
+		return err
+	}
+	if in.a.rows {
+		in.resumed(in.a.worker)
+	}
+	if complete {
+		return errComplete
+	}
+	return in.awaitRoom(size)
 }
 
 // failed notes that an attempt broke, if it had begun.
@@ -96,55 +150,17 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// reader is an open stream.
-type reader struct {
-	*flight.Reader
-	layout *layout
-	worker string
-	size   int64 // bytes of the last record
-}
-
-// doGet opens a stream at the piece's cursor and checks its schema.
-func (st *stream) doGet(ctx context.Context, conn *grpc.ClientConn) (*reader, error) {
-	st.mu.Lock()
-	at := st.p.received
-	req := &pb.StreamRequest{Ticket: st.p.ticket, Program: st.session.GetProgram(), Window: at.Window, K: at.K}
-	st.mu.Unlock()
-	ticket, err := proto.Marshal(req)
-	if err != nil {
-		return nil, fmt.Errorf("stream request: %w", err)
-	}
-	// What a message may hold is bounded by the worker; a limit here would look like a busy worker.
-	get, err := flight.NewClientFromConn(conn, nil).DoGet(ctx, &flight.Ticket{Ticket: ticket}, grpc.MaxCallRecvMsgSize(math.MaxInt32))
-	if err != nil {
-		return nil, err
-	}
-	rd, err := flight.NewRecordReader(get)
-	if errors.Is(err, io.EOF) {
-		return nil, errors.New("stream ended before its schema")
-	}
-	if err != nil {
-		return nil, err
-	}
-	l, err := st.agree(rd)
-	if err != nil {
-		rd.Release()
-		return nil, err
-	}
-	return &reader{Reader: rd, layout: l}, nil
-}
-
 // agree returns the session's layout, which the first stream's schema sets.
-func (s *Session) agree(rd *flight.Reader) (*layout, error) {
+func (s *Session) agree(schema *arrow.Schema) (*layout, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.layout != nil {
-		if !s.layout.same(rd.Schema()) {
-			return nil, status.Errorf(codes.InvalidArgument, "sends schema %v; the session's is %v", rd.Schema(), s.layout.schema)
+		if !s.layout.same(schema) {
+			return nil, status.Errorf(codes.InvalidArgument, "sends schema %v; the session's is %v", schema, s.layout.schema)
 		}
 		return s.layout, nil
 	}
-	l, err := parseLayout(rd.Schema())
+	l, err := parseLayout(schema)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -152,8 +168,10 @@ func (s *Session) agree(rd *flight.Reader) (*layout, error) {
 	return l, nil
 }
 
-// awaitRoom waits until a message of about n bytes may be received within the budget.
-func (st *stream) awaitRoom(ctx context.Context, a *attempt, n int64) error {
+// awaitRoom waits until a message of about n bytes may be received within the budget. A worker that may send must.
+func (in *incoming) awaitRoom(n int64) error {
+	st, a := in.stream, in.a
+	in.silence.Stop()
 	for {
 		st.mu.Lock()
 		ok := st.ledger.mayReceive(st.p, n, st.cfg.Budget)
@@ -165,36 +183,34 @@ func (st *stream) awaitRoom(ctx context.Context, a *attempt, n int64) error {
 		}
 		st.mu.Unlock()
 		if ok {
+			in.silence.Reset(in.patience)
 			return nil
 		}
 		select {
 		case <-st.p.room:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-in.ctx.Done():
+			return in.ctx.Err()
 		}
 	}
 }
 
-// receive takes in the next record, or the stream's end. It reports whether the piece is complete.
-func (st *stream) receive(a *attempt, rd *reader) (complete bool, err error) {
-	if !rd.Next() {
-		if err := rd.Err(); err != nil {
-			return false, err
-		}
-		return true, st.end(a)
-	}
+// receive takes in a batch, which goes to the piece's queue or is released. It reports whether the piece is complete.
+func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
+	st, a := in.stream, in.a
 	m := new(pb.BatchMeta)
-	if err := proto.Unmarshal(rd.LatestAppMetadata(), m); err != nil {
-		return false, fmt.Errorf("app_metadata: %w", err)
-	}
-	rec, err := rd.layout.bind(rd.Record())
+	rec, err := in.layout.bind(b)
 	if err != nil {
+		b.Release()
 		return false, err
+	}
+	defer rec.release()
+	if err := proto.Unmarshal(b.Meta, m); err != nil {
+		return false, fmt.Errorf("app_metadata: %w", err)
 	}
 	if rec.rows != int(m.GetRows()) {
 		return false, fmt.Errorf("record has %d rows; its app_metadata says %d", rec.rows, m.GetRows())
 	}
-	rec.worker, rd.size = rd.worker, rec.bytes
+	rec.worker = a.worker.GetName()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	p := st.p

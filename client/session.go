@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 const (
@@ -31,7 +32,8 @@ var (
 type Session struct {
 	cfg      Config
 	log      *slog.Logger
-	pool     *pool // of workers
+	pool     *pool     // of workers
+	memory   wire.Pool // that batches are received in
 	masters  *masters
 	nonce    string // of the Join, and of this start for good
 	joined   *pb.JoinReply

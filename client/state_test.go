@@ -79,10 +79,7 @@ func TestBudget(t *testing.T) {
 		var mu sync.Mutex
 		var largest, sent int64
 		fl.Worker("w1", &fake.Worker{Data: d, Cut: 50, After: func(rec arrow.Record) {
-			n := int64(0)
-			for _, c := range rec.Columns() {
-				n += memoryOf(c.Data())
-			}
+			n := flattened(t, rec).Bytes
 			mu.Lock()
 			defer mu.Unlock()
 			largest, sent = max(largest, n), sent+n

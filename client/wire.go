@@ -1,9 +1,13 @@
 package client
 
 import (
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // wireRecord is a received record batch whose columns were checked and are ready to be copied from.
@@ -13,6 +17,18 @@ type wireRecord struct {
 	rows    int
 	worker  string // who sent it
 	bytes   int64  // memory that it keeps
+
+	batch *wire.Batch  // whose memory it is
+	users atomic.Int32 // who receives it, the queue, and copies that are made of it
+}
+
+func (w *wireRecord) retain() { w.users.Add(1) }
+
+// release gives the memory back when the last user has called it.
+func (w *wireRecord) release() {
+	if w.users.Add(-1) == 0 {
+		w.batch.Release()
+	}
 }
 
 // wireColumn holds the values of one column; which slice is in use follows from column.elem.
@@ -26,73 +42,102 @@ type wireColumn struct {
 	weights []float32
 }
 
-// bind checks that a record fits the layout and that all its offsets lie inside its buffers, so that copying rows
-// from it cannot fail. The record's memory must come from the garbage-collected allocator.
-func (l *layout) bind(rec arrow.Record) (*wireRecord, error) {
-	if int(rec.NumCols()) != len(l.columns) {
-		return nil, fmt.Errorf("record has %d columns; expected %d", rec.NumCols(), len(l.columns))
+// parts walks over a batch's arrays and their buffers.
+type parts struct {
+	nodes   []wire.Node
+	buffers [][]byte
+}
+
+// next returns the buffers of the next array behind its validity, of which it has `buffers` in all. It checks that the array has
+// at least n values, and no nulls: tensors have none.
+func (p *parts) next(n, buffers int) ([][]byte, error) {
+	if len(p.nodes) == 0 || len(p.buffers) < buffers {
+		return nil, errors.New("the batch ends before it")
 	}
-	w := &wireRecord{layout: l, columns: make([]wireColumn, len(l.columns)), rows: int(rec.NumRows())}
+	node, bufs := p.nodes[0], p.buffers[1:buffers]
+	p.nodes, p.buffers = p.nodes[1:], p.buffers[buffers:]
+	switch {
+	case node.Length < int64(n):
+		return nil, fmt.Errorf("%d values; expected %d", node.Length, n)
+	case node.Nulls != 0:
+		return nil, fmt.Errorf("%d nulls; tensors have none", node.Nulls)
+	}
+	return bufs, nil
+}
+
+// bind checks that a batch fits the layout and that all its offsets lie inside its buffers, so that copying rows
+// from it cannot fail. The record has the batch's memory, until it is released.
+func (l *layout) bind(b *wire.Batch) (*wireRecord, error) {
+	w := &wireRecord{layout: l, columns: make([]wireColumn, len(l.columns)), rows: int(b.Rows), bytes: b.Bytes, batch: b}
+	p := &parts{b.Nodes, b.Buffers}
 	for i := range l.columns {
-		data := rec.Column(i).Data()
-		w.bytes += memoryOf(data)
-		if err := w.columns[i].bind(&l.columns[i], data, w.rows); err != nil {
+		if err := w.columns[i].bind(&l.columns[i], p, w.rows); err != nil {
 			return nil, fmt.Errorf("record: column %q: %w", l.columns[i].name, err)
 		}
 	}
+	if len(p.nodes) > 0 || len(p.buffers) > 0 {
+		return nil, fmt.Errorf("record: has more arrays than the schema's %d columns", len(l.columns))
+	}
+	w.users.Store(1)
 	return w, nil
 }
 
-func (w *wireColumn) bind(c *column, data arrow.ArrayData, rows int) error {
-	if err := plain(data, rows); err != nil {
-		return err
-	}
+func (w *wireColumn) bind(c *column, p *parts, rows int) error {
 	switch c.role {
 	case roleDense, roleImage:
-		return w.bindValues(c.elem, data.Children()[0], rows*c.width)
+		if _, err := p.next(rows, 1); err != nil {
+			return err
+		}
+		return w.bindValues(c.elem, p, rows*c.width)
 	case roleSparse:
-		return w.bindSparse(c, data, rows)
+		return w.bindSparse(c, p, rows)
 	case roleBytes:
-		n, err := w.bindOffsets(data, rows)
+		b, err := p.next(rows, 3)
 		if err != nil {
 			return err
 		}
-		w.u8 = bytesOf(data, 2)
+		n, err := w.bindOffsets(b[0], rows)
+		if err != nil {
+			return err
+		}
+		w.u8 = b[1]
 		return enough(len(w.u8), n)
 	}
-	return w.bindValues(c.elem, data, rows)
+	return w.bindValues(c.elem, p, rows)
 }
 
-func (w *wireColumn) bindSparse(c *column, data arrow.ArrayData, rows int) error {
-	n, err := w.bindOffsets(data, rows)
+func (w *wireColumn) bindSparse(c *column, p *parts, rows int) error {
+	b, err := p.next(rows, 2)
 	if err != nil {
 		return err
 	}
-	values := data.Children()[0]
-	if c.weighted {
-		if err := plain(values, n); err != nil {
-			return err
-		}
-		weights := values.Children()[1]
-		if err := plain(weights, n); err != nil {
-			return err
-		}
-		w.weights = arrow.Float32Traits.CastFromBytes(bytesOf(weights, 1))
-		if err := enough(len(w.weights), n); err != nil {
-			return err
-		}
-		values = values.Children()[0]
+	n, err := w.bindOffsets(b[0], rows)
+	if err != nil {
+		return err
 	}
-	return w.bindValues(c.elem, values, n)
+	if !c.weighted {
+		return w.bindValues(c.elem, p, n)
+	}
+	if _, err := p.next(n, 1); err != nil {
+		return err
+	}
+	if err := w.bindValues(c.elem, p, n); err != nil {
+		return err
+	}
+	if b, err = p.next(n, 2); err != nil {
+		return err
+	}
+	w.weights = arrow.Float32Traits.CastFromBytes(b[0])
+	return enough(len(w.weights), n)
 }
 
 // bindOffsets takes the offsets of rows and returns how many values they need.
-func (w *wireColumn) bindOffsets(data arrow.ArrayData, rows int) (int, error) {
+func (w *wireColumn) bindOffsets(b []byte, rows int) (int, error) {
 	if rows == 0 {
 		w.offsets = []int32{0}
 		return 0, nil
 	}
-	offsets := arrow.Int32Traits.CastFromBytes(bytesOf(data, 1))
+	offsets := arrow.Int32Traits.CastFromBytes(b)
 	if err := enough(len(offsets), rows+1); err != nil {
 		return 0, fmt.Errorf("offsets: %w", err)
 	}
@@ -110,11 +155,12 @@ func (w *wireColumn) bindOffsets(data arrow.ArrayData, rows int) (int, error) {
 	return int(last), nil
 }
 
-func (w *wireColumn) bindValues(elem arrow.Type, data arrow.ArrayData, n int) error {
-	if err := plain(data, n); err != nil {
+func (w *wireColumn) bindValues(elem arrow.Type, p *parts, n int) error {
+	bufs, err := p.next(n, 2)
+	if err != nil {
 		return err
 	}
-	b := bytesOf(data, 1)
+	b := bufs[0]
 	switch elem {
 	case arrow.FLOAT32:
 		w.f32 = arrow.Float32Traits.CastFromBytes(b)
@@ -137,42 +183,9 @@ func (w *wireColumn) bindValues(elem arrow.Type, data arrow.ArrayData, n int) er
 	}
 }
 
-// plain checks that data has at least n values, no nulls and no offset: what comes out of an IPC stream of tensors.
-func plain(data arrow.ArrayData, n int) error {
-	switch {
-	case data.Len() < n:
-		return fmt.Errorf("%d values; expected %d", data.Len(), n)
-	case data.NullN() != 0:
-		return fmt.Errorf("%d nulls; tensors have none", data.NullN())
-	case data.Offset() != 0:
-		return fmt.Errorf("starts at %d; expected 0", data.Offset())
-	}
-	return nil
-}
-
 func enough(got, n int) error {
 	if got < n {
 		return fmt.Errorf("buffer holds %d values; expected %d", got, n)
 	}
 	return nil
-}
-
-func bytesOf(data arrow.ArrayData, i int) []byte {
-	if bufs := data.Buffers(); i < len(bufs) && bufs[i] != nil {
-		return bufs[i].Bytes()
-	}
-	return nil
-}
-
-func memoryOf(data arrow.ArrayData) int64 {
-	var n int64
-	for _, b := range data.Buffers() {
-		if b != nil {
-			n += int64(max(b.Cap(), b.Len()))
-		}
-	}
-	for _, c := range data.Children() {
-		n += memoryOf(c)
-	}
-	return n
 }

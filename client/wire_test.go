@@ -1,7 +1,7 @@
 package client
 
 import (
-	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,11 +10,13 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 func someRows(n int) []fake.Row {
@@ -41,7 +43,7 @@ func TestRecordIsTheWiresLayout(t *testing.T) {
 	for range 2 { // the second time on used memory
 		buf.reset()
 		for lo := 0; lo < 50; lo += 10 {
-			w, err := l.bind(fake.Rows(rows[lo : lo+10]))
+			w, err := l.bind(flattened(t, fake.Rows(rows[lo:lo+10])))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +131,7 @@ func TestBindRefuses(t *testing.T) {
 		data := array.NewData(l.schema.Field(0).Type, 2,
 			[]*memory.Buffer{bufferOf([]byte{1}), bufferOf(arrow.Int32Traits.CastToBytes(c.offsets))}, []arrow.ArrayData{values}, c.nulls, 0)
 		rec := array.NewRecord(l.schema, []arrow.Array{array.MakeFromData(data)}, 2)
-		if _, err := l.bind(rec); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"ids"`) {
+		if _, err := l.bind(flattened(t, rec)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"ids"`) {
 			t.Errorf("bind: %v; expected %q", err, want)
 		}
 	}
@@ -179,26 +181,26 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// messages is a Flight stream in memory, both ways.
-type messages []*flight.FlightData
+func flattened(t testing.TB, rec arrow.Record) *wire.Batch {
+	b := new(wire.Batch)
+	if err := b.Flatten(rec); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
-func (m *messages) Send(d *flight.FlightData) error {
-	*m = append(*m, proto.Clone(d).(*flight.FlightData))
+// sender keeps what arrow's Flight writer sends.
+type sender []*flight.FlightData
+
+func (s *sender) Send(d *flight.FlightData) error {
+	*s = append(*s, proto.Clone(d).(*flight.FlightData))
 	return nil
 }
 
-func (m *messages) Recv() (*flight.FlightData, error) {
-	if len(*m) == 0 {
-		return nil, io.EOF
-	}
-	d := (*m)[0]
-	*m = (*m)[1:]
-	return d, nil
-}
-
-func wireMessages(t testing.TB, rows []fake.Row, meta *pb.BatchMeta) messages {
-	var m messages
-	w := flight.NewRecordWriter(&m, ipc.WithSchema(fake.Schema()))
+// sent is a record as arrow sends it.
+func sent(t testing.TB, rows []fake.Row, meta *pb.BatchMeta, how ...ipc.Option) *flight.FlightData {
+	var out sender
+	w := flight.NewRecordWriter(&out, append(how, ipc.WithSchema(fake.Schema()))...)
 	b, err := proto.Marshal(meta)
 	if err != nil {
 		t.Fatal(err)
@@ -206,34 +208,53 @@ func wireMessages(t testing.TB, rows []fake.Row, meta *pb.BatchMeta) messages {
 	if err := w.WriteWithAppMetadata(fake.Rows(rows), b); err != nil {
 		t.Fatal(err)
 	}
-	return m
+	return out[len(out)-1]
 }
 
-// FuzzReceive changes the body and app_metadata of a record: whatever comes, it is refused or copied, and never
-// read beyond its buffers.
-func FuzzReceive(f *testing.F) {
-	sent := wireMessages(f, someRows(6), &pb.BatchMeta{Rows: 6, Last: true})
-	schema, record := sent[0], sent[len(sent)-1]
-	f.Add(record.DataBody, record.AppMetadata)
-	f.Add(make([]byte, len(record.DataBody)), record.AppMetadata)
-	f.Add(record.DataBody[:len(record.DataBody)/2], []byte{8, 1})
-	for i := 0; i < len(record.DataBody); i += 97 {
-		b := append([]byte(nil), record.DataBody...)
-		b[i] ^= 0xff
-		f.Add(b, record.AppMetadata)
+// arrive has a stream receive a message.
+func arrive(t testing.TB, d *flight.FlightData) (*Session, error) {
+	message, err := proto.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
 	}
-	f.Fuzz(func(t *testing.T, body, meta []byte) {
-		in := messages{schema, {DataHeader: record.DataHeader, DataBody: body, AppMetadata: meta}}
-		fr, err := flight.NewRecordReader(&in)
-		if err != nil {
-			t.Fatal(err)
+	p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
+	s := &Session{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
+	s.ledger = ledger{streams: 1, pieces: []*piece{p}}
+	in := &incoming{stream: &stream{Session: s, p: p}, a: new(attempt), layout: testLayout(t)}
+	m := wire.NewMessage(&s.memory)
+	if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, m); err != nil {
+		return s, err
+	}
+	b, err := m.Batch()
+	if err != nil {
+		return s, err
+	}
+	_, err = in.receive(b)
+	return s, err
+}
+
+// FuzzReceive changes a record's message: whatever comes, it is refused or copied, and never read beyond its buffers.
+func FuzzReceive(f *testing.F) {
+	for _, how := range [][]ipc.Option{nil, {ipc.WithLZ4()}, {ipc.WithZstd()}} {
+		record := sent(f, someRows(6), &pb.BatchMeta{Rows: 6, Last: true}, how...)
+		f.Add(record.DataHeader, record.DataBody, record.AppMetadata)
+		f.Add(record.DataHeader, make([]byte, len(record.DataBody)), record.AppMetadata)
+		f.Add(record.DataHeader, record.DataBody[:len(record.DataBody)/2], []byte{8, 1})
+		flip := func(b []byte, i int) []byte {
+			b = slices.Clone(b)
+			b[i] ^= 0xff
+			return b
 		}
-		defer fr.Release()
-		p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
-		s := &Session{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
-		s.ledger = ledger{streams: 1, pieces: []*piece{p}}
-		st := &stream{Session: s, p: p}
-		if _, err := st.receive(new(attempt), &reader{Reader: fr, layout: testLayout(t)}); err != nil {
+		for i := 0; i < len(record.DataBody); i += 97 {
+			f.Add(record.DataHeader, flip(record.DataBody, i), record.AppMetadata)
+		}
+		for i := range record.DataHeader {
+			f.Add(flip(record.DataHeader, i), record.DataBody, record.AppMetadata)
+		}
+	}
+	f.Fuzz(func(t *testing.T, header, body, meta []byte) {
+		s, err := arrive(t, &flight.FlightData{DataHeader: header, DataBody: body, AppMetadata: meta})
+		if err != nil {
 			return
 		}
 		c, from := s.ledger.take(1 << 20)
@@ -244,21 +265,35 @@ func FuzzReceive(f *testing.F) {
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
 		}
-		if buf.rows != c.hi-c.lo || buf.rows > 6 {
-			t.Errorf("%d rows of a record of 6", buf.rows)
+		if buf.rows != c.hi-c.lo {
+			t.Errorf("%d rows of %d", buf.rows, c.hi-c.lo)
 		}
 	})
 }
 
-func TestRecordsAreCheckedAgainstTheirMetadata(t *testing.T) {
-	sent := wireMessages(t, someRows(6), &pb.BatchMeta{Rows: 5})
-	fr, err := flight.NewRecordReader(&sent)
-	if err != nil {
-		t.Fatal(err)
+// TestReceivesWhatArrowSends holds that records come as they were sent, compressed or not.
+func TestReceivesWhatArrowSends(t *testing.T) {
+	rows := someRows(50)
+	for _, how := range [][]ipc.Option{nil, {ipc.WithLZ4()}, {ipc.WithZstd()}} {
+		s, err := arrive(t, sent(t, rows, &pb.BatchMeta{Rows: 50}, how...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, _ := s.ledger.take(50)
+		buf := newBuffers(c.rec.layout, 50)
+		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
+			t.Fatal(err)
+		}
+		b := &Batch{Rows: 50, buffers: buf, session: s}
+		b.expose()
+		if got, want := b.Record(), fake.Rows(rows); !array.RecordEqual(got, want) {
+			t.Errorf("record %v; expected %v", got, want)
+		}
 	}
-	defer fr.Release()
-	st := &stream{Session: new(Session), p: new(piece)}
-	if _, err := st.receive(new(attempt), &reader{Reader: fr, layout: testLayout(t)}); err == nil || !strings.Contains(err.Error(), "6 rows") {
+}
+
+func TestRecordsAreCheckedAgainstTheirMetadata(t *testing.T) {
+	if _, err := arrive(t, sent(t, someRows(6), &pb.BatchMeta{Rows: 5})); err == nil || !strings.Contains(err.Error(), "6 rows") {
 		t.Errorf("receive: %v", err)
 	}
 }

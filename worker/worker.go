@@ -25,6 +25,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/serve"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -113,7 +114,7 @@ func New(cfg Config) (*Worker, error) {
 	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
 	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	var err error
-	if w.grpc, err = rpc.NewServer(cfg.RPC); err != nil {
+	if w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec())); err != nil {
 		return nil, err
 	}
 	flight.RegisterFlightServiceServer(w.grpc, w.server)

@@ -81,8 +81,8 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// NewServer returns a gRPC server that follows cfg. The caller registers services and serves.
-func NewServer(cfg Config) (*grpc.Server, error) {
+// NewServer returns a gRPC server that follows cfg, and options besides. The caller registers services and serves.
+func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
@@ -104,5 +104,5 @@ func NewServer(cfg Config) (*grpc.Server, error) {
 	if !cfg.Token.IsZero() {
 		opts = append(opts, grpc.InTapHandle(gate(cfg.Token)))
 	}
-	return grpc.NewServer(opts...), nil
+	return grpc.NewServer(append(opts, also...)...), nil
 }

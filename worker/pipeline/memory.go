@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// batchCopies is how often a batch of a stream may be in memory: those of the builder, and as many serialised, in
-// Flight's buffer and on their way through gRPC.
-const batchCopies = batchesOut + 3
+// batchCopies is how often a batch of a stream may be in memory: those of the builder, and those that wait compressed, where the
+// trainer asks for that.
+const batchCopies = batchesOut + HandedOver
 
 // holding is what a stream holds at most, in bytes.
 type holding struct {

@@ -21,8 +21,12 @@ import (
 // rowGroupsOut is how many row groups' chunks a stream holds: those being decoded and those read ahead.
 const rowGroupsOut = 2
 
-// batchesOut is how many batches of a stream exist at once: one computed, one waiting, one being sent.
-const batchesOut = 3
+// HandedOver is how many batches of a stream Emit's callee may have that it did not release: one that is being written, and one that
+// waits for it.
+const HandedOver = 2
+
+// batchesOut is how many batches of a stream exist at once: one computed, one waiting, and those handed over.
+const batchesOut = 2 + HandedOver
 
 // Stream is one shard on its way to a trainer.
 type Stream struct {

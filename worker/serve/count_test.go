@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -30,6 +32,9 @@ func (r *rig) count(ctx context.Context, t *testing.T, action string, req *pb.St
 	result, err := stream.Recv()
 	if err != nil {
 		return nil, err
+	}
+	if _, err := stream.Recv(); !errors.Is(err, io.EOF) { // with it, the count has left its place
+		t.Errorf("behind the result came %v", err)
 	}
 	reply := &pb.CountReply{}
 	return reply, proto.Unmarshal(result.GetBody(), reply)

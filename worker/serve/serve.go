@@ -6,7 +6,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"log/slog"
 	"strings"
@@ -14,9 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/flight"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -24,17 +21,20 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// Server implements Flight's DoGet, and DoAction for counts. Set the keys before it serves.
+// Server implements Flight's DoGet, and DoAction for counts. Set the keys before it serves. The gRPC server's codec must be
+// wire's (wire.NewCodec).
 type Server struct {
 	flight.BaseFlightServer
 	pipeline *pipeline.Pipeline
 	slots    chan struct{}
 	logger   *slog.Logger
+	messages wire.Pool
 	keys     atomic.Pointer[map[string][]byte]
 
 	draining context.Context // ends with errDraining
@@ -152,48 +152,18 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 		return reason(ctx, err)
 	}
 	defer stream.Close()
-	w, err := newWriter(out, stream.Schema())
+	w, err := s.newOutbox(out, stream.Schema(), wire.None)
 	if err != nil {
 		return err
 	}
 	err = stream.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
-		defer b.Release()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		meta, err := proto.Marshal(b.Meta)
-		if err != nil {
-			return fmt.Errorf("marshal batch metadata: %w", err)
-		}
-		return s.sending(r.place, func() error { return w.WriteWithAppMetadata(b.Record(), meta) })
+		return s.sending(r.place, func() error { return w.send(ctx, b) })
 	})
-	if err != nil {
-		return reason(ctx, err)
+	// The memory is the stream's until all of it has left, even the rows before an error.
+	if flushed := s.sending(r.place, func() error { return w.flush(ctx) }); err == nil {
+		err = flushed
 	}
-	return w.Close()
-}
-
-// afterSchema leaves the first message out: the schema, which was sent before.
-type afterSchema struct {
-	flight.DataStreamWriter
-	begun bool
-}
-
-func (a *afterSchema) Send(d *flight.FlightData) error {
-	if !a.begun {
-		a.begun = true
-		return nil
-	}
-	return a.DataStreamWriter.Send(d)
-}
-
-// newWriter sends the schema at once. Arrow's writer would send it with the first record, which may take its time; but
-// Arrow's C++ client can cancel a stream only after its schema came, so trainers that go would leave theirs behind.
-func newWriter(out flight.DataStreamWriter, schema *arrow.Schema) (*flight.Writer, error) {
-	if err := flight.NewRecordWriter(out, ipc.WithSchema(schema)).Close(); err != nil {
-		return nil, err
-	}
-	return flight.NewRecordWriter(&afterSchema{DataStreamWriter: out}, ipc.WithSchema(schema)), nil
+	return reason(ctx, err)
 }
 
 // reason prefers why ctx was cancelled to the word that it was.

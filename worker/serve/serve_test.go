@@ -30,6 +30,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -69,7 +70,7 @@ func newRigOn(t *testing.T, l net.Listener, store *pipelinetest.Store, slots int
 	r.signer = ticket.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)))
 	r.server = New(r.pipeline, slots, slog.New(slog.DiscardHandler))
 	r.server.SetKeys(r.signer.Keys())
-	srv := grpc.NewServer(grpc.WriteBufferSize(0))
+	srv := grpc.NewServer(grpc.WriteBufferSize(0), grpc.ForceServerCodecV2(wire.NewCodec()))
 	flight.RegisterFlightServiceServer(srv, r.server)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()

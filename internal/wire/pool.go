@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"math/bits"
+	"sync"
+	"unsafe"
+)
+
+// Alignment is that of pooled memory, and of each buffer in a message's body: what vector instructions and copies to
+// accelerators want.
+const Alignment = 64
+
+// Pool keeps aligned memory, and what else a message takes, for the next one. The garbage collector takes what is not used. The
+// zero value is ready for use.
+type Pool struct {
+	classes [classes]sync.Pool
+	parcels sync.Pool
+	packers sync.Pool
+}
+
+const (
+	leastBits = 12 // of the smallest size, 4 KiB
+	steps     = 4  // sizes for each power of two, so that at most a fifth of a buffer lies idle
+	classes   = steps * 24
+)
+
+// Memory is a pool's. Its capacity may be more than was asked for.
+type Memory struct {
+	Bytes []byte
+	pool  *sync.Pool
+}
+
+// class returns the class of sizes that n bytes fall into, and its size.
+func class(n int) (int, int) {
+	if n <= 1<<leastBits {
+		return 0, 1 << leastBits
+	}
+	exp := bits.Len(uint(n-1)) - 1 // 2^exp < n <= 2^(exp+1)
+	step := (n - 1 - 1<<exp) >> (exp - 2)
+	return 1 + steps*(exp-leastBits) + step, 1<<exp + (step+1)<<(exp-2)
+}
+
+// Get returns n bytes, whose contents are undefined.
+func (p *Pool) Get(n int) *Memory {
+	c, size := class(n)
+	if c >= classes {
+		return &Memory{Bytes: aligned(n)}
+	}
+	if m, ok := p.classes[c].Get().(*Memory); ok {
+		m.Bytes = m.Bytes[:n]
+		return m
+	}
+	return &Memory{Bytes: aligned(size)[:n], pool: &p.classes[c]}
+}
+
+// Free gives the memory back.
+func (m *Memory) Free() {
+	if m.pool != nil {
+		m.pool.Put(m)
+	}
+}
+
+func aligned(n int) []byte {
+	raw := make([]byte, n+Alignment-1)
+	skip := int(-uintptr(unsafe.Pointer(&raw[0])) % Alignment)
+	return raw[skip : skip+n : skip+n]
+}
+
+func (p *Pool) parcel() *parcel {
+	if m, ok := p.parcels.Get().(*parcel); ok {
+		return m
+	}
+	return &parcel{pool: p}
+}
+
+func (p *Pool) packer() *packer {
+	if m, ok := p.packers.Get().(*packer); ok {
+		return m
+	}
+	return new(packer)
+}

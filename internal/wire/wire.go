@@ -1,0 +1,73 @@
+// Package wire moves record batches from a worker to a trainer without needless copies: as Arrow Flight's messages over gRPC,
+// whose body is the batch's own memory on the way out and lies in one aligned, pooled buffer on the way in. What it
+// sends, any Flight client reads; what it receives, it does not trust. worker/serve sends with it and client receives. The
+// message's format is on the page of worker/serve.
+//
+// A Codec, a Pool and a Compressor may be shared by goroutines; a Stream belongs to one; a Batch has one owner, who releases it.
+package wire
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow"
+)
+
+// Node is one array of a batch: a column, or a child of one.
+type Node struct{ Length, Nulls int64 }
+
+// Batch is a record batch taken apart as Arrow's IPC does: its arrays depth first, each with its buffers.
+type Batch struct {
+	Rows    int64
+	Nodes   []Node
+	Buffers [][]byte
+	// Meta is its app_metadata, a serialised BatchMeta.
+	Meta []byte
+	// Bytes is the memory that it keeps until Release, and Sent what it had on the network.
+	Bytes, Sent int64
+
+	release func()
+}
+
+// Release gives the batch's memory back; its buffers must not be used any more. A second call does nothing.
+func (b *Batch) Release() {
+	if f := b.release; f != nil {
+		b.release, b.Buffers = nil, nil
+		f()
+	}
+}
+
+// OnRelease sets what Release does.
+func (b *Batch) OnRelease(f func()) { b.release = f }
+
+// Flatten takes a record apart. The buffers are the record's own.
+func (b *Batch) Flatten(rec arrow.Record) error {
+	b.Rows, b.Nodes, b.Buffers = rec.NumRows(), b.Nodes[:0], b.Buffers[:0]
+	b.Bytes, b.Sent = 0, 0
+	for i, c := range rec.Columns() {
+		if err := b.flatten(c.Data()); err != nil {
+			return fmt.Errorf("wire: column %q: %w", rec.ColumnName(i), err)
+		}
+	}
+	return nil
+}
+
+func (b *Batch) flatten(d arrow.ArrayData) error {
+	if d.Offset() != 0 {
+		return fmt.Errorf("starts at %d of its buffers; arrays on the wire start at 0", d.Offset())
+	}
+	b.Nodes = append(b.Nodes, Node{int64(d.Len()), int64(d.NullN())})
+	for _, buf := range d.Buffers() {
+		var bytes []byte
+		if buf != nil {
+			bytes = buf.Bytes()
+		}
+		b.Buffers = append(b.Buffers, bytes)
+		b.Bytes += int64(len(bytes))
+	}
+	for _, c := range d.Children() {
+		if err := b.flatten(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}

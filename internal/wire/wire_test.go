@@ -1,0 +1,297 @@
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// records have a column of each layout, and few or many rows, so that some buffers are copied and some are referred to.
+var records = sync.OnceValue(func() []arrow.Record {
+	list := arrow.ListOf(arrow.StructOf(
+		arrow.Field{Name: "value", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32, Nullable: true}))
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "dense", Type: arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float32)},
+		{Name: "ids", Type: list},
+		{Name: "seen", Type: arrow.FixedWidthTypes.Boolean},
+		{Name: "bytes", Type: arrow.BinaryTypes.Binary},
+		{Name: "row", Type: arrow.PrimitiveTypes.Int64},
+	}, nil)
+	var out []arrow.Record
+	for _, rows := range []int{0, 1, 100, 20_000, 3} {
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		dense, ids, seen := b.Field(0).(*array.FixedSizeListBuilder), b.Field(1).(*array.ListBuilder), b.Field(2).(*array.BooleanBuilder)
+		text, number := b.Field(3).(*array.BinaryBuilder), b.Field(4).(*array.Int64Builder)
+		pair := ids.ValueBuilder().(*array.StructBuilder)
+		for i := range rows {
+			dense.Append(true)
+			for j := range 3 {
+				dense.ValueBuilder().(*array.Float32Builder).Append(float32(i + j))
+			}
+			ids.Append(true)
+			for j := range i % 4 {
+				pair.Append(true)
+				pair.FieldBuilder(0).(*array.Int64Builder).Append(int64(i * j))
+				pair.FieldBuilder(1).(*array.Float32Builder).Append(float32(j))
+			}
+			seen.Append(i%3 == 0)
+			text.Append(bytes.Repeat([]byte{byte(i)}, i%5))
+			number.Append(int64(i))
+		}
+		out = append(out, b.NewRecord())
+	}
+	return out
+})
+
+// server sends records and counts what it has of them.
+type server struct {
+	flight.BaseFlightServer
+	how       wire.Compression
+	out, left atomic.Int64
+	pool      wire.Pool
+}
+
+func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	all := records()
+	if err := flight.NewRecordWriter(out, ipc.WithSchema(all[0].Schema())).Close(); err != nil {
+		return err
+	}
+	sender := wire.NewSender(out, s.how, &s.pool)
+	for i, rec := range all {
+		s.out.Add(1)
+		s.left.Add(1)
+		b := &wire.Batch{Meta: []byte{byte(i)}}
+		b.OnRelease(func() { s.out.Add(-1) })
+		if err := errors.Join(b.Flatten(rec), sender.Send(b, func() { s.left.Add(-1) })); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func serve(t testing.TB, s *server) *grpc.ClientConn {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := grpc.NewServer(grpc.ForceServerCodecV2(wire.NewCodec()), grpc.WaitForHandlers(true))
+	flight.RegisterFlightServiceServer(srv, s)
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(l) }()
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		srv.GracefulStop() // waits for what is on its way
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		if s.out.Load() != 0 || s.left.Load() != 0 {
+			t.Errorf("%d records were not released, %d messages not written", s.out.Load(), s.left.Load())
+		}
+	})
+	return conn
+}
+
+var compressions = []wire.Compression{wire.None, wire.LZ4, wire.Zstd}
+
+// TestStockClientReadsIt reads with arrow's own Flight client.
+func TestStockClientReadsIt(t *testing.T) {
+	for _, how := range compressions {
+		conn := serve(t, &server{how: how})
+		get, err := flight.NewClientFromConn(conn, nil).DoGet(t.Context(), &flight.Ticket{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rd, err := flight.NewRecordReader(get)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range records() {
+			if !rd.Next() {
+				t.Fatalf("compression %d: record %d: %v", how, i, rd.Err())
+			}
+			if got := rd.Record(); !array.RecordEqual(got, want) || rd.LatestAppMetadata()[0] != byte(i) {
+				t.Errorf("compression %d: record %d is\n%v; want\n%v", how, i, got, want)
+			}
+		}
+		if rd.Next() || rd.Err() != nil && !errors.Is(rd.Err(), io.EOF) {
+			t.Errorf("more came, or %v", rd.Err())
+		}
+		rd.Release()
+	}
+}
+
+func TestBatchesArriveAligned(t *testing.T) {
+	for _, how := range compressions {
+		conn := serve(t, &server{how: how})
+		var pool wire.Pool
+		s, err := wire.Get(t.Context(), conn, nil, &pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := records()[0].Schema(); !s.Schema().Equal(want) {
+			t.Errorf("schema %v; want %v", s.Schema(), want)
+		}
+		for i, rec := range records() {
+			got, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, got, rec)
+			if got.Meta[0] != byte(i) || got.Bytes < got.Sent/2 && how == wire.None || got.Sent == 0 {
+				t.Errorf("record %d has app_metadata %v, %d bytes of memory, %d on the network", i, got.Meta, got.Bytes, got.Sent)
+			}
+			got.Release()
+			got.Release() // changes nothing
+		}
+		if _, err := s.Next(); !errors.Is(err, io.EOF) {
+			t.Errorf("the stream ends with %v", err)
+		}
+	}
+}
+
+func check(t *testing.T, got *wire.Batch, rec arrow.Record) {
+	t.Helper()
+	var want wire.Batch
+	if err := want.Flatten(rec); err != nil {
+		t.Fatal(err)
+	}
+	if got.Rows != want.Rows || len(got.Nodes) != len(want.Nodes) || len(got.Buffers) != len(want.Buffers) {
+		t.Fatalf("%d rows, %d arrays, %d buffers; want %d, %d, %d",
+			got.Rows, len(got.Nodes), len(got.Buffers), want.Rows, len(want.Nodes), len(want.Buffers))
+	}
+	for i, n := range want.Nodes {
+		if got.Nodes[i] != n {
+			t.Errorf("array %d: %v; want %v", i, got.Nodes[i], n)
+		}
+	}
+	for i, b := range want.Buffers {
+		if !bytes.Equal(got.Buffers[i], b) {
+			t.Errorf("buffer %d differs", i)
+		}
+		if len(b) > 0 && wire.Misaligned(got.Buffers[i]) {
+			t.Errorf("buffer %d is not aligned", i)
+		}
+	}
+}
+
+// TestEarlyEnd ends streams while batches are on their way: all are released, by the server's or the connection's end.
+func TestEarlyEnd(t *testing.T) {
+	conn := serve(t, &server{})
+	for range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		s, err := wire.Get(ctx, conn, nil, new(wire.Pool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Next(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	}
+}
+
+// TestRefusedBySize: a message that gRPC refuses is released.
+func TestRefusedBySize(t *testing.T) {
+	s := &server{}
+	out := &refusing{ctx: t.Context()}
+	if err := s.DoGet(nil, out); !errors.Is(err, errRefused) {
+		t.Errorf("DoGet: %v", err)
+	}
+	if s.out.Load() != 0 || s.left.Load() != 0 {
+		t.Errorf("%d records were not released, %d messages not written", s.out.Load(), s.left.Load())
+	}
+}
+
+var errRefused = errors.New("refused")
+
+type refusing struct {
+	flight.FlightService_DoGetServer
+	ctx context.Context
+}
+
+func (*refusing) Send(*flight.FlightData) error { return nil }
+func (*refusing) SendMsg(any) error             { return errRefused }
+
+// FuzzMessage receives any bytes: they are refused, or are a batch whose buffers can be read.
+func FuzzMessage(f *testing.F) {
+	for _, how := range [][]ipc.Option{nil, {ipc.WithLZ4()}, {ipc.WithZstd()}} {
+		for _, rec := range records()[:3] {
+			var out sender
+			w := flight.NewRecordWriter(&out, append(how, ipc.WithSchema(rec.Schema()))...)
+			if err := w.WriteWithAppMetadata(rec, []byte("meta")); err != nil {
+				f.Fatal(err)
+			}
+			for _, d := range out {
+				b, err := proto.Marshal(d)
+				if err != nil {
+					f.Fatal(err)
+				}
+				f.Add(b)
+				f.Add(b[:len(b)/2])
+			}
+		}
+	}
+	f.Add([]byte{0xc2, 0x3e, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	var pool wire.Pool
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m := wire.NewMessage(&pool)
+		if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, m); err != nil {
+			return
+		}
+		b, err := m.Batch()
+		if err != nil {
+			return
+		}
+		defer b.Release()
+		for _, buf := range b.Buffers {
+			_ = bytes.Count(buf, []byte{1})
+		}
+	})
+}
+
+type sender []*flight.FlightData
+
+func (s *sender) Send(d *flight.FlightData) error {
+	*s = append(*s, proto.Clone(d).(*flight.FlightData))
+	return nil
+}
+
+// TestPoolSizes: memory has the size that was asked for and little more, and is aligned.
+func TestPoolSizes(t *testing.T) {
+	var pool wire.Pool
+	for n := 0; n < 300_000; n += 1 + n/50 {
+		m := pool.Get(n)
+		if len(m.Bytes) != n || cap(m.Bytes) > max(4096, n+n/4+64) || n > 0 && wire.Misaligned(m.Bytes) {
+			t.Fatalf("%d bytes: have %d of %d", n, len(m.Bytes), cap(m.Bytes))
+		}
+		m.Free()
+	}
+}

@@ -1,0 +1,75 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/internal/wire"
+	"github.com/penstock-ml/penstock/worker/pipeline"
+)
+
+// outbox sends a stream's batches as Flight messages that refer to their memory. gRPC's calls return before the bytes have
+// left, so it counts what is on its way: that is bounded, and belongs to the stream until it was written.
+type outbox struct {
+	sender *wire.Sender
+	room   chan struct{}
+}
+
+// newOutbox sends the schema at once, rather than with the first record, which may take its time: Arrow's C++ client can
+// cancel a stream only after its schema came, so trainers that go would leave theirs behind.
+func (s *Server) newOutbox(out flight.FlightService_DoGetServer, schema *arrow.Schema, how wire.Compression) (*outbox, error) {
+	if err := flight.NewRecordWriter(out, ipc.WithSchema(schema)).Close(); err != nil {
+		return nil, err
+	}
+	return &outbox{wire.NewSender(out, how, &s.messages), make(chan struct{}, pipeline.HandedOver)}, nil
+}
+
+// send sends a batch, which it releases when it was written.
+func (o *outbox) send(ctx context.Context, b pipeline.Batch) error {
+	message, err := onTheWire(b)
+	if err != nil {
+		return err
+	}
+	select {
+	case o.room <- struct{}{}:
+	case <-ctx.Done():
+		message.Release()
+		return context.Cause(ctx)
+	}
+	return o.sender.Send(message, func() { <-o.room })
+}
+
+// onTheWire is a batch as internal/wire has it, on the same memory.
+func onTheWire(b pipeline.Batch) (*wire.Batch, error) {
+	meta, err := proto.Marshal(b.Meta)
+	if err != nil {
+		b.Release()
+		return nil, fmt.Errorf("marshal batch metadata: %w", err)
+	}
+	out := &wire.Batch{
+		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: slices.Clone(b.Buffers), Meta: meta, Bytes: b.Bytes,
+	}
+	for i, n := range b.Nodes {
+		out.Nodes[i] = wire.Node(n)
+	}
+	out.OnRelease(b.Release)
+	return out, nil
+}
+
+// flush waits until all was written.
+func (o *outbox) flush(ctx context.Context) error {
+	for range cap(o.room) {
+		select {
+		case o.room <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
