@@ -144,6 +144,8 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	params := map[string]values{
 		"bucketize": {"borders": []float64{0.5, 1}}, "clamp": {"min": 0}, "first_x": {"x": 2}, "ngram": {"n": 2, "max": 10},
 		"normalize": {"mean": 1, "std": 2}, "sigrid_hash": {"max": 10}, "log1p": nil,
+		"box_cox": {"lambda": 0.5}, "scale_to_0_1": {"min": 0, "max": 1}, "scale_to_z_score": {"mean": 1, "std": 2}, "positive_modulus": {"modulus": 3},
+		"onehot": {"size": 4}, "map_id": {"keys": []any{1, 2}}, "local_hour": {"timezone": "Asia/Tokyo"},
 	}
 	fillers := map[pb.Kind]any{pb.Kind_BOOL: true, pb.Kind_BINARY: "filler"}
 	ran := 0
@@ -168,7 +170,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	if want := 24 + 5*24 + 16 + 16 + 16 + 16 + 12 + 12 + 8; ran != want {
+	if want := 24 + 5*24 + 8*16 + 2*12 + 12 + 6*8; ran != want {
 		t.Errorf("ran %d combinations, want %d", ran, want)
 	}
 	sampling, rows := sampleChain(t, values{"rate": 0.5}), Rows{N: 1000}

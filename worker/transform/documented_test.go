@@ -22,6 +22,7 @@ func resolve(t *testing.T, transforms string) *pb.Program {
 	for name, typ := range map[string]spec.Type{
 		"int_1": {Kind: pb.Kind_INT32}, "int_2": {Kind: pb.Kind_INT32},
 		"cat_1": {Kind: pb.Kind_INT64, List: true}, "cat_2": {Kind: pb.Kind_INT64, List: true},
+		"scores_1": {Kind: pb.Kind_FLOAT32, List: true}, "scores_2": {Kind: pb.Kind_FLOAT32, List: true},
 	} {
 		schema.Columns = append(schema.Columns, spec.Column{Name: name, Path: []string{name}, Type: typ})
 	}

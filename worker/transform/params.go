@@ -16,7 +16,7 @@ import (
 // Want is what a parameter takes.
 type Want int
 
-// Integers may be written as floats without a fraction (1e6), and one number stands for a list of one.
+// Integers may be written as floats without a fraction (1e6), and one value stands for a list of one.
 const (
 	Int         Want = iota + 1 // any int64
 	PositiveInt                 // an int from 1
@@ -26,6 +26,7 @@ const (
 	Text                        // a string
 	Bool                        // true or false
 	Scalar                      // a number, string or bool: what a value of a feature may be
+	Scalars                     // a list of such
 )
 
 // String names what is wanted, with its article, for messages.
@@ -47,6 +48,8 @@ func (w Want) String() string {
 		return "true or false"
 	case Scalar:
 		return "a number, text or bool"
+	case Scalars:
+		return "a list of numbers, texts or bools"
 	}
 	return "an undeclared type"
 }
@@ -194,6 +197,8 @@ func (p Param) canonical(v *pb.Value) *pb.Value {
 			return nil
 		}
 		return v
+	case Scalars:
+		return scalars(v)
 	}
 	return nil
 }
@@ -246,6 +251,20 @@ func numbers(v *pb.Value) *pb.Value {
 	}
 	for _, e := range list.List.GetValues() {
 		if _, ok := number(e); !ok {
+			return nil
+		}
+	}
+	return v
+}
+
+// scalars returns v as a list, nil if it is one of lists.
+func scalars(v *pb.Value) *pb.Value {
+	list := v.GetList()
+	if list == nil {
+		return &pb.Value{Kind: &pb.Value_List{List: &pb.List{Values: []*pb.Value{v}}}}
+	}
+	for _, e := range list.GetValues() {
+		if e.GetKind() == nil || e.GetList() != nil {
 			return nil
 		}
 	}

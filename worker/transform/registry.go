@@ -27,6 +27,9 @@ var _ spec.Catalog = (*Registry)(nil)
 func Builtin() *Registry {
 	r, err := new(Registry).With(
 		bucketize(), cast(), clamp(), fillNull(), firstX(), log1p(), ngram(), normalize(), sample(), sigridHash(),
+		boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(), localHour(),
+		cartesian(), enumerate(), intersect(), sortByScore(), union(),
+		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 	)
 	if err != nil {
 		panic(err) // a mistake in the list above
@@ -76,7 +79,7 @@ func (op *Op) complete() error {
 		switch {
 		case p.Name == "op" || p.Name == "in" || p.Name == "out" || p.Name == "":
 			return fmt.Errorf("a parameter may not be named %q", p.Name)
-		case p.Want < Int || p.Want > Scalar:
+		case p.Want < Int || p.Want > Scalars:
 			return fmt.Errorf("parameter %s does not say what it takes", p.Name)
 		case slices.ContainsFunc(op.Params[:i], func(q Param) bool { return q.Name == p.Name }):
 			return fmt.Errorf("parameter %s is declared twice", p.Name)

@@ -113,6 +113,16 @@ def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -
     return op("bucketize", in_, out=out, borders=borders)
 
 
+def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
+    """(x^lambda - 1) / lambda, or ln(x) for 0; NaN below 0. float64 for float64, else float32."""
+    return op("box_cox", in_, out=out, **{"lambda": lambda_})
+
+
+def cartesian(in_: Names, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
+    """Hashes each combination of one id of each feature into one id, as ngram() would: list<int64>."""
+    return op("cartesian", in_, out=out, salt=salt, max=max)
+
+
 def cast(in_: Names, to: str, *, out: str | None = None) -> Transform:
     """Converts to bool, int32, int64, float32 or float64.
 
@@ -127,6 +137,16 @@ def clamp(in_: Names, *, min: float | None = None, max: float | None = None, out
     return op("clamp", in_, out=out, min=min, max=max)
 
 
+def cosine_similarity(in_: Names, *, out: str) -> Transform:
+    """The cosine of two lists of ids as vectors of their scores: float32. in_: ids, scores, other ids, their scores."""
+    return op("cosine_similarity", in_, out=out)
+
+
+def enumerate(in_: Names, *, out: str | None = None, start: int = 0) -> Transform:  # noqa: A001
+    """The places of each list's elements, from start on: list<int64>."""
+    return op("enumerate", in_, out=out, start=start)
+
+
 def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform:
     """Replaces null rows of a scalar, or null elements of a list, by a value of the feature's kind."""
     return op("fill_null", in_, out=out, value=value)
@@ -137,9 +157,59 @@ def first_x(in_: Names, x: int, *, out: str | None = None) -> Transform:
     return op("first_x", in_, out=out, x=x)
 
 
+def has_overlap(in_: Names, *, out: str) -> Transform:
+    """1 if two lists share an id, else 0: float32."""
+    return op("has_overlap", in_, out=out)
+
+
+def id_overlap_count(in_: Names, *, out: str) -> Transform:
+    """How many ids two lists share, each as often as in both: float32."""
+    return op("id_overlap_count", in_, out=out)
+
+
+def intersect(in_: Names, *, out: str) -> Transform:
+    """The elements of the first list that are in the second, too, each once: list<int64>."""
+    return op("intersect", in_, out=out)
+
+
+def jaccard_similarity(in_: Names, *, out: str) -> Transform:
+    """id_overlap_count() divided by the ids of both lists less those shared, NaN for two empty lists: float32."""
+    return op("jaccard_similarity", in_, out=out)
+
+
+def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = None) -> Transform:
+    """The hour of the day, 0 to 23, of timestamps in a time zone such as "Europe/Berlin": int32.
+
+    unit is what they count since 1970: "s", "ms", "us" or "ns".
+    """
+    return op("local_hour", in_, out=out, timezone=timezone, unit=unit)
+
+
 def log1p(in_: Names, *, out: str | None = None) -> Transform:
     """ln(1+x): -inf for -1, NaN below it. float64 for float64, else float32."""
     return op("log1p", in_, out=out)
+
+
+def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Transform:
+    """ln(x / (1-x)), of x moved into [eps, 1-eps] if eps is given. float64 for float64, else float32."""
+    return op("logit", in_, out=out, eps=eps)
+
+
+def map_id(
+    in_: Names,
+    keys: Sequence[int] | Sequence[str] | None = None,
+    *,
+    values: Sequence[int] | None = None,
+    first: int | None = None,
+    count: int | None = None,
+    default: int | None = None,
+    out: str | None = None,
+) -> Transform:
+    """Looks ids or text up among keys, or in the range of count ids from first on: int64.
+
+    Their values are values, or their places from 0 without it. What is no key becomes default, or null without it.
+    """
+    return op("map_id", in_, out=out, keys=keys, first=first, count=count, values=values, default=default)
 
 
 def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
@@ -155,14 +225,59 @@ def normalize(in_: Names, mean: float, std: float, *, out: str | None = None) ->
     return op("normalize", in_, out=out, mean=mean, std=std)
 
 
+def onehot(in_: Names, size: int, *, out: str | None = None) -> Transform:
+    """A list of size floats for each row: 1 at each of its ids, 0 elsewhere. Nulls and other ids leave zeros."""
+    return op("onehot", in_, out=out, size=size)
+
+
+def positive_modulus(in_: Names, modulus: int, *, out: str | None = None) -> Transform:
+    """The remainder of the division by modulus, in [0, modulus) for negative ids, too: int64."""
+    return op("positive_modulus", in_, out=out, modulus=modulus)
+
+
 def sample(rate: float, *, seed: int = 0) -> Transform:
     """Keeps each row with probability rate, anew in each epoch; two samples of one seed keep the same rows."""
     return op("sample", (), rate=rate, seed=seed)
 
 
+def scale_to_0_1(in_: Names, *, min: float, max: float, out: str | None = None) -> Transform:  # noqa: A002
+    """(x - min) / (max - min); what lies outside stays outside. float64 for float64, else float32."""
+    return op("scale_to_0_1", in_, out=out, min=min, max=max)
+
+
+def scale_to_z_score(in_: Names, mean: float, std: float, *, out: str | None = None) -> Transform:
+    """(x - mean) / std; like normalize(), but float64 stays float64."""
+    return op("scale_to_z_score", in_, out=out, mean=mean, std=std)
+
+
+def score_max(in_: Names, *, out: str) -> Transform:
+    """The greatest score of ids that two lists share, else 0: float32. in_: ids, other ids, their scores."""
+    return op("score_max", in_, out=out)
+
+
+def score_min(in_: Names, *, out: str) -> Transform:
+    """The least score of ids that two lists share, else 0: float32. in_: ids, other ids, their scores."""
+    return op("score_min", in_, out=out)
+
+
+def score_sum(in_: Names, *, out: str) -> Transform:
+    """The sum of the scores of ids that two lists share: float32. in_: ids, other ids, their scores."""
+    return op("score_sum", in_, out=out)
+
+
 def sigrid_hash(in_: Names, *, max: int, salt: int = 0, out: str | None = None) -> Transform:  # noqa: A002
     """Hashes ids into [0, max), as TorchArrow's functional.sigrid_hash; text by its XXH64. int64."""
     return op("sigrid_hash", in_, out=out, salt=salt, max=max)
+
+
+def sort_by_score(in_: Names, *, out: str, ascending: bool = False) -> Transform:
+    """Sorts each list by its scores, the greatest first, null and NaN last. in_: the list and its scores, or scores."""
+    return op("sort_by_score", in_, out=out, ascending=ascending)
+
+
+def union(in_: Names, *, out: str) -> Transform:
+    """The elements of the first list and then those of the second, each once: list<int64>."""
+    return op("union", in_, out=out)
 
 
 def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value | None) -> Transform:

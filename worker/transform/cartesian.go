@@ -1,0 +1,97 @@
+package transform
+
+import (
+	"fmt"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// cartesian makes an id of each combination of one id of each feature: what ngram makes of the n ids in that order.
+func cartesian() Op {
+	return Op{
+		Name:    "cartesian",
+		Version: 1,
+		Summary: "Hashes each combination of one id of each feature into one id, as ngram would; the last feature's ids change fastest.",
+		Inputs:  "two or more scalars or lists of ints",
+		Output:  "list<int64>, never null",
+		Params: []Param{
+			{Name: "salt", Want: Int, Default: 0, Doc: "makes hashes of the same ids differ"},
+			{Name: "max", Want: PositiveInt, Doc: "results lie in [0, max); left out: any int64"},
+		},
+		Example: "{op: cartesian, in: [cat_1, cat_2], out: cat_1_x_2, max: 100000}",
+		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
+			if len(in) < 2 {
+				return spec.Type{}, fmt.Errorf("in: want two or more features of ints, found %d", len(in))
+			}
+			for _, t := range in {
+				if !isInteger(t.Kind) {
+					return spec.Type{}, fmt.Errorf("in: want scalars or lists of ints, found %v; sigrid_hash makes ids of text", t)
+				}
+			}
+			return spec.Type{Kind: pb.Kind_INT64, List: true}, nil
+		},
+		New: func(p Params, _ []spec.Type) (Kernel, error) {
+			k := &product{salt: uint64(p.Int("salt"))}
+			if p.Has("max") {
+				k.limited, k.max = true, newModulus(p.Int("max"))
+			}
+			return k, nil
+		},
+	}
+}
+
+type product struct {
+	salt         uint64
+	limited      bool
+	max          modulus
+	mixed        []uint64 // of one row's ids of a feature
+	heads, grown []uint64 // the sums of one row's combinations of the features so far
+}
+
+func (k *product) Run(out *vector.Vector, in []*vector.Vector) error {
+	out.Valid, out.ElemValid = nil, nil
+	out.Offsets = vector.Grow(out.Offsets, out.Rows+1)
+	out.Offsets[0] = 0
+	out.I64 = out.I64[:0]
+	for row := range out.Rows {
+		k.heads = append(k.heads[:0], 0)
+		for _, v := range in {
+			k.mixed = appendMixed(k.mixed[:0], v, row)
+			if len(k.heads)*len(k.mixed) > maxMade {
+				return errTooMany(row)
+			}
+			k.combine()
+		}
+		if len(out.I64)+len(k.heads) > maxMade {
+			return errTooMany(row)
+		}
+		for _, sum := range k.heads {
+			out.I64 = append(out.I64, int64(combine(k.salt, sum)))
+		}
+		out.Offsets[row+1] = int32(len(out.I64))
+	}
+	if k.limited {
+		for i, h := range out.I64 {
+			out.I64[i] = k.max.of(uint64(h))
+		}
+	}
+	return nil
+}
+
+// combine makes of each head one for each of a feature's ids.
+func (k *product) combine() {
+	k.grown = k.grown[:0]
+	for _, head := range k.heads {
+		head *= golden
+		for _, m := range k.mixed {
+			k.grown = append(k.grown, head+m)
+		}
+	}
+	k.heads, k.grown = k.grown, k.heads
+}
+
+func errTooMany(row int) error {
+	return fmt.Errorf("row %d of the window brings the combinations of its ids to more than %d; shorten the lists with first_x", row, maxMade)
+}

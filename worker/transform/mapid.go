@@ -1,0 +1,207 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// mapID looks ids up in a dictionary. That stands in the spec, so that results depend on nothing else: a file could change
+// below a running job.
+func mapID() Op {
+	return Op{
+		Name:    "map_id",
+		Version: 1,
+		Summary: "Looks ids or text up in a dictionary of keys, or in a range of count ids from first on; others become default, or null without one.",
+		Maps:    true,
+		Inputs:  "scalar or list of ints or text",
+		Output:  "int64, scalar or list like the input",
+		Params: []Param{
+			{Name: "keys", Want: Scalars, Doc: "ints or texts, no two alike; this, or first and count"},
+			{Name: "first", Want: Int, Doc: "least id of the range"},
+			{Name: "count", Want: PositiveInt, Doc: "ids in the range"},
+			{Name: "values", Want: Numbers, Doc: "ints, one for each key; left out: the key's place, from 0"},
+			{Name: "default", Want: Int, Doc: "for what is no key; left out: null"},
+		},
+		Example: "{op: map_id, in: cat_*, keys: [17, 4, 99], values: [1, 2, 3], default: 0}",
+		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
+			if !isInteger(in[0].Kind) && in[0].Kind != pb.Kind_BINARY {
+				return spec.Type{}, fmt.Errorf("in: want a scalar or list of ints or text, found %v", in[0])
+			}
+			return spec.Type{Kind: pb.Kind_INT64, List: in[0].List}, nil
+		},
+		New: newMapID,
+	}
+}
+
+func newMapID(p Params, in []spec.Type) (Kernel, error) {
+	values, err := mapValues(p)
+	if err != nil {
+		return nil, err
+	}
+	m := mapper{otherwise: p.Int("default"), partial: !p.Has("default")}
+	switch in[0].Kind {
+	case pb.Kind_BINARY:
+		texts, err := newTextMap(p, values)
+		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapTexts(dst, v, valid, texts, m) }}, err
+	case pb.Kind_INT32:
+		ids, err := newIDMap(p, values)
+		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I32, valid, ids, m) }}, err
+	}
+	ids, err := newIDMap(p, values)
+	return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I64, valid, ids, m) }}, err
+}
+
+// mapValues returns the value of each key.
+func mapValues(p Params) ([]int64, error) {
+	keys := int64(len(p.Value("keys").GetList().GetValues()))
+	switch hasRange := p.Has("first") || p.Has("count"); {
+	case p.Has("keys") == hasRange:
+		return nil, errors.New("keys: want a list of keys, or else both first and count")
+	case hasRange && (!p.Has("first") || !p.Has("count")):
+		return nil, errors.New("first, count: want both of them, or else keys")
+	case hasRange:
+		keys = p.Int("count")
+	case keys == 0:
+		return nil, errors.New("keys: want at least one")
+	}
+	if !p.Has("values") {
+		return nil, nil
+	}
+	given := p.Value("values").GetList().GetValues()
+	if int64(len(given)) != keys {
+		return nil, fmt.Errorf("values: want one for each of the %d keys, found %d", keys, len(given))
+	}
+	values := make([]int64, len(given))
+	for i, v := range given {
+		n, ok := integer(v)
+		if !ok {
+			return nil, fmt.Errorf("values: want ints, found %s", show(v))
+		}
+		values[i] = n
+	}
+	return values, nil
+}
+
+// mapper says what becomes of values that are no key.
+type mapper struct {
+	otherwise int64
+	partial   bool // they become null
+}
+
+func mapIDs[S int32 | int64](dst []int64, src []S, valid []uint64, ids *idMap, m mapper) (failed bool) {
+	src = src[:len(dst)]
+	for i, id := range src {
+		value, ok := ids.find(int64(id))
+		if !ok {
+			value = m.otherwise
+			if m.partial {
+				clearBit(valid, i)
+				failed = true
+			}
+		}
+		dst[i] = value
+	}
+	return failed
+}
+
+func mapTexts(dst []int64, v *vector.Vector, valid []uint64, texts map[string]int64, m mapper) (failed bool) {
+	for i := range dst {
+		value, ok := texts[string(v.Data[v.Ends[i]:v.Ends[i+1]])] // does not allocate
+		if !ok {
+			value = m.otherwise
+			if m.partial {
+				clearBit(valid, i)
+				failed = true
+			}
+		}
+		dst[i] = value
+	}
+	return failed
+}
+
+func newTextMap(p Params, values []int64) (map[string]int64, error) {
+	if !p.Has("keys") {
+		return nil, errors.New("first, count: want keys for text")
+	}
+	texts := make(map[string]int64)
+	for i, v := range p.Value("keys").GetList().GetValues() {
+		text, ok := v.GetKind().(*pb.Value_Text)
+		if !ok {
+			return nil, fmt.Errorf("keys: want texts to look text up, found %s", show(v))
+		}
+		if _, twice := texts[text.Text]; twice {
+			return nil, fmt.Errorf("keys: want no key twice, found %s again", show(v))
+		}
+		texts[text.Text] = valueOf(values, i)
+	}
+	return texts, nil
+}
+
+// valueOf is the value of a key, which is its place if there are none.
+func valueOf(values []int64, i int) int64 {
+	if values == nil {
+		return int64(i)
+	}
+	return values[i]
+}
+
+// idMap finds the values of ids: in a range by their distance from its first, else in an open hash table.
+type idMap struct {
+	first  int64
+	count  uint64  // of the range; 0: there is none
+	values []int64 // of the range; nil: the distance itself
+	slots  []mapSlot
+	shift  uint
+}
+
+type mapSlot struct {
+	id, value int64
+	used      bool
+}
+
+func (m *idMap) find(id int64) (int64, bool) {
+	if at := uint64(id) - uint64(m.first); at < m.count {
+		if m.values == nil {
+			return int64(at), true
+		}
+		return m.values[at], true
+	}
+	if m.slots == nil {
+		return 0, false
+	}
+	for h := uint64(id) * golden >> (m.shift & 63); ; h++ {
+		s := &m.slots[h&uint64(len(m.slots)-1)]
+		if !s.used || s.id == id {
+			return s.value, s.used
+		}
+	}
+}
+
+func newIDMap(p Params, values []int64) (*idMap, error) {
+	if !p.Has("keys") {
+		return &idMap{first: p.Int("first"), count: uint64(p.Int("count")), values: values}, nil
+	}
+	keys := p.Value("keys").GetList().GetValues()
+	width := bits.Len(uint(2 * len(keys)))
+	m := &idMap{slots: make([]mapSlot, 1<<width), shift: uint(64 - width)}
+	for i, v := range keys {
+		id, ok := integer(v)
+		if !ok {
+			return nil, fmt.Errorf("keys: want ints to look ids up, found %s", show(v))
+		}
+		if _, twice := m.find(id); twice {
+			return nil, fmt.Errorf("keys: want no key twice, found %d again", id)
+		}
+		h := uint64(id) * golden >> m.shift
+		for m.slots[h&uint64(len(m.slots)-1)].used {
+			h++
+		}
+		m.slots[h&uint64(len(m.slots)-1)] = mapSlot{id, valueOf(values, i), true}
+	}
+	return m, nil
+}

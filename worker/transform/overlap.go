@@ -1,0 +1,120 @@
+package transform
+
+import (
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// hasOverlap is TorchArrow's functional.has_id_overlap.
+func hasOverlap() Op {
+	return compareIDs("has_overlap", "1 if the lists share an id, else 0, as TorchArrow's functional.has_id_overlap.",
+		func(t *overlapTable, left, right []int64) float32 {
+			t.reset(len(left))
+			for _, id := range left {
+				t.number(id)
+			}
+			for _, id := range right {
+				if t.find(id) >= 0 {
+					return 1
+				}
+			}
+			return 0
+		})
+}
+
+// idOverlapCount is TorchArrow's functional.id_overlap_count.
+func idOverlapCount() Op {
+	return compareIDs("id_overlap_count", "How many ids the lists share, each as often as in both, as TorchArrow's functional.id_overlap_count.",
+		func(t *overlapTable, left, right []int64) float32 { return float32(t.shared(left, right)) })
+}
+
+// jaccardSimilarity is TorchArrow's functional.get_jaccard_similarity.
+func jaccardSimilarity() Op {
+	return compareIDs("jaccard_similarity", "id_overlap_count divided by the ids of both lists less those shared, NaN for two empty lists, as TorchArrow's functional.get_jaccard_similarity.",
+		func(t *overlapTable, left, right []int64) float32 {
+			n := t.shared(left, right)
+			return float32(n) / float32(len(left)+len(right)-n)
+		})
+}
+
+// compareIDs declares an op that makes a float of two lists of ids.
+func compareIDs(name, summary string, of func(t *overlapTable, left, right []int64) float32) Op {
+	return Op{
+		Name:    name,
+		Version: 1,
+		Summary: summary,
+		Inputs:  "two scalars or lists of ints",
+		Output:  floatOfRow,
+		Example: "{op: " + name + ", in: [cat_1, cat_2], out: cat_1_2}",
+		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
+			return spec.Type{Kind: pb.Kind_FLOAT32}, checkRoles(in, roleIDs, roleIDs)
+		},
+		New: func(Params, []spec.Type) (Kernel, error) {
+			k := &comparison{of: of}
+			return &rowFloats{of: k.row}, nil
+		},
+	}
+}
+
+type comparison struct {
+	left, right idReader
+	table       overlapTable
+	of          func(t *overlapTable, left, right []int64) float32
+}
+
+func (k *comparison) row(in []*vector.Vector, row int) (float32, error) {
+	return k.of(&k.table, k.left.row(in[0], row), k.right.row(in[1], row)), nil
+}
+
+// overlapTable counts ids.
+type overlapTable struct {
+	idTable
+	counts []int32 // by the ids' numbers
+}
+
+// shared counts the ids that are in both lists, each as often as in the one that has it less often.
+func (t *overlapTable) shared(left, right []int64) int {
+	t.reset(len(left))
+	t.counts = t.counts[:0]
+	for _, id := range left {
+		at, seen := t.number(id)
+		if !seen {
+			t.counts = append(t.counts, 0)
+		}
+		t.counts[at]++
+	}
+	n := 0
+	for _, id := range right {
+		if at := t.find(id); at >= 0 && t.counts[at] > 0 {
+			t.counts[at]--
+			n++
+		}
+	}
+	return n
+}
+
+// rowFloats computes a float of each row that is complete; others become null.
+type rowFloats struct {
+	of    func(in []*vector.Vector, row int) (float32, error)
+	valid []uint64
+}
+
+func (k *rowFloats) Run(out *vector.Vector, in []*vector.Vector) error {
+	out.F32 = vector.Grow(out.F32, out.Rows)
+	k.valid = copyValid(k.valid, nil, out.Rows)
+	out.Valid = nil
+	for row := range out.F32 {
+		if !complete(in, row) {
+			clearBit(k.valid, row)
+			out.Valid, out.F32[row] = k.valid, 0
+			continue
+		}
+		x, err := k.of(in, row)
+		if err != nil {
+			return err
+		}
+		out.F32[row] = x
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package transform
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+)
+
+// scaleTo01 is TorchArrow's functional.scale_to_0_1 with the column's extremes given.
+func scaleTo01() Op {
+	return Op{
+		Name:    "scale_to_0_1",
+		Version: 1,
+		Summary: "(x - min) / (max - min): [min, max] becomes [0, 1], and what lies outside stays outside.",
+		Maps:    true,
+		Inputs:  scalarOrListOfNumbers,
+		Output:  floatLikeInput,
+		Params: []Param{
+			{Name: "min", Want: Number, Required: true, Doc: "what becomes 0; finite"},
+			{Name: "max", Want: Number, Required: true, Doc: "what becomes 1; finite, above min"},
+		},
+		Example: "{op: scale_to_0_1, in: int_*, min: 0, max: 255}",
+		Infer:   inferFloat,
+		New: func(p Params, in []spec.Type) (Kernel, error) {
+			return newScale(in[0].Kind, p, "min", "max", p.Number("max")-p.Number("min"))
+		},
+	}
+}
+
+// scaleToZScore is TorchArrow's functional.scale_to_z_score with the column's statistics given. Other than normalize, it
+// keeps float64.
+func scaleToZScore() Op {
+	return Op{
+		Name:    "scale_to_z_score",
+		Version: 1,
+		Summary: "(x - mean) / std; like normalize, but float64 stays float64.",
+		Maps:    true,
+		Inputs:  scalarOrListOfNumbers,
+		Output:  floatLikeInput,
+		Params: []Param{
+			{Name: "mean", Want: Number, Required: true, Doc: "what becomes 0; finite"},
+			{Name: "std", Want: Number, Required: true, Doc: "finite, above 0"},
+		},
+		Example: "{op: scale_to_z_score, in: int_1, mean: 3.5, std: 9.4}",
+		Infer:   inferFloat,
+		New: func(p Params, in []spec.Type) (Kernel, error) {
+			return newScale(in[0].Kind, p, "mean", "std", p.Number("std"))
+		},
+	}
+}
+
+// newScale makes (x - offset) / span, where parameter from is the offset, and to is to blame for the span.
+func newScale(kind pb.Kind, p Params, from, to string, span float64) (Kernel, error) {
+	offset := p.Number(from)
+	what := "number"
+	if kind != pb.Kind_FLOAT64 {
+		what, offset, span = "float32", float64(float32(offset)), float64(float32(span))
+	}
+	switch {
+	case math.IsInf(offset, 0):
+		return nil, fmt.Errorf("%s: want a finite %s, found %s", from, what, show(p.Value(from)))
+	case !(span > 0) || math.IsInf(span, 0):
+		least := "0"
+		if from == "min" {
+			least = "min, which is " + show(p.Value("min"))
+		}
+		return nil, fmt.Errorf("%s: want a finite %s above %s, found %s", to, what, least, show(p.Value(to)))
+	}
+	switch kind {
+	case pb.Kind_INT32:
+		return scale[float32, int32](float32(offset), float32(span)), nil
+	case pb.Kind_INT64:
+		return scale[float32, int64](float32(offset), float32(span)), nil
+	case pb.Kind_FLOAT32:
+		return scale[float32, float32](float32(offset), float32(span)), nil
+	}
+	return scale[float64, float64](offset, span), nil
+}
+
+func scale[D float32 | float64, S int32 | int64 | float32 | float64](offset, span D) Kernel {
+	return Elementwise(func(dst []D, src []S) {
+		dst = dst[:len(src)]
+		for i, v := range src {
+			dst[i] = (D(v) - offset) / span
+		}
+	})
+}
