@@ -60,7 +60,7 @@ func newBucketize(p Params, in []spec.Type) (Kernel, error) {
 
 // borderTable finds borders by integers that are ordered like them. It divides the range from the first border to the
 // last into cells of equal size, some more than there are borders, knows for each how many borders lie before it, and
-// searches among those of one cell.
+// searches among those of one cell. Assembly knows the layout.
 type borderTable[T int32 | int64] struct {
 	base   T       // the first border
 	shift  uint    // of the distance from it to the cell
@@ -141,11 +141,11 @@ func (t *borderTable[T]) count(dst []int32, keys []T) {
 	base, shift, before := t.base, t.shift&63, t.before
 	last := uint64(len(before) - 1)
 	for i, v := range keys {
-		distance := uint64(int64(v)) - uint64(int64(base))
-		if v < base {
-			distance = 0
+		var above uint64
+		if v >= base {
+			above = 1
 		}
-		cell := distance >> shift
+		cell := (uint64(int64(v)) - uint64(int64(base))) & -above >> shift
 		if cell > last {
 			cell = last
 		}
@@ -191,7 +191,8 @@ func bucketInt[S int32 | int64](dst []int32, src []S, table *borderTable[int64],
 	})
 }
 
-func bucketFloat32(dst []int32, src []float32, table *borderTable[int32]) {
+// bucketsPlain is what bucketFloat32 does, on any CPU.
+func bucketsPlain(dst []int32, src []float32, table *borderTable[int32]) {
 	eachBlock(dst, src, func(dst []int32, src []float32, keys []int32) {
 		for i, v := range src {
 			key := order32(v)

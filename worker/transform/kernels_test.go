@@ -28,7 +28,9 @@ func BenchmarkKernels(b *testing.B) {
 			borders[i] = math.Exp(6 * float64(i) / float64(n))
 		}
 		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
-		benchKernel(b, fmt.Sprintf("bucketize/%d borders", n), len(ints), func() { bucketFloat32(found, floats, table) })
+		kernels(func(simd string) {
+			benchKernel(b, fmt.Sprintf("bucketize of %d/%s", n, simd), len(ints), func() { bucketFloat32(found, floats, table) })
+		})
 	}
 	benchKernel(b, "copy/int64", len(ints), func() { copy(hashed, ints) })
 	benchKernel(b, "copy/float32", len(ints), func() { copy(made, floats) })

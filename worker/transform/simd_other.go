@@ -8,3 +8,7 @@ var simd struct{ avx512 bool } //nolint:gochecknoglobals // a property of the ma
 func hashInts[S int32 | int64](dst []int64, src []S, p *hashParams) { hashPlain(dst, src, p) }
 
 func logs32(dst, src []float32) { logsPlain(dst, src) }
+
+func bucketFloat32(dst []int32, src []float32, table *borderTable[int32]) {
+	bucketsPlain(dst, src, table)
+}

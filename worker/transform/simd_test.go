@@ -110,3 +110,37 @@ func FuzzBorderTable(f *testing.F) {
 		}
 	})
 }
+
+// FuzzBuckets compares bucketize of floats with its plain form, for values at and around the borders, and for NaN.
+func FuzzBuckets(f *testing.F) {
+	for _, n := range []int{0, 1, 16, 1000} {
+		f.Add(uint64(n), n)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, n int) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		borders := make([]float64, n&1023)
+		keys := []float32{float32(math.NaN()), -float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 0}
+		for i := range borders {
+			x := math.Float32frombits(r.Uint32() >> r.IntN(3) << r.IntN(3))
+			if x != x {
+				x = 0
+			}
+			borders[i] = float64(x)
+			keys = append(keys, x, math.Nextafter32(x, 1e38), math.Nextafter32(x, -1e38), math.Float32frombits(r.Uint32()))
+		}
+		slices.Sort(borders)
+		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
+		got, want := make([]int32, len(keys)), make([]int32, len(keys))
+		bucketFloat32(got, keys, table)
+		bucketsPlain(want, keys, table)
+		for i, x := range keys {
+			least := len(borders)
+			if x == x {
+				least, _ = slices.BinarySearch(borders, float64(x))
+			}
+			if got[i] != want[i] || int(got[i]) != least {
+				t.Fatalf("%v of borders %v: got %d, in plain Go %d, want %d", x, borders, got[i], want[i], least)
+			}
+		}
+	})
+}

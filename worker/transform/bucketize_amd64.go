@@ -1,0 +1,16 @@
+package transform
+
+// bucketFloat32AVX512 is bucketsPlain of n values, a multiple of 16 above 0.
+//
+//go:noescape
+func bucketFloat32AVX512(dst *int32, src *float32, n int, t *borderTable[int32])
+
+func bucketFloat32(dst []int32, src []float32, table *borderTable[int32]) {
+	dst = dst[:len(src)]
+	n := 0
+	if simd.avx512 && len(src) >= 16 {
+		n = len(src) &^ 15
+		bucketFloat32AVX512(&dst[0], &src[0], n, table)
+	}
+	bucketsPlain(dst[n:], src[n:], table)
+}
