@@ -214,12 +214,7 @@ func (s *stream) next(n int) ([]byte, error) {
 			return nil, errValues
 		}
 		s.scratch = vector.Grow(s.scratch, size)
-		for k := range s.width {
-			plane := s.data[k*s.n+s.pos:][:n]
-			for i, b := range plane {
-				s.scratch[i*s.width+k] = b
-			}
-		}
+		joinPlanes(s.scratch, s.data[s.pos:], s.n, s.width)
 		s.pos += n
 		return s.scratch, nil
 	case encodingDeltaByteArray:

@@ -25,6 +25,9 @@ func (r *runs) begin(src []byte, width int) { *r = runs{src: src, width: width} 
 
 // next begins the next run. It may be empty.
 func (r *runs) next() error {
+	if len(r.src) > 1 && r.src[0] < 0x80 && r.width <= 8 {
+		return r.nextShort()
+	}
 	h, n := binary.Uvarint(r.src)
 	if n <= 0 {
 		return errShort
@@ -45,6 +48,33 @@ func (r *runs) next() error {
 	// Some writers cut the last run short; what it lacks is missed when it is needed.
 	r.packed, r.at, r.left = true, 0, size*8/r.width
 	r.bits, r.src = r.src, r.src[size:]
+	return nil
+}
+
+// nextShort does so where the run's length is in one byte and a value in another, as it mostly is for levels.
+func (r *runs) nextShort() error {
+	count, packed := int(r.src[0]>>1), r.src[0]&1 != 0
+	switch {
+	case r.width == 0:
+		r.packed, r.value, r.src = false, 0, r.src[1:]
+		if r.left = count; packed {
+			r.left *= 8
+		}
+		return nil
+	case !packed:
+		r.packed, r.value, r.left, r.src = false, uint64(r.src[1]), count, r.src[2:]
+		if r.value>>r.width != 0 {
+			return fmt.Errorf("a value of more than %d bits", r.width)
+		}
+		return nil
+	}
+	r.src = r.src[1:]
+	size := count * r.width
+	if r.left = count * 8; size > len(r.src) { // cut short, as by some writers: what it lacks is missed when it is needed
+		size = len(r.src)
+		r.left = size * 8 / r.width
+	}
+	r.packed, r.at, r.bits, r.src = true, 0, r.src, r.src[size:]
 	return nil
 }
 

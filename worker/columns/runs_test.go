@@ -1,0 +1,79 @@
+package columns
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+)
+
+// runsSimply decodes runs value by value, up to n, as the format's description has it.
+func runsSimply(src []byte, width, n int) (out []uint32) {
+	for len(out) < n {
+		h, k := binary.Uvarint(src)
+		if k <= 0 {
+			return out
+		}
+		src = src[k:]
+		size := (width + 7) / 8
+		if h&1 == 0 {
+			if len(src) < size {
+				return out
+			}
+			v := uint32(0)
+			for i := range size {
+				v |= uint32(src[i]) << (8 * i)
+			}
+			if width < 32 && v>>width != 0 {
+				return out
+			}
+			for i := uint64(0); i < h>>1 && len(out) < n; i++ {
+				out = append(out, v)
+			}
+			src = src[size:]
+			continue
+		}
+		bits := 0
+		for i := uint64(0); i < (h>>1)*8 && bits+width <= len(src)*8 && len(out) < n; i++ {
+			v := uint32(0)
+			for k := range width {
+				v |= uint32(src[(bits+k)>>3]>>((bits+k)&7)&1) << k
+			}
+			out, bits = append(out, v), bits+width
+		}
+		src = src[min(int(min(h>>1, 1<<20))*width, len(src)):]
+	}
+	return out
+}
+
+// FuzzRuns compares with decoding value by value: the same values, and an error where these end.
+func FuzzRuns(f *testing.F) {
+	f.Add([]byte{3, 0xaa, 8, 1, 0}, uint8(1), uint8(3))
+	f.Add([]byte{5, 1, 2, 3, 4, 5, 6, 0x90, 1, 7}, uint8(3), uint8(40))
+	f.Fuzz(func(t *testing.T, src []byte, width, piece uint8) {
+		w, n := int(width)%33, 1000
+		want := runsSimply(src, w, n)
+		var r runs
+		r.begin(src, w)
+		got := make([]uint32, n)
+		for at := 0; at < n; {
+			m := min(int(piece)+1, n-at)
+			if at+m > len(want) {
+				if m = len(want) - at; m == 0 {
+					break
+				}
+			}
+			if err := r.unpack(got[at:at+m], 1<<32); err != nil {
+				t.Fatalf("value %d of %d: %v", at, len(want), err)
+			}
+			at += m
+		}
+		if !slices.Equal(got[:len(want)], want) {
+			t.Fatalf("%v, want %v", got[:len(want)], want)
+		}
+		if len(want) < n {
+			if err := r.unpack(got[:1], 1<<32); err == nil {
+				t.Fatalf("%d values and one more", len(want))
+			}
+		}
+	})
+}
