@@ -37,6 +37,8 @@ type column struct {
 	block  block // levels decoded, not yet taken
 
 	rowsLeft int64
+	waits    bool     // it is decoded by Rest
+	lag      int      // rows that are to be skipped first
 	dropped  bool     // the next levels may belong to a row that skip dropped
 	valid    validity // of rows
 	elems    validity // of list elements
@@ -92,7 +94,7 @@ func newValues(s shape, mem *allowance) (values, error) {
 // reset begins the chunk of a leaf.
 func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, source Source) error {
 	chunk, rows := &group.Chunks[leaf], group.Rows
-	c.file, c.group, c.rowsLeft = file, number, rows
+	c.file, c.group, c.rowsLeft, c.lag = file, number, rows, 0
 	c.pages.reset(chunk, source)
 	c.block.n, c.block.pos, c.dropped = 0, 0, false
 	if c.maxRep == 0 && chunk.Values != rows {

@@ -5,7 +5,7 @@
 // Everything is decoded here, from page headers up; arrow's reader is not used: it panics on damaged pages and
 // knows fewer codecs and encodings. Chunks are decoded a page at a time and pages a window at a time, so a
 // column takes the memory of its chunk, of a decompressed page and of a window, within a limit for all columns
-// together. The input is not trusted: whatever it holds, decoding ends with the rows that the footer claims or with
+// together. A filter's columns may be decoded first, and the others of the windows that keep rows. The input is not trusted: whatever it holds, decoding ends with the rows that the footer claims or with
 // an error that names file, row group, column and page. The machine is taken to be little endian.
 //
 // Pages of encrypted chunks are opened before anything else is made of them; internal/storage/README.md says where the keys
@@ -40,7 +40,8 @@ type Decoder struct {
 	columns   []*column // one for each of layout.leaves
 	selectors []*selector
 	readers   []reader // one for each source
-	whole     []whole  // one for each of columns, and each as a Source
+	later     later
+	whole     []whole // one for each of columns, and each as a Source
 	chunks    []Source
 	rowsLeft  int64
 	err       error // that ended the row group
@@ -124,7 +125,7 @@ func (d *Decoder) ResetSources(file string, f *footer.Footer, rg int, chunks []S
 		return fmt.Errorf("%s row group %d: %d column chunks were read where %d are needed", file, rg, len(chunks), len(d.columns))
 	}
 	group := &f.RowGroups[rg]
-	d.rowsLeft = group.Rows
+	d.rowsLeft, d.later.rows = group.Rows, 0
 	for i, source := range chunks {
 		if err := d.columns[i].reset(file, rg, group, d.layout.leaves[i].leaf, source); err != nil {
 			return err
@@ -157,6 +158,7 @@ func (d *Decoder) bind(f *footer.Footer) error {
 	if err := d.bindReaders(l); err != nil {
 		return err
 	}
+	d.mark(l)
 	d.footer, d.layout = f, l
 	return nil
 }
@@ -189,40 +191,67 @@ func (d *Decoder) bindReaders(l *layout) error {
 // Skip passes over rows, whole pages at a time where it can.
 func (d *Decoder) Skip(rows int) error {
 	return d.advance(rows, func() error {
+		d.settle()
 		for _, c := range d.columns {
-			if err := c.skip(rows); err != nil {
+			if err := c.skip(c.lag + rows); err != nil {
 				return err
 			}
+			c.lag = 0
 		}
 		return nil
 	})
 }
 
-// Next returns vectors of the next rows, one for each source. They are valid until the next call.
+// Next returns vectors of the next rows, one for each source, but for those that DecodeFirst leaves to Rest. They are valid
+// until the next call of Next or Skip.
 func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 	err := d.advance(rows, func() error {
-		for _, c := range d.columns {
-			if err := c.next(rows); err != nil {
-				return err
-			}
-		}
-		for _, s := range d.selectors {
-			if err := s.find(rows); err != nil {
-				return err
-			}
-		}
-		for i, r := range d.readers {
-			var err error
-			if d.out[i], err = r.read(rows); err != nil {
-				return fmt.Errorf("%s row group %d feature %s: %w", d.file, d.rowGroup, d.sources[i].GetName(), err)
-			}
-		}
-		return nil
+		d.settle()
+		d.later.rows = rows
+		return d.decode(rows, true)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return d.out, nil
+}
+
+// decode decodes the sources that come first, or the others.
+func (d *Decoder) decode(rows int, first bool) error {
+	for _, c := range d.columns {
+		if c.waits == first {
+			continue
+		}
+		if err := c.skip(c.lag); err != nil {
+			return err
+		}
+		c.lag = 0
+		if err := c.next(rows); err != nil {
+			return err
+		}
+	}
+	for _, s := range d.selectors {
+		if s.waits == first {
+			continue
+		}
+		if err := s.find(rows); err != nil {
+			return err
+		}
+	}
+	for i, r := range d.readers {
+		if first && d.later.waits(i) {
+			d.out[i] = nil
+			continue
+		}
+		if !first && !d.later.waits(i) {
+			continue
+		}
+		var err error
+		if d.out[i], err = r.read(rows); err != nil {
+			return fmt.Errorf("%s row group %d feature %s: %w", d.file, d.rowGroup, d.sources[i].GetName(), err)
+		}
+	}
+	return nil
 }
 
 // advance runs f, which takes rows, and keeps its error: a row group that failed stays failed.

@@ -15,6 +15,7 @@ import (
 type selector struct {
 	mem          *allowance
 	keys, values *column
+	waits        bool           // it is for Rest
 	entries      *vector.Vector // the values
 	picks        []*pick
 	byInt        map[int64]*pick

@@ -143,6 +143,9 @@ func (s *Stream) correct(sources []*vector.Vector, batch int64) {
 }
 
 func bytesOf(v *vector.Vector) int64 {
+	if v == nil {
+		return 0
+	}
 	words := cap(v.Valid) + cap(v.ElemValid) + cap(v.I64) + cap(v.F64)
 	halves := cap(v.Offsets) + cap(v.I32) + cap(v.F32) + cap(v.Ends)
 	return 8*int64(words) + 4*int64(halves) + int64(cap(v.Bool)+cap(v.Data))

@@ -116,6 +116,9 @@ func (s *Stream) compile() error {
 	}
 	s.decoder = columns.NewDecoder(s.program.GetSources(), s.pipeline.cfg.MaxDecoded)
 	if s.program.GetFilter() == "" {
+		if s.chain.Selects() {
+			s.decoder.DecodeFirst(nil)
+		}
 		return nil
 	}
 	expr, err := filter.Parse(s.program.GetFilter())
@@ -130,6 +133,7 @@ func (s *Stream) compile() error {
 	if s.filter, err = rowfilter.Compile(expr, names, types); err != nil {
 		return fmt.Errorf("filter: %w", err)
 	}
+	s.decoder.DecodeFirst(s.filter.Columns())
 	return nil
 }
 

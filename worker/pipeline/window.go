@@ -111,20 +111,30 @@ func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.correct(w.Slots, 0)
-	err = stats.timed(&stats.transform, func() (err error) {
-		if w.Order, err = s.choose(w); err != nil {
-			return err
-		}
-		if w.Len() > 0 {
-			w.Slots, err = s.chain.Run(w.Slots)
-		}
-		return err
-	})
+	if err = stats.timed(&stats.transform, func() (err error) { w.Order, err = s.choose(w); return err }); err == nil && w.Len() > 0 {
+		err = s.rest(w)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s row group %d, rows %d to %d: %w", w.File.GetUri(), g.GetIndex(), w.FirstRow, w.FirstRow+int64(n)-1, err)
 	}
 	return w, nil
+}
+
+// rest decodes what the choice of rows did not need, and transforms the window.
+func (s *Stream) rest(w *tensor.Window) error {
+	stats := &s.pipeline.stats
+	err := stats.timed(&stats.decode, func() (err error) {
+		w.Slots, err = s.decoder.Rest()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.correct(w.Slots, 0)
+	return stats.timed(&stats.transform, func() (err error) {
+		w.Slots, err = s.chain.Run(w.Slots)
+		return err
+	})
 }
 
 // choose applies filter, sampling and shuffle; nil stands for all rows as they are.
