@@ -6,6 +6,7 @@ export PATH := $(TOOLS)/bin:$(PATH)
 export PENSTOCK_MINIO ?= $(TOOLS)/bin/minio
 PACKAGE := client/python
 PYTHON_PB := $(PACKAGE)/src/penstock/_pb
+PEERS := $(CURDIR)/.cache/peers
 
 MINIO         := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 GOFUMPT       := mvdan.cc/gofumpt@v0.12.0
@@ -19,7 +20,7 @@ PYTHON_OLDEST := pyarrow==19.0.0 grpcio==1.71.0 protobuf==5.29.0 numpy==1.26.0 #
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 ruff==0.17.6 types-protobuf==7.35.1.20260906
 PROTOC_PYTHON := grpcio-tools==1.71.2 setuptools==80.9.0 # its code runs with protobuf 5.29 and newer
 
-.PHONY: build test test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard chaos soak fuzz proto \
+.PHONY: build test test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
@@ -33,8 +34,9 @@ test-go: tools python ## with the race detector, but for the models of a session
 
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
 
-test-python: build python ## the Python package's tests that need no torch
+test-python: build python $(PEERS) ## the Python package's tests that need no torch, and those of bench/peers
 	$(PYTEST_RUN) ../../.venv/bin/python -m pytest --ignore=tests/torch --durations=10
+	cd bench/peers && PENSTOCK_BINARY=$(CURDIR)/penstock PEERS_BINARY=$(PEERS) ../../.venv/bin/python -m pytest
 
 test-torch: build .venv-torch/ready ## those that need it, on CPUs
 	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest tests/torch --durations=10
@@ -61,6 +63,7 @@ lint: tools proto-check lint-python ## formatting, linters, types, generated cod
 
 lint-python: python
 	cd $(PACKAGE) && ../../.venv/bin/ruff format --check . && ../../.venv/bin/ruff check . && ../../.venv/bin/mypy
+	cd bench/peers && ../../.venv/bin/ruff format --check . && ../../.venv/bin/ruff check . && ../../.venv/bin/mypy
 
 bench: build python ## benchmarks: the inner loops; the Python client beside the Go client; what its monitoring costs
 	go test -run '^$$' -bench . -benchmem ./...
@@ -70,6 +73,13 @@ bench: build python ## benchmarks: the inner loops; the Python client beside the
 
 bench-guard:      ## instructions and allocations of the inner loops are not above the committed baseline
 	go run ./bench/guard
+
+bench-peers: build $(PEERS) .venv-peers/ready ## Penstock beside DataLoader, Ray Data and tf.data service; ARGS="--help" tells what can be chosen
+	PYTHONPATH=bench/peers .venv-peers/bin/python -m peers --peers $(PEERS) $(ARGS)
+
+.PHONY: $(PEERS)
+$(PEERS):
+	CGO_ENABLED=0 go build -trimpath -o $@ ./bench/peers
 
 chaos: tools python ## fifty faults on fleets of real processes, and a recount
 	go run ./bench/chaos --faults 35 --seed 1
@@ -128,6 +138,13 @@ python: .venv/ready ## Python for the tests, with the package's sources, its too
 	site=$$(.venv-torch/bin/python -c 'import site; print(site.getsitepackages()[0])') && \
 		.venv-torch/bin/python $(PACKAGE)/tests/torch/without_cuda.py $$site && \
 		echo $(CURDIR)/$(PACKAGE)/src > $$site/penstock.pth
+	touch $@
+
+.venv-peers/ready: bench/peers/requirements.txt $(PACKAGE)/tests/torch/without_cuda.py
+	python3 -m venv .venv-peers
+	.venv-peers/bin/pip install --quiet --no-deps -r $<
+	.venv-peers/bin/python $(PACKAGE)/tests/torch/without_cuda.py \
+		$$(.venv-peers/bin/python -c 'import site; print(site.getsitepackages()[0])')
 	touch $@
 
 wheel: python ## dist/*.whl with the binary, for Linux on amd64 and arm64

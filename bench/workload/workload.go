@@ -124,7 +124,7 @@ func (w Workload) Make(ctx context.Context, dir string, progress func(done, tota
 		return nil, err
 	}
 	return dataset.Make(ctx, dir, dataset.Table{
-		Name: w.Name, Rows: w.Rows, Columns: w.columns(), FileRows: w.FileRows, GroupRows: w.GroupRows,
+		Name: "workload", Rows: w.Rows, Columns: w.columns(), FileRows: w.FileRows, GroupRows: w.GroupRows,
 	}, progress)
 }
 

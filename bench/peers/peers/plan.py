@@ -1,0 +1,133 @@
+"""What is run: systems, their settings, and the command's arguments."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A system, and the settings among which the fastest is chosen."""
+
+    title: str
+    module: str  # of systems/
+    needs: tuple[str, ...]  # modules of Python
+    settings: tuple[dict[str, Any], ...]
+    penstock: bool = False
+    target: float = 0.0  # how many times Penstock's rows per CPU second are to be this system's
+
+
+SUBJECTS = {
+    "onbox": Subject(
+        "Penstock, Python, on-box", "onbox", ("torch", "penstock"), ({"workers": 1}, {"workers": 2}), penstock=True
+    ),
+    "fleet": Subject(
+        "Penstock, Python, fleet", "fleet", ("torch", "penstock"), ({"workers": 1}, {"workers": 2}), penstock=True
+    ),
+    "go": Subject("Penstock, Go, fleet", "go", (), ({"workers": 1}, {"workers": 2}), penstock=True),
+    "dataloader": Subject(
+        "PyTorch DataLoader", "dataloader", ("torch",),
+        (
+            {"num_workers": 0}, {"num_workers": 1, "prefetch_factor": 2}, {"num_workers": 2, "prefetch_factor": 2},
+            {"num_workers": 2, "prefetch_factor": 4}, {"num_workers": 4, "prefetch_factor": 2},
+        ),
+        target=3,
+    ),
+    "ray": Subject(
+        "Ray Data", "ray", ("ray",),
+        ({"blocks": 0, "prefetch": 1}, {"blocks": 0, "prefetch": 4}, {"blocks": 16, "prefetch": 2}), target=5,
+    ),
+    "tfdata": Subject("tf.data service", "tfdata", ("tensorflow",), ({"workers": 1}, {"workers": 2}), target=10),
+    "twin": Subject("pyarrow and numpy alone", "twin", (), ({},)),
+    "onbox-numpy": Subject("Penstock, on-box, numpy", "onbox", ("penstock",), ({"format": "numpy"},), penstock=True),
+}  # fmt: skip
+BY_DEFAULT = [name for name in SUBJECTS if name not in ("twin", "onbox-numpy")]
+WORKLOADS = ["rm1", "rm2", "rm5", "scan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The command's arguments."""
+
+    workloads: list[str]
+    systems: list[str]
+    change: dict[str, Any]
+    check_rows: int
+    repeats: int
+    passes: int
+    tune: bool
+    cpus: list[int]
+    trainer_rows: float
+    timeout: float
+    data: Path
+    results: Path
+    penstock: Path
+    peers: Path
+
+    @classmethod
+    def parse(cls, arguments: list[str]) -> Plan:
+        """Reads the command line."""
+        p = argparse.ArgumentParser(
+            "peers", description="Penstock beside other systems: rows per second and per CPU second, memory, stall.",
+            epilog="Another shape: --workloads rm2 --change '{\"dense\": 100, \"length\": 5, \"generated\": 10}'; the "
+            "fields are those of bench/workload.Workload.",
+        )  # fmt: skip
+        p.add_argument("--workloads", default=",".join(WORKLOADS), help="of bench/workload (default: %(default)s)")
+        p.add_argument(
+            "--systems", default=",".join(BY_DEFAULT), help=f"of {', '.join(SUBJECTS)} (default: %(default)s)"
+        )
+        p.add_argument("--rows", type=int, help="rows of each workload (default: its own)")
+        p.add_argument("--change", type=json.loads, default={}, help="fields of all workloads to change, as JSON")
+        p.add_argument(
+            "--check-rows", type=int, default=24_000, help="rows of the comparison of outputs; 0 leaves it out"
+        )
+        p.add_argument("--repeats", type=int, default=3, help="runs of each system, in turns (default: %(default)s)")
+        p.add_argument("--passes", type=int, default=1, help="over the dataset in each run, behind one that warms up")
+        p.add_argument("--no-tune", action="store_true", help="take each system's first settings instead of its best")
+        p.add_argument("--cpus", default="", help="numbers of the CPUs that each system may use (default: all)")
+        p.add_argument("--trainer-rows", type=float, default=0.0, help="rows a second of the trainer whose stall is "
+                       "measured (default: half of what the fastest system reaches)")  # fmt: skip
+        p.add_argument("--timeout", type=float, default=1800.0, help="seconds that one run may take")
+        p.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench", help="for datasets")
+        p.add_argument(
+            "--results", type=Path, default=REPOSITORY / "bench/results", help="for the report and the plots"
+        )
+        p.add_argument("--penstock", type=Path, default=REPOSITORY / "penstock", help="the binary")
+        p.add_argument("--peers", type=Path, default=REPOSITORY / ".cache/peers", help="the Go program of bench/peers")
+        a = p.parse_args(arguments)
+        systems = a.systems.split(",")
+        if unknown := [name for name in systems if name not in SUBJECTS]:
+            p.error(f"--systems: there is no {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
+        cpus = [int(n) for n in a.cpus.split(",")] if a.cpus else sorted(os.sched_getaffinity(0))
+        change = a.change | ({"rows": a.rows} if a.rows else {})
+        return cls(
+            a.workloads.split(","), systems, change, a.check_rows, a.repeats, a.passes, not a.no_tune, cpus,
+            a.trainer_rows, a.timeout, a.data.resolve(), a.results.resolve(), a.penstock.resolve(), a.peers.resolve(),
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Ends the program if something that the plan needs is missing."""
+        import importlib.util
+
+        sys.path.insert(0, str(REPOSITORY / "client/python/src"))
+        problems = [
+            f"{path} is missing: run `make bench-peers`" for path in (self.penstock, self.peers) if not path.exists()
+        ]
+        for name in self.systems:
+            for module in SUBJECTS[name].needs:
+                if importlib.util.find_spec(module) is None:
+                    problems.append(
+                        f"{SUBJECTS[name].title} needs the module {module}, which {sys.executable} lacks: make "
+                        f".venv-peers/ready installs all; or leave {name} out, by --systems"
+                    )
+        if problems:
+            sys.exit("peers: " + "\npeers: ".join(problems))

@@ -1,0 +1,171 @@
+"""The report: Markdown, plots, and the raw figures as JSON, in bench/results/."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peers import meter, outputs
+from peers.plan import REPOSITORY, SUBJECTS, Plan
+
+Result = Mapping[str, Any]
+
+
+def machine(plan: Plan) -> dict[str, Any]:
+    """Where it was measured."""
+    model = [
+        line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
+    ]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "cpu": model[0] if model else platform.processor(), "cpus": plan.cpus, "memory_gib": round(memory / 2**30),
+        "kernel": platform.release(), "python": platform.python_version(), "meter": meter.KINDS[meter.kind()].name,
+        "penstock": _said("git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"),
+        "go": _said("go", "env", "GOVERSION"), "repeats": plan.repeats, "passes": plan.passes,
+        "load": os.getloadavg()[0],
+    }  # fmt: skip
+
+
+def _said(*command: str) -> str:
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def write(plan: Plan, where: Mapping[str, Any], found: Sequence[Result]) -> list[Path]:
+    """Writes all files, and returns them."""
+    plan.results.mkdir(parents=True, exist_ok=True)
+    raw, text = plan.results / "peers.json", plan.results / "peers.md"
+    raw.write_text(json.dumps({"machine": where, "workloads": found}, indent=1) + "\n")
+    images = []
+    if importlib.util.find_spec("matplotlib"):  # a test's Python has none
+        from peers import plots
+
+        images = plots.write(plan.results, found)
+    text.write_text(markdown(where, found, [image.name for image in images]))
+    return [raw, text, *images]
+
+
+def median(result: Result, phase: str, system: str, field: str) -> float:
+    """The median over a system's runs."""
+    return float(statistics.median(run[field] for run in result[phase][system]))
+
+
+def least_cpu(result: Result, system: str) -> float:
+    """CPU seconds per million rows: of Penstock the median, of another the least of its settings, to its favour."""
+    usual = median(result, "full", system, "cpu_per_million")
+    if SUBJECTS[system].penstock:
+        return usual
+    return float(min([usual, *(run["cpu_per_million"] for run in result["tried"][system])]))
+
+
+def ratios(result: Result) -> list[tuple[str, str, float, float]]:
+    """Penstock's systems beside each other one: how many times its rows per CPU second, and the target."""
+    mine = [s for s in result["full"] if SUBJECTS[s].penstock]
+    others = [s for s in result["full"] if not SUBJECTS[s].penstock]
+    return [
+        (a, b, least_cpu(result, b) / least_cpu(result, a), SUBJECTS[b].target) for b in others for a in mine
+    ]  # fmt: skip
+
+
+def markdown(where: Mapping[str, Any], found: Sequence[Result], images: Sequence[str]) -> str:
+    """The report."""
+    cpus = ", ".join(map(str, where["cpus"]))
+    text = f"""# Penstock beside other systems
+
+Made by `make bench-peers`; bench/peers/README.md says how it is measured.
+
+- CPU: {where["cpu"]}, CPUs {cpus} for each system (`taskset`); {where["memory_gib"]} GiB; Linux {where["kernel"]}; load
+  when it began: {where["load"]:.1f}
+- Penstock {where["penstock"]}, {where["go"]}; Python {where["python"]}; {_versions(found)}
+- CPU time and memory: {where["meter"]}. Medians of {where["repeats"]} run(s) of each system, in turns, each of
+  {where["passes"]} pass(es) behind one that warms up.
+"""
+    lines = [*text.splitlines(), ""]
+    lines += [line for result in found for line in [*_workload(result), ""]]
+    lines += [f"![{image}]({image})" for image in images]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _versions(found: Sequence[Result]) -> str:
+    versions = {k: v for r in found for runs in r["full"].values() for run in runs for k, v in run["versions"].items()}
+    return ", ".join(f"{k} {v}" for k, v in sorted(versions.items()))
+
+
+def _workload(result: Result) -> list[str]:
+    w = result["workload"]
+    what = (
+        f"{w['rows']:,} rows, {result['bytes'] / 2**20:,.0f} MiB of Parquet (zstd); {w['dense']} dense, "
+        f"{w['sparse']} sparse features of {w['length']} ids on average, {w['generated']} generated ones of "
+        f"{w['borders']} borders, {'fill, log, hash' if w['transform'] else 'no transforms'}; "
+        f"batches of {w['batch_size']:,}."
+    )
+    columns: list[tuple[str, Callable[[str], str]]] = [
+        ("system", lambda s: SUBJECTS[s].title),
+        ("settings", lambda s: _settings(result["full"][s][0]["settings"])),
+        ("rows/s", lambda s: f"{median(result, 'full', s, 'rows_per_second'):,.0f}"),
+        ("CPU s per million rows", lambda s: f"{median(result, 'full', s, 'cpu_per_million'):.2f}"),
+        ("peak memory, MiB", lambda s: f"{median(result, 'full', s, 'peak_memory') / 2**20:,.0f}"),
+        ("first batch, s", lambda s: f"{median(result, 'full', s, 'first_seconds'):.2f}"),
+        (
+            f"stall at {result['trainer_rows']:,.0f} rows/s",
+            lambda s: f"{100 * median(result, 'paced', s, 'stall'):.0f}%",
+        ),
+    ]
+    lines = [f"## {w['name']}", "", what, _equal(result), ""]
+    lines += _table([name for name, _ in columns], [[of(s) for _, of in columns] for s in result["full"]])
+    lines += [
+        "",
+        "Rows per CPU second, as a multiple of the other system's (of whose settings the least CPU time counts):",
+        "",
+    ]
+    rows = [
+        [SUBJECTS[a].title, SUBJECTS[b].title, f"{ratio:.2f}", f"{target:g}" if target else "",
+         "" if not target else "yes" if ratio >= target else "**no**" if ratio >= 1 else "**no: slower**"]
+        for a, b, ratio, target in ratios(result)
+    ]  # fmt: skip
+    lines += _table(["system", "beside", "times", "target", "met"], rows)
+    tried = [
+        [SUBJECTS[s].title, _settings(r["settings"]), f"{r['rows_per_second']:,.0f}", f"{r['cpu_per_million']:.2f}"]
+        for s, runs in result["tried"].items()
+        for r in runs
+    ]
+    if tried:
+        lines += ["", "Settings tried, of which the one with the most rows a second was taken:", ""]
+        lines += _table(["system", "settings", "rows/s", "CPU s per million rows"], tried)
+    return lines
+
+
+def _equal(result: Result) -> str:
+    if not result["ulps"]:
+        return "Outputs were not compared."
+    off = "; ".join(f"{SUBJECTS[s].title} {n}" for s, n in result["ulps"].items())
+    return (
+        "Outputs were compared first and are equal: ids, lengths and labels bit for bit, floats within "
+        f"{outputs.ULPS} ulp of the first system's (at most, {off})."
+    )
+
+
+def _settings(settings: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} {v}" for k, v in settings.items())
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows)]
+
+
+def summary(found: Sequence[Result]) -> str:
+    """The ratios, for the terminal."""
+    return "\n".join(
+        f"{r['workload']['name']}: {SUBJECTS[a].title} {ratio:.2f} times {SUBJECTS[b].title}'s rows per CPU second"
+        + (f" (target {target:g}: {'met' if ratio >= target else 'NOT met'})" if target else "")
+        for r in found for a, b, ratio, target in ratios(r)
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The systems, each at its best settings: one module for each, with a class System (peers.subject)."""

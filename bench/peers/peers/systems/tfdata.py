@@ -1,0 +1,183 @@
+"""tf.data service: a dispatcher and workers as processes, and TensorFlow's ops on whole batches.
+
+TensorFlow reads no Parquet (tensorflow-io has no release for this TensorFlow), and the same files are asked for. So
+pyarrow reads them, batch by batch, in a numpy_function, and the GIL is free while it decodes. A numpy_function is
+known only to the process that made it; a worker therefore makes the same pipeline before it serves, and finds the
+trainer's function under the same token. All transforms are TensorFlow's, on whole batches. Interleaved reading,
+dynamic sharding, autotuned parallel maps, prefetching and, since everything is on one machine, uncompressed transfer
+are as its guides advise.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tensorflow as tf
+
+from peers import columnar
+from peers.recipe import Recipe
+from peers.subject import Batch, Run
+from peers.systems import row_groups
+from peers.systems.twin import as_batch
+
+SERVICE = tf.data.experimental.service
+
+
+class Reader:
+    """Reads row groups batch by batch."""
+
+    def __init__(self, recipe: Recipe, files: Sequence[str]) -> None:
+        pa.set_cpu_count(1)
+        self._recipe, self.groups = recipe, row_groups.listed(files)
+        self.batches = [  # of each row group
+            -(-pq.read_metadata(file).row_group(group).num_rows // recipe.batch_size) for file, group in self.groups
+        ]
+        self._open: dict[int, Iterator[pa.RecordBatch]] = {}
+
+    def read(self, group: Any, number: Any) -> tuple[columnar.Array, ...]:
+        """The next batch of a row group; the first, if number is 0."""
+        if number == 0:
+            self._open[int(group)] = row_groups.batches(self._recipe, [self.groups[int(group)]])
+        return columnar.pack(self._recipe, next(self._open[int(group)])).parts()
+
+
+def pipeline(recipe: Recipe, files: Sequence[str], cycle: int) -> Any:
+    """The dataset of all batches, before it is distributed."""
+    reader = Reader(recipe, files)
+    types = [tf.int64, tf.int32, tf.float32, tf.int64, tf.int32, tf.int64]
+    shapes = [[None], [None], [len(recipe.dense), None], [None], [len(recipe.sparse), None], [len(recipe.sparse) + 1]]
+
+    def read(group: Any, number: Any) -> tuple[Any, ...]:
+        tensors = tf.numpy_function(reader.read, [group, number], types)
+        for tensor, shape in zip(tensors, shapes, strict=True):
+            tensor.set_shape(shape)
+        return tuple(tensors)
+
+    source = tf.data.Dataset.from_tensor_slices((np.arange(len(reader.groups)), np.array(reader.batches)))
+    read_groups = source.interleave(
+        lambda group, batches: tf.data.Dataset.range(batches).map(lambda number: read(group, number)),
+        cycle_length=cycle, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False,
+    )  # fmt: skip
+    transformed = read_groups.map(
+        lambda *parts: transform(recipe, *parts), num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+    )
+    return transformed.prefetch(tf.data.AUTOTUNE)
+
+
+def transform(recipe: Recipe, row: Any, label: Any, dense: Any, values: Any, offsets: Any, starts: Any) -> Any:
+    """The recipe's steps on a batch, whose dense columns lie one below the other."""
+    rows = tf.size(row)
+    if recipe.fill:
+        dense = tf.where(tf.math.is_nan(dense), tf.constant(0, tf.float32), dense)
+    if recipe.buckets:
+        values = sigrid_hash(values, recipe.salt, recipe.buckets)
+    if recipe.generated:
+        chosen = tf.reshape(tf.gather(dense, [source for _, source in recipe.generated]), [-1])
+        made = tf.searchsorted(tf.constant(recipe.borders), chosen, side="left", out_type=tf.int64)
+        count = len(recipe.generated)
+        values = tf.concat([values, made], 0)
+        offsets = tf.concat([offsets, tf.tile(tf.range(rows + 1)[tf.newaxis], [count, 1])], 0)
+        starts = tf.concat([starts, starts[-1] + tf.range(1, count + 1, dtype=tf.int64) * tf.cast(rows, tf.int64)], 0)
+    if recipe.log:
+        dense = tf.math.log1p(dense)
+    return row, label, tf.transpose(dense), values, offsets, starts
+
+
+def sigrid_hash(ids: Any, salt: int, buckets: int) -> Any:
+    """See columnar.sigrid_hash."""
+    left, right, xor = tf.bitwise.left_shift, tf.bitwise.right_shift, tf.bitwise.bitwise_xor
+
+    def word(n: int) -> Any:
+        return tf.constant(n, tf.uint64)
+
+    def xor_shifted(x: Any, bits: int) -> Any:
+        return xor(x, right(x, word(bits)))
+
+    x = tf.bitcast(ids, tf.uint64)
+    x = left(x, word(21)) - x - word(1)
+    x = xor_shifted(x, 24) * word(265)
+    x = xor_shifted(x, 14) * word(21)
+    x = xor_shifted(x, 28)
+    x = x + left(x, word(31))
+    k = word(0x9DDFEA08EB382D69)
+    x = xor_shifted(xor(x, word(salt)) * k, 47)
+    x = xor_shifted(xor(x, word(salt)) * k, 47) * k
+    return tf.math.floormod(tf.bitcast(x, tf.int64), tf.constant(buckets, tf.int64))
+
+
+class System:
+    """See peers.subject."""
+
+    def __init__(self, run: Run, recipe: Recipe) -> None:
+        self._run, self._recipe = run, recipe
+        self._workers: list[subprocess.Popen[str]] = []
+        self.versions = {"tensorflow": tf.__version__, "pyarrow": pa.__version__, "numpy": np.__version__}
+
+    def start(self) -> None:
+        """Runs the dispatcher and the workers."""
+        address = self._serve("dispatcher", "")
+        for _ in range(int(self._run.options["workers"])):
+            self._serve("worker", address)
+        dataset = pipeline(self._recipe, self._run.files, self._run.cpus)
+        self._dataset = dataset.apply(
+            SERVICE.distribute(
+                processing_mode=SERVICE.ShardingPolicy.DYNAMIC, service=f"grpc://{address}", compression=None
+            )
+        ).prefetch(tf.data.AUTOTUNE)
+
+    def _serve(self, role: str, dispatcher: str) -> str:
+        config = Path(self._run.scratch) / f"{role}-{len(self._workers)}.json"
+        config.write_text(json.dumps({
+            "role": role, "dispatcher": dispatcher, "recipe": self._run.recipe, "files": list(self._run.files),
+            "cycle": self._run.cpus,
+        }))  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-m", "peers.systems.tfdata", str(config)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self._workers.append(process)
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        if not address:
+            raise RuntimeError(f"tf.data's {role} did not come up; it said why above")
+        return address
+
+    def read(self) -> Iterator[Batch]:
+        """Batches of numpy arrays, views of TensorFlow's."""
+        for parts in self._dataset:
+            yield as_batch(self._recipe, columnar.Columns(*(part.numpy() for part in parts)))
+
+    def close(self) -> None:
+        """Ends the workers and the dispatcher."""
+        for process in reversed(self._workers):
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait(30)
+
+
+def main() -> None:
+    """Serves until standard input closes."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    if config["role"] == "dispatcher":
+        server: Any = SERVICE.DispatchServer(SERVICE.DispatcherConfig(port=0))
+        print(server.target.removeprefix("grpc://"), flush=True)
+    else:
+        known = pipeline(Recipe.parse(config["recipe"]), config["files"], config["cycle"])  # keeps its numpy_function
+        server = SERVICE.WorkerServer(SERVICE.WorkerConfig(dispatcher_address=config["dispatcher"], port=0))
+        print(known.element_spec is not None and server._address, flush=True)
+    sys.stdin.read()
+    os._exit(0)  # servers are not made to end: stopping one waits for the others
+
+
+if __name__ == "__main__":
+    main()
