@@ -2,6 +2,7 @@ package reference
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -37,6 +38,28 @@ func ops() map[string]opMaker {
 		"first_x":     {true, firstX},
 		"ngram":       {false, ngram},
 		"sample":      {false, sample},
+
+		"logit":            {true, logit},
+		"box_cox":          {true, boxCox},
+		"scale_to_0_1":     {true, scaleTo01},
+		"scale_to_z_score": {true, scaleToZScore},
+		"positive_modulus": {true, positiveModulus},
+		"map_id":           {true, mapID},
+		"local_hour":       {true, localHour},
+		"onehot":           {true, onehot},
+		"enumerate":        {true, enumerate},
+
+		"sort_by_score":      {false, sortByScore},
+		"cartesian":          {false, cartesian},
+		"intersect":          {false, intersect},
+		"union":              {false, unite},
+		"has_overlap":        {false, compareIDs(hasOverlap)},
+		"id_overlap_count":   {false, compareIDs(overlapCount)},
+		"jaccard_similarity": {false, compareIDs(jaccard)},
+		"cosine_similarity":  {false, cosine},
+		"score_sum":          {false, foldScores(func(a, b float64) float64 { return a + b })},
+		"score_min":          {false, foldScores(math.Min)},
+		"score_max":          {false, foldScores(math.Max)},
 	}
 }
 

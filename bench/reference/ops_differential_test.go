@@ -30,19 +30,29 @@ func drawCase(t *rapid.T, in spec.Type) opCase {
 	}
 	cases = append(cases, opCase{"fill_null", params("value", fill)})
 	if in.List {
-		cases = append(cases, opCase{"first_x", params("x", rapid.IntRange(1, 5).Draw(t, "x"))})
+		cases = append(cases,
+			opCase{"first_x", params("x", rapid.IntRange(1, 5).Draw(t, "x"))},
+			opCase{"enumerate", params("start", seed.Draw(t, "start"))})
 	}
 	isInt := in.Kind == pb.Kind_INT32 || in.Kind == pb.Kind_INT64
 	if isInt || in.Kind == pb.Kind_BINARY {
 		cases = append(cases, opCase{"sigrid_hash", params("salt", seed.Draw(t, "salt"), "max", rapid.IntRange(1, 1<<50).Draw(t, "max"))})
 	}
+	if in.Kind == pb.Kind_BINARY {
+		cases = append(cases, opCase{"map_id", params("keys", []any{"TRUE", "inf", ""}, "default", 5)})
+	}
 	if isInt {
+		cases = append(cases, drawIDCase(t))
 		low := rapid.IntRange(-1000, 1000).Draw(t, "min")
 		cases = append(cases,
 			opCase{"ngram", params("n", rapid.IntRange(1, 3).Draw(t, "n"), "salt", seed.Draw(t, "salt"))},
 			opCase{"clamp", params("min", low, "max", low+rapid.IntRange(0, 1000).Draw(t, "width"))})
 	}
 	if isInt || in.Kind == pb.Kind_FLOAT32 || in.Kind == pb.Kind_FLOAT64 {
+		cases = append(cases, drawFloatCase(t))
+		if in.List {
+			cases = append(cases, opCase{"sort_by_score", params("ascending", rapid.Bool().Draw(t, "ascending"))})
+		}
 		border := rapid.Float64Range(-50, 50).Draw(t, "border")
 		cases = append(cases,
 			opCase{"log1p", nil},
@@ -53,6 +63,33 @@ func drawCase(t *rapid.T, in spec.Type) opCase {
 		}
 	}
 	return rapid.SampledFrom(cases).Draw(t, "op")
+}
+
+// drawIDCase chooses an op on ids by themselves.
+func drawIDCase(t *rapid.T) opCase {
+	zone := rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Africa/Casablanca", "Pacific/Kiritimati"})
+	unit := rapid.SampledFrom([]string{"s", "ms", "us", "ns"})
+	return rapid.SampledFrom([]opCase{
+		{"positive_modulus", params("modulus", rapid.IntRange(1, 1<<50).Draw(t, "modulus"))},
+		{"map_id", params("keys", []any{5, -3, 7, 0}, "values", []any{1, 1 << 40, -1, 0})},
+		{"map_id", params("keys", []any{1, 2}, "default", -1)},
+		{"map_id", params("first", rapid.IntRange(-60, 60).Draw(t, "first"), "count", rapid.IntRange(1, 60).Draw(t, "count"))},
+		{"local_hour", params("timezone", zone.Draw(t, "zone"), "unit", unit.Draw(t, "unit"))},
+		{"onehot", params("size", rapid.IntRange(1, 60).Draw(t, "size"))},
+	}).Draw(t, "op on ids")
+}
+
+// drawFloatCase chooses an op that makes floats.
+func drawFloatCase(t *rapid.T) opCase {
+	low, span := rapid.Float64Range(-9, 9).Draw(t, "low"), rapid.Float64Range(0.01, 9).Draw(t, "span")
+	return rapid.SampledFrom([]opCase{
+		{"logit", nil},
+		{"logit", params("eps", rapid.Float64Range(0, 0.5).Draw(t, "eps"))},
+		{"box_cox", params("lambda", 0)},
+		{"box_cox", params("lambda", low)},
+		{"scale_to_0_1", params("min", low, "max", low+span)},
+		{"scale_to_z_score", params("mean", low, "std", span)},
+	}).Draw(t, "op on floats")
 }
 
 // drawCell draws one row of a feature.
@@ -198,7 +235,6 @@ func bitsOf(c *cell, typ spec.Type) string {
 
 // The worker's ops and the ones here were written apart from each other, by one description; they agree to the bit.
 func TestOpsAgreeWithTheWorker(t *testing.T) {
-	catalog := transform.Builtin()
 	rapid.Check(t, func(t *rapid.T) {
 		typ := spec.Type{Kind: pb.Kind(rapid.IntRange(1, 6).Draw(t, "kind")), List: rapid.Bool().Draw(t, "list")}
 		c := drawCase(t, typ)
@@ -206,36 +242,107 @@ func TestOpsAgreeWithTheWorker(t *testing.T) {
 		for range rapid.IntRange(1, 70).Draw(t, "rows") {
 			rows = append(rows, drawCell(t, typ))
 		}
-		ours, err := ops()[c.op].make(c.params, []spec.Type{typ})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sig, err := catalog.Check(c.op, c.params, []spec.Type{typ})
-		if err != nil || sig.Out != ours.out {
-			t.Fatalf("%s of %v: the worker has %v, %v; here it is %v", c.op, typ, sig.Out, err, ours.out)
-		}
-		chain, err := transform.Compile(catalog, &pb.Program{
-			Sources: []*pb.Source{{Name: "x", Type: typ.Proto()}},
-			Steps:   []*pb.Step{{Op: c.op, Version: sig.Version, Params: sig.Params, In: []uint32{0}, Outs: 1, Type: sig.Out.Proto()}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		slots, err := chain.Run([]*vector.Vector{toVector(typ, rows)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, row := range rows {
-			want := &cell{}
-			want.clear()
-			if err := ours.run([]*cell{row}, want); err != nil {
-				t.Fatal(err)
+		checkAgreement(t, c, []spec.Type{typ}, [][]*cell{rows})
+	})
+}
+
+// Ops of several lists get ids of which they share some.
+func TestListOpsAgreeWithTheWorker(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		isList := rapid.Bool().Draw(t, "list")
+		ids := rapid.Map(rapid.IntRange(2, 3), func(k int) spec.Type { return spec.Type{Kind: pb.Kind(k), List: isList} })
+		scores := rapid.Map(rapid.IntRange(2, 5), func(k int) spec.Type { return spec.Type{Kind: pb.Kind(k), List: isList} })
+		a, b, x, y := ids.Draw(t, "a"), ids.Draw(t, "b"), scores.Draw(t, "x"), scores.Draw(t, "y")
+		var columns [4][]*cell
+		for range rapid.IntRange(1, 70).Draw(t, "rows") {
+			for i, of := range []spec.Type{a, b} {
+				n := rapid.IntRange(0, 12).Draw(t, "length")
+				columns[2*i] = append(columns[2*i], drawShared(t, of, n))
+				columns[2*i+1] = append(columns[2*i+1], drawShared(t, []spec.Type{x, y}[i], n))
 			}
-			if got := fromVector(slots[1], i); bitsOf(got, sig.Out) != bitsOf(want, sig.Out) {
-				t.Fatalf("%s %v of %s: the worker has %s; here it is %s", c.op, c.params, bitsOf(row, typ), bitsOf(got, sig.Out), bitsOf(want, sig.Out))
-			}
+		}
+		left, right, rightScores := columns[0], columns[2], columns[3]
+		two, of := []spec.Type{a, b}, [][]*cell{left, right}
+		for _, op := range []string{"intersect", "union", "has_overlap", "id_overlap_count", "jaccard_similarity"} {
+			checkAgreement(t, opCase{op, nil}, two, of)
+		}
+		checkAgreement(t, opCase{"cartesian", params("salt", 3, "max", rapid.IntRange(1, 1<<40).Draw(t, "max"))}, two, of)
+		for _, op := range []string{"score_sum", "score_min", "score_max"} {
+			checkAgreement(t, opCase{op, nil}, []spec.Type{a, b, y}, [][]*cell{left, right, rightScores})
+		}
+		checkAgreement(t, opCase{"cosine_similarity", nil}, []spec.Type{a, x, b, y}, columns[:])
+		if isList {
+			checkAgreement(t, opCase{"sort_by_score", params("ascending", rapid.Bool().Draw(t, "ascending"))}, []spec.Type{a, x}, columns[:2])
 		}
 	})
+}
+
+// drawShared draws a list of n small numbers, or one of them, or null.
+func drawShared(t *rapid.T, typ spec.Type, n int) *cell {
+	c := &cell{}
+	if rapid.IntRange(0, 19).Draw(t, "null") == 0 {
+		c.null = true
+		return c
+	}
+	if !typ.List {
+		n = 1
+	}
+	hasNulls := typ.List && rapid.IntRange(0, 5).Draw(t, "nulls") == 0
+	for range n {
+		if typ.List {
+			c.gone = append(c.gone, hasNulls && rapid.IntRange(0, 2).Draw(t, "gone") == 0)
+		}
+		if holdingOf(typ.Kind) == storedInts {
+			c.ints = append(c.ints, rapid.Int64Range(-3, 9).Draw(t, "int"))
+			continue
+		}
+		x := rapid.OneOf(rapid.Float32Range(-3, 3), rapid.SampledFrom([]float32{0, 1, float32(math.NaN()), float32(math.Inf(1))}))
+		c.floats = append(c.floats, float64(x.Draw(t, "float")))
+	}
+	return c
+}
+
+// checkAgreement runs an op on both sides.
+func checkAgreement(t *rapid.T, c opCase, types []spec.Type, columns [][]*cell) {
+	ours, err := ops()[c.op].make(c.params, types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog := transform.Builtin()
+	sig, err := catalog.Check(c.op, c.params, types)
+	if err != nil || sig.Out != ours.out {
+		t.Fatalf("%s of %v: the worker has %v, %v; here it is %v", c.op, types, sig.Out, err, ours.out)
+	}
+	program := &pb.Program{Steps: []*pb.Step{{Op: c.op, Version: sig.Version, Params: sig.Params, Outs: 1, Type: sig.Out.Proto()}}}
+	var in []*vector.Vector
+	for i, typ := range types {
+		program.Sources = append(program.Sources, &pb.Source{Name: fmt.Sprint("x", i), Type: typ.Proto()})
+		program.Steps[0].In = append(program.Steps[0].In, uint32(i))
+		in = append(in, toVector(typ, columns[i]))
+	}
+	chain, err := transform.Compile(catalog, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slots, err := chain.Run(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range columns[0] {
+		var row []*cell
+		var shown []string
+		for j, column := range columns {
+			row, shown = append(row, column[i]), append(shown, bitsOf(column[i], types[j]))
+		}
+		want := &cell{}
+		want.clear()
+		if err := ours.run(row, want); err != nil {
+			t.Fatal(err)
+		}
+		if got := fromVector(slots[len(slots)-1], i); bitsOf(got, sig.Out) != bitsOf(want, sig.Out) {
+			t.Fatalf("%s %v of %v: the worker has %s; here it is %s", c.op, c.params, shown, bitsOf(got, sig.Out), bitsOf(want, sig.Out))
+		}
+	}
 }
 
 func TestSampleAgreesWithTheWorker(t *testing.T) {

@@ -108,6 +108,24 @@ func (t *logTable) log(x float64) float64 {
 	if x < 1 {
 		lost = x - (sum - 1)
 	}
+	return t.parts(sum, lost)
+}
+
+// ln is ln(x), the result of the same steps for x itself.
+func (t *logTable) ln(x float64) float64 {
+	switch {
+	case x == 0:
+		return math.Inf(-1)
+	case !(x > 0):
+		return math.NaN()
+	case math.IsInf(x, 1):
+		return x
+	}
+	return t.parts(x, 0)
+}
+
+// parts is ln(sum + lost).
+func (t *logTable) parts(sum, lost float64) float64 {
 	z, k := math.Frexp(sum) // in [0.5, 1)
 	if z < leastZ {
 		z, k = z*2, k-1
