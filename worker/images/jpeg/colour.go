@@ -1,0 +1,189 @@
+package jpeg
+
+// rows holds the rows of one component while it is being stretched to the picture's size.
+type rows struct {
+	full []byte  // one row of the region's width
+	sums []int16 // of two rows of samples, weighted
+}
+
+// Row writes a row of the region that was decoded last: the region's width times three bytes, red, green and blue, or
+// one, luminance, if gray is set. y counts from the top of the picture.
+func (d *Decoder) Row(dst []byte, y int, gray bool) {
+	n := d.region.Dx()
+	luma := d.stretched(0, y)[:n]
+	switch {
+	case d.Components == 1 && gray, d.Components == 3 && gray && d.isYCC():
+		copy(dst, luma)
+	case d.Components == 1:
+		for x, v := range luma {
+			dst[3*x], dst[3*x+1], dst[3*x+2] = v, v, v
+		}
+	default:
+		rgb := dst
+		if gray {
+			d.rgb = grow(d.rgb, 3*n)
+			rgb = d.rgb
+		}
+		d.colours(rgb[:3*n], luma, y)
+		if gray {
+			Luminance(dst, rgb)
+		}
+	}
+}
+
+// Luminance is what Pillow makes of RGB in mode L.
+func Luminance(dst, rgb []byte) {
+	for ; len(rgb) >= 3 && len(dst) > 0; rgb, dst = rgb[3:], dst[1:] {
+		dst[0] = byte((uint32(rgb[0])*19595 + uint32(rgb[1])*38470 + uint32(rgb[2])*7471 + 0x8000) >> 16)
+	}
+}
+
+// colours writes a row as RGB; first is that of the first component.
+func (d *Decoder) colours(dst, first []byte, y int) {
+	second, third := d.stretched(1, y), d.stretched(2, y)
+	if d.isYCC() {
+		fromYCC(dst, first, second, third)
+	} else {
+		interleave(dst, first, second, third)
+	}
+	if d.Components < 4 {
+		return
+	}
+	// Adobe's CMYK is stored inverted, so that what a plain file has as C, M and Y is red, green and blue here; a YCCK file has
+	// them inverted once more.
+	invert := byte(0)
+	if d.isYCC() {
+		invert = 255
+	}
+	for x, k := range d.stretched(3, y)[:len(first)] {
+		pixel := dst[3*x:][:3]
+		for i, v := range pixel {
+			ink := uint32(255 - (v ^ invert))
+			t := ink*uint32(k) + 128
+			pixel[i] = byte(max(0, int32(k)-int32((t>>8+t)>>8)))
+		}
+	}
+}
+
+// isYCC reports whether the first three components are luminance and chrominances, as libjpeg decides that.
+func (d *Decoder) isYCC() bool {
+	c := &d.components
+	switch {
+	case d.Components == 1:
+		return true
+	case d.Components == 4:
+		return d.adobe && d.transform != 0
+	case d.jfif:
+		return true
+	case d.adobe:
+		return d.transform != 0
+	}
+	return c[0].id != 'R' || c[1].id != 'G' || c[2].id != 'B'
+}
+
+// fromYCC converts a row with 16 bits of fraction.
+func fromYCC(dst, luma, blues, reds []byte) {
+	blues, reds, dst = blues[:len(luma)], reds[:len(luma)], dst[:3*len(luma)]
+	for x, l := range luma {
+		l, cb, cr := int32(l), int32(blues[x])-128, int32(reds[x])-128
+		r := l + (91881*cr+1<<15)>>16
+		g := l + (-22554*cb-46802*cr+1<<15)>>16
+		b := l + (116130*cb+1<<15)>>16
+		p := (*[3]byte)(dst)
+		p[0], p[1], p[2] = clamp(r), clamp(g), clamp(b)
+		dst = dst[3:]
+	}
+}
+
+func interleave(dst, r, g, b []byte) {
+	for x := range r {
+		dst[3*x], dst[3*x+1], dst[3*x+2] = r[x], g[x], b[x]
+	}
+}
+
+// stretched is a row of a component at the picture's size, over the region's width.
+func (d *Decoder) stretched(i, y int) []byte {
+	c := &d.components[i]
+	across, down := d.maxH/c.h, d.maxV/c.v
+	switch {
+	case across == 1 && down == 1:
+		return c.row(y)[d.region.Min.X-8*c.wanted.Min.X:]
+	case across == 1 && down == 2:
+		return d.tall(i, y)
+	case across == 2 && down == 1 && c.width > 2:
+		return d.wide(i, y)
+	case across == 2 && down == 2 && c.width > 2:
+		return d.both(i, y)
+	}
+	out, from := d.fullRow(i), c.row(y/down)
+	for x := range out {
+		out[x] = from[(d.region.Min.X+x)/across-8*c.wanted.Min.X]
+	}
+	return out
+}
+
+func (d *Decoder) fullRow(i int) []byte {
+	r := &d.rows[i]
+	r.full = grow(r.full, d.region.Dx())
+	return r.full
+}
+
+// row is a row of samples, from the left of the blocks that are wanted. One beyond the edge is the one at it.
+func (c *component) row(y int) []byte {
+	y = max(0, min(y, c.height-1)) - 8*c.wanted.Min.Y
+	stride := 8 * c.wanted.Dx()
+	return c.plane[y*stride:][:stride]
+}
+
+// nearest are the rows of samples that row y of the picture lies between, the nearer one first.
+func (c *component) nearest(y int) (near, far []byte) { return c.row(y / 2), c.row(y/2 - 1 + y%2*2) }
+
+// tall stretches downwards: 3/4 of the nearer row and 1/4 of the other.
+func (d *Decoder) tall(i, y int) []byte {
+	c, out := &d.components[i], d.fullRow(i)
+	near, far := c.nearest(y)
+	skip := d.region.Min.X - 8*c.wanted.Min.X
+	near, far = near[skip:][:len(out)], far[skip:][:len(out)]
+	bias := int32(1 + y%2)
+	for x, v := range near {
+		out[x] = byte((3*int32(v) + int32(far[x]) + bias) >> 2)
+	}
+	return out
+}
+
+// wide stretches to the right: 3/4 of the nearer sample and 1/4 of the other.
+func (d *Decoder) wide(i, y int) []byte {
+	c, out := &d.components[i], d.fullRow(i)
+	from := c.row(y)
+	at := func(x int) int32 { return int32(from[max(0, min(x, c.width-1))-8*c.wanted.Min.X]) }
+	for x := range out {
+		full := d.region.Min.X + x
+		s, side := full/2, full%2
+		other := s - 1 + 2*side
+		if other < 0 || other >= c.width {
+			out[x] = byte(at(s))
+			continue
+		}
+		out[x] = byte((3*at(s) + at(other) + 1 + int32(side)) >> 2)
+	}
+	return out
+}
+
+// both stretches in both directions.
+func (d *Decoder) both(i, y int) []byte {
+	c, out := &d.components[i], d.fullRow(i)
+	near, far := c.nearest(y)
+	r := &d.rows[i]
+	r.sums = grow(r.sums, len(near))
+	far = far[:len(near)]
+	for x, v := range near {
+		r.sums[x] = 3*int16(v) + int16(far[x])
+	}
+	at := func(x int) int32 { return int32(r.sums[max(0, min(x, c.width-1))-8*c.wanted.Min.X]) }
+	for x := range out {
+		full := d.region.Min.X + x
+		s, side := full/2, full%2
+		out[x] = byte((3*at(s) + at(s-1+2*side) + 8 - int32(side)) >> 4)
+	}
+	return out
+}

@@ -1,0 +1,304 @@
+package jpeg
+
+import (
+	"errors"
+	"fmt"
+	"image"
+)
+
+// scan is the header of one.
+type scan struct {
+	components []*component
+	from, to   int // coefficients, in zigzag order
+	high, low  int // bits of them: those before, and those that come
+}
+
+var errCorrupt = errors.New("its data are damaged")
+
+// scan decodes one scan; done says that nothing behind it matters.
+func (d *Decoder) scan(header []byte) (done bool, err error) {
+	s, err := d.scanHeader(header)
+	if err != nil {
+		return false, err
+	}
+	d.bits.start(d.pos)
+	if d.Progressive {
+		err = d.eachMCU(s, d.blockCoder(s))
+	} else {
+		err = d.eachMCU(s, d.baseline)
+	}
+	if errors.Is(err, errEnough) {
+		done, err = len(s.components) == d.Components, nil
+	}
+	d.pos = d.bits.pos
+	for !done && d.pos+1 < len(d.bits.data) && !isMarker(d.bits.data[d.pos:]) {
+		d.pos++ // what is left of the segment
+	}
+	return done, err
+}
+
+// isMarker reports whether a marker begins b that ends an entropy-coded segment.
+func isMarker(b []byte) bool {
+	return b[0] == 0xff && b[1] != 0 && (b[1] < markRST0 || b[1] > markRST7)
+}
+
+func (d *Decoder) scanHeader(b []byte) (scan, error) {
+	malformed := errors.New("a scan's header is malformed")
+	if len(b) < 1 || b[0] < 1 || b[0] > 4 || len(b) != 4+2*int(b[0]) {
+		return scan{}, malformed
+	}
+	n := int(b[0])
+	tail := b[1+2*n:]
+	s := scan{from: int(tail[0]), to: int(tail[1]), high: int(tail[2] >> 4), low: int(tail[2] & 15)}
+	if !d.Progressive {
+		s.from, s.to, s.high, s.low = 0, 63, 0, 0
+	}
+	blocks := 0
+	for i := range n {
+		c := d.component(b[1+2*i])
+		dc, ac := b[2+2*i]>>4, b[2+2*i]&15
+		if c == nil || dc > 3 || ac > 3 {
+			return scan{}, malformed
+		}
+		for _, other := range s.components {
+			if other == c {
+				return scan{}, malformed
+			}
+		}
+		if err := d.prepare(c, &s, dc, ac); err != nil {
+			return scan{}, err
+		}
+		s.components = append(s.components, c)
+		blocks += c.h * c.v
+	}
+	if n > 1 && blocks > 10 || s.from > s.to || s.to > 63 || s.from == 0 && s.to > 0 && d.Progressive ||
+		s.from > 0 && n > 1 || s.low > 13 || s.high != 0 && s.high != s.low+1 {
+		return scan{}, malformed
+	}
+	return s, nil
+}
+
+func (d *Decoder) component(id uint8) *component {
+	for i := range d.Components {
+		if d.components[i].id == id {
+			return &d.components[i]
+		}
+	}
+	return nil
+}
+
+// prepare gives a component what its part of a scan needs.
+func (d *Decoder) prepare(c *component, s *scan, dc, ac uint8) error {
+	switch {
+	case c.seen && !d.Progressive:
+		return errors.New("a component comes twice")
+	case !c.seen && d.hasQuant&(1<<c.table) == 0:
+		return fmt.Errorf("quantisation table %d is missing", c.table)
+	case s.from == 0 && s.high == 0 && d.hasTable[0]&(1<<dc) == 0, s.to > 0 && d.hasTable[1]&(1<<ac) == 0:
+		return errors.New("a Huffman table is missing")
+	}
+	if !c.seen {
+		c.quant, c.seen = d.quant[c.table], true
+	}
+	c.dcTable, c.acTable = &d.tables[0][dc], &d.tables[1][ac]
+	return nil
+}
+
+// errEnough ends a scan early: no block that is wanted is left in it.
+var errEnough = errors.New("enough")
+
+// eachMCU calls decode with each block of a scan.
+func (d *Decoder) eachMCU(s scan, decode func(c *component, x, y int) error) error {
+	single := len(s.components) == 1
+	across, down := ceilDiv(d.Width, 8*d.maxH), ceilDiv(d.Height, 8*d.maxV)
+	if single {
+		across, down = s.components[0].blocksX, s.components[0].blocksY
+	}
+	d.restartAt(s)
+	left := d.restart
+	for y := range down {
+		if !d.Progressive && passed(s, y) {
+			return errEnough
+		}
+		for x := range across {
+			if d.restart > 0 {
+				if left == 0 {
+					if err := d.restartMarker(s); err != nil {
+						return err
+					}
+					left = d.restart
+				}
+				left--
+			}
+			if single {
+				if err := decode(s.components[0], x, y); err != nil {
+					return err
+				}
+				continue
+			}
+			for _, c := range s.components {
+				for v := range c.v {
+					for h := range c.h {
+						if err := decode(c, x*c.h+h, y*c.v+v); err != nil {
+							return err
+						}
+					}
+				}
+			}
+		}
+		if d.bits.overrun() {
+			return errTruncated
+		}
+	}
+	return nil
+}
+
+// passed reports whether MCU row y lies below all that is wanted.
+func passed(s scan, y int) bool {
+	if len(s.components) == 1 {
+		return y >= s.components[0].wanted.Max.Y
+	}
+	for _, c := range s.components {
+		if y*c.v < c.wanted.Max.Y {
+			return false
+		}
+	}
+	return true
+}
+
+// restartAt forgets what blocks depend on.
+func (d *Decoder) restartAt(s scan) {
+	for _, c := range s.components {
+		c.dc = 0
+	}
+	d.eobRun = 0
+}
+
+func (d *Decoder) restartMarker(s scan) error {
+	b := &d.bits
+	if b.overrun() {
+		return errTruncated
+	}
+	// The bits that are left fill up a byte. Whole bytes would be data that no MCU has.
+	if b.n-b.pad >= 8 {
+		return errCorrupt
+	}
+	for b.pos+1 < len(b.data) && b.data[b.pos] == 0xff && b.data[b.pos+1] == 0xff {
+		b.pos++
+	}
+	switch {
+	case b.pos+1 >= len(b.data):
+		return errTruncated
+	case b.data[b.pos] != 0xff || b.data[b.pos+1] < markRST0 || b.data[b.pos+1] > markRST7:
+		return errCorrupt
+	}
+	b.start(b.pos + 2)
+	d.restartAt(s)
+	return nil
+}
+
+// baseline decodes a block, to samples if it is wanted.
+func (d *Decoder) baseline(c *component, x, y int) error {
+	wanted := (image.Point{X: x, Y: y}).In(c.wanted)
+	last, ok := d.coefficients(c, wanted)
+	if !ok {
+		return errCorrupt
+	}
+	if wanted {
+		d.samples(c, x, y, last)
+	}
+	return nil
+}
+
+// coefficients reads the coefficients of a block, dequantised if they are wanted. last is the place of the last one that is not 0.
+func (d *Decoder) coefficients(c *component, wanted bool) (last int, ok bool) {
+	block, b := &d.block, &d.bits
+	size, ok := c.dcTable.symbol(b)
+	if !ok || size > 15 {
+		return 0, false
+	}
+	c.dc += b.extended(int(size))
+	if !wanted {
+		return 0, skipAC(c.acTable, b)
+	}
+	clear(block[:])
+	block[0] = c.dc * c.quant[0]
+	table := c.acTable
+	for k := 1; k < 64; k++ {
+		if b.n < 32 {
+			b.fill()
+		}
+		if e := table.fast[b.acc>>(64-fastBits)]; e != 0 {
+			b.acc <<= e & fastTaken
+			b.n -= int(e & fastTaken)
+			k += int(e >> fastRun & 15)
+			if k > 63 {
+				return 0, false
+			}
+			block[zigzag[k]&63] = int32(e) >> fastValue * c.quant[k]
+			last = k
+			continue
+		}
+		s, ok := table.symbol(b)
+		run, size := int(s>>4), int(s&15)
+		if size == 0 {
+			if run != 15 {
+				return last, ok
+			}
+			k += 15
+			continue
+		}
+		k += run
+		if !ok || k > 63 {
+			return 0, false
+		}
+		block[zigzag[k]&63] = b.extended(size) * c.quant[k]
+		last = k
+	}
+	return last, true
+}
+
+// skipAC reads past the AC coefficients of a block.
+func skipAC(table *huffman, b *bits) bool {
+	for k := 1; k < 64; k++ {
+		if b.n < 32 {
+			b.fill()
+		}
+		if e := table.fast[b.acc>>(64-fastBits)]; e != 0 {
+			b.acc <<= e & fastTaken
+			b.n -= int(e & fastTaken)
+			k += int(e >> fastRun & 15)
+			if k > 63 {
+				return false
+			}
+			continue
+		}
+		s, ok := table.symbol(b)
+		run, size := int(s>>4), int(s&15)
+		if size == 0 {
+			if run != 15 {
+				return ok
+			}
+			k += 15
+			continue
+		}
+		k += run
+		if !ok || k > 63 {
+			return false
+		}
+		b.take(size)
+	}
+	return true
+}
+
+// zigzag is where the k-th coefficient of a block lies in it.
+var zigzag = [64]uint8{
+	0, 1, 8, 16, 9, 2, 3, 10,
+	17, 24, 32, 25, 18, 11, 4, 5,
+	12, 19, 26, 33, 40, 48, 41, 34,
+	27, 20, 13, 6, 7, 14, 21, 28,
+	35, 42, 49, 56, 57, 50, 43, 36,
+	29, 22, 15, 23, 30, 37, 44, 51,
+	58, 59, 52, 45, 38, 31, 39, 46,
+	53, 60, 61, 54, 47, 55, 62, 63,
+}

@@ -1,0 +1,95 @@
+package images
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+
+	"github.com/penstock-ml/penstock/worker/images/jpeg"
+)
+
+// pngBytes is how many bytes of memory a pixel may take: that of 16 bits and with alpha, and what of 8 bits a row is read through.
+const pngBytes = 9
+
+// pngSize reads the header of a PNG.
+func pngSize(data []byte) (width, height int, err error) {
+	c, err := png.DecodeConfig(bytes.NewReader(data))
+	return c.Width, c.Height, err
+}
+
+// pngRows shows a region of a decoded PNG by rows.
+type pngRows struct {
+	picture image.Image
+	region  image.Rectangle
+	rgb     []byte
+}
+
+func (p *pngRows) decode(data []byte, region image.Rectangle) (err error) {
+	p.region = region
+	p.picture, err = png.Decode(bytes.NewReader(data))
+	return err
+}
+
+// Row writes a row of the region: of 16 bits the upper ones, without alpha.
+func (p *pngRows) Row(dst []byte, y int, gray bool) {
+	from, to := p.region.Min.X, p.region.Max.X
+	switch picture := p.picture.(type) {
+	case *image.Gray:
+		grays(dst, picture.Pix[picture.PixOffset(from, y):][:to-from], 1, gray)
+		return
+	case *image.Gray16:
+		grays(dst, picture.Pix[picture.PixOffset(from, y):][:2*(to-from)], 2, gray)
+		return
+	}
+	rgb := dst
+	if gray {
+		p.rgb = grow(p.rgb, 3*(to-from))
+		rgb = p.rgb
+	}
+	p.colours(rgb, y)
+	if gray {
+		jpeg.Luminance(dst[:to-from], rgb)
+	}
+}
+
+// grays takes every step-th byte.
+func grays(dst, pixels []byte, step int, gray bool) {
+	for x := 0; x < len(pixels); x += step {
+		if gray {
+			dst[0], dst = pixels[x], dst[1:]
+		} else {
+			dst[0], dst[1], dst[2], dst = pixels[x], pixels[x], pixels[x], dst[3:]
+		}
+	}
+}
+
+func (p *pngRows) colours(dst []byte, y int) {
+	from, n := p.region.Min.X, p.region.Dx()
+	switch picture := p.picture.(type) {
+	case *image.RGBA: // opaque
+		everyFourth(dst, picture.Pix[picture.PixOffset(from, y):][:4*n], 4, 1)
+	case *image.NRGBA:
+		everyFourth(dst, picture.Pix[picture.PixOffset(from, y):][:4*n], 4, 1)
+	case *image.RGBA64:
+		everyFourth(dst, picture.Pix[picture.PixOffset(from, y):][:8*n], 8, 2)
+	case *image.NRGBA64:
+		everyFourth(dst, picture.Pix[picture.PixOffset(from, y):][:8*n], 8, 2)
+	case *image.Paletted:
+		for x, index := range picture.Pix[picture.PixOffset(from, y):][:n] {
+			switch c := picture.Palette[index].(type) {
+			case color.NRGBA:
+				dst[3*x], dst[3*x+1], dst[3*x+2] = c.R, c.G, c.B
+			case color.RGBA:
+				dst[3*x], dst[3*x+1], dst[3*x+2] = c.R, c.G, c.B
+			}
+		}
+	}
+}
+
+// everyFourth leaves out alpha, of pixels of so many bytes, and all but the first byte of each channel.
+func everyFourth(dst, pixels []byte, pixel, channel int) {
+	for ; len(pixels) >= pixel; pixels, dst = pixels[pixel:], dst[3:] {
+		dst[0], dst[1], dst[2] = pixels[0], pixels[channel], pixels[2*channel]
+	}
+}

@@ -1,0 +1,241 @@
+package images
+
+import (
+	"errors"
+	"fmt"
+	"image"
+	"math"
+
+	"github.com/penstock-ml/penstock/worker/images/jpeg"
+)
+
+// Format is how pictures are encoded.
+type Format uint8
+
+// The formats.
+const (
+	JPEG Format = iota + 1
+	PNG
+)
+
+// Recipe says how an encoded picture becomes pixels: decode, crop, resize, cut out the middle, mirror, normalise, in this
+// order.
+type Recipe struct {
+	Format  Format
+	Gray    bool        // one channel, luminance, in place of red, green and blue
+	Upright bool        // turned as EXIF says
+	Crop    *RandomCrop // nil: all of it
+	// Height and Width are what it is resized to, or else Shorter that of the two sides.
+	Height, Width, Shorter int
+	// Middle is the height and width of the part in the middle of the resized picture; 0: all of it.
+	Middle [2]int
+	// Normal maps the bytes of each channel to what they are in floats; nil: bytes stay.
+	Normal *[3][256]float32
+}
+
+// Choice is what is random of one picture.
+type Choice struct {
+	Crop   uint64 // seed
+	Mirror bool   // left to right
+}
+
+// Canvas is where pixels go: to one of the slices, which has as many as the picture has in all channels.
+type Canvas struct {
+	Bytes  []uint8
+	Floats []float32
+	Planar bool // channel by channel, rather than pixel by pixel
+}
+
+// Studio is the memory in which pictures are made.
+type Studio struct {
+	decoder            jpeg.Decoder
+	png                pngRows
+	across, down       axis
+	row, columns, made []byte
+}
+
+// ErrMemory says that a picture takes more memory than it may.
+var ErrMemory = errors.New("too large")
+
+// Channels is 3, or 1.
+func (r *Recipe) Channels() int {
+	if r.Gray {
+		return 1
+	}
+	return 3
+}
+
+// rowsOf shows the rows of a decoded region.
+type rowsOf interface {
+	Row(dst []byte, y int, gray bool)
+}
+
+// Make writes the picture of encoded bytes to a canvas. It takes at most about `limit` bytes of memory.
+func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, limit int64, to Canvas) error {
+	width, height, turn, err := s.open(r, encoded)
+	if err != nil {
+		return err
+	}
+	v := r.view(width, height, turn, choice)
+	if v.window.Empty() || !v.window.In(image.Rectangle{Max: v.size}) {
+		return fmt.Errorf("the picture of %d x %d pixels is smaller than the part that is cut out of it; resize it to more", width, height)
+	}
+	s.across.set(v.box.Dx(), v.size.X, v.window.Min.X, v.window.Max.X)
+	s.down.set(v.box.Dy(), v.size.Y, v.window.Min.Y, v.window.Max.Y)
+	x0, x1 := s.across.span()
+	y0, y1 := s.down.span()
+	region := image.Rect(x0, y0, x1, y1).Add(v.box.Min)
+	if n := s.memory(r, width, height, region, v.window.Dx()); n > limit {
+		return fmt.Errorf("%w: the picture has %d x %d pixels, which take %d bytes to decode; %d are allowed: "+
+			"leave it out, have it stored smaller, or give workers more memory", ErrMemory, width, height, n, limit)
+	}
+	rows, err := s.decode(r, encoded, region)
+	if err != nil {
+		return err
+	}
+	s.resize(rows, region, v, r.Gray)
+	if v.turn.swap {
+		v.window = image.Rect(v.window.Min.Y, v.window.Min.X, v.window.Max.Y, v.window.Max.X)
+	}
+	s.hang(r, v.window.Size(), v.turn, to)
+	return nil
+}
+
+// open reads the header. The size is that of the picture as it lies in the file.
+func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err error) {
+	if len(encoded) == 0 {
+		return 0, 0, turn{}, errors.New("it has no bytes")
+	}
+	if r.Format == PNG {
+		width, height, err = pngSize(encoded)
+		return width, height, turn{}, err
+	}
+	h, err := s.decoder.Open(encoded)
+	if err == nil && r.Upright {
+		t = turns[h.Orientation-1]
+	}
+	return h.Width, h.Height, t, err
+}
+
+// memory is about what a picture takes while it is made.
+func (s *Studio) memory(r *Recipe, width, height int, region image.Rectangle, wide int) int64 {
+	n := int64(region.Dy())*int64(wide)*3 + int64(region.Dx())*3
+	if r.Format == PNG {
+		return n + pngBytes*int64(width)*int64(height)
+	}
+	return n + s.decoder.Memory(region)
+}
+
+func (s *Studio) decode(r *Recipe, encoded []byte, region image.Rectangle) (rowsOf, error) {
+	if r.Format == PNG {
+		return &s.png, s.png.decode(encoded, region)
+	}
+	return &s.decoder, s.decoder.Decode(region)
+}
+
+// resize makes the window of the resized picture, in s.made: rows become shorter first, then fewer.
+func (s *Studio) resize(rows rowsOf, region image.Rectangle, v view, gray bool) {
+	channels := 3
+	if gray {
+		channels = 1
+	}
+	short := v.window.Dx() * channels
+	s.row = grow(s.row, region.Dx()*channels)
+	s.columns = grow(s.columns, short*region.Dy())
+	offset := region.Min.X - v.box.Min.X
+	for i := range s.across.first {
+		s.across.first[i] -= int32(offset)
+	}
+	for y := range region.Dy() {
+		rows.Row(s.row, region.Min.Y+y, gray)
+		if out := s.columns[y*short:][:short]; gray {
+			s.across.across1(out, s.row)
+		} else {
+			s.across.across3(out, s.row)
+		}
+	}
+	s.made = grow(s.made, short*v.window.Dy())
+	for i := range v.window.Dy() {
+		s.down.down(s.made[i*short:][:short], s.columns, i, region.Min.Y-v.box.Min.Y)
+	}
+}
+
+// hang writes what was made to the canvas: size is that of the result, turned.
+func (s *Studio) hang(r *Recipe, size image.Point, t turn, to Canvas) {
+	channels := r.Channels()
+	// The result's pixel (x, y) is number from + x*right + y*below of what was made.
+	from, right, below := 0, 1, size.X
+	if t.swap {
+		right, below = size.Y, 1
+	}
+	if t.mirrorX {
+		from, right = from+(size.X-1)*right, -right
+	}
+	if t.mirrorY {
+		from, below = from+(size.Y-1)*below, -below
+	}
+	plane := size.X * size.Y
+	for c := range channels {
+		at, step := c, channels
+		if to.Planar {
+			at, step = c*plane, 1
+		}
+		for y := range size.Y {
+			p := (from+y*below)*channels + c
+			if r.Normal != nil {
+				lookUp(to.Floats[at:], s.made, &r.Normal[c], size.X, p, right*channels, step)
+			} else {
+				pick(to.Bytes[at:], s.made, size.X, p, right*channels, step)
+			}
+			at += size.X * step
+		}
+	}
+}
+
+func lookUp(dst []float32, src []byte, table *[256]float32, n, p, right, step int) {
+	for i := range n {
+		dst[i*step] = table[src[p]]
+		p += right
+	}
+}
+
+func pick(dst, src []byte, n, p, right, step int) {
+	for i := range n {
+		dst[i*step] = src[p]
+		p += right
+	}
+}
+
+// Scratch is the memory that the studio holds, in bytes.
+func (s *Studio) Scratch() int64 {
+	return s.decoder.Scratch() + int64(cap(s.row)+cap(s.columns)+cap(s.made)+cap(s.png.rgb))
+}
+
+// Normal is (x/255 - mean) / std for each byte x, in float32, for up to three channels.
+func Normal(mean, std []float32) *[3][256]float32 {
+	var tables [3][256]float32
+	for c := range mean {
+		for x := range 256 {
+			tables[c][x] = (float32(x)/255 - mean[c]) / std[c]
+		}
+	}
+	return &tables
+}
+
+// resized is the size that a picture, or a part of one, is resized to.
+func (r *Recipe) resized(width, height int) (int, int) {
+	switch {
+	case r.Height > 0:
+		return r.Width, r.Height
+	case r.Shorter == 0:
+		return width, height
+	case width <= height:
+		return r.Shorter, scaled(r.Shorter, height, width)
+	}
+	return scaled(r.Shorter, width, height), r.Shorter
+}
+
+// scaled is the longer side, cut off.
+func scaled(shorter, long, short int) int {
+	return int(math.Floor(float64(shorter) * float64(long) / float64(short)))
+}
