@@ -130,7 +130,7 @@ const (
 	Layout_SPARSE             Layout = 2 // jagged: values and int32 offsets, with float32 weights where `weights` is set
 	Layout_LABEL              Layout = 3 // [rows], of the feature's own dtype
 	Layout_BYTES              Layout = 4 // one byte string a row
-	Layout_IMAGE              Layout = 5 // uint8 [rows, H, W, C]
+	Layout_IMAGE              Layout = 5 // uint8 or float32, [rows, H, W, C] or [rows, C, H, W]
 )
 
 // Enum value maps for Layout.
@@ -190,6 +190,7 @@ const (
 	Kind_FLOAT32          Kind = 4
 	Kind_FLOAT64          Kind = 5
 	Kind_BINARY           Kind = 6 // strings and byte arrays
+	Kind_PICTURE          Kind = 7 // made of byte arrays by ops
 )
 
 // Enum value maps for Kind.
@@ -202,6 +203,7 @@ var (
 		4: "FLOAT32",
 		5: "FLOAT64",
 		6: "BINARY",
+		7: "PICTURE",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -211,6 +213,7 @@ var (
 		"FLOAT32":          4,
 		"FLOAT64":          5,
 		"BINARY":           6,
+		"PICTURE":          7,
 	}
 )
 
@@ -516,7 +519,7 @@ type Feature struct {
 	Layout Layout   `protobuf:"varint,2,opt,name=layout,proto3,enum=penstock.v1.Layout" json:"layout,omitempty"`
 	// sparse: the list feature that holds a score for each id, of the same lengths.
 	Weights string `protobuf:"bytes,3,opt,name=weights,proto3" json:"weights,omitempty"`
-	// image: [H, W, C].
+	// image: [H, W, C], or [C, H, W] of pictures that ops made; those may leave it out.
 	Shape []int32 `protobuf:"varint,4,rep,packed,name=shape,proto3" json:"shape,omitempty"`
 	// The value of rows whose file lacks the column.
 	Default       *Value `protobuf:"bytes,5,opt,name=default,proto3" json:"default,omitempty"`
@@ -839,6 +842,7 @@ type Type struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          Kind                   `protobuf:"varint,1,opt,name=kind,proto3,enum=penstock.v1.Kind" json:"kind,omitempty"`
 	List          bool                   `protobuf:"varint,2,opt,name=list,proto3" json:"list,omitempty"`
+	Picture       *Picture               `protobuf:"bytes,3,opt,name=picture,proto3" json:"picture,omitempty"` // of kind PICTURE
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +891,90 @@ func (x *Type) GetList() bool {
 	return false
 }
 
+func (x *Type) GetPicture() *Picture {
+	if x != nil {
+		return x.Picture
+	}
+	return nil
+}
+
+// Picture is what is known of all pictures of a feature.
+type Picture struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Channels      int32                  `protobuf:"varint,1,opt,name=channels,proto3" json:"channels,omitempty"`
+	Height        int32                  `protobuf:"varint,2,opt,name=height,proto3" json:"height,omitempty"` // 0 if they differ, as width
+	Width         int32                  `protobuf:"varint,3,opt,name=width,proto3" json:"width,omitempty"`
+	Shorter       int32                  `protobuf:"varint,4,opt,name=shorter,proto3" json:"shorter,omitempty"` // the shorter side, if that is all that is known of their size; else 0
+	Floats        bool                   `protobuf:"varint,5,opt,name=floats,proto3" json:"floats,omitempty"`   // float32 values, else uint8
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Picture) Reset() {
+	*x = Picture{}
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Picture) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Picture) ProtoMessage() {}
+
+func (x *Picture) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Picture.ProtoReflect.Descriptor instead.
+func (*Picture) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Picture) GetChannels() int32 {
+	if x != nil {
+		return x.Channels
+	}
+	return 0
+}
+
+func (x *Picture) GetHeight() int32 {
+	if x != nil {
+		return x.Height
+	}
+	return 0
+}
+
+func (x *Picture) GetWidth() int32 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *Picture) GetShorter() int32 {
+	if x != nil {
+		return x.Shorter
+	}
+	return 0
+}
+
+func (x *Picture) GetFloats() bool {
+	if x != nil {
+		return x.Floats
+	}
+	return false
+}
+
 // Program is a spec resolved against a dataset's schema: globs expanded, types inferred, op versions
 // pinned. It is what workers run; its digest names it in tickets. Features in flight are numbered slots:
 // first the sources, then the result of each step.
@@ -907,7 +995,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -919,7 +1007,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -932,7 +1020,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Program) GetStorage() string {
@@ -1010,7 +1098,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1110,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1123,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Source) GetName() string {
@@ -1099,7 +1187,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1199,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1212,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Step) GetOp() string {
@@ -1191,15 +1279,15 @@ type Output struct {
 	Slots         []uint32               `protobuf:"varint,3,rep,packed,name=slots,proto3" json:"slots,omitempty"` // dense: D slots; else one
 	Columns       []string               `protobuf:"bytes,4,rep,name=columns,proto3" json:"columns,omitempty"`     // dense: the name of each column
 	Weights       *uint32                `protobuf:"varint,5,opt,name=weights,proto3,oneof" json:"weights,omitempty"`
-	Shape         []int32                `protobuf:"varint,6,rep,packed,name=shape,proto3" json:"shape,omitempty"`
-	Type          *Type                  `protobuf:"bytes,7,opt,name=type,proto3" json:"type,omitempty"` // of the tensor's elements
+	Shape         []int32                `protobuf:"varint,6,rep,packed,name=shape,proto3" json:"shape,omitempty"` // image, as its values follow each other
+	Type          *Type                  `protobuf:"bytes,7,opt,name=type,proto3" json:"type,omitempty"`           // of the tensor's elements; of raw images BINARY
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1299,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1312,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Output) GetName() string {
@@ -1333,10 +1421,17 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x04list\x18\x05 \x01(\v2\x11.penstock.v1.ListH\x00R\x04listB\x06\n" +
 	"\x04kind\"2\n" +
 	"\x04List\x12*\n" +
-	"\x06values\x18\x01 \x03(\v2\x12.penstock.v1.ValueR\x06values\"A\n" +
+	"\x06values\x18\x01 \x03(\v2\x12.penstock.v1.ValueR\x06values\"q\n" +
 	"\x04Type\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.penstock.v1.KindR\x04kind\x12\x12\n" +
-	"\x04list\x18\x02 \x01(\bR\x04list\"\x90\x02\n" +
+	"\x04list\x18\x02 \x01(\bR\x04list\x12.\n" +
+	"\apicture\x18\x03 \x01(\v2\x14.penstock.v1.PictureR\apicture\"\x85\x01\n" +
+	"\aPicture\x12\x1a\n" +
+	"\bchannels\x18\x01 \x01(\x05R\bchannels\x12\x16\n" +
+	"\x06height\x18\x02 \x01(\x05R\x06height\x12\x14\n" +
+	"\x05width\x18\x03 \x01(\x05R\x05width\x12\x18\n" +
+	"\ashorter\x18\x04 \x01(\x05R\ashorter\x12\x16\n" +
+	"\x06floats\x18\x05 \x01(\bR\x06floats\"\x90\x02\n" +
 	"\aProgram\x12\x18\n" +
 	"\astorage\x18\x01 \x01(\tR\astorage\x12-\n" +
 	"\asources\x18\x02 \x03(\v2\x13.penstock.v1.SourceR\asources\x12\x16\n" +
@@ -1395,7 +1490,7 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06SPARSE\x10\x02\x12\t\n" +
 	"\x05LABEL\x10\x03\x12\t\n" +
 	"\x05BYTES\x10\x04\x12\t\n" +
-	"\x05IMAGE\x10\x05*b\n" +
+	"\x05IMAGE\x10\x05*o\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04BOOL\x10\x01\x12\t\n" +
@@ -1404,7 +1499,8 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\aFLOAT32\x10\x04\x12\v\n" +
 	"\aFLOAT64\x10\x05\x12\n" +
 	"\n" +
-	"\x06BINARY\x10\x06B(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"\x06BINARY\x10\x06\x12\v\n" +
+	"\aPICTURE\x10\aB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_spec_proto_rawDescOnce sync.Once
@@ -1419,7 +1515,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),        // 0: penstock.v1.Order
 	(LastBatch)(0),    // 1: penstock.v1.LastBatch
@@ -1433,12 +1529,13 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(*Value)(nil),     // 9: penstock.v1.Value
 	(*List)(nil),      // 10: penstock.v1.List
 	(*Type)(nil),      // 11: penstock.v1.Type
-	(*Program)(nil),   // 12: penstock.v1.Program
-	(*Source)(nil),    // 13: penstock.v1.Source
-	(*Step)(nil),      // 14: penstock.v1.Step
-	(*Output)(nil),    // 15: penstock.v1.Output
-	nil,               // 16: penstock.v1.Transform.ParamsEntry
-	nil,               // 17: penstock.v1.Step.ParamsEntry
+	(*Picture)(nil),   // 12: penstock.v1.Picture
+	(*Program)(nil),   // 13: penstock.v1.Program
+	(*Source)(nil),    // 14: penstock.v1.Source
+	(*Step)(nil),      // 15: penstock.v1.Step
+	(*Output)(nil),    // 16: penstock.v1.Output
+	nil,               // 17: penstock.v1.Transform.ParamsEntry
+	nil,               // 18: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
 	6,  // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
@@ -1449,26 +1546,27 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	5,  // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
 	2,  // 6: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
 	9,  // 7: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	16, // 8: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	17, // 8: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
 	10, // 9: penstock.v1.Value.list:type_name -> penstock.v1.List
 	9,  // 10: penstock.v1.List.values:type_name -> penstock.v1.Value
 	3,  // 11: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	13, // 12: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	14, // 13: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	15, // 14: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	11, // 15: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	9,  // 16: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	17, // 17: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	11, // 18: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	2,  // 19: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	11, // 20: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	9,  // 21: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	9,  // 22: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	23, // [23:23] is the sub-list for method output_type
-	23, // [23:23] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	12, // 12: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	14, // 13: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	15, // 14: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	16, // 15: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	11, // 16: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	9,  // 17: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	18, // 18: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	11, // 19: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	2,  // 20: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	11, // 21: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	9,  // 22: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	9,  // 23: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -1483,15 +1581,15 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Bool)(nil),
 		(*Value_List)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[9].OneofWrappers = []any{}
-	file_api_pb_spec_proto_msgTypes[11].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[10].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

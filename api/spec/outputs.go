@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -97,6 +98,15 @@ func layoutName(l pb.Layout) (string, bool) {
 // layoutMistake says what a layout takes if it does not take the type.
 func layoutMistake(l pb.Layout, t Type) string {
 	text := t.Kind == pb.Kind_BINARY
+	if t.Kind == pb.Kind_PICTURE {
+		switch {
+		case l != pb.Layout_IMAGE:
+			return "pictures become tensors by layout image"
+		case t.Picture.Height == 0:
+			return "all images of a tensor have one size; add a transform that makes it: resize, center_crop or random_resized_crop"
+		}
+		return ""
+	}
 	switch l {
 	case pb.Layout_DENSE:
 		switch {
@@ -135,7 +145,7 @@ func (b *outputBuilder) add(path string, f *pb.Feature, feat, weights *feature) 
 		return
 	}
 	o := &output{features: []*feature{feat}, at: path, proto: &pb.Output{
-		Name: feat.name, Layout: f.GetLayout(), Shape: f.GetShape(), Type: elementType(f.GetLayout(), feat.typ).Proto(),
+		Name: feat.name, Layout: f.GetLayout(), Shape: b.shape(path, f, feat), Type: elementType(f.GetLayout(), feat.typ).Proto(),
 	}}
 	if weights != nil && !weights.unknown() {
 		if weights.typ.List != feat.typ.List {
@@ -174,6 +184,10 @@ func (b *outputBuilder) register(o *output) {
 // elementType is the type of a tensor's elements.
 func elementType(l pb.Layout, t Type) Type {
 	switch {
+	case t.Kind == pb.Kind_PICTURE && t.Picture.Floats:
+		return Type{Kind: pb.Kind_FLOAT32}
+	case t.Kind == pb.Kind_PICTURE:
+		return Type{Kind: pb.Kind_BINARY}
 	case l != pb.Layout_SPARSE:
 		return Type{Kind: t.Kind}
 	case t.Kind == pb.Kind_FLOAT32 || t.Kind == pb.Kind_FLOAT64:
@@ -209,13 +223,15 @@ func (b *outputBuilder) weights(path string, f *pb.Feature) *feature {
 	return w
 }
 
+// checkShape checks a shape by itself.
 func (b *outputBuilder) checkShape(path string, f *pb.Feature) {
 	path += ".shape"
 	shape := f.GetShape()
+	if len(shape) == 0 {
+		return
+	}
 	if f.GetLayout() != pb.Layout_IMAGE {
-		if len(shape) > 0 {
-			b.problems.add(path, "found %v; only images have a shape", shape)
-		}
+		b.problems.add(path, "found %v; only images have a shape", shape)
 		return
 	}
 	size := int64(1)
@@ -228,4 +244,27 @@ func (b *outputBuilder) checkShape(path string, f *pb.Feature) {
 	if len(shape) != 3 || size == 0 {
 		b.problems.add(path, "found %v; want [height, width, channels], each above 0 and their product below 2 GiB", shape)
 	}
+}
+
+// shape is a tensor's: that of raw images is given, that of pictures follows from the ops that made them.
+func (b *outputBuilder) shape(path string, f *pb.Feature, feat *feature) []int32 {
+	path += ".shape"
+	given := f.GetShape()
+	if feat.typ.Kind != pb.Kind_PICTURE {
+		if len(given) == 0 && f.GetLayout() == pb.Layout_IMAGE {
+			b.problems.add(path, "found []; want [height, width, channels] of raw pixels (%s), or transforms that make pictures of encoded ones: "+
+				"decode_jpeg or decode_png, then resize", feat.name)
+		}
+		return given
+	}
+	p := feat.typ.Picture
+	last, first := []int32{p.Height, p.Width, p.Channels}, []int32{p.Channels, p.Height, p.Width}
+	switch {
+	case len(given) == 0, slices.Equal(given, last):
+		return last
+	case slices.Equal(given, first):
+		return first
+	}
+	b.problems.add(path, "found %v, but %s is %v; want %v, or %v for channel by channel, or no shape", given, feat.name, feat.typ, last, first)
+	return given
 }

@@ -104,7 +104,7 @@ func (r *resolver) filterColumn(name string) (filter.Type, error) {
 	}
 	if f != nil {
 		f.needed = true
-		return filter.Type(f.typ), nil
+		return filter.Type{Kind: f.typ.Kind, List: f.typ.List}, nil
 	}
 	if d := r.derived[name]; d != nil {
 		return filter.Type{}, fmt.Errorf("%s is made by %s; filters see the dataset's columns only", name, d.at)

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -10,10 +11,39 @@ import (
 type Type struct {
 	Kind pb.Kind
 	List bool
+	// Picture is what is known of the values of kind PICTURE.
+	Picture Picture
+}
+
+// Picture is what is known of all pictures of a feature.
+type Picture struct {
+	Channels      int32
+	Height, Width int32 // 0 if they differ
+	Shorter       int32 // of the sides, if that is all that is known of the size
+	Floats        bool  // float32 values, else uint8
+}
+
+// String writes what is known: "3 channels, 224 x 224".
+func (p Picture) String() string {
+	size := "of any size"
+	switch {
+	case p.Height > 0:
+		size = fmt.Sprintf("%d x %d", p.Height, p.Width)
+	case p.Shorter > 0:
+		size = fmt.Sprintf("the shorter side %d", p.Shorter)
+	}
+	text := fmt.Sprintf("%d channels, %s", p.Channels, size)
+	if p.Floats {
+		text += ", float32"
+	}
+	return text
 }
 
 // String writes a type as it stands in messages: "int64", "list<float32>".
 func (t Type) String() string {
+	if t.Kind == pb.Kind_PICTURE {
+		return "picture(" + t.Picture.String() + ")"
+	}
 	k := strings.ToLower(t.Kind.String())
 	if t.List {
 		return "list<" + k + ">"
@@ -22,10 +52,21 @@ func (t Type) String() string {
 }
 
 // Proto returns t as it crosses the wire.
-func (t Type) Proto() *pb.Type { return &pb.Type{Kind: t.Kind, List: t.List} }
+func (t Type) Proto() *pb.Type {
+	m := &pb.Type{Kind: t.Kind, List: t.List}
+	if p := t.Picture; p != (Picture{}) {
+		m.Picture = &pb.Picture{Channels: p.Channels, Height: p.Height, Width: p.Width, Shorter: p.Shorter, Floats: p.Floats}
+	}
+	return m
+}
 
 // TypeFromProto reads a type.
-func TypeFromProto(m *pb.Type) Type { return Type{Kind: m.GetKind(), List: m.GetList()} }
+func TypeFromProto(m *pb.Type) Type {
+	p := m.GetPicture()
+	return Type{Kind: m.GetKind(), List: m.GetList(), Picture: Picture{
+		Channels: p.GetChannels(), Height: p.GetHeight(), Width: p.GetWidth(), Shorter: p.GetShorter(), Floats: p.GetFloats(),
+	}}
+}
 
 // Schema is what a dataset's files offer as features.
 type Schema struct {

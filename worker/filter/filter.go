@@ -41,7 +41,7 @@ func Compile(e *filter.Expr, slots map[string]int, types []spec.Type) (*Program,
 		if !ok {
 			return filter.Type{}, fmt.Errorf("%s is not among the sources", name)
 		}
-		return filter.Type(types[slot]), nil
+		return filter.Type{Kind: types[slot].Kind, List: types[slot].List}, nil
 	})
 	if len(errs) > 0 {
 		return nil, errs[0]

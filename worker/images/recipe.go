@@ -1,6 +1,7 @@
 package images
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"image"
@@ -16,6 +17,7 @@ type Format uint8
 const (
 	JPEG Format = iota + 1
 	PNG
+	Any // of them, by the first bytes
 )
 
 // Recipe says how an encoded picture becomes pixels: decode, crop, resize, cut out the middle, mirror, normalise, in this
@@ -27,8 +29,8 @@ type Recipe struct {
 	Crop    *RandomCrop // nil: all of it
 	// Height and Width are what it is resized to, or else Shorter that of the two sides.
 	Height, Width, Shorter int
-	// Middle is the height and width of the part in the middle of the resized picture; 0: all of it.
-	Middle [2]int
+	// Middles are heights and widths: the part in the middle of the resized picture, the part in the middle of that, ...
+	Middles [][2]int
 	// Normal maps the bytes of each channel to what they are in floats; nil: bytes stay.
 	Normal *[3][256]float32
 }
@@ -49,6 +51,7 @@ type Canvas struct {
 // Studio is the memory in which pictures are made.
 type Studio struct {
 	decoder            jpeg.Decoder
+	isPNG              bool
 	png                pngRows
 	across, down       axis
 	row, columns, made []byte
@@ -85,11 +88,11 @@ func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, limit int64, to 
 	x0, x1 := s.across.span()
 	y0, y1 := s.down.span()
 	region := image.Rect(x0, y0, x1, y1).Add(v.box.Min)
-	if n := s.memory(r, width, height, region, v.window.Dx()); n > limit {
+	if n := s.memory(width, height, region, v.window.Dx()); n > limit {
 		return fmt.Errorf("%w: the picture has %d x %d pixels, which take %d bytes to decode; %d are allowed: "+
 			"leave it out, have it stored smaller, or give workers more memory", ErrMemory, width, height, n, limit)
 	}
-	rows, err := s.decode(r, encoded, region)
+	rows, err := s.decode(encoded, region)
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,7 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 	if len(encoded) == 0 {
 		return 0, 0, turn{}, errors.New("it has no bytes")
 	}
-	if r.Format == PNG {
+	if s.isPNG = r.Format == PNG || r.Format == Any && bytes.HasPrefix(encoded, []byte("\x89PNG")); s.isPNG {
 		width, height, err = pngSize(encoded)
 		return width, height, turn{}, err
 	}
@@ -118,16 +121,16 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 }
 
 // memory is about what a picture takes while it is made.
-func (s *Studio) memory(r *Recipe, width, height int, region image.Rectangle, wide int) int64 {
+func (s *Studio) memory(width, height int, region image.Rectangle, wide int) int64 {
 	n := int64(region.Dy())*int64(wide)*3 + int64(region.Dx())*3
-	if r.Format == PNG {
+	if s.isPNG {
 		return n + pngBytes*int64(width)*int64(height)
 	}
 	return n + s.decoder.Memory(region)
 }
 
-func (s *Studio) decode(r *Recipe, encoded []byte, region image.Rectangle) (rowsOf, error) {
-	if r.Format == PNG {
+func (s *Studio) decode(encoded []byte, region image.Rectangle) (rowsOf, error) {
+	if s.isPNG {
 		return &s.png, s.png.decode(encoded, region)
 	}
 	return &s.decoder, s.decoder.Decode(region)

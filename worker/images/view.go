@@ -34,10 +34,10 @@ func (r *Recipe) view(width, height int, t turn, choice Choice) view {
 	}
 	w, h := r.resized(box.Dx(), box.Dy())
 	window := image.Rect(0, 0, w, h)
-	if r.Middle != [2]int{} {
-		top := int(math.RoundToEven(float64(h-r.Middle[0]) / 2))
-		left := int(math.RoundToEven(float64(w-r.Middle[1]) / 2))
-		window = image.Rect(left, top, left+r.Middle[1], top+r.Middle[0])
+	for _, size := range r.Middles {
+		top := int(math.RoundToEven(float64(window.Dy()-size[0]) / 2))
+		left := int(math.RoundToEven(float64(window.Dx()-size[1]) / 2))
+		window = image.Rect(left, top, left+size[1], top+size[0]).Add(window.Min)
 	}
 	v := view{
 		box:    t.back(box, width, height),

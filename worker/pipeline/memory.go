@@ -19,9 +19,10 @@ type holding struct {
 	sources int64 // the decoded sources of a window
 	slots   int64 // those, the results of the steps, and the selection
 	batch   int64
+	scratch int64 // in which the steps make pictures
 }
 
-func (h holding) total() int64 { return h.chunks + h.slots + batchCopies*h.batch }
+func (h holding) total() int64 { return h.chunks + h.slots + batchCopies*h.batch + h.scratch }
 
 // estimate is what the footer lets expect of the row groups that are left to read. Binary values that come of
 // dictionaries, and lists of uneven lengths, may take more, up to Config.MaxDecoded; see correct.
@@ -91,6 +92,9 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, slots int64) {
 			z.bytes += sizes[slot].bytes
 		}
 		z.bytes = max(z.bytes, 8*z.values+4*rows)
+		if step.GetType().GetKind() == pb.Kind_PICTURE {
+			z.bytes = 0 // what it is made of, until it is in a batch
+		}
 		if step.GetOuts() > 0 {
 			sizes = append(sizes, z)
 			slots += z.bytes
@@ -135,6 +139,18 @@ func (s *Stream) correct(sources []*vector.Vector, batch int64) {
 		held.slots = max(bytes, int64(grown*float64(held.slots)))
 		held.sources = bytes
 	}
+	s.hold(held)
+}
+
+// correctScratch raises it to what the steps hold by themselves.
+func (s *Stream) correctScratch(bytes int64) {
+	held := s.holds
+	held.scratch = max(held.scratch, bytes)
+	s.hold(held)
+}
+
+// hold takes from the budget what is held more than before.
+func (s *Stream) hold(held holding) {
 	if n := held.total() - s.holds.total(); n > 0 {
 		s.pipeline.memory.more(n)
 		s.reserved += n

@@ -131,6 +131,7 @@ func (s *Stream) rest(w *tensor.Window) error {
 		return err
 	}
 	s.correct(w.Slots, 0)
+	s.chain.Place(s.rows(w), s.pipeline.cfg.MaxDecoded)
 	return stats.timed(&stats.transform, func() (err error) {
 		w.Slots, err = s.chain.Run(w.Slots)
 		return err
@@ -139,13 +140,7 @@ func (s *Stream) rest(w *tensor.Window) error {
 
 // choose applies filter, sampling and shuffle; nil stands for all rows as they are.
 func (s *Stream) choose(w *tensor.Window) ([]int32, error) {
-	rows := transform.Rows{
-		Seed:  s.program.GetSeed(),
-		Epoch: s.ticket.GetEpoch(),
-		File:  transform.Hash(w.File.GetUri()),
-		First: w.FirstRow,
-		N:     w.Rows,
-	}
+	rows := s.rows(w)
 	selects := s.filter != nil || s.chain.Selects()
 	if !selects && !s.program.GetShuffle() {
 		return nil, nil
@@ -166,6 +161,17 @@ func (s *Stream) choose(w *tensor.Window) ([]int32, error) {
 		shuffle(scratch.order, rows)
 	}
 	return scratch.order, nil
+}
+
+// rows says where a window lies, for what is random.
+func (s *Stream) rows(w *tensor.Window) transform.Rows {
+	return transform.Rows{
+		Seed:  s.program.GetSeed(),
+		Epoch: s.ticket.GetEpoch(),
+		File:  transform.Hash(w.File.GetUri()),
+		First: w.FirstRow,
+		N:     w.Rows,
+	}
 }
 
 // rowsOf lists the set bits below n.
@@ -217,6 +223,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, from, to) }); err != nil {
 			return err
 		}
+		s.correctScratch(s.chain.Scratch())
 		meta := &pb.BatchMeta{Window: at.Window, K: uint64(from), Rows: uint32(to - from), Last: to == total}
 		if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
 			return err

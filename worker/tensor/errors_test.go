@@ -23,7 +23,7 @@ func TestBuildErrors(t *testing.T) {
 		{"null bool label", tensorOf(pb.Layout_LABEL, pb.Kind_BOOL, 0), []*vector.Vector{vec(pb.Kind_BOOL, false, true)}, "mem://f row 101 is null"},
 		{"weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), []*vector.Vector{vec(pb.Kind_INT64, true, false), short}, "mem://f row 102 has 0 ids and 1 weights"},
 		{"scalar weights", weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), []*vector.Vector{vec(pb.Kind_INT64, true, false), vec(pb.Kind_FLOAT32, false, false)}, "the ids are list<int64>, but their weights are float32"},
-		{"image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 3, 1, 1), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "mem://f row 100 has 2 bytes; shape [3 1 1] takes 3"},
+		{"image", shaped(tensorOf(pb.Layout_IMAGE, pb.Kind_BINARY, 0), 3, 1, 1), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "mem://f row 100: it has 2 bytes; shape [3 1 1] takes 3"},
 		{"dense list", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0), []*vector.Vector{vec(pb.Kind_INT64, true, false)}, "is list<int64>; want a scalar"},
 		{"dense text", tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "want a number or bool"},
 		{"sparse text", tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{vec(pb.Kind_BINARY, false, false)}, "want int32 or int64"},

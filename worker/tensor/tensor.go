@@ -22,7 +22,7 @@ import (
 const (
 	metaLayout = "penstock.layout" // dense, sparse, label, bytes, image, provenance
 	metaNames  = "penstock.names"  // dense: JSON array of the D column names
-	metaShape  = "penstock.shape"  // image: "H,W,C"
+	metaShape  = "penstock.shape"  // image: "H,W,C" or "C,H,W"
 )
 
 // Names of the provenance columns.
@@ -184,7 +184,7 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	case pb.Layout_BYTES:
 		return &byteStrings{o}, nil
 	case pb.Layout_IMAGE:
-		return newImage(o)
+		return newImage(p, o)
 	}
 	return nil, fmt.Errorf("unknown layout %v: this worker is older than the master", o.GetLayout())
 }

@@ -100,6 +100,32 @@ func (c *Chain) Select(rows Rows, sel []uint64) {
 	}
 }
 
+// Placed is a kernel whose results depend on where a row lies.
+type Placed interface {
+	// Place tells of the window that Run is called for next, and of the bytes of memory that one row may take.
+	Place(rows Rows, memory int64)
+}
+
+// Place says which rows Run gets next, for ops that draw random numbers, and how much memory one row may take while it
+// is made.
+func (c *Chain) Place(rows Rows, memory int64) {
+	for i := range c.steps {
+		if k, ok := c.steps[i].kernel.(Placed); ok {
+			k.Place(rows, memory)
+		}
+	}
+}
+
+// Scratch is the memory in which pictures were made, in bytes.
+func (c *Chain) Scratch() (n int64) {
+	for i := range c.steps {
+		if k, ok := c.steps[i].kernel.(*decoding); ok {
+			n += k.studio.Scratch()
+		}
+	}
+	return n
+}
+
 // Run computes the steps of one window from its sources, and returns all slots: the sources, then the steps'
 // results. They and the slice are valid until the next Run.
 func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
@@ -193,6 +219,10 @@ func valuesOf(v *vector.Vector) int {
 		return len(v.F64)
 	case pb.Kind_BINARY:
 		return max(0, len(v.Ends)-1)
+	case pb.Kind_PICTURE:
+		if v.Pictures != nil {
+			return v.Rows
+		}
 	}
 	return -1
 }

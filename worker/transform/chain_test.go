@@ -170,7 +170,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	if want := 24 + 5*24 + 8*16 + 2*12 + 12 + 6*8; ran != want {
+	if want := 24 + 5*24 + 8*16 + 2*12 + 12 + 6*8 + 3*2; ran != want {
 		t.Errorf("ran %d combinations, want %d", ran, want)
 	}
 	sampling, rows := sampleChain(t, values{"rate": 0.5}), Rows{N: 1000}

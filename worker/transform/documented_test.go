@@ -14,7 +14,11 @@ import (
 // resolve makes a program of a spec with these transforms, over the columns that the examples name.
 func resolve(t *testing.T, transforms string) *pb.Program {
 	t.Helper()
-	s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: [{dense: int_*}, {sparse: cat_*}]\ntransforms:\n" + transforms))
+	features := "[{dense: int_*}, {sparse: cat_*}]"
+	if strings.Contains(transforms, "photo") {
+		features = "[{dense: int_*}, {sparse: cat_*}, {image: photo}]"
+	}
+	s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: " + features + "\ntransforms:\n" + transforms))
 	if err != nil {
 		t.Fatalf("%s\n%v", transforms, err)
 	}
@@ -23,6 +27,7 @@ func resolve(t *testing.T, transforms string) *pb.Program {
 		"int_1": {Kind: pb.Kind_INT32}, "int_2": {Kind: pb.Kind_INT32},
 		"cat_1": {Kind: pb.Kind_INT64, List: true}, "cat_2": {Kind: pb.Kind_INT64, List: true},
 		"scores_1": {Kind: pb.Kind_FLOAT32, List: true}, "scores_2": {Kind: pb.Kind_FLOAT32, List: true},
+		"photo": {Kind: pb.Kind_BINARY},
 	} {
 		schema.Columns = append(schema.Columns, spec.Column{Name: name, Path: []string{name}, Type: typ})
 	}
@@ -33,10 +38,27 @@ func resolve(t *testing.T, transforms string) *pb.Program {
 	return p
 }
 
+// around is what a spec needs before and after an image op.
+func around(op string) (before, after string) {
+	const decode, resize = "  - {op: decode_jpeg, in: photo}\n", "  - {op: resize, in: photo, size: [256, 256]}\n"
+	switch op {
+	case "decode_jpeg", "decode_png", "decode_image":
+		return "", resize
+	case "resize", "random_resized_crop":
+		return decode, ""
+	case "center_crop":
+		return decode + resize, ""
+	case "flip":
+		return decode, resize
+	}
+	return "", ""
+}
+
 // TestExamplesAreValid resolves the example that the catalogue shows of each op, and compiles the program.
 func TestExamplesAreValid(t *testing.T) {
 	for _, op := range transform.Builtin().Ops() {
-		p := resolve(t, "  - "+op.Example+"\n")
+		before, after := around(op.Name)
+		p := resolve(t, before+"  - "+op.Example+"\n"+after)
 		if !slices.ContainsFunc(p.GetSteps(), func(s *pb.Step) bool { return s.GetOp() == op.Name && s.GetVersion() == op.Version }) {
 			t.Errorf("%s: the program of %s has no such step", op.Name, op.Example)
 		}

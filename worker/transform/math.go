@@ -92,37 +92,76 @@ func clampTo[T int32 | int64 | float32 | float64](low, high T) Kernel {
 // normalize is (x - mean) / std in float32: inputs, mean and std are rounded to float32 first.
 func normalize() Op {
 	return Op{
-		Name:    "normalize",
-		Version: 1,
-		Summary: "(x - mean) / std, in float32.",
-		Maps:    true,
-		Inputs:  scalarOrListOfNumbers,
-		Output:  "float32, scalar or list like the input",
+		Name:     "normalize",
+		Version:  1,
+		Summary:  "(x - mean) / std, in float32; of a picture's bytes, x/255 takes the place of x.",
+		Maps:     true,
+		Inputs:   "scalar or list of numbers, or pictures",
+		Pictures: true,
+		Output:   "float32, scalar or list like the input, or pictures of float32",
 		Params: []Param{
-			{Name: "mean", Want: Number, Required: true, Doc: "finite"},
-			{Name: "std", Want: Number, Required: true, Doc: "finite, above 0"},
+			{Name: "mean", Want: NumberOrMore, Required: true, Doc: "finite; of pictures one for each channel, or for all"},
+			{Name: "std", Want: NumberOrMore, Required: true, Doc: "finite, above 0; of pictures one for each channel, or for all"},
 		},
 		Example: "{op: normalize, in: int_1, mean: 3.5, std: 9.4}",
-		Infer:   inferFloat32,
-		New: func(p Params, in []spec.Type) (Kernel, error) {
-			mean, std := float32(p.Number("mean")), float32(p.Number("std"))
-			if math.IsInf(float64(mean), 0) {
-				return nil, fmt.Errorf("mean: want a finite float32, found %s", show(p.Value("mean")))
+		Infer: func(p Params, in []spec.Type) (spec.Type, error) {
+			if isPicture(in[0]) {
+				return inferNormalPicture(in[0])
 			}
-			if !(std > 0) || math.IsInf(float64(std), 0) {
-				return nil, fmt.Errorf("std: want a finite float32 above 0, found %s", show(p.Value("std")))
-			}
-			switch in[0].Kind {
-			case pb.Kind_INT32:
-				return standardize[int32](mean, std), nil
-			case pb.Kind_INT64:
-				return standardize[int64](mean, std), nil
-			case pb.Kind_FLOAT64:
-				return standardize[float64](mean, std), nil
-			}
-			return standardize[float32](mean, std), nil
+			return inferFloat32(p, in)
 		},
+		New: newNormalize,
 	}
+}
+
+func newNormalize(p Params, in []spec.Type) (Kernel, error) {
+	channels := 1
+	if isPicture(in[0]) {
+		channels = int(in[0].Picture.Channels)
+	}
+	means, stds, err := normals(p, channels)
+	if err != nil {
+		return nil, err
+	}
+	mean, std := means[0], stds[0]
+	switch in[0].Kind {
+	case pb.Kind_INT32:
+		return standardize[int32](mean, std), nil
+	case pb.Kind_INT64:
+		return standardize[int64](mean, std), nil
+	case pb.Kind_FLOAT64:
+		return standardize[float64](mean, std), nil
+	case pb.Kind_PICTURE:
+		return newNormalPicture(means, stds), nil
+	}
+	return standardize[float32](mean, std), nil
+}
+
+// normals are the means and deviations of so many channels.
+func normals(p Params, channels int) (mean, std []float32, err error) {
+	for _, name := range []string{"mean", "std"} {
+		given := p.Numbers(name)
+		if len(given) != 1 && len(given) != channels {
+			want := "a number"
+			if channels > 1 {
+				want = fmt.Sprintf("a number, or one for each of %d channels", channels)
+			}
+			return nil, nil, fmt.Errorf("%s: want %s, found %s", name, want, show(p.Value(name)))
+		}
+		numbers := make([]float32, channels)
+		for i := range numbers {
+			x := float32(given[min(i, len(given)-1)])
+			switch {
+			case name == "mean" && math.IsInf(float64(x), 0):
+				return nil, nil, fmt.Errorf("mean: want a finite float32, found %s", show(p.Value("mean")))
+			case name == "std" && (!(x > 0) || math.IsInf(float64(x), 0)):
+				return nil, nil, fmt.Errorf("std: want a finite float32 above 0, found %s", show(p.Value("std")))
+			}
+			numbers[i] = x
+		}
+		mean, std = std, numbers
+	}
+	return mean, std, nil
 }
 
 // inferFloat32 is for ops that make float32 of any numbers.

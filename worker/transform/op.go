@@ -18,6 +18,8 @@ type Op struct {
 	Maps bool
 	// Inputs and Output say which types the op takes and makes, in words: "scalar or list of numbers".
 	Inputs, Output string
+	// Pictures: Infer knows about kind PICTURE. Else such inputs are refused before it is asked.
+	Pictures bool
 	Params         []Param
 	// Example is one valid line of a spec's transforms.
 	Example string

@@ -23,6 +23,7 @@ const (
 	Number                      // an int or a float, not NaN
 	Share                       // a number from 0 to 1
 	Numbers                     // a list of numbers
+	NumberOrMore                // a number, or a list of some, which stay what they are
 	Text                        // a string
 	Bool                        // true or false
 	Scalar                      // a number, string or bool: what a value of a feature may be
@@ -42,6 +43,8 @@ func (w Want) String() string {
 		return "a number from 0 to 1"
 	case Numbers:
 		return "a list of numbers"
+	case NumberOrMore:
+		return "a number or a list of numbers"
 	case Text:
 		return "a text"
 	case Bool:
@@ -59,7 +62,7 @@ type Param struct {
 	Name     string
 	Want     Want
 	Required bool
-	// Default is an int, float64, string or bool, as Want asks for.
+	// Default is an int, float64, []float64, string or bool, as Want asks for.
 	Default any
 	// OneOf lists the texts that Text takes; empty: any.
 	OneOf []string
@@ -91,8 +94,11 @@ func (p Params) Number(name string) float64 {
 	return x
 }
 
-// Numbers returns a list of numbers.
+// Numbers returns a list of numbers, of which a single one is one, too.
 func (p Params) Numbers(name string) []float64 {
+	if x, ok := number(p.values[name]); ok {
+		return []float64{x}
+	}
 	values := p.values[name].GetList().GetValues()
 	numbers := make([]float64, len(values))
 	for i, v := range values {
@@ -179,6 +185,11 @@ func (p Param) canonical(v *pb.Value) *pb.Value {
 			return nil
 		}
 		return v
+	case NumberOrMore:
+		if _, ok := number(v); ok {
+			return v
+		}
+		return numbers(v)
 	case Numbers:
 		return numbers(v)
 	case Text:
@@ -210,6 +221,12 @@ func literal(x any) *pb.Value {
 		return &pb.Value{Kind: &pb.Value_Int{Int: int64(x)}}
 	case float64:
 		return &pb.Value{Kind: &pb.Value_Float{Float: x}}
+	case []float64:
+		list := &pb.List{}
+		for _, e := range x {
+			list.Values = append(list.Values, literal(e))
+		}
+		return &pb.Value{Kind: &pb.Value_List{List: list}}
 	case string:
 		return &pb.Value{Kind: &pb.Value_Text{Text: x}}
 	case bool:

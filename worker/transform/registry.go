@@ -30,6 +30,7 @@ func Builtin() *Registry {
 		boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(), localHour(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
+		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),
 	)
 	if err != nil {
 		panic(err) // a mistake in the list above
@@ -178,6 +179,9 @@ func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (b bound, err er
 	}
 	if op.Maps && len(in) != 1 {
 		return bound{}, fmt.Errorf("in: %s takes one feature at a time, found %d", op.Name, len(in))
+	}
+	if !op.Pictures && slices.ContainsFunc(in, isPicture) {
+		return bound{}, fmt.Errorf("in: want %s, found %v", op.Inputs, in)
 	}
 	if b.out, err = op.Infer(b.params, in); err != nil {
 		return bound{}, err

@@ -7,9 +7,10 @@ package vector
 
 import (
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/images"
 )
 
-// Vector is a column of Rows rows. Exactly one of the value slices is in use, as Type.Kind says: with
+// Vector is a column of Rows rows. Exactly one of the value slices is in use, or Pictures, as Type.Kind says: with
 // list types it holds the elements of all rows one after another, else one value a row. Values of null
 // rows and null elements are unspecified but present; null rows of list types have no elements.
 type Vector struct {
@@ -30,6 +31,14 @@ type Vector struct {
 	// Data and Ends hold BINARY values: value j is Data[Ends[j]:Ends[j+1]].
 	Data []byte
 	Ends []int32
+	// Pictures makes PICTURE values.
+	Pictures Pictures
+}
+
+// Pictures makes the values of a vector of kind PICTURE, one at a time, where they are wanted: they take no memory before.
+type Pictures interface {
+	// Make writes the picture of a row that is not null.
+	Make(row int, to images.Canvas) error
 }
 
 // Len is the number of values: elements of lists, or rows.

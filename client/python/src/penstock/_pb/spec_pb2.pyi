@@ -37,6 +37,7 @@ class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FLOAT32: _ClassVar[Kind]
     FLOAT64: _ClassVar[Kind]
     BINARY: _ClassVar[Kind]
+    PICTURE: _ClassVar[Kind]
 ORDER_UNSPECIFIED: Order
 FAST: Order
 DETERMINISTIC: Order
@@ -57,6 +58,7 @@ INT64: Kind
 FLOAT32: Kind
 FLOAT64: Kind
 BINARY: Kind
+PICTURE: Kind
 
 class Spec(_message.Message):
     __slots__ = ("dataset", "filter", "features", "transforms", "batch_size", "last_batch", "seed", "shuffle", "epochs", "provenance", "order", "lanes", "global_batch_size", "on_error")
@@ -159,12 +161,28 @@ class List(_message.Message):
     def __init__(self, values: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
 
 class Type(_message.Message):
-    __slots__ = ("kind", "list")
+    __slots__ = ("kind", "list", "picture")
     KIND_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
+    PICTURE_FIELD_NUMBER: _ClassVar[int]
     kind: Kind
     list: bool
-    def __init__(self, kind: _Optional[_Union[Kind, str]] = ..., list: bool = ...) -> None: ...
+    picture: Picture
+    def __init__(self, kind: _Optional[_Union[Kind, str]] = ..., list: bool = ..., picture: _Optional[_Union[Picture, _Mapping]] = ...) -> None: ...
+
+class Picture(_message.Message):
+    __slots__ = ("channels", "height", "width", "shorter", "floats")
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    HEIGHT_FIELD_NUMBER: _ClassVar[int]
+    WIDTH_FIELD_NUMBER: _ClassVar[int]
+    SHORTER_FIELD_NUMBER: _ClassVar[int]
+    FLOATS_FIELD_NUMBER: _ClassVar[int]
+    channels: int
+    height: int
+    width: int
+    shorter: int
+    floats: bool
+    def __init__(self, channels: _Optional[int] = ..., height: _Optional[int] = ..., width: _Optional[int] = ..., shorter: _Optional[int] = ..., floats: bool = ...) -> None: ...
 
 class Program(_message.Message):
     __slots__ = ("storage", "sources", "filter", "steps", "outputs", "seed", "shuffle", "provenance")

@@ -1,0 +1,126 @@
+package tensor
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/images"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// image is [rows, H, W, C] or [rows, C, H, W]; null is all zeros. It is of raw pixels, exactly as many bytes a value, or of pictures, which
+// are made here: they go from their encoded bytes straight to the batch.
+type image struct {
+	out    *pb.Output
+	typ    arrow.DataType
+	elem   arrow.DataType
+	values int // of one
+	planar bool
+}
+
+func newImage(p *pb.Program, o *pb.Output) (*image, error) {
+	size := int64(1)
+	for _, d := range o.GetShape() {
+		size *= int64(d)
+		if d <= 0 || size > math.MaxInt32 {
+			return nil, fmt.Errorf("shape %v", o.GetShape())
+		}
+	}
+	if len(o.GetShape()) != 3 {
+		return nil, fmt.Errorf("shape %v; want [H, W, C]", o.GetShape())
+	}
+	im := &image{out: o, elem: arrow.PrimitiveTypes.Uint8, values: int(size)}
+	if pic := pictureOf(p, o); pic != nil {
+		last, first := []int32{pic.Height, pic.Width, pic.Channels}, []int32{pic.Channels, pic.Height, pic.Width}
+		im.planar = !slices.Equal(o.GetShape(), last)
+		if im.planar && !slices.Equal(o.GetShape(), first) {
+			return nil, fmt.Errorf("shape %v of pictures with %v", o.GetShape(), pic)
+		}
+		if pic.Floats {
+			im.elem = arrow.PrimitiveTypes.Float32
+		}
+	}
+	if floats := o.GetType().GetKind() == pb.Kind_FLOAT32; floats != (im.elem == arrow.PrimitiveTypes.Float32) {
+		return nil, fmt.Errorf("images of kind %v, made of others", o.GetType().GetKind())
+	}
+	im.typ = arrow.FixedSizeListOfNonNullable(int32(size), im.elem)
+	return im, nil
+}
+
+// pictureOf is what the program says of an output's pictures; nil if it has raw pixels.
+func pictureOf(p *pb.Program, o *pb.Output) *spec.Picture {
+	slot := int(o.GetSlots()[0]) - len(p.GetSources())
+	for _, s := range p.GetSteps() {
+		if slot -= int(s.GetOuts()); slot < 0 && s.GetOuts() > 0 {
+			if t := spec.TypeFromProto(s.GetType()); slot == -1 && t.Kind == pb.Kind_PICTURE {
+				return &t.Picture
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+func (im *image) field() arrow.Field {
+	return arrow.Field{
+		Name:     im.out.GetName(),
+		Type:     im.typ,
+		Metadata: metadataWith(pb.Layout_IMAGE, metaShape, joinInts(im.out.GetShape())),
+	}
+}
+
+func (im *image) size(_ *Window, from, to int) int64 { return int64(im.bytes()) * int64(to-from) }
+
+// bytes of one.
+func (im *image) bytes() int {
+	if im.elem == arrow.PrimitiveTypes.Float32 {
+		return 4 * im.values
+	}
+	return im.values
+}
+
+func (im *image) build(b *Batch, mem *scratch, w *Window, from, to int) error {
+	v := w.Slots[im.out.GetSlots()[0]]
+	if !isScalar(v, pb.Kind_BINARY) && v.Type.Kind != pb.Kind_PICTURE {
+		return typeError(v, "binary or a picture")
+	}
+	each := im.bytes()
+	all := numbers[float32](&mem.values, ((to-from)*each+3)/4) // aligned
+	mem.values = mem.values[:(to-from)*each]
+	for i := from; i < to; i++ {
+		row := w.Source(i)
+		dst := mem.values[(i-from)*each:][:each]
+		canvas := images.Canvas{Bytes: dst, Planar: im.planar}
+		if im.elem == arrow.PrimitiveTypes.Float32 {
+			canvas.Floats = all[(i-from)*im.values:][:im.values]
+		}
+		if err := im.one(v, row, canvas); err != nil {
+			return fmt.Errorf("%s row %d: %w", w.File.GetUri(), w.FirstRow+int64(row), err)
+		}
+	}
+	b.add(to - from)
+	b.add((to-from)*im.values, mem.values)
+	return nil
+}
+
+// one writes the image of a row.
+func (im *image) one(v *vector.Vector, row int, to images.Canvas) error {
+	switch {
+	case v.IsNull(row):
+		clear(to.Bytes)
+		return nil
+	case v.Type.Kind == pb.Kind_PICTURE:
+		return v.Pictures.Make(row, to)
+	}
+	src := value(v, row)
+	if len(src) != im.values {
+		return fmt.Errorf("it has %d bytes; shape %v takes %d", len(src), im.out.GetShape(), im.values)
+	}
+	copy(to.Bytes, src)
+	return nil
+}
