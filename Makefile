@@ -17,7 +17,7 @@ PROTOC_GRPC   := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 PYTEST        := pytest==9.2.0 pytest-timeout==2.4.0 tqdm==4.70.1
 PYTHON_NEWEST := pyarrow==26.0.1 grpcio==1.85.1 protobuf==7.36.2 numpy==2.4.6
 PYTHON_OLDEST := pyarrow==19.0.0 grpcio==1.71.0 protobuf==5.29.0 numpy==1.26.0 # what pyproject.toml allows
-PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 ruff==0.17.6 types-protobuf==7.35.1.20260906
+PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6 types-protobuf==7.35.1.20260906
 PROTOC_PYTHON := grpcio-tools==1.71.2 setuptools==80.9.0 # its code runs with protobuf 5.29 and newer
 
 .PHONY: build test test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz proto \
@@ -124,7 +124,7 @@ $(TOOLS)/python/ready: Makefile
 	$(TOOLS)/python/bin/pip install --quiet $(PROTOC_PYTHON)
 	touch $@
 
-python: .venv/ready ## Python for the tests, with the package's sources, its tools, and duckdb, whose files the tests read
+python: .venv/ready ## Python for the tests, with the package's sources, its tools, and duckdb and Pillow, whose files the tests read
 .venv/ready: Makefile
 	python3 -m venv .venv
 	.venv/bin/pip install --quiet $(PYTHON_NEWEST) $(PYTEST) $(PYTHON_TOOLS)

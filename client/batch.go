@@ -62,11 +62,12 @@ type Bytes struct {
 	Offsets []int32 // Rows+1, the first is 0
 }
 
-// Image is uint8 [Rows, H, W, C], row-major.
+// Image is [Rows, H, W, C] or [Rows, C, H, W], row-major, in the slice of its own dtype; the other is nil.
 type Image struct {
-	Name  string
-	Shape [3]int // H, W, C
-	Data  []byte
+	Name   string
+	Shape  [3]int // H, W, C or C, H, W
+	Data   []byte
+	Floats []float32
 }
 
 // snapshot is what State tells of a moment. Its sets are never changed.
@@ -109,7 +110,7 @@ func (b *Batch) expose() {
 		case roleBytes:
 			buf.bytes = append(buf.bytes, Bytes{Name: c.name, Data: v.u8, Offsets: v.offsets})
 		case roleImage:
-			buf.images = append(buf.images, Image{Name: c.name, Shape: c.shape, Data: v.u8})
+			buf.images = append(buf.images, Image{Name: c.name, Shape: c.shape, Data: v.u8, Floats: v.f32})
 		case roleFile:
 			b.Files = v.i32
 		case roleRow:

@@ -34,7 +34,7 @@ type column struct {
 	width    int        // values a row; 0 if jagged
 	weighted bool
 	names    []string // dense: of its columns
-	shape    [3]int   // image: H, W, C
+	shape    [3]int   // image: H, W, C or C, H, W
 }
 
 // parseLayout reads a stream's schema (docs: the wire tensor layout).
@@ -122,23 +122,23 @@ func parseSparse(c column, t arrow.DataType) (column, error) {
 
 func parseImage(c column, f arrow.Field) (column, error) {
 	t, ok := f.Type.(*arrow.FixedSizeListType)
-	if !ok || t.Elem().ID() != arrow.UINT8 {
-		return c, want(false, f.Type, "fixed_size_list<uint8>")
+	if !ok || t.Elem().ID() != arrow.UINT8 && t.Elem().ID() != arrow.FLOAT32 {
+		return c, want(false, f.Type, "fixed_size_list<uint8> or fixed_size_list<float32>")
 	}
-	c.role, c.elem, c.width = roleImage, arrow.UINT8, int(t.Len())
+	c.role, c.elem, c.width = roleImage, t.Elem().ID(), int(t.Len())
 	shape, _ := f.Metadata.GetValue("penstock.shape")
 	parts := strings.Split(shape, ",")
 	size := 1
 	for i, p := range parts {
 		n, err := strconv.Atoi(p)
 		if err != nil || n < 1 || n > 1<<20 || len(parts) != 3 {
-			return c, fmt.Errorf("metadata penstock.shape is %q; expected H,W,C", shape)
+			return c, fmt.Errorf("metadata penstock.shape is %q; expected H,W,C or C,H,W", shape)
 		}
 		c.shape[i] = n
 		size *= n
 	}
 	if size != c.width {
-		return c, fmt.Errorf("metadata penstock.shape is %q, but a row has %d bytes", shape, c.width)
+		return c, fmt.Errorf("metadata penstock.shape is %q, but a row has %d values", shape, c.width)
 	}
 	return c, nil
 }

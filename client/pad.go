@@ -192,6 +192,9 @@ func plannedField(o *pb.Output) (arrow.Field, error) {
 			shape[i] = strconv.Itoa(int(n))
 		}
 		f.Type = arrow.FixedSizeListOfNonNullable(size, arrow.PrimitiveTypes.Uint8)
+		if o.GetType().GetKind() == pb.Kind_FLOAT32 {
+			f.Type = arrow.FixedSizeListOfNonNullable(size, elem)
+		}
 		keys, values = append(keys, "penstock.shape"), append(values, strings.Join(shape, ","))
 	case pb.Layout_BYTES:
 		f.Type = arrow.BinaryTypes.Binary

@@ -88,8 +88,8 @@ func TestLayoutRefuses(t *testing.T) {
 		{"x", "label", arrow.BinaryTypes.Binary, nil, "expected bool"},
 		{"x", "bytes", arrow.BinaryTypes.String, nil, "expected binary"},
 		{"x", "image", i64, nil, "expected fixed_size_list<uint8>"},
-		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2"}, "expected H,W,C"},
-		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2,2"}, "a row has 4 bytes"},
+		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2"}, "expected H,W,C or C,H,W"},
+		{"x", "image", arrow.FixedSizeListOf(4, arrow.PrimitiveTypes.Uint8), []string{"penstock.shape", "2,2,2"}, "a row has 4 values"},
 		{"_row", "", f32, nil, "expected int64"},
 		{"_file", "", i64, nil, "expected int32"},
 	} {

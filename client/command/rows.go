@@ -70,7 +70,11 @@ func rowOf(b *client.Batch, i int) []field {
 		out = append(out, field{x.Name, text(x.Data[x.Offsets[i]:x.Offsets[i+1]])})
 	}
 	for _, im := range b.Images {
-		out = append(out, field{im.Name, fmt.Sprintf("uint8 %v", im.Shape)})
+		kind := "uint8"
+		if im.Floats != nil {
+			kind = "float32"
+		}
+		out = append(out, field{im.Name, fmt.Sprintf("%s %v", kind, im.Shape)})
 	}
 	if b.Files != nil {
 		out = append(out, field{"_file", b.Files[i]}, field{"_row", b.RowIDs[i]})

@@ -112,7 +112,13 @@ func emptySchema(p *pb.Program) *arrow.Schema {
 			add(o.GetName(), arrow.ListOfNonNullable(elem))
 		case pb.Layout_LABEL:
 			add(o.GetName(), elemType(o.GetType().GetKind()))
-		default: // byte strings and images
+		case pb.Layout_IMAGE:
+			if o.GetType().GetKind() == pb.Kind_FLOAT32 {
+				add(o.GetName(), arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32))
+				continue
+			}
+			add(o.GetName(), arrow.BinaryTypes.Binary)
+		default: // byte strings
 			add(o.GetName(), arrow.BinaryTypes.Binary)
 		}
 	}
@@ -139,7 +145,8 @@ func elemType(k pb.Kind) arrow.DataType {
 	return arrow.BinaryTypes.Binary
 }
 
-// flatten gives each dense feature a column of its own, and images as byte strings: Parquet readers take those best.
+// flatten gives each dense feature a column of its own, and images as byte strings, or lists of floats: Parquet readers take those
+// best.
 func flatten(rec arrow.Record) arrow.Record {
 	var fields []arrow.Field
 	var cols []arrow.Array
@@ -151,6 +158,11 @@ func flatten(rec arrow.Record) arrow.Record {
 		}
 		switch values := list.ListValues().(type) {
 		case *array.Float32:
+			if _, isImage := f.Metadata.GetValue("penstock.shape"); isImage {
+				fields = append(fields, arrow.Field{Name: f.Name, Type: arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)})
+				cols = append(cols, floatLists(values, list))
+				continue
+			}
 			for j, name := range denseNames(f) {
 				fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float32})
 				cols = append(cols, column(values.Float32Values(), j, list))
@@ -181,6 +193,18 @@ func pixels(values []uint8, list *array.FixedSizeList) arrow.Array {
 		b.Append(values[from:to])
 	}
 	return b.NewArray()
+}
+
+// floatLists shows rows of equal lengths as lists.
+func floatLists(values *array.Float32, list *array.FixedSizeList) arrow.Array {
+	offsets := make([]int32, list.Len()+1)
+	for i := range list.Len() {
+		_, to := list.ValueOffsets(i)
+		offsets[i+1] = int32(to)
+	}
+	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}
+	t := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)
+	return array.NewListData(array.NewData(t, list.Len(), buffers, []arrow.ArrayData{values.Data()}, 0, 0))
 }
 
 // denseNames are the names of a dense tensor's columns.

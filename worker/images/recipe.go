@@ -79,7 +79,12 @@ func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, limit int64, to 
 	if err != nil {
 		return err
 	}
-	v := r.view(width, height, turn, choice)
+	return s.show(r, encoded, image.Pt(width, height), r.view(width, height, turn, choice), limit, to)
+}
+
+// show makes a view of a picture of a size that was opened.
+func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, limit int64, to Canvas) error {
+	width, height := full.X, full.Y
 	if v.window.Empty() || !v.window.In(image.Rectangle{Max: v.size}) {
 		return fmt.Errorf("the picture of %d x %d pixels is smaller than the part that is cut out of it; resize it to more", width, height)
 	}
@@ -115,7 +120,7 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 	}
 	h, err := s.decoder.Open(encoded)
 	if err == nil && r.Upright {
-		t = turns[h.Orientation-1]
+		t = turnOf(h.Orientation)
 	}
 	return h.Width, h.Height, t, err
 }

@@ -17,10 +17,18 @@ type view struct {
 // are reversed.
 type turn struct{ swap, mirrorX, mirrorY bool }
 
-// turns are those of EXIF's orientations 1 to 8.
-var turns = [8]turn{
-	{}, {mirrorX: true}, {mirrorX: true, mirrorY: true}, {mirrorY: true},
-	{swap: true}, {swap: true, mirrorX: true}, {swap: true, mirrorX: true, mirrorY: true}, {swap: true, mirrorY: true},
+// turnOf is that of EXIF's orientation, 1 to 8.
+func turnOf(orientation int) turn {
+	return [8]turn{
+		{},
+		{mirrorX: true},
+		{mirrorX: true, mirrorY: true},
+		{mirrorY: true},
+		{swap: true},
+		{swap: true, mirrorX: true},
+		{swap: true, mirrorX: true, mirrorY: true},
+		{swap: true, mirrorY: true},
+	}[orientation-1]
 }
 
 // view chooses what is made of a picture. All choices are made on the picture as it is seen, turned upright.

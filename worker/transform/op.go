@@ -20,7 +20,7 @@ type Op struct {
 	Inputs, Output string
 	// Pictures: Infer knows about kind PICTURE. Else such inputs are refused before it is asked.
 	Pictures bool
-	Params         []Param
+	Params   []Param
 	// Example is one valid line of a spec's transforms.
 	Example string
 

@@ -18,16 +18,16 @@ type Want int
 
 // Integers may be written as floats without a fraction (1e6), and one value stands for a list of one.
 const (
-	Int         Want = iota + 1 // any int64
-	PositiveInt                 // an int from 1
-	Number                      // an int or a float, not NaN
-	Share                       // a number from 0 to 1
-	Numbers                     // a list of numbers
-	NumberOrMore                // a number, or a list of some, which stay what they are
-	Text                        // a string
-	Bool                        // true or false
-	Scalar                      // a number, string or bool: what a value of a feature may be
-	Scalars                     // a list of such
+	Int          Want = iota + 1 // any int64
+	PositiveInt                  // an int from 1
+	Number                       // an int or a float, not NaN
+	Share                        // a number from 0 to 1
+	Numbers                      // a list of numbers
+	NumberOrMore                 // a number, or a list of some, which stay what they are
+	Text                         // a string
+	Bool                         // true or false
+	Scalar                       // a number, string or bool: what a value of a feature may be
+	Scalars                      // a list of such
 )
 
 // String names what is wanted, with its article, for messages.

@@ -31,9 +31,13 @@ func decodeOp(name string, format images.Format, summary string) Op {
 		Output:  pictures,
 		Params: []Param{
 			{Name: "mode", Want: Text, Default: "rgb", OneOf: []string{"rgb", "gray"}, Doc: "channels: red, green and blue, or luminance"},
-			{Name: "upright", Want: Bool, Default: false, Doc: "turn JPEGs as the orientation in their EXIF says"},
 		},
 		Example: fmt.Sprintf("{op: %s, in: photo}", name),
+	}
+	if format != images.PNG {
+		op.Params = append(op.Params, Param{
+			Name: "upright", Want: Bool, Default: false, Doc: "turn JPEGs as the orientation in their EXIF says",
+		})
 	}
 	op.Infer = func(p Params, in []spec.Type) (spec.Type, error) {
 		if in[0] != (spec.Type{Kind: pb.Kind_BINARY}) {

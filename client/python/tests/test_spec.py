@@ -180,6 +180,7 @@ def test_every_op_has_its_builder(penstock_binary: Path) -> None:
         assert set(parameters) == {p["name"] for p in info["parameters"]}, info["name"]
         for p in info["parameters"]:
             default = parameters[p["name"]].default
+            default = list(default) if isinstance(default, tuple) else default
             want = inspect.Parameter.empty if p["required"] else p.get("default")
             assert default == want, f"{info['name']}: {p['name']}"
 

@@ -292,7 +292,7 @@ func skipAC(table *huffman, b *bits) bool {
 }
 
 // zigzag is where the k-th coefficient of a block lies in it.
-var zigzag = [64]uint8{
+var zigzag = [64]uint8{ //nolint:gochecknoglobals // constants: nothing writes to them
 	0, 1, 8, 16, 9, 2, 3, 10,
 	17, 24, 32, 25, 18, 11, 4, 5,
 	12, 19, 26, 33, 40, 48, 41, 34,

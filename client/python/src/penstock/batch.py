@@ -302,7 +302,7 @@ class Batch:
 
     @property
     def images(self) -> Named[Array]:
-        """Images by name, uint8 [B, H, W, C]."""
+        """Images by name, uint8 or float32, [B, H, W, C] or [B, C, H, W]."""
         return Named("image", self._columns.images, lambda name: self._array((name, "values")))
 
     @property

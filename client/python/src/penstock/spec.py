@@ -87,11 +87,15 @@ def bytes_(*names: str, default: str | None = None) -> Features:
     return _features(names, pb.BYTES, default)
 
 
-def image(*names: str, shape: tuple[int, int, int]) -> Features:
-    """Byte arrays of exactly H*W*C bytes, as uint8 [B, H, W, C]: batch.images[name]. shape is (H, W, C)."""
+def image(*names: str, shape: tuple[int, int, int] | None = None) -> Features:
+    """Images as batch.images[name]: pictures that decode_jpeg() and others made, or byte arrays of raw pixels.
+
+    Raw pixels need their shape, (H, W, C), and have exactly H*W*C bytes: uint8 [B, H, W, C]. Pictures are that, too, or
+    float32 after normalize(); with shape (C, H, W) they are [B, C, H, W].
+    """
     made = _features(names, pb.IMAGE, None)
     for feature in made:
-        feature.shape.extend(shape)
+        feature.shape.extend(shape or ())
     return made
 
 
@@ -152,6 +156,26 @@ def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform
     return op("fill_null", in_, out=out, value=value)
 
 
+def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
+    """Cuts the middle out of resized pictures: [height, width], or one number for both."""
+    return op("center_crop", in_, out=out, size=size)
+
+
+def decode_image(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
+    """Makes pictures of files that each are JPEG or PNG, by their first bytes."""
+    return op("decode_image", in_, out=out, mode=mode, upright=upright)
+
+
+def decode_jpeg(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
+    """Makes pictures of JPEG files: in mode "rgb" or "gray", turned as EXIF says if upright."""
+    return op("decode_jpeg", in_, out=out, mode=mode, upright=upright)
+
+
+def decode_png(in_: Names, *, mode: str = "rgb", out: str | None = None) -> Transform:
+    """Makes pictures of PNG files, in mode "rgb" or "gray", without alpha."""
+    return op("decode_png", in_, out=out, mode=mode)
+
+
 def first_x(in_: Names, x: int, *, out: str | None = None) -> Transform:
     """The first x elements of each list, null ones included."""
     return op("first_x", in_, out=out, x=x)
@@ -183,6 +207,11 @@ def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = 
     unit is what they count since 1970: "s", "ms", "us" or "ns".
     """
     return op("local_hour", in_, out=out, timezone=timezone, unit=unit)
+
+
+def flip(in_: Names, p: float = 0.5, *, seed: int = 0, out: str | None = None) -> Transform:
+    """Mirrors each picture, left to right, with probability p, anew in each epoch."""
+    return op("flip", in_, out=out, p=p, seed=seed)
 
 
 def log1p(in_: Names, *, out: str | None = None) -> Transform:
@@ -220,8 +249,10 @@ def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None
     return op("ngram", in_, out=out, n=n, salt=salt, max=max)
 
 
-def normalize(in_: Names, mean: float, std: float, *, out: str | None = None) -> Transform:
-    """(x - mean) / std, in float32."""
+def normalize(
+    in_: Names, mean: float | Sequence[float], std: float | Sequence[float], *, out: str | None = None
+) -> Transform:
+    """(x - mean) / std, in float32; of a picture (x/255 - mean) / std, with numbers for each channel or for all."""
     return op("normalize", in_, out=out, mean=mean, std=std)
 
 
@@ -233,6 +264,24 @@ def onehot(in_: Names, size: int, *, out: str | None = None) -> Transform:
 def positive_modulus(in_: Names, modulus: int, *, out: str | None = None) -> Transform:
     """The remainder of the division by modulus, in [0, modulus) for negative ids, too: int64."""
     return op("positive_modulus", in_, out=out, modulus=modulus)
+
+
+def random_resized_crop(
+    in_: Names,
+    size: int | Sequence[int],
+    *,
+    scale: Sequence[float] = (0.08, 1.0),
+    ratio: Sequence[float] = (3 / 4, 4 / 3),
+    seed: int = 0,
+    out: str | None = None,
+) -> Transform:
+    """Resizes a random part of each picture to size, [height, width] or both, as torchvision's RandomResizedCrop."""
+    return op("random_resized_crop", in_, out=out, size=size, scale=scale, ratio=ratio, seed=seed)
+
+
+def resize(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
+    """Resizes pictures to [height, width], or the shorter side to one number: bilinear with antialiasing, as Pillow."""
+    return op("resize", in_, out=out, size=size)
 
 
 def sample(rate: float, *, seed: int = 0) -> Transform:

@@ -29,7 +29,11 @@ def write(folder: Path) -> None:
     for (w, h), subsampling, progressive, quality in itertools.product(sizes, (0, 1, 2), (False, True), (30, 75, 98)):
         name = f"{w}x{h}-s{subsampling}-{'p' if progressive else 'b'}-q{quality}"
         photo(w, h, w * h).save(
-            folder / f"{name}.jpeg", quality=quality, subsampling=subsampling, progressive=progressive, optimize=quality == 75
+            folder / f"{name}.jpeg",
+            quality=quality,
+            subsampling=subsampling,
+            progressive=progressive,
+            optimize=quality == 75,
         )
     for w, h in sizes:
         image = photo(w, h, w + h)

@@ -32,7 +32,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Column:
-    """One tensor of a batch. element is the type of its values; shape is H, W, C of an image, names are of dense."""
+    """One tensor of a batch. element is the type of its values; shape is of an image, names are of dense."""
 
     name: str
     role: Role
@@ -110,10 +110,10 @@ def _want(ok: bool, got: pa.DataType, expected: str) -> None:
         raise LayoutError(f"type is {got}; expected {expected}")
 
 
-def _fixed(f: pa.Field, element: pa.DataType) -> int:
-    """The width of a fixed-size list."""
-    ok = pa.types.is_fixed_size_list(f.type) and f.type.value_type.equals(element)
-    _want(ok, f.type, f"fixed_size_list<{element}>")
+def _fixed(f: pa.Field, *elements: pa.DataType) -> int:
+    """The width of a fixed-size list of one of some types."""
+    ok = pa.types.is_fixed_size_list(f.type) and f.type.value_type in elements
+    _want(ok, f.type, " or ".join(f"fixed_size_list<{element}>" for element in elements))
     width: int = f.type.list_size
     return width
 
@@ -152,11 +152,11 @@ def _bytes(f: pa.Field) -> Column:
 
 
 def _image(f: pa.Field) -> Column:
-    width = _fixed(f, pa.uint8())
+    width = _fixed(f, pa.uint8(), pa.float32())
     text = f.metadata.get(b"penstock.shape", b"").decode()
     shape = tuple(int(n) for n in text.split(",") if n.isdecimal())
     if len(shape) != 3 or text.count(",") != 2 or min(shape) < 1:
-        raise LayoutError(f"metadata penstock.shape is {text!r}; expected H,W,C")
+        raise LayoutError(f"metadata penstock.shape is {text!r}; expected H,W,C or C,H,W")
     if shape[0] * shape[1] * shape[2] != width:
-        raise LayoutError(f"metadata penstock.shape is {text!r}, but a row has {width} bytes")
-    return Column(f.name, Role.IMAGE, pa.uint8(), shape=shape)
+        raise LayoutError(f"metadata penstock.shape is {text!r}, but a row has {width} values")
+    return Column(f.name, Role.IMAGE, f.type.value_type, shape=shape)
