@@ -117,9 +117,80 @@ func (l *levels) v1(data []byte, e encoding) ([]byte, error) {
 
 // decode reads n levels, at most blockSize.
 func (l *levels) decode(n int) error {
-	if l.max == 0 {
+	switch l.width {
+	case 0:
 		return nil
+	case 1:
+		return l.decode1(n)
+	case 2:
+		if err := l.decode2(n); err != nil {
+			return err
+		}
+	default:
+		if err := l.decodeWide(n); err != nil {
+			return err
+		}
 	}
+	return l.check(n)
+}
+
+// decode1 reads levels of one bit, which go to the plane a word at a time: runs are mostly short.
+func (l *levels) decode1(n int) error {
+	r, out, word := &l.runs, &l.planes[0], uint64(0)
+	for pos := 0; pos < n; {
+		if r.left == 0 {
+			if err := r.next(); err != nil {
+				return err
+			}
+			continue
+		}
+		s := pos & 63
+		m := min(n-pos, r.left, 64-s, 56) // bitsAt gives no more
+		v := -r.value
+		if r.packed {
+			v = bitsAt(r.bits, r.at)
+		}
+		word |= v & (1<<(m&63) - 1) << s
+		r.take(m)
+		if pos += m; pos&63 == 0 || pos == n {
+			out[(pos-1)>>6], word = word, 0
+		}
+	}
+	return nil
+}
+
+// decode2 does so with levels of two bits and two planes.
+func (l *levels) decode2(n int) error {
+	r, low, high := &l.runs, uint64(0), uint64(0)
+	for pos := 0; pos < n; {
+		if r.left == 0 {
+			if err := r.next(); err != nil {
+				return err
+			}
+			continue
+		}
+		s := pos & 63
+		m := min(n-pos, r.left, 64-s)
+		v, w := -(r.value & 1), -(r.value >> 1)
+		if r.packed {
+			m = min(m, 28)
+			pairs := bitsAt(r.bits, r.at*2)
+			v, w = evenBits(pairs), evenBits(pairs>>1)
+		}
+		mask := lowBits(m)
+		low |= v & mask << s
+		high |= w & mask << s
+		r.take(m)
+		if pos += m; pos&63 == 0 || pos == n {
+			l.planes[0][(pos-1)>>6], low = low, 0
+			l.planes[1][(pos-1)>>6], high = high, 0
+		}
+	}
+	return nil
+}
+
+// decodeWide reads levels of three bits and more.
+func (l *levels) decodeWide(n int) error {
 	r := &l.runs
 	for pos := 0; pos < n; {
 		if r.left == 0 {
@@ -129,25 +200,17 @@ func (l *levels) decode(n int) error {
 			continue
 		}
 		m := min(n-pos, r.left)
-		switch {
-		case !r.packed:
-			if r.value > uint64(l.max) {
-				return fmt.Errorf("level %d where %d is the highest", r.value, l.max)
-			}
+		if r.packed {
+			l.unpack(pos, m)
+		} else {
 			for j := range l.planes {
 				fillBits(l.planes[j][:], pos, m, r.value>>j&1 != 0)
 			}
-		case l.width == 1:
-			unpack1(&l.planes[0], pos, r.bits, r.at, m)
-		case l.width == 2:
-			unpack2(&l.planes[0], &l.planes[1], pos, r.bits, r.at, m)
-		default:
-			l.unpack(pos, m)
 		}
 		r.take(m)
 		pos += m
 	}
-	return l.check(n)
+	return nil
 }
 
 // check finds levels above max.
@@ -194,25 +257,5 @@ func (l *levels) unpack(pos, m int) {
 			p := &l.planes[j][w]
 			*p = *p&^(1<<b) | v>>j&1<<b
 		}
-	}
-}
-
-// unpack1 puts m bits of packed, from bit at on, into plane at pos.
-func unpack1(plane *[blockWords]uint64, pos int, packed []byte, at, m int) {
-	for m > 0 {
-		k := min(m, 56) // bitsAt gives no fewer
-		putBits(plane[:], pos, bitsAt(packed, at), k)
-		pos, at, m = pos+k, at+k, m-k
-	}
-}
-
-// unpack2 does so with m pairs of bits and two planes.
-func unpack2(low, high *[blockWords]uint64, pos int, packed []byte, at, m int) {
-	for m > 0 {
-		k := min(m, 28)
-		v := bitsAt(packed, at*2)
-		putBits(low[:], pos, evenBits(v), k)
-		putBits(high[:], pos, evenBits(v>>1), k)
-		pos, at, m = pos+k, at+k, m-k
 	}
 }

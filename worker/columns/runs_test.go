@@ -77,3 +77,37 @@ func FuzzRuns(f *testing.F) {
 		}
 	})
 }
+
+// FuzzLevels compares the planes of levels with decoding value by value, block after block.
+func FuzzLevels(f *testing.F) {
+	f.Add([]byte{3, 0xaa, 8, 1, 0x11, 0xff, 0, 0xff, 0, 0xff, 0, 0xff, 0x80, 2, 0}, uint8(1), uint16(20))
+	f.Add([]byte{5, 0xaa, 1, 2, 3, 8, 1, 0x90, 1, 2}, uint8(3), uint16(100))
+	f.Add([]byte{5, 0xaa, 1, 2, 3, 3, 8, 1, 0x90, 1, 2}, uint8(5), uint16(64))
+	f.Fuzz(func(t *testing.T, src []byte, highest uint8, piece uint16) {
+		const most = 3 * blockSize
+		var l levels
+		l.init(max(1, int(highest)))
+		l.runs.begin(src, l.width)
+		want := runsSimply(src, l.width, most)
+		for at := 0; at < most; {
+			m := min(1+int(piece)%blockSize, most-at)
+			wrong := at+m > len(want) || slices.Max(want[at:at+m]) > uint32(l.max)
+			if err := l.decode(m); (err != nil) != wrong {
+				t.Fatalf("levels %d to %d of %d: %v", at, at+m, len(want), err)
+			}
+			if wrong {
+				return
+			}
+			for i, v := range want[at : at+m] {
+				got := uint32(0)
+				for j := range l.planes {
+					got |= uint32(l.planes[j][i>>6]>>(i&63)&1) << j
+				}
+				if got != v {
+					t.Fatalf("level %d is %d, want %d", at+i, got, v)
+				}
+			}
+			at += m
+		}
+	})
+}
