@@ -171,6 +171,9 @@ type partial[D Value] struct {
 	valid   []uint64
 }
 
+// Borrows says that results never are the inputs' values.
+func (k *partial[D]) Borrows() bool { return false }
+
 func (k *partial[D]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	n := v.Len()

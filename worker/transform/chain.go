@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -17,6 +18,9 @@ type Chain struct {
 	steps     []step
 	selectors []Selector
 	slots     []*vector.Vector
+	order     []int   // in which steps run
+	dead      [][]int // for each step, those whose values are spare after it
+	spares    spares
 }
 
 // step is one step that makes a slot.
@@ -27,6 +31,11 @@ type step struct {
 	in     []*vector.Vector
 	out    vector.Vector
 	typ    spec.Type
+
+	borrows bool   // see Borrower
+	shares  bool   // its inputs' values, at times
+	holds   bool   // memory for its values
+	memory  memory // that it holds
 }
 
 // Compile prepares a Program's steps. Its errors name the step; they wrap ErrUnknownOp where r lacks the op or the
@@ -49,15 +58,20 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 			continue
 		}
 		types = append(types, b.out)
+		borrower, borrows := b.kernel.(Borrower)
 		c.steps = append(c.steps, step{
-			kernel: b.kernel,
-			label:  fmt.Sprintf("%s (%s making %s)", s.GetAt(), s.GetOp(), s.GetName()),
-			from:   s.GetIn(),
-			in:     make([]*vector.Vector, len(s.GetIn())),
-			typ:    b.out,
+			borrows: borrows,
+			shares:  borrows && borrower.Borrows(),
+			kernel:  b.kernel,
+			label:   fmt.Sprintf("%s (%s making %s)", s.GetAt(), s.GetOp(), s.GetName()),
+			from:    s.GetIn(),
+			in:      make([]*vector.Vector, len(s.GetIn())),
+			typ:     b.out,
 		})
 	}
 	c.slots = make([]*vector.Vector, len(types))
+	c.order = depthFirst(len(c.sources), c.steps)
+	c.dead = outlive(len(c.sources), c.steps, c.order, p.GetOutputs())
 	return c, nil
 }
 
@@ -127,24 +141,52 @@ func (c *Chain) Scratch() (n int64) {
 }
 
 // Run computes the steps of one window from its sources, and returns all slots: the sources, then the steps'
-// results. They and the slice are valid until the next Run.
+// results. They and the slice are valid until the next Run; results that are no outputs of the Program, but only what others are
+// made of, have no values any more.
 func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 	if err := c.checkSources(sources); err != nil {
 		return nil, err
 	}
-	slots := append(c.slots[:0], sources...)
-	for i := range c.steps {
-		s := &c.steps[i]
-		rows := 0
-		if len(sources) > 0 {
-			rows = sources[0].Rows
-		}
+	slots := c.slots
+	copy(slots, sources)
+	rows := 0
+	if len(sources) > 0 {
+		rows = sources[0].Rows
+	}
+	for _, at := range c.order {
+		s := &c.steps[at]
+		c.lend(s)
 		if err := s.run(slots, rows); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.label, err)
 		}
-		slots = append(slots, &s.out)
+		slots[len(sources)+at] = &s.out
+		c.settle(s, c.dead[at])
 	}
 	return slots, nil
+}
+
+// lend gives a step that borrows memory for its values.
+func (c *Chain) lend(s *step) {
+	if !s.borrows {
+		return
+	}
+	if !s.holds {
+		s.memory, s.holds = c.spares.take(s.typ.Kind), true
+	}
+	s.memory.into(&s.out)
+}
+
+// settle notes which memory a step that ran has now, and takes back that of steps whose values nobody reads any more.
+func (c *Chain) settle(s *step, dead []int) {
+	if s.borrows && (!s.shares || !slices.ContainsFunc(s.in, func(v *vector.Vector) bool { return sharesValues(&s.out, v) })) {
+		s.memory = memoryOf(&s.out)
+	}
+	for _, at := range dead {
+		d := &c.steps[at]
+		c.spares.give(d.typ.Kind, d.memory)
+		d.memory, d.holds = memory{}, false
+		d.memory.into(&d.out)
+	}
 }
 
 func (c *Chain) checkSources(sources []*vector.Vector) error {

@@ -84,10 +84,10 @@ func hasNulls(valid []uint64, n int) bool {
 }
 
 // fill shares its input's values where none is null, and else makes a copy.
-type fill[T Value] struct {
-	value  T
-	filled []T
-}
+type fill[T Value] struct{ value T }
+
+// Borrows says that values without nulls are shared.
+func (k *fill[T]) Borrows() bool { return true }
 
 func (k *fill[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
@@ -99,18 +99,18 @@ func (k *fill[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 		*Values[T](out) = src
 		return nil
 	}
-	k.filled = vector.Grow(k.filled, n)
-	copy(k.filled, src)
+	filled := vector.Grow(*Values[T](out), n)
+	copy(filled, src)
 	for w := range vector.Words(n) {
 		nulls := ^valid[w]
 		if left := n - w<<6; left < 64 {
 			nulls &= 1<<left - 1
 		}
 		for ; nulls != 0; nulls &= nulls - 1 {
-			k.filled[w<<6+bits.TrailingZeros64(nulls)] = k.value
+			filled[w<<6+bits.TrailingZeros64(nulls)] = k.value
 		}
 	}
-	*Values[T](out) = k.filled
+	*Values[T](out) = filled
 	return nil
 }
 

@@ -43,6 +43,15 @@ type Kernel interface {
 	Run(out *vector.Vector, in []*vector.Vector) error
 }
 
+// Borrower is a Kernel that keeps no values from one Run to the next: the slice of values that out comes with is memory for
+// them, of any length, which others had before. A step's memory goes to the next one when nobody reads it any more, so that
+// a column's steps share what is in cache.
+type Borrower interface {
+	Kernel
+	// Borrows reports whether the result's values may also be those of an input, by sharing their slice.
+	Borrows() (shares bool)
+}
+
 // Selector chooses rows of one window.
 type Selector interface {
 	// Select clears the bits of rows to leave out: bit i%64 of sel[i/64] stands for row rows.First+i. It sets none.
@@ -90,6 +99,9 @@ func (k elementwise[D, S]) Run(out *vector.Vector, in []*vector.Vector) error {
 	shareShape(out, in[0])
 	return nil
 }
+
+// Borrows says that results never are the inputs' values.
+func (k elementwise[D, S]) Borrows() bool { return false }
 
 // shareShape gives out the nulls and list lengths of in.
 func shareShape(out, in *vector.Vector) {
