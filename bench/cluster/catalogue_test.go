@@ -1,0 +1,138 @@
+package cluster_test
+
+import (
+	"errors"
+	"io"
+	"path/filepath"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/bench/reference"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// catalogueSpec has each op of tables at least once, one on the results of others.
+func catalogueSpec(t *testing.T, rows int) *pb.Spec {
+	t.Helper()
+	paths, err := dataset.Criteo(t.Context(), t.TempDir(), rows, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := spec.Parse([]byte(`
+dataset: {uri: ` + filepath.Dir(paths[0]) + `/}
+features:
+  - label: label
+  - dense: [int_*, share, odds, hour, shares_one, shared, jaccard, cosine, sum, least, most]
+  - sparse: [cat_*, bucket_marks]
+  - {sparse: [best], weights: best_places}
+transforms:
+  - {op: sample, rate: 0.9, seed: 3}
+  - {op: cast, in: int_6, out: seconds, to: int64}
+  - {op: local_hour, in: seconds, out: hour, timezone: America/St_Johns}
+  - {op: fill_null, in: "int_*", value: 0}
+  - {op: scale_to_0_1, in: int_0, out: share, min: 0, max: 50}
+  - {op: logit, in: share, out: odds, eps: 0.001}
+  - {op: clamp, in: [int_1, int_2], min: 0, max: 1000}
+  - {op: box_cox, in: int_1, lambda: 0.3}
+  - {op: log1p, in: int_2}
+  - {op: scale_to_z_score, in: int_3, mean: 10, std: 3}
+  - {op: normalize, in: int_4, mean: 10, std: 3}
+  - {op: bucketize, in: int_5, out: bucket, borders: [1, 2, 4, 8]}
+  - {op: onehot, in: bucket, out: bucket_marks, size: 5}
+  - {op: positive_modulus, in: cat_0, modulus: 97}
+  - {op: map_id, in: cat_1, keys: [1, 2, 3, 5, 8], values: [10, 20, 30, 50, 80], default: 0}
+  - {op: map_id, in: cat_2, first: 1, count: 50}
+  - {op: sigrid_hash, in: cat_3, max: 1000}
+  - {op: first_x, in: [cat_4, cat_5], x: 6}
+  - {op: cartesian, in: [cat_4, cat_5], out: cat_4_x_5, max: 100000}
+  - {op: ngram, in: [cat_4, cat_5], out: cat_4_then_5, n: 2}
+  - {op: intersect, in: [cat_6, cat_7], out: cat_6_and_7}
+  - {op: union, in: [cat_6, cat_7], out: cat_6_or_7}
+  - {op: enumerate, in: [cat_8, cat_9], out: "{}_place", start: 1}
+  - {op: sort_by_score, in: [cat_8, cat_8_place], out: best}
+  - {op: sort_by_score, in: cat_8_place, out: best_places}
+  - {op: cast, in: best_places, to: float32}
+  - {op: has_overlap, in: [cat_8, cat_9], out: shares_one}
+  - {op: id_overlap_count, in: [cat_8, cat_9], out: shared}
+  - {op: jaccard_similarity, in: [cat_8, cat_9], out: jaccard}
+  - {op: cosine_similarity, in: [cat_8, cat_8_place, cat_9, cat_9_place], out: cosine}
+  - {op: score_sum, in: [cat_8, cat_9, cat_9_place], out: sum}
+  - {op: score_min, in: [cat_8, cat_9, cat_9_place], out: least}
+  - {op: score_max, in: [cat_8, cat_9, cat_9_place], out: most}
+batch_size: 512
+seed: 5
+shuffle: true
+provenance: true
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestEveryOpArrivesAsTheReferenceHasIt compares what a fleet delivers, row by row, with what an interpreter of its own makes of the
+// spec.
+func TestEveryOpArrivesAsTheReferenceHasIt(t *testing.T) {
+	s := catalogueSpec(t, 20_000)
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
+	job := open(t, c, s, nil)
+	defer closeJob(t, job)
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	writeLedger(t, job, ledger)
+	store, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	interpreter, err := reference.New(t.Context(), s, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected, err := interpreter.Expected(t.Context(), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := reference.Compare(expected, ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !report.OK() || report.Delivered < 15_000 {
+		t.Error(report)
+	}
+}
+
+// writeLedger takes a job's rows to the end.
+func writeLedger(t *testing.T, job *client.Session, path string) {
+	t.Helper()
+	ledger, err := reference.CreateLedger(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records *reference.Records
+	for {
+		batch, err := job.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := batch.Record()
+		if records == nil {
+			if records, err = reference.NewRecords(rec.Schema()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := records.Each(rec, ledger.Add); err != nil {
+			t.Fatal(err)
+		}
+		rec.Release()
+		batch.Release()
+	}
+	if err := ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
