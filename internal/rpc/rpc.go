@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -59,6 +60,7 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 		grpc.WithInitialWindowSize(window),
 		grpc.WithInitialConnWindowSize(connectionWindow),
 		grpc.WithReadBufferSize(64 << 10),
+		experimental.WithBufferPool(&frames{}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		// Without the default's two minutes, which would hide a process that came back at its address.

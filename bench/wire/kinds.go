@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/wire"
+)
+
+const (
+	tcp      = "tcp"      // writev
+	stock    = "flight"   // arrow's Flight as it comes
+	tuned    = "tuned"    // arrow's Flight with Penstock's windows and buffers
+	penstock = "penstock" // the worker's and the client's wire
+)
+
+var kinds = []string{tcp, stock, tuned, penstock} //nolint:gochecknoglobals // never changed
+
+// record has 26 lists of 10 ids a row and 13 dense values, size bytes in all.
+func record(size int) arrow.Record {
+	const lists, ids, dense = 26, 10, 13
+	rows := size / (lists*(8*ids+4) + 4*dense)
+	typ := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int64)
+	fields := []arrow.Field{{Name: "dense", Type: arrow.FixedSizeListOfNonNullable(dense, arrow.PrimitiveTypes.Float32)}}
+	matrix := array.NewData(arrow.PrimitiveTypes.Float32, rows*dense, []*memory.Buffer{nil, filled(4 * rows * dense)}, nil, 0, 0)
+	columns := []arrow.Array{array.MakeFromData(array.NewData(fields[0].Type, rows, []*memory.Buffer{nil}, []arrow.ArrayData{matrix}, 0, 0))}
+	for i := range lists {
+		offsets := make([]int32, rows+1)
+		for j := range offsets {
+			offsets[j] = int32(ids * j)
+		}
+		values := array.NewData(arrow.PrimitiveTypes.Int64, rows*ids, []*memory.Buffer{nil, filled(8 * rows * ids)}, nil, 0, 0)
+		fields = append(fields, arrow.Field{Name: fmt.Sprint("ids", i), Type: typ})
+		columns = append(columns, array.MakeFromData(array.NewData(typ, rows,
+			[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}, []arrow.ArrayData{values}, 0, 0)))
+	}
+	return array.NewRecord(arrow.NewSchema(fields, nil), columns, int64(rows))
+}
+
+func filled(n int) *memory.Buffer {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i * i)
+	}
+	return memory.NewBufferBytes(b)
+}
+
+// server sends the record again and again.
+type server struct {
+	flight.BaseFlightServer
+	kind string
+	rec  arrow.Record
+	n    int
+	pool wire.Pool
+}
+
+func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	w := flight.NewRecordWriter(out, ipc.WithSchema(s.rec.Schema()))
+	if s.kind != penstock {
+		for range s.n {
+			if err := w.WriteWithAppMetadata(s.rec, []byte("meta")); err != nil {
+				return err
+			}
+		}
+		return w.Close()
+	}
+	if err := w.Close(); err != nil { // the schema
+		return err
+	}
+	sender, room := wire.NewSender(out, wire.None, &s.pool), make(chan struct{}, 2)
+	for range s.n {
+		b := &wire.Batch{Meta: []byte("meta")}
+		if err := b.Flatten(s.rec); err != nil {
+			return err
+		}
+		b.OnRelease(func() {})
+		room <- struct{}{}
+		if err := sender.Send(b, func() { <-room }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve serves until standard input ends.
+func serve(ctx context.Context, what string) error {
+	kind, size, total, err := parseServing(what)
+	if err != nil {
+		return err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s := &server{kind: kind, rec: record(size), n: int(total / int64(size))}
+	fmt.Println(l.Addr())
+	if kind == tcp {
+		return errors.Join(s.writev(l), l.Close())
+	}
+	srv := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
+	if kind != stock {
+		if srv, err = rpc.NewServer(rpc.Config{}, grpc.ForceServerCodecV2(wire.NewCodec())); err != nil {
+			return err
+		}
+	}
+	flight.RegisterFlightServiceServer(srv, s)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // whatever ends it
+		srv.Stop()
+	}()
+	return srv.Serve(l)
+}
+
+func (s *server) writev(l net.Listener) error {
+	conn, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	var b wire.Batch
+	if err := b.Flatten(s.rec); err != nil {
+		return err
+	}
+	for range s.n {
+		buffers := append(net.Buffers(nil), b.Buffers...)
+		if _, err := buffers.WriteTo(conn); err != nil {
+			return err
+		}
+	}
+	return conn.Close()
+}
+
+// receive reads all that a server sends, and returns how many bytes of batches that was.
+func receive(ctx context.Context, kind, address string) (int64, error) {
+	if kind == tcp {
+		return drain(ctx, address)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
+	if kind != stock {
+		conn, err = rpc.Dial(address, rpc.Config{})
+	}
+	if err != nil {
+		return 0, err
+	}
+	n, err := get(ctx, kind, conn)
+	return n, errors.Join(err, conn.Close())
+}
+
+func drain(ctx context.Context, address string) (total int64, err error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return 0, err
+	}
+	buf := make([]byte, 1<<20)
+	for {
+		n, err := io.ReadFull(conn, buf)
+		total += int64(n)
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return total, conn.Close()
+			}
+			return total, err
+		}
+	}
+}
+
+func get(ctx context.Context, kind string, conn *grpc.ClientConn) (total int64, err error) {
+	if kind != penstock {
+		in, err := flight.NewClientFromConn(conn, nil).DoGet(ctx, &flight.Ticket{})
+		if err != nil {
+			return 0, err
+		}
+		rd, err := flight.NewRecordReader(in)
+		if err != nil {
+			return 0, err
+		}
+		defer rd.Release()
+		var b wire.Batch
+		for rd.Next() {
+			if err := b.Flatten(rd.Record()); err != nil {
+				return total, err
+			}
+			total += b.Bytes
+		}
+		if err := rd.Err(); !errors.Is(err, io.EOF) {
+			return total, err
+		}
+		return total, nil
+	}
+	var pool wire.Pool
+	in, err := wire.Get(ctx, conn, nil, &pool)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		b, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		for _, buf := range b.Buffers {
+			total += int64(len(buf))
+		}
+		b.Release()
+	}
+}
+
+// cpuSeconds is what this process has used.
+func cpuSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}

@@ -1,0 +1,144 @@
+// Command wire measures how fast record batches go from one process to another on this machine, and what that takes of both: by
+// Penstock's wire, by arrow's stock Flight, and by plain TCP, whose server writes the same buffers with writev and whose
+// client reads them into one buffer. Kinds take turns in each round; the medians are printed, and each kind's ratio to plain TCP.
+//
+//	go run ./bench/wire
+//	go run ./bench/wire --bytes 4GiB --rounds 9
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	total, rounds, serving := cli.Bytes(2<<30), 5, ""
+	cmd := &cobra.Command{
+		Use: "wire", Short: "Measure the wire beside stock Flight and plain TCP", Args: cobra.NoArgs, SilenceUsage: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if serving != "" {
+				return serve(cmd.Context(), serving)
+			}
+			return compare(cmd.Context(), cmd.OutOrStdout(), int64(total), rounds)
+		},
+	}
+	cmd.Flags().Var(&total, "bytes", "bytes that each kind moves in a round")
+	cmd.Flags().IntVar(&rounds, "rounds", rounds, "how often each kind takes its turn")
+	cmd.Flags().StringVar(&serving, "serve", "", "kind/batch/bytes to serve, for the processes that this one starts")
+	_ = cmd.Flags().MarkHidden("serve") // it is there
+	if err := cmd.ExecuteContext(ctx); err != nil {
+		os.Exit(1)
+	}
+}
+
+// figures are of one kind and size in one round.
+type figures struct{ speed, server, client float64 } // GB/s, CPU seconds per GB
+
+var sizes = []int{256 << 10, 1 << 20, 8 << 20} //nolint:gochecknoglobals // never changed
+
+func compare(ctx context.Context, out io.Writer, total int64, rounds int) error {
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "batch\tkind\tGB/s\tof TCP\tserver CPU s/GB\tclient CPU s/GB")
+	for _, size := range sizes {
+		got := map[string][]figures{}
+		for range rounds {
+			for _, kind := range kinds {
+				f, err := measure(ctx, kind, size, total)
+				if err != nil {
+					return fmt.Errorf("%s, batches of %d bytes: %w", kind, size, err)
+				}
+				got[kind] = append(got[kind], f)
+			}
+		}
+		for _, kind := range kinds {
+			// The ratio is within a round, so that what else the machine does matters little.
+			ratio := median(got[kind], func(i int) float64 { return got[kind][i].speed / got[tcp][i].speed })
+			speed := median(got[kind], func(i int) float64 { return got[kind][i].speed })
+			server := median(got[kind], func(i int) float64 { return got[kind][i].server })
+			client := median(got[kind], func(i int) float64 { return got[kind][i].client })
+			fmt.Fprintf(tw, "%d KiB\t%s\t%.2f\t%.0f%%\t%.2f\t%.2f\n", size>>10, kind, speed, 100*ratio, server, client)
+		}
+	}
+	return tw.Flush()
+}
+
+func median(of []figures, f func(i int) float64) float64 {
+	var v []float64
+	for i := range of {
+		v = append(v, f(i))
+	}
+	slices.Sort(v)
+	return v[len(v)/2]
+}
+
+// measure has a process of its own send, and receives.
+func measure(ctx context.Context, kind string, size int, total int64) (f figures, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return f, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	server := exec.CommandContext(ctx, self, "--serve", fmt.Sprintf("%s/%d/%d", kind, size, total))
+	server.Stderr = os.Stderr
+	in, err := server.StdinPipe() // it ends when this is closed
+	if err != nil {
+		return f, err
+	}
+	said, err := server.StdoutPipe()
+	if err != nil {
+		return f, err
+	}
+	if err := server.Start(); err != nil {
+		return f, err
+	}
+	f, err = follow(ctx, kind, said)
+	if err = errors.Join(err, in.Close(), server.Wait()); err != nil {
+		return f, err
+	}
+	state := server.ProcessState
+	f.server = (state.UserTime() + state.SystemTime()).Seconds() / (float64(total) / 1e9)
+	return f, nil
+}
+
+// follow receives from the server whose address it reads.
+func follow(ctx context.Context, kind string, said io.Reader) (f figures, err error) {
+	address, err := bufio.NewReader(said).ReadString('\n')
+	if err != nil {
+		return f, fmt.Errorf("its server said no address: %w", err)
+	}
+	began, used := time.Now(), cpuSeconds()
+	moved, err := receive(ctx, kind, strings.TrimSpace(address))
+	gb := float64(moved) / 1e9
+	return figures{speed: gb / time.Since(began).Seconds(), client: (cpuSeconds() - used) / gb}, err
+}
+
+func parseServing(s string) (kind string, size int, total int64, err error) {
+	parts := strings.Split(s, "/")
+	if len(parts) != 3 {
+		return "", 0, 0, fmt.Errorf("--serve: want kind/batch/bytes, found %q", s)
+	}
+	size, err = strconv.Atoi(parts[1])
+	if err != nil {
+		return "", 0, 0, err
+	}
+	total, err = strconv.ParseInt(parts[2], 10, 64)
+	return parts[0], size, total, err
+}
