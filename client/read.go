@@ -92,7 +92,7 @@ func (in *incoming) request() *pb.StreamRequest {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	at := in.p.received
-	return &pb.StreamRequest{Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K}
+	return &pb.StreamRequest{Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression}
 }
 
 // schema takes the schema in, and waits until there is room for a batch.
@@ -213,6 +213,7 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	rec.worker = a.worker.GetName()
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	st.stats.Received += b.Sent
 	p := st.p
 	switch {
 	case a.lost:

@@ -15,6 +15,8 @@ const stateVersion = 1
 type Stats struct {
 	// Handed over. Rows are the dataset's; Batches and Bytes count padding too.
 	Rows, Batches, Bytes int64
+	// Received is what came over the network, compressed if workers were asked to; some of it may have come twice.
+	Received int64
 	// RowsByWorker says who sent the rows that were handed over.
 	RowsByWorker map[string]int64
 	// StreamsByWorker says from whom streams are being received.

@@ -21,6 +21,56 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Compression is how a stream's batches are compressed on their way: each buffer by itself, as Arrow's IPC has it.
+type Compression int32
+
+const (
+	Compression_COMPRESSION_UNSPECIFIED Compression = 0 // none
+	Compression_LZ4                     Compression = 1 // LZ4_FRAME
+	Compression_ZSTD                    Compression = 2
+)
+
+// Enum value maps for Compression.
+var (
+	Compression_name = map[int32]string{
+		0: "COMPRESSION_UNSPECIFIED",
+		1: "LZ4",
+		2: "ZSTD",
+	}
+	Compression_value = map[string]int32{
+		"COMPRESSION_UNSPECIFIED": 0,
+		"LZ4":                     1,
+		"ZSTD":                    2,
+	}
+)
+
+func (x Compression) Enum() *Compression {
+	p := new(Compression)
+	*p = x
+	return p
+}
+
+func (x Compression) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Compression) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_stream_proto_enumTypes[0].Descriptor()
+}
+
+func (Compression) Type() protoreflect.EnumType {
+	return &file_api_pb_stream_proto_enumTypes[0]
+}
+
+func (x Compression) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Compression.Descriptor instead.
+func (Compression) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_stream_proto_rawDescGZIP(), []int{0}
+}
+
 // File is one file of a dataset as it was listed.
 type File struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -406,8 +456,9 @@ type StreamRequest struct {
 	Ticket  *SignedTicket          `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	Program []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"` // serialised Program; its digest must be the ticket's
 	// Where to begin: output row k of a window of the shard.
-	Window        uint32 `protobuf:"varint,3,opt,name=window,proto3" json:"window,omitempty"`
-	K             uint64 `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`
+	Window        uint32      `protobuf:"varint,3,opt,name=window,proto3" json:"window,omitempty"`
+	K             uint64      `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`
+	Compression   Compression `protobuf:"varint,5,opt,name=compression,proto3,enum=penstock.v1.Compression" json:"compression,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -468,6 +519,13 @@ func (x *StreamRequest) GetK() uint64 {
 		return x.K
 	}
 	return 0
+}
+
+func (x *StreamRequest) GetCompression() Compression {
+	if x != nil {
+		return x.Compression
+	}
+	return Compression_COMPRESSION_UNSPECIFIED
 }
 
 // BatchMeta is the app_metadata of each record batch of a stream.
@@ -667,12 +725,13 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\fSignedTicket\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\fR\x06ticket\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\tR\x03key\"\x82\x01\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\"\xbe\x01\n" +
 	"\rStreamRequest\x121\n" +
 	"\x06ticket\x18\x01 \x01(\v2\x19.penstock.v1.SignedTicketR\x06ticket\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12\x16\n" +
 	"\x06window\x18\x03 \x01(\rR\x06window\x12\f\n" +
-	"\x01k\x18\x04 \x01(\x04R\x01k\"Y\n" +
+	"\x01k\x18\x04 \x01(\x04R\x01k\x12:\n" +
+	"\vcompression\x18\x05 \x01(\x0e2\x18.penstock.v1.CompressionR\vcompression\"Y\n" +
 	"\tBatchMeta\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12\x12\n" +
@@ -683,7 +742,11 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\n" +
 	"row_groups\x18\x01 \x03(\v2\x1a.penstock.v1.RowGroupCountR\trowGroups\")\n" +
 	"\rRowGroupCount\x12\x18\n" +
-	"\aoutputs\x18\x01 \x03(\rR\aoutputsB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"\aoutputs\x18\x01 \x03(\rR\aoutputs*=\n" +
+	"\vCompression\x12\x1b\n" +
+	"\x17COMPRESSION_UNSPECIFIED\x10\x00\x12\a\n" +
+	"\x03LZ4\x10\x01\x12\b\n" +
+	"\x04ZSTD\x10\x02B(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_stream_proto_rawDescOnce sync.Once
@@ -697,29 +760,32 @@ func file_api_pb_stream_proto_rawDescGZIP() []byte {
 	return file_api_pb_stream_proto_rawDescData
 }
 
+var file_api_pb_stream_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_api_pb_stream_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_api_pb_stream_proto_goTypes = []any{
-	(*File)(nil),          // 0: penstock.v1.File
-	(*RowGroup)(nil),      // 1: penstock.v1.RowGroup
-	(*Ticket)(nil),        // 2: penstock.v1.Ticket
-	(*Worker)(nil),        // 3: penstock.v1.Worker
-	(*SignedTicket)(nil),  // 4: penstock.v1.SignedTicket
-	(*StreamRequest)(nil), // 5: penstock.v1.StreamRequest
-	(*BatchMeta)(nil),     // 6: penstock.v1.BatchMeta
-	(*CountReply)(nil),    // 7: penstock.v1.CountReply
-	(*RowGroupCount)(nil), // 8: penstock.v1.RowGroupCount
+	(Compression)(0),      // 0: penstock.v1.Compression
+	(*File)(nil),          // 1: penstock.v1.File
+	(*RowGroup)(nil),      // 2: penstock.v1.RowGroup
+	(*Ticket)(nil),        // 3: penstock.v1.Ticket
+	(*Worker)(nil),        // 4: penstock.v1.Worker
+	(*SignedTicket)(nil),  // 5: penstock.v1.SignedTicket
+	(*StreamRequest)(nil), // 6: penstock.v1.StreamRequest
+	(*BatchMeta)(nil),     // 7: penstock.v1.BatchMeta
+	(*CountReply)(nil),    // 8: penstock.v1.CountReply
+	(*RowGroupCount)(nil), // 9: penstock.v1.RowGroupCount
 }
 var file_api_pb_stream_proto_depIdxs = []int32{
-	0, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
-	1, // 1: penstock.v1.Ticket.row_groups:type_name -> penstock.v1.RowGroup
-	3, // 2: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
-	4, // 3: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
-	8, // 4: penstock.v1.CountReply.row_groups:type_name -> penstock.v1.RowGroupCount
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	1, // 0: penstock.v1.Ticket.file:type_name -> penstock.v1.File
+	2, // 1: penstock.v1.Ticket.row_groups:type_name -> penstock.v1.RowGroup
+	4, // 2: penstock.v1.Ticket.workers:type_name -> penstock.v1.Worker
+	5, // 3: penstock.v1.StreamRequest.ticket:type_name -> penstock.v1.SignedTicket
+	0, // 4: penstock.v1.StreamRequest.compression:type_name -> penstock.v1.Compression
+	9, // 5: penstock.v1.CountReply.row_groups:type_name -> penstock.v1.RowGroupCount
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_stream_proto_init() }
@@ -732,13 +798,14 @@ func file_api_pb_stream_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_stream_proto_rawDesc), len(file_api_pb_stream_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_api_pb_stream_proto_goTypes,
 		DependencyIndexes: file_api_pb_stream_proto_depIdxs,
+		EnumInfos:         file_api_pb_stream_proto_enumTypes,
 		MessageInfos:      file_api_pb_stream_proto_msgTypes,
 	}.Build()
 	File_api_pb_stream_proto = out.File

@@ -40,6 +40,7 @@ type reader struct {
 	zone        string
 	rank, world uint32
 	head        int64
+	compression string
 	ports       cli.RPCFlags
 
 	output string
@@ -55,6 +56,7 @@ type summary struct {
 	Rows           int64   `json:"rows"`
 	Batches        int64   `json:"batches"`
 	Bytes          int64   `json:"bytes"`
+	Received       int64   `json:"received_bytes"` // over the network
 	Seconds        float64 `json:"seconds"`
 	RowsPerSecond  float64 `json:"rows_per_second"`
 	BytesPerSecond float64 `json:"bytes_per_second"`
@@ -62,6 +64,9 @@ type summary struct {
 	Failovers      int64   `json:"failovers"`
 	Parquet        string  `json:"parquet,omitempty"`
 }
+
+//nolint:gochecknoglobals // never changed
+var compressions = map[string]pb.Compression{"none": 0, "lz4": pb.Compression_LZ4, "zstd": pb.Compression_ZSTD}
 
 // Read returns `penstock read`.
 func Read() *cobra.Command {
@@ -84,6 +89,7 @@ func Read() *cobra.Command {
 	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
 	flags.StringVar(&r.zone, "zone", "", "zone of this trainer; it reads from workers of the same one first")
 	flags.Int64Var(&r.head, "head", 0, "print (or write to PATH) so many rows, and stop")
+	flags.StringVar(&r.compression, "compression", "none", "of batches on their way: none, lz4 or zstd")
 	r.ports.Register(flags)
 	return cli.Setup(cmd)
 }
@@ -94,6 +100,9 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if (r.output == "parquet") != (len(args) == 2) {
 		return errors.New("--output parquet and PATH go together: penstock read SPEC --output parquet PATH")
+	}
+	if _, ok := compressions[r.compression]; !ok {
+		return fmt.Errorf("--compression: want none, lz4 or zstd, found %q", r.compression)
 	}
 	r.rows = r.head > 0
 	if r.head < 0 {
@@ -149,7 +158,7 @@ func (r *reader) read(cmd *cobra.Command, s *pb.Spec) (err error) {
 	r.seen.Session = r.session
 	session, err := client.Open(cmd.Context(), client.Config{
 		Masters: r.masters, Dial: dial, Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world,
-		Zone: r.zone, Logger: logger,
+		Zone: r.zone, Compression: compressions[r.compression], Logger: logger,
 	})
 	if err != nil {
 		return err
@@ -213,7 +222,7 @@ func (r *reader) take(b *client.Batch, out io.Writer) (done bool, err error) {
 
 func (r *reader) count(st client.Stats, elapsed time.Duration) {
 	x := &r.seen
-	x.Rows, x.Batches, x.Bytes, x.Failovers = st.Rows, st.Batches, st.Bytes, st.Failovers
+	x.Rows, x.Batches, x.Bytes, x.Received, x.Failovers = st.Rows, st.Batches, st.Bytes, st.Received, st.Failovers
 	x.Seconds = max(elapsed, time.Nanosecond).Seconds()
 	x.RowsPerSecond, x.BytesPerSecond = float64(x.Rows)/x.Seconds, float64(x.Bytes)/x.Seconds
 	if total := st.Stall + st.Compute; total > 0 {

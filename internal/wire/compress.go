@@ -14,25 +14,12 @@ import (
 // Compression is how the buffers of a stream's batches are compressed, each by itself: that of Arrow's IPC.
 type Compression uint8
 
-// The numbers are those of StreamRequest.
+// LZ4 is LZ4_FRAME in Arrow's words.
 const (
 	None Compression = iota
 	LZ4
 	Zstd
 )
-
-// ParseCompression reads a name: none, lz4 or zstd.
-func ParseCompression(s string) (Compression, error) {
-	switch s {
-	case "", "none":
-		return None, nil
-	case "lz4":
-		return LZ4, nil
-	case "zstd":
-		return Zstd, nil
-	}
-	return None, fmt.Errorf("compression %q; want none, lz4 or zstd", s)
-}
 
 // codec is its number in Arrow's Message.fbs.
 func (c Compression) codec() byte { return byte(c) - 1 }

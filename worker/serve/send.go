@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 )
@@ -28,6 +29,17 @@ func (s *Server) newOutbox(out flight.FlightService_DoGetServer, schema *arrow.S
 		return nil, err
 	}
 	return &outbox{wire.NewSender(out, how, &s.messages), make(chan struct{}, pipeline.HandedOver)}, nil
+}
+
+// compression is what a trainer asks for; what this worker does not know is none.
+func compression(asked pb.Compression) wire.Compression {
+	switch asked {
+	case pb.Compression_LZ4:
+		return wire.LZ4
+	case pb.Compression_ZSTD:
+		return wire.Zstd
+	}
+	return wire.None
 }
 
 // send sends a batch, which it releases when it was written.

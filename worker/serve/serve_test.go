@@ -463,3 +463,45 @@ func TestStatusTextIsBounded(t *testing.T) {
 		t.Errorf("%q", msg)
 	}
 }
+
+// TestCompression: arrow's client reads the same rows in fewer bytes.
+func TestCompression(t *testing.T) {
+	r := newRig(t, &pipelinetest.Store{}, 1, func(c *pipeline.Config) { c.BatchBytes = 64 << 10 }).shard(t, 5000, 700)
+	size := make(map[pb.Compression]int)
+	for _, how := range []pb.Compression{pb.Compression_COMPRESSION_UNSPECIFIED, pb.Compression_LZ4, pb.Compression_ZSTD, 77} {
+		req := r.request(t, pipeline.Cursor{})
+		req.Compression = how
+		rd, err := r.get(t.Context(), t, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d delivered
+		if err := d.read(rd, never); err != nil {
+			t.Fatal(err)
+		}
+		rd.Release()
+		d.check(t, 5700)
+		b, err := proto.Marshal(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stream, err := r.client.DoGet(t.Context(), &flight.Ticket{Ticket: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			size[how] += len(m.GetDataBody())
+		}
+	}
+	none := size[pb.Compression_COMPRESSION_UNSPECIFIED]
+	if lz4, zstd := size[pb.Compression_LZ4], size[pb.Compression_ZSTD]; lz4 >= none || zstd >= lz4 || size[77] != none {
+		t.Errorf("bytes by compression: %v", size)
+	}
+}

@@ -98,8 +98,9 @@ def test_rows_of_a_shard_come_in_the_same_order_in_each_run(
     assert all(rows == sorted(rows) for rows in first.values()) != shuffle
 
 
-def test_what_rows_hold(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with make(shared_fleet, dataset) as loader:
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_what_rows_hold(shared_fleet: Fleet, dataset: Dataset, compression: str) -> None:
+    with make(shared_fleet, dataset, compression=compression) as loader:
         batch = next(iter(loader))
     assert isinstance(batch.dense, np.ndarray), "this program has not imported torch"
     for i in (0, 500, len(batch) - 1):

@@ -19,12 +19,13 @@ from typing import Any
 from penstock import _job, _replica
 from penstock._checkpoint import differences
 from penstock._onbox import LocalFleet
-from penstock._pb import control_pb2, spec_pb2
+from penstock._pb import control_pb2, spec_pb2, stream_pb2
 from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session, forks
 from penstock.errors import UsageError
 from penstock.monitor import log_event
 
+_COMPRESSIONS = {"none": stream_pb2.COMPRESSION_UNSPECIFIED, "lz4": stream_pb2.LZ4, "zstd": stream_pb2.ZSTD}
 _ADDRESS = re.compile(r"unix:.+|(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^][:/\s]+):(?P<port>[0-9]{1,5})")
 
 
@@ -105,6 +106,7 @@ class Opening:
     mesh: Any
     security: Security
     zone: str
+    compression: str
     budget: int
     timeout: float
     connect_timeout: float
@@ -115,6 +117,8 @@ class Opening:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
                 raise UsageError(f"{name}={value!r}: give a number of {unit} above 0")
+        if self.compression not in _COMPRESSIONS:
+            raise UsageError(f"compression={self.compression!r}: give one of {', '.join(map(repr, _COMPRESSIONS))}")
         for address in self.masters:
             self.security.check(address)
 
@@ -191,6 +195,7 @@ class Opening:
             rank=at.rank,
             world_size=at.world_size,
             zone=self.zone,
+            compression=_COMPRESSIONS[self.compression],
             restore=None if restore is None else restore.brought_by(at),
             start_epoch=0 if restore is None else restore.epoch,
             differences=functools.partial(differences, () if restore is None else restore.specs),

@@ -75,6 +75,7 @@ class DataLoader:
         token, token_file, tls, tls_ca, tls_cert, tls_key: of the fleet's ports. tls alone trusts the system's
             authorities. The environment's PENSTOCK_TOKEN_FILE serves in place of token_file.
         zone: reads from workers of the same zone first.
+        compression: of batches on their way from workers, for slow links: "none", "lz4" or "zstd".
 
     What the loop gets:
         format: "torch", "numpy" or "arrow" arrays; "auto" is torch in programs that have imported it, else NumPy.
@@ -122,6 +123,7 @@ class DataLoader:
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         zone: str = "",
+        compression: str = "none",
         format: str = "auto",  # noqa: A002
         device: Any = None,
         pin_memory: bool = False,
@@ -148,7 +150,7 @@ class DataLoader:
             masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
             security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls),
-            zone=zone, budget=budget, timeout=timeout, connect_timeout=connect_timeout,
+            zone=zone, compression=compression, budget=budget, timeout=timeout, connect_timeout=connect_timeout,
         )  # fmt: skip
         self._making = Making(name, format, device, pin_memory, map, progress)
         self._restore: _opening.Restore | None = None

@@ -1,9 +1,19 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class Compression(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COMPRESSION_UNSPECIFIED: _ClassVar[Compression]
+    LZ4: _ClassVar[Compression]
+    ZSTD: _ClassVar[Compression]
+COMPRESSION_UNSPECIFIED: Compression
+LZ4: Compression
+ZSTD: Compression
 
 class File(_message.Message):
     __slots__ = ("uri", "size", "etag", "index")
@@ -74,16 +84,18 @@ class SignedTicket(_message.Message):
     def __init__(self, ticket: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key: _Optional[str] = ...) -> None: ...
 
 class StreamRequest(_message.Message):
-    __slots__ = ("ticket", "program", "window", "k")
+    __slots__ = ("ticket", "program", "window", "k", "compression")
     TICKET_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     K_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     ticket: SignedTicket
     program: bytes
     window: int
     k: int
-    def __init__(self, ticket: _Optional[_Union[SignedTicket, _Mapping]] = ..., program: _Optional[bytes] = ..., window: _Optional[int] = ..., k: _Optional[int] = ...) -> None: ...
+    compression: Compression
+    def __init__(self, ticket: _Optional[_Union[SignedTicket, _Mapping]] = ..., program: _Optional[bytes] = ..., window: _Optional[int] = ..., k: _Optional[int] = ..., compression: _Optional[_Union[Compression, str]] = ...) -> None: ...
 
 class BatchMeta(_message.Message):
     __slots__ = ("window", "k", "rows", "last")

@@ -121,7 +121,10 @@ class Attempt:
         """For a stream at the piece's cursor."""
         with self._core.lock:
             at, ticket = self._piece.received, self._piece.grant.ticket
-        request = pb.StreamRequest(ticket=ticket, program=self._core.info.program, window=at.window, k=at.k)
+        request = pb.StreamRequest(
+            ticket=ticket, program=self._core.info.program, window=at.window, k=at.k,
+            compression=self._core.config.compression,
+        )  # fmt: skip
         return flight.Ticket(request.SerializeToString()), self._workers.options()
 
     def _receive(self, reader: flight.FlightStreamReader, layout: Layout) -> None:

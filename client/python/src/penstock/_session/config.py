@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from penstock import errors
-from penstock._pb import control_pb2, spec_pb2
+from penstock._pb import control_pb2, spec_pb2, stream_pb2
 from penstock.monitor import Event
 
 
@@ -91,6 +91,7 @@ class Config:
     rank: int = 0
     world_size: int = 1
     zone: str = ""
+    compression: stream_pb2.Compression = stream_pb2.COMPRESSION_UNSPECIFIED  # of batches on their way
     restore: tuple[control_pb2.State, ...] | None = None
     start_epoch: int = 0
     differences: Callable[[spec_pb2.Spec], Sequence[str]] = lambda spec: ()
