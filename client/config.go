@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // Config says which session to read and as whom. Masters, Dial and Session must be set.
@@ -32,6 +34,8 @@ type Config struct {
 	// Budget bounds, in bytes, the rows that were received and not yet copied into a batch (default 256 MiB). Each
 	// stream has an equal share, but may always hold one message, even one larger than its share.
 	Budget int64
+	// Local, if set, serves the streams of workers that run in this process, without the network.
+	Local Local
 	// Compression is how workers compress batches on their way, for links that are slower than a core compresses (about 0.5 GB/s
 	// for LZ4, half of that for ZSTD, of each worker's stream). The default is not at all.
 	Compression pb.Compression
@@ -50,6 +54,12 @@ type Config struct {
 	OnSkip func(Skipped)
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
+}
+
+// Local is the workers of this process; worker.Local is one.
+type Local interface {
+	// Stream serves a request as the worker at an address would, if it is here: with the same statuses, or the receiver's error.
+	Stream(ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver) (here bool, err error)
 }
 
 func (c Config) withDefaults() Config {

@@ -57,12 +57,18 @@ func (st *stream) read(ctx context.Context, a *attempt, round int) (err error) {
 
 // get opens a stream at the piece's cursor and receives it to its end.
 func (in *incoming) get(address string) error {
+	request := in.request()
+	if in.cfg.Local != nil {
+		if here, err := in.cfg.Local.Stream(in.ctx, address, request, in); here {
+			return err
+		}
+	}
 	conn, done, err := in.pool.get(address)
 	if err != nil {
 		return err
 	}
 	defer done()
-	ticket, err := proto.Marshal(in.request())
+	ticket, err := proto.Marshal(request)
 	if err != nil {
 		return fmt.Errorf("stream request: %w", err)
 	}
@@ -70,7 +76,7 @@ func (in *incoming) get(address string) error {
 	if err != nil {
 		return err
 	}
-	if err := in.schema(get.Schema()); err != nil {
+	if err := in.Schema(in.ctx, get.Schema()); err != nil {
 		return err
 	}
 	for {
@@ -81,7 +87,7 @@ func (in *incoming) get(address string) error {
 		if err != nil {
 			return err
 		}
-		if err := in.batch(b); err != nil {
+		if err := in.Batch(in.ctx, b); err != nil {
 			return err
 		}
 	}
@@ -95,17 +101,17 @@ func (in *incoming) request() *pb.StreamRequest {
 	return &pb.StreamRequest{Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression}
 }
 
-// schema takes the schema in, and waits until there is room for a batch.
-func (in *incoming) schema(s *arrow.Schema) (err error) {
+// Schema takes the schema in, and waits until there is room for a batch.
+func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) (err error) {
 	if in.layout, err = in.agree(s); err != nil {
 		return err
 	}
 	in.countStream(in.a.worker, 1)
-	return in.awaitRoom(0)
+	return in.awaitRoom(ctx, 0)
 }
 
-// batch takes a batch in, which it releases in the end, and waits until there is room for another one.
-func (in *incoming) batch(b *wire.Batch) error {
+// Batch takes a batch in, which it releases in the end, and waits until there is room for another one.
+func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 	size := b.Bytes
 	complete, err := in.receive(b)
 	if err != nil {
@@ -117,7 +123,7 @@ func (in *incoming) batch(b *wire.Batch) error {
 	if complete {
 		return errComplete
 	}
-	return in.awaitRoom(size)
+	return in.awaitRoom(ctx, size)
 }
 
 // failed notes that an attempt broke, if it had begun.
@@ -169,7 +175,7 @@ func (s *Session) agree(schema *arrow.Schema) (*layout, error) {
 }
 
 // awaitRoom waits until a message of about n bytes may be received within the budget. A worker that may send must.
-func (in *incoming) awaitRoom(n int64) error {
+func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
 	st, a := in.stream, in.a
 	in.silence.Stop()
 	for {
@@ -188,8 +194,8 @@ func (in *incoming) awaitRoom(n int64) error {
 		}
 		select {
 		case <-st.p.room:
-		case <-in.ctx.Done():
-			return in.ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }

@@ -62,6 +62,8 @@ type Config struct {
 	// Memory bounds the bytes of all streams; 0 means DefaultMemory.
 	Memory  int64
 	Storage storage.Storage
+	// Local, if set, lists this worker for trainers of the same process.
+	Local   *Local
 	Ops     *transform.Registry
 	Version string
 	Logger  *slog.Logger
@@ -129,6 +131,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.fleet, err = fleet.New(w.cfg.Fleet); err != nil {
 		return errors.Join(err, w.cfg.Listener.Close())
 	}
+	defer w.cfg.Local.add(w.cfg.Advertise, w.server)()
 	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.fleet.Run(ctx) })

@@ -7,6 +7,7 @@
 package wire
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -26,6 +27,13 @@ type Batch struct {
 	Bytes, Sent int64
 
 	release func()
+}
+
+// Receiver takes in what a stream brings: its schema, then its batches, which are its own then: it releases them, even those that it
+// refuses. An error ends the stream, which ends ctx.
+type Receiver interface {
+	Schema(ctx context.Context, s *arrow.Schema) error
+	Batch(ctx context.Context, b *Batch) error
 }
 
 // Release gives the batch's memory back; its buffers must not be used any more. A second call does nothing.

@@ -78,6 +78,19 @@ func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) e
 	return s.serve(out.Context(), t.GetTicket(), func(r *request) error { return s.stream(out, r) })
 }
 
+// Local does what DoGet does for a trainer in this process: without the network, and with the batches' own memory. It returns the
+// same statuses, or the receiver's error. When it returns, it has called the receiver for the last time.
+func (s *Server) Local(ctx context.Context, q *pb.StreamRequest, to wire.Receiver) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in := &handover{Receiver: to, ctx: ctx, cancel: cancel}
+	err := s.admit(ctx, q, cancel, func(r *request) error { return s.hand(in, r) })
+	if in.refused != nil {
+		return in.refused
+	}
+	return err
+}
+
 // request is one that a ticket allows.
 type request struct {
 	*pb.StreamRequest
@@ -89,11 +102,17 @@ type request struct {
 // serve runs what a serialised StreamRequest asks for in one of the slots, if its ticket allows it. It returns when that is done,
 // when the server drains, or when the place goes to another stream.
 func (s *Server) serve(ctx context.Context, body []byte, run func(*request) error) error {
-	r := &request{StreamRequest: &pb.StreamRequest{}}
-	if err := proto.Unmarshal(body, r.StreamRequest); err != nil {
+	q := &pb.StreamRequest{}
+	if err := proto.Unmarshal(body, q); err != nil {
 		return status.Error(codes.InvalidArgument, "the Flight ticket is no StreamRequest of Penstock; take it from a grant, unchanged")
 	}
-	var err error
+	return s.admit(ctx, q, nil, run)
+}
+
+// admit is serve for a request that is not serialised. stop, if it is not nil, ends what run waits for, and admit waits for run's end;
+// else admit's return does.
+func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), run func(*request) error) (err error) {
+	r := &request{StreamRequest: q}
 	if r.ticket, r.program, err = ticket.Verify(r.StreamRequest, *s.keys.Load(), time.Now()); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
@@ -103,8 +122,8 @@ func (s *Server) serve(ctx context.Context, body []byte, run func(*request) erro
 	if r.place, err = s.enter(ctx); err != nil {
 		return grpcError(err)
 	}
-	stop := context.AfterFunc(s.draining, func() { r.cancel(errDraining) }) //nolint:contextcheck // the drain is the server's
-	defer stop()
+	stopDraining := context.AfterFunc(s.draining, func() { r.cancel(errDraining) }) //nolint:contextcheck // the drain is the server's
+	defer stopDraining()
 	ended := make(chan error, 1)
 	go func() {
 		err := pipeline.Rescue(func() error { return run(r) })
@@ -117,6 +136,9 @@ func (s *Server) serve(ctx context.Context, body []byte, run func(*request) erro
 		// The stream may stand in a send that its trainer has no room for. To return ends out's context, and the send.
 		if err = context.Cause(r.ctx); !errors.Is(err, errDraining) && !errors.Is(err, errYielded) { //nolint:contextcheck // ctx is its parent
 			err = <-ended
+		} else if stop != nil {
+			stop()
+			<-ended
 		}
 	}
 	if errors.Is(err, pipeline.ErrBusy) {

@@ -19,9 +19,13 @@ type Batch struct {
 	// Bytes is what the buffers have together.
 	Bytes int64
 
-	owner *Builder
-	mem   []scratch
+	owner    *Builder
+	mem      []scratch
+	detached bool
 }
+
+// maxSpare bounds the batches that a builder keeps for those that are detached.
+const maxSpare = 16
 
 // Node is one array of a batch: a column, or a child of one.
 type Node struct{ Length, Nulls int64 }
@@ -29,7 +33,26 @@ type Node struct{ Length, Nulls int64 }
 // Release gives the batch's memory back to its builder.
 func (b *Batch) Release() {
 	b.reset(0)
-	b.owner.free <- b
+	if !b.detached {
+		b.owner.free <- b
+		return
+	}
+	b.detached = false
+	select {
+	case b.owner.spare <- b:
+	default: // there are enough
+	}
+}
+
+// Detach gives the batch's place to another one, so that its receiver may keep it as long as it likes, within bounds of its own.
+func (b *Batch) Detach() {
+	b.detached = true
+	select {
+	case other := <-b.owner.spare:
+		b.owner.free <- other
+	default:
+		b.owner.free <- b.owner.newBatch()
+	}
 }
 
 func (b *Batch) reset(rows int) {

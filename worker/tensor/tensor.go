@@ -63,6 +63,7 @@ type Builder struct {
 	outputs []output
 	schema  *arrow.Schema
 	free    chan *Batch
+	spare   chan *Batch // that were detached and came back
 }
 
 // output adds one field's arrays to a batch, for rows [from, to) of a window's output.
@@ -76,7 +77,7 @@ type output interface {
 // NewBuilder prepares for a program. At most `batches` batches are out at a time: Take waits for a Release
 // rather than allocate more.
 func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
-	b := &Builder{free: make(chan *Batch, batches)}
+	b := &Builder{free: make(chan *Batch, batches), spare: make(chan *Batch, maxSpare)}
 	for _, o := range p.GetOutputs() {
 		out, err := newOutput(p, o)
 		if err != nil {
@@ -96,10 +97,12 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 	}
 	b.schema = arrow.NewSchema(fields, nil)
 	for range batches {
-		b.free <- &Batch{owner: b, mem: make([]scratch, len(b.outputs))}
+		b.free <- b.newBatch()
 	}
 	return b, nil
 }
+
+func (b *Builder) newBatch() *Batch { return &Batch{owner: b, mem: make([]scratch, len(b.outputs))} }
 
 // Schema of the record batches.
 func (b *Builder) Schema() *arrow.Schema { return b.schema }

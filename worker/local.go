@@ -1,0 +1,46 @@
+package worker
+
+import (
+	"context"
+	"sync"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/wire"
+	"github.com/penstock-ml/penstock/worker/serve"
+)
+
+// Local is the workers of this process, for trainers in it (client.Config.Local): their streams need no network, and hand
+// batches over by reference. The zero value is ready for use, by many goroutines.
+type Local struct {
+	mu      sync.Mutex
+	servers map[string]*serve.Server
+}
+
+// Stream serves a request as the worker at an address does, if that runs in this process.
+func (l *Local) Stream(ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver) (here bool, err error) {
+	l.mu.Lock()
+	s := l.servers[address]
+	l.mu.Unlock()
+	if s == nil {
+		return false, nil
+	}
+	return true, s.Local(ctx, r, to)
+}
+
+// add lists a worker; the function that it returns takes it off the list.
+func (l *Local) add(address string, s *serve.Server) (remove func()) {
+	if l == nil {
+		return func() {}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.servers == nil {
+		l.servers = make(map[string]*serve.Server)
+	}
+	l.servers[address] = s
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.servers, address)
+	}
+}
