@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -137,32 +138,43 @@ func TestSteadyState(t *testing.T) {
 		compress.Codecs.Snappy:       0,
 		compress.Codecs.Zstd:         100, // of more than 800 pages: its decoder uses a sync.Pool, which the race detector thins out
 	} {
-		data := writeTable(t, randomTable(4, testSchema(), 600), 600, parquet.WithCompression(codec),
-			parquet.WithDataPageSize(2000), parquet.WithDataPageVersion(parquet.DataPageV2))
-		f, err := readFooter(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		d := NewDecoder(sourcesOf(f), testMemory)
-		chunks, err := chunksOf(d, f, 0, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		allocated := testing.AllocsPerRun(10, func() {
-			err := d.Reset("file", f, 0, chunks)
-			for range 6 {
-				if err == nil {
-					_, err = d.Next(100)
-				}
+		for _, dictionary := range []bool{true, false} {
+			data := writeTable(t, randomTable(4, testSchema(), 600), 600, parquet.WithCompression(codec), parquet.WithDictionaryDefault(dictionary),
+				parquet.WithDataPageSize(2000), parquet.WithDataPageVersion(parquet.DataPageV2))
+			if allocated := allocations(t, data, 600); allocated > limit {
+				t.Errorf("%s, dictionary %v: %v allocations for each row group", codec, dictionary, allocated)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-		if allocated > limit {
-			t.Errorf("%s: %v allocations for each row group", codec, allocated)
 		}
 	}
+	dir := pythonFiles(t)
+	for _, name := range []string{"delta_length_v2", "delta_bytes_v1", "split_v2"} {
+		data, _ := openFile(t, filepath.Join(dir, name+".parquet"))
+		if allocated := allocations(t, data, 1500); allocated > 0 {
+			t.Errorf("%s: %v allocations for each row group", name, allocated)
+		}
+	}
+}
+
+// allocations is how often memory is allocated when the first row group of a file, which has so many rows, is decoded once more.
+func allocations(t *testing.T, data []byte, rows int) float64 {
+	f, err := readFooter(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDecoder(sourcesOf(f), testMemory)
+	chunks, err := chunksOf(d, f, 0, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return testing.AllocsPerRun(10, func() {
+		err := d.Reset("file", f, 0, chunks)
+		for left := rows; left > 0 && err == nil; left -= 100 {
+			_, err = d.Next(100)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 func TestPlan(t *testing.T) {
