@@ -22,11 +22,7 @@ func photos(t testing.TB) string {
 		t.Skipf("needs python3 with Pillow: %v", err)
 	}
 	dir := t.TempDir()
-	root, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"testdata/write.py", dir, filepath.Join(strings.TrimSpace(string(root)), "src", "image", "testdata")}
+	args := []string{"testdata/write.py", dir, libraryFolder(t)}
 	if more := os.Getenv("PENSTOCK_PHOTOS"); more != "" {
 		args = append(args, more)
 	}
@@ -34,6 +30,32 @@ func photos(t testing.TB) string {
 		t.Fatalf("testdata/write.py: %v\n%s", err, out)
 	}
 	return dir
+}
+
+// libraryFolder has the pictures that Go's own library is tested with.
+func libraryFolder(tb testing.TB) string {
+	tb.Helper()
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return filepath.Join(strings.TrimSpace(string(root)), "src", "image", "testdata")
+}
+
+func libraryPhotos(tb testing.TB) (photos [][]byte) {
+	tb.Helper()
+	paths, err := filepath.Glob(filepath.Join(libraryFolder(tb), "*.jpeg"))
+	if err != nil || len(paths) == 0 {
+		tb.Fatalf("no photos in Go's library: %v", err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		photos = append(photos, data)
+	}
+	return photos
 }
 
 // decode returns the pixels of a region, of the whole picture if that is empty.

@@ -1,0 +1,160 @@
+package jpeg
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/color"
+	stdjpeg "image/jpeg"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// encoded is a photo-like picture as Go's library encodes it: baseline, 4:2:0.
+func encoded(tb testing.TB, width, height int) []byte {
+	tb.Helper()
+	random := rand.New(rand.NewPCG(1, 2))
+	picture := image.NewRGBA(image.Rect(0, 0, width, height))
+	for y := range height {
+		for x := range width {
+			noise := random.IntN(24)
+			picture.SetRGBA(x, y, color.RGBA{uint8(x*200/width + noise), uint8(y*200/height + noise), uint8((x/16+y/16)%2*90 + noise), 255})
+		}
+	}
+	var b bytes.Buffer
+	if err := stdjpeg.Encode(&b, picture, &stdjpeg.Options{Quality: 85}); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestDamage cuts a file off anywhere: what is decoded whole is not told from the whole file, anything else is an error.
+func TestDamage(t *testing.T) {
+	d := &Decoder{}
+	whole := encoded(t, 50, 40)
+	for n := range len(whole) - 2 { // an end marker may be missing
+		if _, _, err := decode(d, whole[:n], image.Rectangle{}, false); err == nil {
+			t.Errorf("no error with %d of %d bytes", n, len(whole))
+		}
+	}
+	if _, _, err := decode(d, whole[:len(whole)-2], image.Rectangle{}, false); err != nil {
+		t.Errorf("without its end marker: %v", err)
+	}
+	for _, c := range []struct {
+		want string
+		data []byte
+	}{
+		{"does not begin with ff d8", []byte("\x89PNG\r\n")},
+		{"does not begin with ff d8", nil},
+		{"no frame header", []byte("\xff\xd8\xff\xd9")},
+		{"SOF9", []byte("\xff\xd8\xff\xc9\x00\x0b\x08\x00\x01\x00\x01\x01\x01\x11\x00")},
+		{"0 x 1 pixels", []byte("\xff\xd8\xff\xc0\x00\x0b\x08\x00\x01\x00\x00\x01\x01\x11\x00")},
+		{"12 bits", []byte("\xff\xd8\xff\xc1\x00\x0b\x0c\x00\x01\x00\x01\x01\x01\x11\x00")},
+		{"2 components", []byte("\xff\xd8\xff\xc0\x00\x0e\x08\x00\x01\x00\x01\x02\x01\x11\x00\x02\x11\x00")},
+	} {
+		if _, err := d.Open(c.data); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%x: got %v, want %s", c.data, err, c.want)
+		}
+	}
+}
+
+// TestHeaderAlone opens a header that promises 4 billion pixels: nothing is allocated by it.
+func TestHeaderAlone(t *testing.T) {
+	d := &Decoder{}
+	h, err := d.Open([]byte("\xff\xd8\xff\xc2\x00\x11\x08\xff\xff\xff\xff\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00"))
+	if err != nil || h.Width != 65535 || !h.Progressive {
+		t.Fatal(h, err)
+	}
+	if n := d.Memory(image.Rect(0, 0, 65535, 65535)); n < 6<<30 || d.Scratch() > 1<<20 {
+		t.Errorf("needs %d bytes, holds %d", n, d.Scratch())
+	}
+}
+
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	d, data := &Decoder{}, encoded(t, 120, 90)
+	row := make([]byte, 3*120)
+	n := testing.AllocsPerRun(10, func() {
+		if _, err := d.Open(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Decode(image.Rect(10, 10, 110, 80)); err != nil {
+			t.Fatal(err)
+		}
+		d.Row(row, 11, false)
+	})
+	if n > 0 {
+		t.Errorf("%v allocations for a picture", n)
+	}
+}
+
+// FuzzDecode: no panic, and no memory beyond what Memory said; what Go's library decodes too has its size.
+func FuzzDecode(f *testing.F) {
+	f.Add(encoded(f, 30, 20), uint16(3), uint16(5))
+	f.Add([]byte("\xff\xd8\xff\xc2\x00\x11\x08\x00\x10\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00\xff\xd9"), uint16(0), uint16(0))
+	for _, data := range libraryPhotos(f) {
+		f.Add(data, uint16(7), uint16(90))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, x, y uint16) {
+		d := &Decoder{}
+		h, err := d.Open(data)
+		if err != nil {
+			return
+		}
+		region := image.Rect(int(x)%h.Width, int(y)%h.Height, h.Width, h.Height)
+		memory := d.Memory(region)
+		if memory > 1<<24 {
+			return
+		}
+		err = d.Decode(region)
+		if held := d.Scratch(); held > memory {
+			t.Fatalf("holds %d bytes, Memory said %d", held, memory)
+		}
+		if err != nil {
+			return
+		}
+		row := make([]byte, 3*region.Dx())
+		for y := region.Min.Y; y < region.Max.Y; y++ {
+			d.Row(row, y, y%2 == 1)
+		}
+		if config, err := stdjpeg.DecodeConfig(bytes.NewReader(data)); err == nil && (config.Width != h.Width || config.Height != h.Height) {
+			t.Fatalf("%d x %d, Go has %d x %d", h.Width, h.Height, config.Width, config.Height)
+		}
+	})
+}
+
+// BenchmarkDecode decodes a photo to RGB, whole and in part, beside Go's library, which stops at YCbCr.
+func BenchmarkDecode(b *testing.B) {
+	const width, height = 500, 375
+	data := encoded(b, width, height)
+	perPixel := func(b *testing.B, pixels int) {
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(pixels), "ns/pixel")
+	}
+	d, row := &Decoder{}, make([]byte, 3*width)
+	run := func(region image.Rectangle) func(*testing.B) {
+		return func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, err := d.Open(data)
+				if err := errors.Join(err, d.Decode(region)); err != nil {
+					b.Fatal(err)
+				}
+				for y := region.Min.Y; y < region.Max.Y; y++ {
+					d.Row(row, y, false)
+				}
+			}
+			perPixel(b, width*height)
+		}
+	}
+	b.Run("whole", run(image.Rect(0, 0, width, height)))
+	b.Run("quarter", run(image.Rect(100, 80, 350, 267)))
+	b.Run("image-jpeg", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := stdjpeg.Decode(bytes.NewReader(data)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perPixel(b, width*height)
+	})
+}
