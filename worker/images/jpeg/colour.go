@@ -1,10 +1,7 @@
 package jpeg
 
-// rows holds the rows of one component while it is being stretched to the picture's size.
-type rows struct {
-	full []byte  // one row of the region's width
-	sums []int16 // of two rows of samples, weighted
-}
+// rows holds a row of one component that was stretched to the picture's size.
+type rows struct{ full []byte }
 
 // Row writes a row of the region that was decoded last: the region's width times three bytes, red, green and blue, or
 // one, luminance, if gray is set. y counts from the top of the picture.
@@ -153,37 +150,39 @@ func (d *Decoder) tall(i, y int) []byte {
 
 // wide stretches to the right: 3/4 of the nearer sample and 1/4 of the other.
 func (d *Decoder) wide(i, y int) []byte {
-	c, out := &d.components[i], d.fullRow(i)
-	from := c.row(y)
-	at := func(x int) int32 { return int32(from[max(0, min(x, c.width-1))-8*c.wanted.Min.X]) }
-	for x := range out {
-		full := d.region.Min.X + x
-		s, side := full/2, full%2
-		other := s - 1 + 2*side
-		if other < 0 || other >= c.width {
-			out[x] = byte(at(s))
-			continue
-		}
-		out[x] = byte((3*at(s) + at(other) + 1 + int32(side)) >> 2)
+	c, r := &d.components[i], &d.rows[i]
+	from := c.row(y)[:c.samples()]
+	r.full = grow(r.full, 2*len(from))
+	out, before := r.full, int32(from[0])
+	for x := range len(from) - 1 {
+		v, next := int32(from[x]), int32(from[x+1])
+		pair := (*[2]byte)(out)
+		pair[0], pair[1] = byte((3*v+before+1)>>2), byte((3*v+next+2)>>2)
+		out, before = out[2:], v
 	}
-	return out
+	v := int32(from[len(from)-1])
+	out[0], out[1] = byte((3*v+before+1)>>2), byte(v)
+	return r.full[d.region.Min.X-16*c.wanted.Min.X:]
 }
 
 // both stretches in both directions.
 func (d *Decoder) both(i, y int) []byte {
-	c, out := &d.components[i], d.fullRow(i)
+	c, r := &d.components[i], &d.rows[i]
 	near, far := c.nearest(y)
-	r := &d.rows[i]
-	r.sums = grow(r.sums, len(near))
+	near = near[:c.samples()]
 	far = far[:len(near)]
-	for x, v := range near {
-		r.sums[x] = 3*int16(v) + int16(far[x])
+	r.full = grow(r.full, 2*len(near))
+	out, v := r.full, 3*int32(near[0])+int32(far[0])
+	before := v
+	for x := 1; x < len(near); x++ {
+		next := 3*int32(near[x]) + int32(far[x])
+		pair := (*[2]byte)(out)
+		pair[0], pair[1] = byte((3*v+before+8)>>4), byte((3*v+next+7)>>4)
+		out, before, v = out[2:], v, next
 	}
-	at := func(x int) int32 { return int32(r.sums[max(0, min(x, c.width-1))-8*c.wanted.Min.X]) }
-	for x := range out {
-		full := d.region.Min.X + x
-		s, side := full/2, full%2
-		out[x] = byte((3*at(s) + at(s-1+2*side) + 8 - int32(side)) >> 4)
-	}
-	return out
+	out[0], out[1] = byte((3*v+before+8)>>4), byte((4*v+7)>>4)
+	return r.full[d.region.Min.X-16*c.wanted.Min.X:]
 }
+
+// samples is how many samples of the picture a row of the wanted blocks has.
+func (c *component) samples() int { return min(8*c.wanted.Dx(), c.width-8*c.wanted.Min.X) }

@@ -32,6 +32,7 @@ type frame struct {
 	transform  byte // Adobe's
 	eobRun     int32
 	scans      int
+	scanning   scan
 }
 
 // component is one colour of the picture.
@@ -64,7 +65,7 @@ func (d *Decoder) Memory(region image.Rectangle) int64 {
 			across, down := d.padded(c)
 			n += 128 * int64(across) * int64(down)
 		}
-		n += 4 * int64(d.Width)
+		n += 8*int64(d.Width) + 64
 	}
 	return n
 }
@@ -175,9 +176,9 @@ func (d *Decoder) Scratch() int64 {
 	var n int64
 	for i := range d.components {
 		c := &d.components[i]
-		n += int64(cap(c.plane)) + 2*int64(cap(c.coefficients)) + int64(cap(d.rows[i].sums)*2+cap(d.rows[i].full))
+		n += int64(cap(c.plane)) + 2*int64(cap(c.coefficients)) + int64(cap(d.rows[i].full))
 	}
-	return n
+	return n + int64(cap(d.rgb))
 }
 
 // grow returns n values on s's memory where that is large enough, with unspecified contents.

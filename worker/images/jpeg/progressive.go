@@ -1,22 +1,6 @@
 package jpeg
 
-// blockCoder is how the blocks of a progressive scan are decoded.
-func (d *Decoder) blockCoder(s scan) func(c *component, x, y int) error {
-	coder := map[[2]bool]func(*component, *[64]int16, scan) bool{
-		{true, true}:   d.dcFirst,
-		{true, false}:  d.dcRefine,
-		{false, true}:  d.acFirst,
-		{false, false}: d.acRefine,
-	}[[2]bool{s.from == 0, s.high == 0}]
-	return func(c *component, x, y int) error {
-		if !coder(c, (*[64]int16)(c.coefficients[64*(y*c.stride+x):]), s) {
-			return errCorrupt
-		}
-		return nil
-	}
-}
-
-func (d *Decoder) dcFirst(c *component, block *[64]int16, s scan) bool {
+func (d *Decoder) dcFirst(c *component, block *[64]int16, s *scan) bool {
 	size, ok := c.dcTable.symbol(&d.bits)
 	if !ok || size > 15 {
 		return false
@@ -26,12 +10,12 @@ func (d *Decoder) dcFirst(c *component, block *[64]int16, s scan) bool {
 	return true
 }
 
-func (d *Decoder) dcRefine(_ *component, block *[64]int16, s scan) bool {
+func (d *Decoder) dcRefine(block *[64]int16, s *scan) bool {
 	block[0] |= int16(d.bits.take(1) << s.low)
 	return true
 }
 
-func (d *Decoder) acFirst(c *component, block *[64]int16, s scan) bool {
+func (d *Decoder) acFirst(c *component, block *[64]int16, s *scan) bool {
 	if d.eobRun > 0 {
 		d.eobRun--
 		return true
@@ -59,7 +43,7 @@ func (d *Decoder) acFirst(c *component, block *[64]int16, s scan) bool {
 }
 
 // acRefine adds a bit to the coefficients that are not 0, and makes some of the others 1 or -1 in their last bit.
-func (d *Decoder) acRefine(c *component, block *[64]int16, s scan) bool {
+func (d *Decoder) acRefine(c *component, block *[64]int16, s *scan) bool {
 	one := int16(1) << s.low
 	k := s.from
 	for d.eobRun == 0 && k <= s.to {

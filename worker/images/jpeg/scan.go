@@ -4,29 +4,30 @@ import (
 	"errors"
 	"fmt"
 	"image"
+	"slices"
 )
 
 // scan is the header of one.
 type scan struct {
-	components []*component
-	from, to   int // coefficients, in zigzag order
-	high, low  int // bits of them: those before, and those that come
+	all        [4]*component
+	components []*component // of all
+	from, to   int          // coefficients, in zigzag order
+	high, low  int          // bits of them: those before, and those that come
 }
 
-var errCorrupt = errors.New("its data are damaged")
+var (
+	errCorrupt = errors.New("its data are damaged")
+	errScan    = errors.New("a scan's header is malformed")
+)
 
 // scan decodes one scan; done says that nothing behind it matters.
 func (d *Decoder) scan(header []byte) (done bool, err error) {
-	s, err := d.scanHeader(header)
-	if err != nil {
+	s := &d.scanning
+	if err := d.scanHeader(s, header); err != nil {
 		return false, err
 	}
 	d.bits.start(d.pos)
-	if d.Progressive {
-		err = d.eachMCU(s, d.blockCoder(s))
-	} else {
-		err = d.eachMCU(s, d.baseline)
-	}
+	err = d.eachMCU(s)
 	if errors.Is(err, errEnough) {
 		done, err = len(s.components) == d.Components, nil
 	}
@@ -42,14 +43,13 @@ func isMarker(b []byte) bool {
 	return b[0] == 0xff && b[1] != 0 && (b[1] < markRST0 || b[1] > markRST7)
 }
 
-func (d *Decoder) scanHeader(b []byte) (scan, error) {
-	malformed := errors.New("a scan's header is malformed")
+func (d *Decoder) scanHeader(s *scan, b []byte) error {
 	if len(b) < 1 || b[0] < 1 || b[0] > 4 || len(b) != 4+2*int(b[0]) {
-		return scan{}, malformed
+		return errScan
 	}
 	n := int(b[0])
 	tail := b[1+2*n:]
-	s := scan{from: int(tail[0]), to: int(tail[1]), high: int(tail[2] >> 4), low: int(tail[2] & 15)}
+	*s = scan{from: int(tail[0]), to: int(tail[1]), high: int(tail[2] >> 4), low: int(tail[2] & 15)}
 	if !d.Progressive {
 		s.from, s.to, s.high, s.low = 0, 63, 0, 0
 	}
@@ -57,25 +57,21 @@ func (d *Decoder) scanHeader(b []byte) (scan, error) {
 	for i := range n {
 		c := d.component(b[1+2*i])
 		dc, ac := b[2+2*i]>>4, b[2+2*i]&15
-		if c == nil || dc > 3 || ac > 3 {
-			return scan{}, malformed
+		if c == nil || dc > 3 || ac > 3 || slices.Contains(s.components, c) {
+			return errScan
 		}
-		for _, other := range s.components {
-			if other == c {
-				return scan{}, malformed
-			}
+		if err := d.prepare(c, s, dc, ac); err != nil {
+			return err
 		}
-		if err := d.prepare(c, &s, dc, ac); err != nil {
-			return scan{}, err
-		}
-		s.components = append(s.components, c)
+		s.all[i] = c
+		s.components = s.all[:i+1]
 		blocks += c.h * c.v
 	}
 	if n > 1 && blocks > 10 || s.from > s.to || s.to > 63 || s.from == 0 && s.to > 0 && d.Progressive ||
 		s.from > 0 && n > 1 || s.low > 13 || s.high != 0 && s.high != s.low+1 {
-		return scan{}, malformed
+		return errScan
 	}
-	return s, nil
+	return nil
 }
 
 func (d *Decoder) component(id uint8) *component {
@@ -107,8 +103,8 @@ func (d *Decoder) prepare(c *component, s *scan, dc, ac uint8) error {
 // errEnough ends a scan early: no block that is wanted is left in it.
 var errEnough = errors.New("enough")
 
-// eachMCU calls decode with each block of a scan.
-func (d *Decoder) eachMCU(s scan, decode func(c *component, x, y int) error) error {
+// eachMCU decodes each block of a scan.
+func (d *Decoder) eachMCU(s *scan) error {
 	single := len(s.components) == 1
 	across, down := ceilDiv(d.Width, 8*d.maxH), ceilDiv(d.Height, 8*d.maxV)
 	if single {
@@ -131,19 +127,11 @@ func (d *Decoder) eachMCU(s scan, decode func(c *component, x, y int) error) err
 				left--
 			}
 			if single {
-				if err := decode(s.components[0], x, y); err != nil {
-					return err
+				if !d.decodeBlock(s, s.components[0], x, y) {
+					return errCorrupt
 				}
-				continue
-			}
-			for _, c := range s.components {
-				for v := range c.v {
-					for h := range c.h {
-						if err := decode(c, x*c.h+h, y*c.v+v); err != nil {
-							return err
-						}
-					}
-				}
+			} else if !d.mcu(s, x, y) {
+				return errCorrupt
 			}
 		}
 		if d.bits.overrun() {
@@ -153,8 +141,39 @@ func (d *Decoder) eachMCU(s scan, decode func(c *component, x, y int) error) err
 	return nil
 }
 
+// mcu decodes the blocks of several components that lie together.
+func (d *Decoder) mcu(s *scan, x, y int) bool {
+	for _, c := range s.components {
+		for v := range c.v {
+			for h := range c.h {
+				if !d.decodeBlock(s, c, x*c.h+h, y*c.v+v) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// decodeBlock decodes one block, or what a progressive scan has of it.
+func (d *Decoder) decodeBlock(s *scan, c *component, x, y int) bool {
+	if !d.Progressive {
+		return d.baseline(c, x, y)
+	}
+	block := (*[64]int16)(c.coefficients[64*(y*c.stride+x):])
+	switch {
+	case s.from == 0 && s.high == 0:
+		return d.dcFirst(c, block, s)
+	case s.from == 0:
+		return d.dcRefine(block, s)
+	case s.high == 0:
+		return d.acFirst(c, block, s)
+	}
+	return d.acRefine(c, block, s)
+}
+
 // passed reports whether MCU row y lies below all that is wanted.
-func passed(s scan, y int) bool {
+func passed(s *scan, y int) bool {
 	if len(s.components) == 1 {
 		return y >= s.components[0].wanted.Max.Y
 	}
@@ -167,14 +186,14 @@ func passed(s scan, y int) bool {
 }
 
 // restartAt forgets what blocks depend on.
-func (d *Decoder) restartAt(s scan) {
+func (d *Decoder) restartAt(s *scan) {
 	for _, c := range s.components {
 		c.dc = 0
 	}
 	d.eobRun = 0
 }
 
-func (d *Decoder) restartMarker(s scan) error {
+func (d *Decoder) restartMarker(s *scan) error {
 	b := &d.bits
 	if b.overrun() {
 		return errTruncated
@@ -198,16 +217,13 @@ func (d *Decoder) restartMarker(s scan) error {
 }
 
 // baseline decodes a block, to samples if it is wanted.
-func (d *Decoder) baseline(c *component, x, y int) error {
+func (d *Decoder) baseline(c *component, x, y int) bool {
 	wanted := (image.Point{X: x, Y: y}).In(c.wanted)
 	last, ok := d.coefficients(c, wanted)
-	if !ok {
-		return errCorrupt
-	}
-	if wanted {
+	if ok && wanted {
 		d.samples(c, x, y, last)
 	}
-	return nil
+	return ok
 }
 
 // coefficients reads the coefficients of a block, dequantised if they are wanted. last is the place of the last one that is not 0.
