@@ -67,7 +67,7 @@ func (l *load) report(now time.Time, r *pb.WorkerReport) {
 // fellBack reports whether counters began anew, as those of a worker do that was started again.
 func fellBack(before, after *pb.WorkerCounters) bool {
 	d := grown(before, after)
-	return min(d.Rows, d.BytesRead, d.BytesSent, d.StorageNs, d.DecodeNs, d.TransformNs, d.TensorNs, d.SendNs) < 0
+	return min(d.Rows, d.BytesRead, d.BytesSent, d.StorageNs, d.DecodeNs, d.TransformNs, d.TensorNs, d.SendNs, d.Requests, d.BytesNeeded) < 0
 }
 
 func grown(from, to *pb.WorkerCounters) *pb.WorkerCounters { return plus(to, -1, from) }
@@ -83,6 +83,8 @@ func plus(a *pb.WorkerCounters, sign int64, b *pb.WorkerCounters) *pb.WorkerCoun
 		TransformNs: a.GetTransformNs() + sign*b.GetTransformNs(),
 		TensorNs:    a.GetTensorNs() + sign*b.GetTensorNs(),
 		SendNs:      a.GetSendNs() + sign*b.GetSendNs(),
+		Requests:    a.GetRequests() + sign*b.GetRequests(),
+		BytesNeeded: a.GetBytesNeeded() + sign*b.GetBytesNeeded(),
 	}
 }
 

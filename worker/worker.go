@@ -108,7 +108,7 @@ func New(cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg,
 		pipeline: pipeline.New(pipeline.Config{
-			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, MaxDecoded: cfg.Memory,
+			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, Streams: cfg.Slots,
 			BatchBytes: batchBytes, MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
 		}),
 		health: health.NewServer(),

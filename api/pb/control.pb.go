@@ -3624,15 +3624,17 @@ func (x *WorkerReport) GetCounters() *WorkerCounters {
 type WorkerCounters struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Rows        int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`                                  // sent
-	BytesRead   int64                  `protobuf:"varint,2,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`       // from storage, without footers
+	BytesRead   int64                  `protobuf:"varint,2,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`       // from storage
 	BytesSent   int64                  `protobuf:"varint,3,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`       // of tensors
-	StorageNs   int64                  `protobuf:"varint,4,opt,name=storage_ns,json=storageNs,proto3" json:"storage_ns,omitempty"`       // waiting for storage, footers included
+	StorageNs   int64                  `protobuf:"varint,4,opt,name=storage_ns,json=storageNs,proto3" json:"storage_ns,omitempty"`       // waiting for storage with nothing else to do
 	DecodeNs    int64                  `protobuf:"varint,5,opt,name=decode_ns,json=decodeNs,proto3" json:"decode_ns,omitempty"`          // decompressing and decoding columns
 	TransformNs int64                  `protobuf:"varint,6,opt,name=transform_ns,json=transformNs,proto3" json:"transform_ns,omitempty"` // filter, sampling, shuffle and transforms
 	TensorNs    int64                  `protobuf:"varint,7,opt,name=tensor_ns,json=tensorNs,proto3" json:"tensor_ns,omitempty"`          // laying out tensors
 	// Serialising batches and handing them to the connection, which waits while the trainer or the network takes no more. If
 	// most of the time goes there, trainers are the bottleneck.
 	SendNs        int64 `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
+	Requests      int64 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`                           // to storage
+	BytesNeeded   int64 `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"` // of bytes_read, those of the column chunks that were decoded
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3719,6 +3721,20 @@ func (x *WorkerCounters) GetTensorNs() int64 {
 func (x *WorkerCounters) GetSendNs() int64 {
 	if x != nil {
 		return x.SendNs
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetRequests() int64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetBytesNeeded() int64 {
+	if x != nil {
+		return x.BytesNeeded
 	}
 	return 0
 }
@@ -5244,7 +5260,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\astreams\x18\x03 \x01(\rR\astreams\x12\x14\n" +
 	"\x05slots\x18\x04 \x01(\rR\x05slots\x12!\n" +
 	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\x127\n" +
-	"\bcounters\x18\x06 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"\xf7\x01\n" +
+	"\bcounters\x18\x06 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"\xb6\x02\n" +
 	"\x0eWorkerCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x1d\n" +
 	"\n" +
@@ -5256,7 +5272,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tdecode_ns\x18\x05 \x01(\x03R\bdecodeNs\x12!\n" +
 	"\ftransform_ns\x18\x06 \x01(\x03R\vtransformNs\x12\x1b\n" +
 	"\ttensor_ns\x18\a \x01(\x03R\btensorNs\x12\x17\n" +
-	"\asend_ns\x18\b \x01(\x03R\x06sendNs\"\x96\x01\n" +
+	"\asend_ns\x18\b \x01(\x03R\x06sendNs\x12\x1a\n" +
+	"\brequests\x18\t \x01(\x03R\brequests\x12!\n" +
+	"\fbytes_needed\x18\n" +
+	" \x01(\x03R\vbytesNeeded\"\x96\x01\n" +
 	"\fWorkerOrders\x12\x14\n" +
 	"\x05drain\x18\x01 \x01(\bR\x05drain\x127\n" +
 	"\x04keys\x18\x02 \x03(\v2#.penstock.v1.WorkerOrders.KeysEntryR\x04keys\x1a7\n" +

@@ -34,11 +34,16 @@ func NewCache(limit int64) *Cache {
 
 // Load returns the footer of a file, from memory if it is there.
 func (c *Cache) Load(ctx context.Context, st storage.Storage, profile string, f *pb.File) (*Footer, error) {
+	return c.LoadWithin(ctx, st, profile, f, nil)
+}
+
+// LoadWithin is Load where memory is bounded: see the function of that name.
+func (c *Cache) LoadWithin(ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(int64) error) (*Footer, error) {
 	key := cacheKey{profile, f.GetUri(), f.GetEtag()}
 	if found := c.find(key); found != nil {
 		return found, nil
 	}
-	loaded, err := Load(ctx, st, profile, f)
+	loaded, err := LoadWithin(ctx, st, profile, f, take)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +71,33 @@ func (c *Cache) add(key cacheKey, f *Footer) {
 	c.byKey[key] = c.used.PushFront(&cached{key, f})
 	c.size += f.Size
 	for c.size > c.limit && c.used.Len() > 1 {
-		oldest := c.used.Remove(c.used.Back()).(*cached)
-		delete(c.byKey, oldest.key)
-		c.size -= oldest.footer.Size
+		c.dropOldest()
 	}
+}
+
+// Has reports whether the footer of a file is in memory.
+func (c *Cache) Has(profile string, f *pb.File) bool {
+	return c.find(cacheKey{profile, f.GetUri(), f.GetEtag()}) != nil
+}
+
+// Size is the memory that the footers take.
+func (c *Cache) Size() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.size
+}
+
+// Shrink forgets footers until n bytes are free, or none are left.
+func (c *Cache) Shrink(n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for until := c.size - n; c.size > until && c.used.Len() > 0; {
+		c.dropOldest()
+	}
+}
+
+func (c *Cache) dropOldest() {
+	oldest := c.used.Remove(c.used.Back()).(*cached)
+	delete(c.byKey, oldest.key)
+	c.size -= oldest.footer.Size
 }

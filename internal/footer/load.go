@@ -23,11 +23,20 @@ const (
 // Load reads a file's footer, with the profile's keys if it is encrypted. It fails if the file is not Parquet, if the key
 // of an encrypted footer is missing, or if a column chunk does not lie inside the file; the error names the file.
 func Load(ctx context.Context, st storage.Storage, profile string, f *pb.File) (*Footer, error) {
-	data, encrypted, err := fetch(ctx, st, profile, f)
+	return LoadWithin(ctx, st, profile, f, nil)
+}
+
+// LoadWithin is Load where memory is bounded: take is asked for it before it is used, unless it is little, and may refuse. What was
+// taken beyond the footer's Size is free again afterwards.
+func LoadWithin(ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(int64) error) (*Footer, error) {
+	if take == nil {
+		take = func(int64) error { return nil }
+	}
+	data, encrypted, err := fetch(ctx, st, profile, f, take)
 	if err != nil {
 		return nil, fmt.Errorf("footer of %s: %w", f.Uri, err)
 	}
-	footer, err := ReadEncrypted(ctx, data, encrypted, st.Keys(profile))
+	footer, err := read(ctx, data, encrypted, st.Keys(profile), take)
 	if err != nil {
 		return nil, fmt.Errorf("footer of %s: %w", f.Uri, err)
 	}
@@ -39,7 +48,9 @@ func Load(ctx context.Context, st storage.Storage, profile string, f *pb.File) (
 
 // fetch reads a file's serialised FileMetaData: with its tail, if that holds it, else in a second read. It may be
 // encrypted.
-func fetch(ctx context.Context, st storage.Storage, profile string, f *pb.File) (data []byte, encrypted bool, err error) {
+func fetch(
+	ctx context.Context, st storage.Storage, profile string, f *pb.File, take func(int64) error,
+) (data []byte, encrypted bool, err error) {
 	if f.Size < minFile {
 		return nil, false, fmt.Errorf("not a Parquet file: it has %d bytes", f.Size)
 	}
@@ -63,6 +74,9 @@ func fetch(ctx context.Context, st storage.Storage, profile string, f *pb.File) 
 		return nil, false, fmt.Errorf("it has %d bytes; at most %d can be read", length, maxFooter)
 	case length <= int64(end):
 		return tail[end-int(length) : end], encrypted, nil
+	}
+	if err := take(length); err != nil {
+		return nil, false, err
 	}
 	data = make([]byte, length)
 	missing := length - int64(end)

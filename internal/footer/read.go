@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/internal/footer/thrift"
 )
@@ -23,7 +24,14 @@ func Read(data []byte) (*Footer, error) {
 // ReadEncrypted does so with keys, for files that are encrypted, with their footer (the magic bytes tell) or without.
 // Columns whose keys are missing are Unsupported.
 func ReadEncrypted(ctx context.Context, data []byte, footerToo bool, keys Keys) (*Footer, error) {
-	p := parser{secrets: secrets{ctx: ctx, keys: keys}}
+	return read(ctx, data, footerToo, keys, func(int64) error { return nil })
+}
+
+func read(ctx context.Context, data []byte, footerToo bool, keys Keys, take func(int64) error) (*Footer, error) {
+	p := parser{secrets: secrets{ctx: ctx, keys: keys}, take: take}
+	if err := take(int64(len(data))); err != nil { // names and statistics, which are copied, or all of it, deciphered
+		return nil, err
+	}
 	if footerToo {
 		var err error
 		if data, err = p.secrets.openFooter(data); err != nil {
@@ -49,6 +57,7 @@ func ReadEncrypted(ctx context.Context, data []byte, footerToo bool, keys Keys) 
 // parser holds what is needed while a footer is read.
 type parser struct {
 	columnBuilder
+	take    func(int64) error // asks for memory
 	root    *node
 	rows    int64
 	groups  *thrift.Reader // at the list of row groups
@@ -71,7 +80,7 @@ func (p *parser) file(data []byte) error {
 		switch f {
 		case 2<<4 | thrift.List:
 			var err error
-			if p.root, err = readSchema(r); err != nil {
+			if p.root, err = readSchema(r, p.take); err != nil {
 				return err
 			}
 		case 3<<4 | thrift.I64:
@@ -153,6 +162,9 @@ func (p *parser) rowGroup(r *thrift.Reader) (RowGroup, error) {
 			n := r.ListOf(thrift.Struct)
 			if n != len(p.leaves) {
 				return g, fmt.Errorf("it has %d column chunks, the schema %d columns", n, len(p.leaves))
+			}
+			if err := p.take(int64(unsafe.Sizeof(g)) + int64(n)*int64(unsafe.Sizeof(Chunk{}))); err != nil {
+				return g, err
 			}
 			g.Chunks = make([]Chunk, n)
 			for i := range g.Chunks {

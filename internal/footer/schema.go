@@ -3,7 +3,9 @@ package footer
 import (
 	"errors"
 	"fmt"
+	"unsafe"
 
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer/thrift"
 )
 
@@ -60,6 +62,9 @@ const (
 // noPhysical is the physical type of groups.
 const noPhysical Physical = -1
 
+// elementBytes is more memory than an element takes: a node, and what becomes of it.
+const elementBytes = int64(unsafe.Sizeof(node{})+unsafe.Sizeof(Leaf{})+unsafe.Sizeof(spec.Column{})) + 256
+
 // node is an element of the Parquet schema.
 type node struct {
 	name       string
@@ -89,10 +94,13 @@ func (n *node) isMap() bool {
 }
 
 // readSchema reads the list of schema elements and returns the tree that it describes, depth first.
-func readSchema(r *thrift.Reader) (*node, error) {
+func readSchema(r *thrift.Reader, take func(int64) error) (*node, error) {
 	n := r.ListOf(thrift.Struct)
 	if n > maxElements {
 		return nil, fmt.Errorf("schema of %d elements; at most %d can be read", n, maxElements)
+	}
+	if err := take(int64(n) * elementBytes); err != nil {
+		return nil, err
 	}
 	var flat []*node
 	for range n {
@@ -114,6 +122,8 @@ func readSchema(r *thrift.Reader) (*node, error) {
 	}
 	if n := flat[0].nameBytes(0); n > maxNames {
 		return nil, fmt.Errorf("the columns' full names have %d bytes; at most %d can be read", n, maxNames)
+	} else if err := take(2 * int64(n)); err != nil { // of leaves and columns
+		return nil, err
 	}
 	return flat[0], nil
 }

@@ -75,6 +75,12 @@ func ReadRanges(
 	return out, nil
 }
 
+// Size is how many bytes ReadRanges reads for ranges.
+func (r Reading) Size(ranges []Range) int64 {
+	_, size := coalesce(ranges, r.withDefaults().MaxGap)
+	return size
+}
+
 // run is a stretch of the file that holds several ranges.
 type run struct {
 	Range

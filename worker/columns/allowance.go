@@ -14,8 +14,8 @@ type allowance struct {
 	more        func(least, wish int64) (int64, error) // nil: there is none
 }
 
-// ErrMemory says that a window takes more memory than a Decoder may use. One of a larger limit may decode it.
-var ErrMemory = errors.New("decoding a window takes more memory than this worker gives it")
+// ErrMemory says that a window takes more memory than there is. A worker that has more may decode it.
+var ErrMemory = errors.New("more memory is needed than this worker has")
 
 // take counts n bytes more.
 func (m *allowance) take(n int64) error {

@@ -62,6 +62,9 @@ func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 	}
 }
 
+// Allow raises the limit.
+func (d *Decoder) Allow(bytes int64) { d.memory.limit += bytes }
+
 // AskFor has the decoder ask for what it takes beyond its limit: for as many bytes as there may be, from least, which may be
 // none, to wish. The answer raises the limit; an error ends the row group.
 func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory.more = more }

@@ -52,7 +52,7 @@ func rowsPerSecond(b *testing.B, rows int) {
 
 func benchStream(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, program *pb.Program, rows int) {
 	b.ReportAllocs()
-	p := New(Config{Storage: store, Ops: transform.Builtin(), Memory: 1 << 30, MaxDecoded: 1 << 30, BatchBytes: 1 << 20, MaxBatch: 1 << 28})
+	p := New(Config{Storage: store, Ops: transform.Builtin(), Memory: 1 << 30, BatchBytes: 1 << 20, MaxBatch: 1 << 28})
 	for b.Loop() {
 		s, err := p.Open(b.Context(), ticket, program, Cursor{})
 		if err == nil {

@@ -1,72 +1,129 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/penstock-ml/penstock/worker/columns"
 )
 
-// budget shares a number of bytes among streams. A stream takes all that it is thought to need in one step, before
-// it reads, so streams never wait for each other while they hold some. Who came first is served first, so that a
-// shard that needs much is not passed over for ever.
+// budget shares a number of bytes among accounts, and never gives more than it has. What there is no room for waits: accounts that
+// hold something before those that are to begin, and the older before the younger, so that nobody is passed over for ever. If all
+// that hold something wait, nothing would ever come back: then the youngest of them is refused, with ErrBusy, and by what it gives
+// back the others go on. So the oldest always comes to its end.
 type budget struct {
 	total int64
+	// kept is how much is in use only because there was room, and drop gives up n bytes of it, or all.
+	kept func() int64
+	drop func(n int64)
 
 	mu      sync.Mutex
 	used    int64
-	waiting []*waiter
+	opened  int64 // accounts so far
+	holders int   // accounts that hold something
+	waiting []*account
 }
 
-type waiter struct {
-	bytes    int64
-	admitted chan struct{}
+// account is what one stream holds of a budget. It may be used by several goroutines, of which one may be in grow.
+type account struct {
+	budget *budget
+	age    int64
+
+	// Under budget.mu:
+	held   int64
+	wants  int64
+	answer chan error
 }
 
-func newBudget(total int64) *budget { return &budget{total: total} }
+func newBudget(total int64) *budget {
+	return &budget{total: total, kept: func() int64 { return 0 }, drop: func(int64) {}}
+}
 
-// take waits for n bytes; more than the whole budget waits for all of it, so that a shard too large for the
-// budget is served alone rather than never. It returns what give must be called with.
-func (b *budget) take(ctx context.Context, n int64) (int64, error) {
-	w := &waiter{bytes: min(n, b.total), admitted: make(chan struct{})}
+// open returns an account that holds nothing yet. Close it.
+func (b *budget) open() *account {
 	b.mu.Lock()
-	b.waiting = append(b.waiting, w)
+	defer b.mu.Unlock()
+	b.opened++
+	return &account{budget: b, age: b.opened}
+}
+
+// try takes n bytes if there is room for them, and nobody waits.
+func (a *account) try(n int64) bool {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiting) > 0 || !b.fits(n) {
+		return false
+	}
+	b.hold(a, n)
+	return true
+}
+
+// grow takes n bytes. It waits for them until ctx ends, and fails at once with columns.ErrMemory if there can never be as many, or
+// with ErrBusy if this account must give way.
+func (a *account) grow(ctx context.Context, n int64) error {
+	b := a.budget
+	b.mu.Lock()
+	if a.held+n > b.total {
+		defer b.mu.Unlock()
+		const mib = 1 << 20
+		return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: give workers --memory %dMiB or more, or leave columns out",
+			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.total)/mib, (a.held+n)/mib+1)
+	}
+	a.wants, a.answer = n, make(chan error, 1)
+	b.waiting = append(b.waiting, a)
 	b.admit()
 	b.mu.Unlock()
 	select {
-	case <-w.admitted:
-		return w.bytes, nil
-	default:
-	}
-	select {
-	case <-w.admitted:
-		return w.bytes, nil
+	case err := <-a.answer:
+		return err
 	case <-ctx.Done():
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case <-w.admitted: // meanwhile
-		return w.bytes, nil
+	case err := <-a.answer: // meanwhile
+		return err
 	default:
 	}
-	b.waiting = slices.DeleteFunc(b.waiting, func(x *waiter) bool { return x == w })
+	b.waiting = slices.DeleteFunc(b.waiting, func(x *account) bool { return x == a })
 	b.admit() // those behind may need less
-	return 0, context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
-// more adds n bytes to what a stream has taken, without waiting: it holds them already. Others wait until as much
-// has come back.
-func (b *budget) more(n int64) {
+// give gives n bytes back.
+func (a *account) give(n int64) {
+	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.used += n
-}
-
-func (b *budget) give(n int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.used -= n
+	b.hold(a, -n)
 	b.admit()
+}
+
+// close gives everything back.
+func (a *account) close() {
+	b := a.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hold(a, -a.held)
+	b.admit()
+}
+
+// holds is how much it holds.
+func (a *account) holds() int64 {
+	a.budget.mu.Lock()
+	defer a.budget.mu.Unlock()
+	return a.held
+}
+
+// pressed reports whether somebody waits for memory.
+func (b *budget) pressed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.waiting) > 0
 }
 
 func (b *budget) inUse() int64 {
@@ -75,12 +132,47 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// admit lets in as many of those that wait as there is room for, in order.
+// fits reports whether there is room for n bytes more, and makes some if need be.
+func (b *budget) fits(n int64) bool {
+	if b.used+n > b.total {
+		return false
+	}
+	if over := b.used + n + b.kept() - b.total; over > 0 {
+		b.drop(over)
+	}
+	return true
+}
+
+func (b *budget) hold(a *account, n int64) {
+	before := a.held > 0
+	a.held += n
+	b.used += n
+	switch after := a.held > 0; {
+	case after && !before:
+		b.holders++
+	case before && !after:
+		b.holders--
+	}
+}
+
+// admit gives to those that wait, in their order, what there is room for.
 func (b *budget) admit() {
-	for len(b.waiting) > 0 && b.used+b.waiting[0].bytes <= b.total {
-		w := b.waiting[0]
+	slices.SortFunc(b.waiting, func(x, y *account) int {
+		return cmp.Or(cmp.Compare(min(y.held, 1), min(x.held, 1)), cmp.Compare(x.age, y.age))
+	})
+	for len(b.waiting) > 0 && b.fits(b.waiting[0].wants) {
+		a := b.waiting[0]
 		b.waiting = slices.Delete(b.waiting, 0, 1)
-		b.used += w.bytes
-		close(w.admitted)
+		b.hold(a, a.wants)
+		a.answer <- nil
+	}
+	stuck := 0
+	for stuck < len(b.waiting) && b.waiting[stuck].held > 0 {
+		stuck++
+	}
+	if stuck > 0 && stuck == b.holders {
+		youngest := b.waiting[stuck-1]
+		b.waiting = slices.Delete(b.waiting, stuck-1, stuck)
+		youngest.answer <- fmt.Errorf("%w: it holds %d bytes and needs %d more", ErrBusy, youngest.held, youngest.wants)
 	}
 }

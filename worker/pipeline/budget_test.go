@@ -3,41 +3,55 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/worker/columns"
 )
 
+func mustGrow(t *testing.T, a *account, n int64) {
+	t.Helper()
+	if err := a.grow(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Who came first is served first, so that one that needs much is not passed over for ever; but those that hold something come before
+// those that hold nothing.
 func TestBudgetServesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
-		first, err := b.take(t.Context(), 60)
-		if err != nil || first != 60 {
-			t.Fatal(first, err)
-		}
+		first := b.open()
+		mustGrow(t, first, 60)
+		much, little, holder := b.open(), b.open(), b.open()
+		mustGrow(t, holder, 10)
 		var order []string
-		wait := func(name string, n int64) {
+		wait := func(name string, a *account, n int64) {
 			go func() {
-				got, err := b.take(t.Context(), n)
-				if err != nil {
+				if err := a.grow(t.Context(), n); err != nil {
 					t.Error(err)
 				}
 				order = append(order, name)
-				b.give(got)
+				a.close()
 			}()
 			synctest.Wait()
 		}
-		wait("all", 1000) // counts as 100
-		wait("little", 10)
-		if len(order) != 0 {
-			t.Errorf("%v went first: who needs much would never be served", order)
+		wait("much", much, 100)
+		wait("little", little, 10)
+		wait("holder", holder, 40)
+		if len(order) != 0 || little.try(1) {
+			t.Errorf("%v went first", order)
 		}
-		b.give(first)
+		first.close()
 		synctest.Wait()
-		if len(order) != 2 || order[0] != "all" || b.inUse() != 0 {
-			t.Errorf("order %v, %d bytes left in use", order, b.inUse())
+		if want := []string{"holder", "much", "little"}; !slices.Equal(order, want) || b.inUse() != 0 || b.holders != 0 {
+			t.Errorf("order %v, want %v; %d bytes left in use by %d", order, want, b.inUse(), b.holders)
 		}
 	})
 }
@@ -45,67 +59,106 @@ func TestBudgetServesInOrder(t *testing.T) {
 func TestBudgetGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100)
-		held, err := b.take(t.Context(), 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.more(50)
+		first := b.open()
+		mustGrow(t, first, 60)
 		short, cancel := context.WithTimeoutCause(t.Context(), time.Second, ErrBusy)
 		defer cancel()
-		behind := make(chan int64)
+		behind := b.open()
 		go func() {
 			time.Sleep(time.Millisecond) // in the bubble: it comes second
-			n, _ := b.take(t.Context(), 40)
-			behind <- n
+			_ = behind.grow(t.Context(), 40)
 		}()
-		if _, err := b.take(short, 41); !errors.Is(err, ErrBusy) {
+		if err := b.open().grow(short, 41); !errors.Is(err, ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
-		b.give(<-behind) // it fits, now that nobody is before it
-		b.give(held + 50)
-		if b.inUse() != 0 {
-			t.Errorf("%d bytes left in use", b.inUse())
+		synctest.Wait()
+		if b.inUse() != 100 { // what stood behind fits, now that nobody is before it
+			t.Errorf("%d bytes are in use", b.inUse())
+		}
+		if err := first.grow(t.Context(), 41); !errors.Is(err, columns.ErrMemory) || !strings.Contains(err.Error(), "--memory 1MiB") {
+			t.Errorf("101 of 100: %v; want how much is needed, and the flag", err)
 		}
 	})
 }
 
-// Whatever streams take, add and give up, nothing is lost and the bound holds for what was taken.
-func TestBudgetKeepsCount(t *testing.T) {
+// Of streams that all hold something and need more, the oldest comes to its end, and so on to the last: none waits for ever, and what
+// is in use is never more than there is.
+func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		b := newBudget(100)
-		var held []int64
-		var sum int64
-		rt.Repeat(map[string]func(*rapid.T){
-			"take": func(rt *rapid.T) {
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				want := rapid.Int64Range(0, 150).Draw(rt, "n")
-				n, err := b.take(ctx, want)
-				if fits := sum+min(want, 100) <= 100; fits != (err == nil) {
-					rt.Fatalf("%d of %d in use, %d wanted: %v", sum, 100, want, err)
+		const total = 100
+		needs := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(1, 40), 1, 5), 1, 8).Draw(rt, "what streams take, step by step")
+		keeps := rapid.Int64Range(0, total).Draw(rt, "what is kept because there is room")
+		synctest.Test(t, func(t *testing.T) {
+			b := newBudget(total)
+			kept := keeps
+			b.kept, b.drop = func() int64 { return kept }, func(n int64) { kept = max(0, kept-n) }
+			var mu sync.Mutex
+			ended := map[string]int{}
+			check := func() {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if b.used+kept > max(total, keeps) || b.used > total || b.used > 0 && b.used+kept > total {
+					t.Errorf("%d bytes are in use and %d kept, of %d", b.used, kept, total)
 				}
-				if err == nil {
-					held, sum = append(held, n), sum+n
+			}
+			var group sync.WaitGroup
+			for _, steps := range needs {
+				group.Go(func() {
+					for { // as a trainer that comes again
+						how := runSteps(t.Context(), b, steps, check)
+						mu.Lock()
+						ended[how]++
+						mu.Unlock()
+						if how != "busy" {
+							return
+						}
+						time.Sleep(time.Second)
+					}
+				})
+			}
+			group.Wait() // synctest fails if all wait for ever
+			if b.inUse() != 0 || b.holders != 0 || len(b.waiting) != 0 {
+				t.Errorf("%d bytes are left in use by %d; %d wait", b.inUse(), b.holders, len(b.waiting))
+			}
+			tooMuch := 0
+			for _, steps := range needs {
+				if sum(steps) > total {
+					tooMuch++
 				}
-			},
-			"more": func(rt *rapid.T) {
-				if len(held) > 0 {
-					b.more(7)
-					held[0], sum = held[0]+7, sum+7
-				}
-			},
-			"give": func(rt *rapid.T) {
-				if n := len(held); n > 0 {
-					b.give(held[n-1])
-					sum -= held[n-1]
-					held = held[:n-1]
-				}
-			},
-			"": func(rt *rapid.T) {
-				if b.inUse() != sum || len(b.waiting) != 0 {
-					rt.Fatalf("%d in use, want %d; %d wait", b.inUse(), sum, len(b.waiting))
-				}
-			},
+			}
+			if ended["done"] != len(needs)-tooMuch || ended["too much"] != tooMuch {
+				t.Errorf("%v; %d of %d need more than there is", ended, tooMuch, len(needs))
+			}
 		})
 	})
+}
+
+func runSteps(ctx context.Context, b *budget, steps []int64, check func()) string {
+	a := b.open()
+	defer a.close()
+	for i, n := range steps {
+		err := a.grow(ctx, n)
+		check()
+		switch {
+		case errors.Is(err, ErrBusy):
+			return "busy"
+		case errors.Is(err, columns.ErrMemory):
+			return "too much"
+		case err != nil:
+			return err.Error()
+		}
+		if a.try(3) { // to read ahead, for a while
+			time.Sleep(time.Duration(i) * time.Millisecond)
+			check()
+			a.give(3)
+		}
+	}
+	return "done"
+}
+
+func sum(steps []int64) (n int64) {
+	for _, s := range steps {
+		n += s
+	}
+	return n
 }

@@ -18,11 +18,8 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 	}
-	s, err := p.newStream(ctx, t, program)
+	s, err := p.open(ctx, t, program, func(s *Stream) error { return s.admit(ctx, 0) })
 	if err != nil {
-		return nil, err
-	}
-	if err := s.admit(ctx, 0); err != nil {
 		return nil, err
 	}
 	defer s.Close()

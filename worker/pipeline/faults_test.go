@@ -31,17 +31,17 @@ func TestCancelAnywhere(t *testing.T) {
 		}
 		left := n
 		store.Hook = func(ctx context.Context, _ *pb.File, _, _ int64) error {
-			if n < 4 { // during the n-th read
+			if n < 2 { // during the n-th read
 				if left--; left < 0 {
 					cancel(why)
 				}
 			}
 			return context.Cause(ctx)
 		}
-		emitted := 4
+		emitted := 2
 		err = s.Run(ctx, func(ctx context.Context, b Batch) error {
 			defer b.Release()
-			if emitted++; emitted > n && n >= 4 { // a trainer that is stuck
+			if emitted++; emitted > n && n >= 2 { // a trainer that is stuck
 				cancel(why)
 				<-ctx.Done()
 				return context.Cause(ctx)
@@ -153,10 +153,12 @@ func TestEstimateIsCorrected(t *testing.T) {
 		t.Fatal(err)
 	}
 	taken := p.MemoryInUse()
-	if taken != s.holds.total() || taken < ticket.File.Size/2 {
+	if taken != s.footer.Size+s.holds.total() || taken < ticket.File.Size/2 {
 		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.holds.total(), ticket.File.Size)
 	}
-	s.correct(nil, 1000) // a batch of ten times the size
+	if err := s.raise(t.Context(), &s.holds.batch, 1000, batchCopies); err != nil { // a batch of ten times the size
+		t.Fatal(err)
+	}
 	if more := p.MemoryInUse() - taken; more != 900*batchCopies {
 		t.Errorf("%d bytes more are taken, want %d", more, 900*batchCopies)
 	}
@@ -196,11 +198,14 @@ func TestShuffleShuffles(t *testing.T) {
 // A window that decodes to more than it may fails as one that cannot be read: it names file, row group and column.
 func TestWindowTooLarge(t *testing.T) {
 	var store pipelinetest.Store
-	ticket := shard(t, &store, 5000, 10, 5000)
+	text := strings.Repeat("x", 4000) // which stands in the file once
+	data := pipelinetest.Texts(t, 1<<20, func(int) string { return text }, 10, 5000)
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 5000)
 	p := newPipeline(&store, 1000)
-	p.cfg.MaxDecoded = 100_000
+	p.memory.total = 8 << 20
 	rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{})
-	if err == nil || !strings.Contains(err.Error(), "mem://f.parquet row group 1 column ") || len(rows) != 10 {
+	if err == nil || !strings.Contains(err.Error(), "mem://f.parquet row group 1 column text") ||
+		!strings.Contains(err.Error(), "--memory") || len(rows) != 10 {
 		t.Errorf("%d rows, %v; want the 10 of the first row group and an error that names the second", len(rows), err)
 	}
 	if used := p.MemoryInUse(); used != 0 {
@@ -215,8 +220,8 @@ func TestFailureBeginsInItsWindow(t *testing.T) {
 	ticket := shard(t, &store, 50, 100, 100, 100)
 	p := newPipeline(&store, 500)
 	third := mustOpen(t, p, ticket).footer.RowGroups[2].Chunks[0].Offset
-	store.Hook = func(_ context.Context, _ *pb.File, offset, _ int64) error {
-		if offset >= third {
+	store.Hook = func(_ context.Context, _ *pb.File, offset, length int64) error {
+		if offset+length > third {
 			return errors.New("broken disk")
 		}
 		return nil

@@ -1,11 +1,11 @@
 package pipeline
 
 import (
+	"context"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
-	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -13,70 +13,48 @@ import (
 // trainer asks for that.
 const batchCopies = batchesOut + HandedOver
 
-// holding is what a stream holds at most, in bytes.
+// pageBytes is what writers make pages of, and dictionaries. A chunk with longer ones has the stream ask for more as it meets them.
+const pageBytes = 1 << 20
+
+// holding is what a stream holds, in bytes.
 type holding struct {
-	chunks  int64 // of row groups, decompressed pages and dictionaries, the footer
+	chunks  int64 // of the row groups that are read at once
+	pages   int64 // decompressed, and dictionaries
 	sources int64 // the decoded sources of a window
-	slots   int64 // those, the results of the steps, and the selection
+	results int64 // those of the steps, and the selection
 	batch   int64
 	scratch int64 // in which the steps make pictures
 }
 
-func (h holding) total() int64 { return h.chunks + h.slots + batchCopies*h.batch + h.scratch }
-
-// estimate is what the footer lets expect of the row groups that are left to read. Binary values that come of
-// dictionaries, and lists of uneven lengths, may take more, up to Config.MaxDecoded; see correct.
-func (s *Stream) estimate(batch int64) (holding, error) {
-	h := holding{batch: batch}
-	var read, pages int64
-	groups := s.ticket.GetRowGroups()[s.start.rowGroup:]
-	for _, g := range groups {
-		ranges, err := s.decoder.Chunks(s.footer, int(g.GetIndex()))
-		if err != nil {
-			return h, err
-		}
-		read = max(read, s.readBytes(ranges))
-		leaves, err := s.decoder.Leaves(s.footer)
-		if err != nil {
-			return h, err
-		}
-		var uncompressed int64
-		for _, leaf := range leaves {
-			// No page, together with its dictionary, is longer than all pages are.
-			uncompressed += s.footer.RowGroups[g.GetIndex()].Chunks[leaf].Uncompressed
-		}
-		pages = max(pages, uncompressed)
-		sources, slots := s.windowBytes(g)
-		h.sources, h.slots = max(h.sources, sources), max(h.slots, slots)
-	}
-	h.chunks = min(rowGroupsOut, int64(len(groups)))*read + pages + s.footer.Size
-	return h, nil
+func (h holding) total() int64 {
+	return h.chunks + h.pages + h.sources + h.results + batchCopies*h.batch + h.scratch
 }
 
-// readBytes is the most that storage.ReadRanges reads for ranges: gaps are read along, but no more than is wanted
-// and nothing outside of them.
-func (s *Stream) readBytes(ranges []storage.Range) int64 {
-	var wanted, first, last int64
-	n := int64(0)
-	for _, r := range ranges {
-		if r.Length == 0 {
-			continue
+// estimate is what the footer lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
+// of uneven lengths and long values come to shows only in decoding: the stream then asks for more, before it holds it.
+func (s *Stream) estimate(batch int64) holding {
+	h := holding{batch: batch}
+	var all int64
+	for i, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
+		size := s.unit(s.start.rowGroup+i, 1).size
+		all += size
+		h.chunks = max(h.chunks, size)
+		var pages int64
+		for _, leaf := range s.leaves {
+			pages += min(s.footer.RowGroups[g.GetIndex()].Chunks[leaf].Uncompressed, pageBytes)
 		}
-		if n == 0 || r.Offset < first {
-			first = r.Offset
-		}
-		last = max(last, r.Offset+r.Length)
-		wanted += r.Length
-		n++
+		sources, results := s.windowBytes(g)
+		h.pages, h.sources, h.results = max(h.pages, pages), max(h.sources, sources), max(h.results, results)
 	}
-	return min(wanted+min(wanted, n*s.pipeline.cfg.OverRead), last-first)
+	h.chunks = max(h.chunks, 2*min(all, s.pipeline.unitBytes())) // as much is read along at most as is wanted
+	return h
 }
 
 // size is what a slot has in a window: elements, or rows of scalars, and their bytes.
 type size struct{ values, bytes int64 }
 
 // windowBytes estimates the slots of a window of a row group.
-func (s *Stream) windowBytes(g *pb.RowGroup) (sources, slots int64) {
+func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 	rows := min(g.GetWindowRows(), g.GetRows())
 	sizes := make([]size, 0, len(s.program.GetSources())+len(s.program.GetSteps()))
 	for _, src := range s.program.GetSources() {
@@ -84,7 +62,7 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, slots int64) {
 		sizes = append(sizes, z)
 		sources += z.bytes
 	}
-	slots = sources + 5*rows // the selection: a bit and an int32
+	results = 5 * rows // the selection: a bit and an int32
 	for _, step := range s.program.GetSteps() {
 		var z size
 		for _, slot := range step.GetIn() {
@@ -97,10 +75,10 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, slots int64) {
 		}
 		if step.GetOuts() > 0 {
 			sizes = append(sizes, z)
-			slots += z.bytes
+			results += z.bytes
 		}
 	}
-	return sources, slots
+	return sources, results
 }
 
 func (s *Stream) sourceSize(src *pb.Source, g *pb.RowGroup, rows int64) size {
@@ -121,41 +99,55 @@ func (s *Stream) sourceSize(src *pb.Source, g *pb.RowGroup, rows int64) size {
 			z.bytes += int64(share * float64(c.Uncompressed))
 		}
 	}
-	z.bytes += z.bytes / 8 // slices grow by more than they need
+	z.bytes += z.bytes / 4 // slices grow by more than they need, and there are bitmaps
 	return z
 }
 
-// correct raises what the stream has taken from the budget to what it turns out to hold: a window whose sources are
-// larger than expected has larger slots, too.
-func (s *Stream) correct(sources []*vector.Vector, batch int64) {
-	held := s.holds
-	held.batch = max(held.batch, batch)
+// more takes memory beyond what Open took: as much as there is, from least to wish. For the least it waits as Open does.
+func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
+	if s.account.try(wish) {
+		return wish, nil
+	}
+	if least <= 0 {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.pipeline.cfg.Patience, ErrBusy)
+	defer cancel()
+	return least, s.account.grow(ctx, least)
+}
+
+// expect takes what the steps are going to make of sources that are larger than was estimated.
+func (s *Stream) expect(ctx context.Context, sources []*vector.Vector) error {
 	var bytes int64
 	for _, v := range sources {
 		bytes += bytesOf(v)
 	}
-	if bytes > held.sources {
-		grown := float64(bytes) / float64(max(1, held.sources))
-		held.slots = max(bytes, int64(grown*float64(held.slots)))
-		held.sources = bytes
+	if bytes <= s.holds.sources {
+		return nil
 	}
-	s.hold(held)
+	results := int64(float64(bytes) / float64(max(1, s.holds.sources)) * float64(s.holds.results))
+	s.holds.sources = bytes // which the decoder has taken
+	return s.raise(ctx, &s.holds.results, results, 1)
 }
 
-// correctScratch raises it to what the steps hold by themselves.
-func (s *Stream) correctScratch(bytes int64) {
-	held := s.holds
-	held.scratch = max(held.scratch, bytes)
-	s.hold(held)
+// correct takes what the results of a window's steps hold beyond what was expected.
+func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
+	var bytes int64
+	for _, v := range results {
+		bytes += bytesOf(v)
+	}
+	return s.raise(ctx, &s.holds.results, bytes, 1)
 }
 
-// hold takes from the budget what is held more than before.
-func (s *Stream) hold(held holding) {
-	if n := held.total() - s.holds.total(); n > 0 {
-		s.pipeline.memory.more(n)
-		s.reserved += n
+// raise takes what something is going to hold beyond what it held, in so many copies.
+func (s *Stream) raise(ctx context.Context, held *int64, bytes, copies int64) error {
+	if n := copies * (bytes - *held); n > 0 {
+		if _, err := s.more(ctx, n, n); err != nil {
+			return err
+		}
+		*held = bytes
 	}
-	s.holds = held
+	return nil
 }
 
 func bytesOf(v *vector.Vector) int64 {

@@ -22,10 +22,10 @@ import (
 type Config struct {
 	Storage storage.Storage
 	Ops     *transform.Registry
-	// Memory bounds the bytes of all streams together.
-	Memory int64
-	// MaxDecoded bounds the bytes that one stream decodes at a time; a window that takes more is an error.
-	MaxDecoded int64
+	// Memory bounds the bytes of all streams together. Streams is how many are expected to share it: one reads ahead as long
+	// as it holds no more than its share.
+	Memory  int64
+	Streams int
 	// BatchBytes is about the size of a batch on the wire.
 	BatchBytes int64
 	// MaxBatch bounds a batch in bytes, even if it has only one row; a larger one is an error.
@@ -39,6 +39,7 @@ type Config struct {
 // Pipeline makes streams.
 type Pipeline struct {
 	cfg     Config
+	storage storage.Storage // whose reads are counted
 	memory  *budget
 	footers *footer.Cache
 	stats   stats
@@ -52,8 +53,22 @@ var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
-	return &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 16), stats: stats{began: time.Now()}}
+	p := &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 8), stats: stats{began: time.Now()}}
+	p.storage = counting{cfg.Storage, &p.stats}
+	p.memory.kept, p.memory.drop = p.footers.Size, p.footers.Shrink
+	return p
 }
+
+// share is what one of the streams that are expected may hold. An eighth of the memory is left for what shows only in decoding.
+func (p *Pipeline) share() int64 {
+	return (p.cfg.Memory - p.cfg.Memory/8) / int64(max(1, p.cfg.Streams))
+}
+
+// rowGroupLimit is how large a row group may be that is read as a whole; others are read in pieces.
+func (p *Pipeline) rowGroupLimit() int64 { return p.share() / 2 }
+
+// unitBytes is about how much of small row groups is read at once.
+func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }
 
 // MemoryInUse is the part of the budget that open streams hold, in bytes.
 func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }

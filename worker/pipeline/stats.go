@@ -1,17 +1,20 @@
 package pipeline
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
 )
 
 // stats counts what the streams did since began: rows, bytes, and the time of their goroutines by what they were at.
 type stats struct {
 	began                                    time.Time
-	rows, bytesRead, bytesSent               atomic.Int64
+	rows, bytesSent                          atomic.Int64
+	requests, bytesRead, bytesNeeded         atomic.Int64 // of storage
 	storage, decode, transform, tensor, send stopwatch
 }
 
@@ -19,7 +22,8 @@ type stats struct {
 func (p *Pipeline) Counters() *pb.WorkerCounters {
 	s := &p.stats
 	return &pb.WorkerCounters{
-		Rows: s.rows.Load(), BytesRead: s.bytesRead.Load(), BytesSent: s.bytesSent.Load(),
+		Rows: s.rows.Load(), BytesSent: s.bytesSent.Load(),
+		Requests: s.requests.Load(), BytesRead: s.bytesRead.Load(), BytesNeeded: s.bytesNeeded.Load(),
 		StorageNs: s.storage.read(s), DecodeNs: s.decode.read(s), TransformNs: s.transform.read(s),
 		TensorNs: s.tensor.read(s), SendNs: s.send.read(s),
 	}
@@ -32,39 +36,57 @@ func (s *stats) now() int64 { return int64(time.Since(s.began)) }
 // stands for minutes in one send shows it in each of them.
 type stopwatch struct {
 	mu      sync.Mutex
-	total   int64 // of what has ended
+	total   int64 // the ends of what has ended, less all starts
 	running int64 // how many are under way
-	started int64 // the sum of their starts
 }
 
 // timed adds the time that f takes to a stopwatch.
 func (s *stats) timed(w *stopwatch, f func() error) error {
-	start := w.start(s)
-	defer w.stop(s, start) // f may panic
+	w.start(s)
+	defer w.stop(s) // f may panic
 	return f()
 }
 
-// start and stop ask for the time under the lock, as read does: else a reading could be less than the one before.
-func (w *stopwatch) start(s *stats) (start int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	start = s.now()
-	w.running++
-	w.started += start
-	return start
+// instead is timed within what runs under another stopwatch, which stands meanwhile.
+func (s *stats) instead(of, w *stopwatch, f func() error) error {
+	of.stop(s)
+	defer of.start(s)
+	return s.timed(w, f)
 }
 
-func (w *stopwatch) stop(s *stats, start int64) {
+// start and stop ask for the time under the lock, as read does: else a reading could be less than the one before.
+func (w *stopwatch) start(s *stats) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.running++
+	w.total -= s.now()
+}
+
+func (w *stopwatch) stop(s *stats) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running--
-	w.started -= start
-	w.total += s.now() - start
+	w.total += s.now()
 }
 
 // read is the time so far. It never falls.
 func (w *stopwatch) read(s *stats) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.total + w.running*s.now() - w.started
+	return w.total + w.running*s.now()
+}
+
+// counting is a Storage whose reads are counted.
+type counting struct {
+	storage.Storage
+	stats *stats
+}
+
+func (c counting) ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error {
+	c.stats.requests.Add(1)
+	err := c.Storage.ReadAt(ctx, profile, f, buf, offset)
+	if err == nil {
+		c.stats.bytesRead.Add(int64(len(buf)))
+	}
+	return err
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// rowGroupsOut is how many row groups' chunks a stream holds: those being decoded and those read ahead.
-const rowGroupsOut = 2
-
 // HandedOver is how many batches of a stream Emit's callee may have that it did not release: one that is being written, and one that
 // waits for it.
 const HandedOver = 2
@@ -40,10 +37,12 @@ type Stream struct {
 	builder  *tensor.Builder
 	start    start
 	told     Cursor // where the trainer's cursor is, once it has all that compute sent
+	storage  storage.Storage
+	leaves   []int // of the footer, that the program needs
+	account  *account
 	holds    holding
-	reserved int64 // of the budget
+	chunks   *chunkMemory
 	windows  windowScratch
-	buffers  chan []byte // memory of row groups that is free to be used again
 }
 
 // start is a cursor in terms of the ticket's row groups.
@@ -57,28 +56,24 @@ type start struct {
 // Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
 // it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
-	s, err := p.newStream(ctx, t, program)
-	if err != nil {
-		return nil, err
-	}
-	if s.builder, err = tensor.NewBuilder(program, batchesOut); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
-	}
-	s.start = locate(t.GetRowGroups(), at)
-	if err := s.admit(ctx, p.cfg.BatchBytes); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return p.open(ctx, t, program, func(s *Stream) (err error) {
+		if s.builder, err = tensor.NewBuilder(program, batchesOut); err != nil {
+			return fmt.Errorf("%w: %w", ErrProgram, err)
+		}
+		s.start = locate(t.GetRowGroups(), at)
+		return s.admit(ctx, p.cfg.BatchBytes)
+	})
 }
 
-// newStream reads the footer and compiles the program.
-func (p *Pipeline) newStream(ctx context.Context, t *pb.Ticket, program *pb.Program) (*Stream, error) {
-	s := &Stream{pipeline: p, ticket: t, program: program}
-	err := p.stats.timed(&p.stats.storage, func() (err error) {
-		s.footer, err = p.footers.Load(ctx, p.cfg.Storage, program.GetStorage(), t.GetFile())
-		return err
-	})
-	if err != nil {
+// open reads the footer, compiles the program, and leaves the rest to admit.
+func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, admit func(*Stream) error) (_ *Stream, err error) {
+	s := &Stream{pipeline: p, ticket: t, program: program, storage: p.storage, account: p.memory.open()}
+	defer func() {
+		if err != nil {
+			s.Close()
+		}
+	}()
+	if err := p.stats.timed(&p.stats.storage, func() error { return s.loadFooter(ctx) }); err != nil {
 		return nil, err
 	}
 	if err := s.checkTicket(); err != nil {
@@ -87,24 +82,68 @@ func (p *Pipeline) newStream(ctx context.Context, t *pb.Ticket, program *pb.Prog
 	if err := s.compile(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 	}
-	return s, nil
+	return s, admit(s)
+}
+
+// loadFooter reads the footer, by what memory there is. A small file is read as a whole for it: its column chunks are then there, too.
+func (s *Stream) loadFooter(ctx context.Context) (err error) {
+	p, file, profile := s.pipeline, s.ticket.GetFile(), s.program.GetStorage()
+	if n := file.GetSize(); n > 0 && n <= p.cfg.OverRead && !p.footers.Has(profile, file) {
+		if _, err := s.more(ctx, n, n); err != nil {
+			return err
+		}
+		data := make([]byte, n)
+		if err := s.storage.ReadAt(ctx, profile, file, data, 0); err != nil {
+			return fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+		}
+		s.storage = inMemory{s.storage, data}
+	}
+	taken := int64(0)
+	s.footer, err = p.footers.LoadWithin(ctx, s.storage, profile, file, func(n int64) error {
+		n, err := s.more(ctx, n, n)
+		taken += n
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case taken > s.footer.Size:
+		s.account.give(taken - s.footer.Size)
+	case taken < s.footer.Size:
+		_, err = s.more(ctx, s.footer.Size-taken, s.footer.Size-taken)
+	}
+	return err
+}
+
+// inMemory is the Storage of a file whose bytes were read.
+type inMemory struct {
+	storage.Storage
+	data []byte
+}
+
+func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, offset int64) error {
+	copy(buf, m.data[offset:]) // readers stay within the file
+	return context.Cause(ctx)
 }
 
 // admit waits for the memory of what is left to read, and of batches of a size.
 func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
-	if s.holds, err = s.estimate(batch); err != nil {
+	if s.leaves, err = s.decoder.Leaves(s.footer); err != nil {
 		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.pipeline.cfg.Patience, ErrBusy)
-	defer cancel()
-	if s.reserved, err = s.pipeline.memory.take(ctx, s.holds.total()); err != nil {
-		return fmt.Errorf("wait for %d bytes of memory: %w", s.holds.total(), err)
+	s.holds = s.estimate(batch)
+	total := s.holds.total()
+	if _, err := s.more(ctx, total, total); err != nil {
+		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
+	ahead := max(0, s.pipeline.share()-s.account.holds())
+	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
+	s.decoder.Allow(s.holds.pages + s.holds.sources)
 	return nil
 }
 
-// Close gives back what Open took.
-func (s *Stream) Close() { s.pipeline.memory.give(s.reserved) }
+// Close gives back the memory.
+func (s *Stream) Close() { s.account.close() }
 
 // Schema of the stream's record batches.
 func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
@@ -114,7 +153,7 @@ func (s *Stream) compile() error {
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
 		return err
 	}
-	s.decoder = columns.NewDecoder(s.program.GetSources(), s.pipeline.cfg.MaxDecoded)
+	s.decoder = columns.NewDecoder(s.program.GetSources(), 0)
 	if s.program.GetFilter() == "" {
 		if s.chain.Selects() {
 			s.decoder.DecodeFirst(nil)
@@ -192,79 +231,5 @@ func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error 
 		stats.rows.Add(rows)
 		stats.bytesSent.Add(bytes)
 	}
-	return nil
-}
-
-// rowGroup is a row group's column chunks in memory.
-type rowGroup struct {
-	*pb.RowGroup
-	chunks [][]byte
-	buffer []byte // that the chunks lie in
-	skip   int64
-	err    error // why there are no chunks
-}
-
-// startFetch has a goroutine of the group read the row groups.
-func (s *Stream) startFetch(ctx context.Context, group *errgroup.Group) <-chan *rowGroup {
-	fetched := make(chan *rowGroup)
-	s.buffers = make(chan []byte, rowGroupsOut)
-	for range rowGroupsOut {
-		s.buffers <- nil
-	}
-	group.Go(func() error {
-		defer close(fetched)
-		return Rescue(func() error { return s.fetch(ctx, fetched) })
-	})
-	return fetched
-}
-
-// fetch reads the row groups one ahead of their use. An error takes its turn, so that the rows before it are sent.
-func (s *Stream) fetch(ctx context.Context, out chan<- *rowGroup) error {
-	groups := s.ticket.GetRowGroups()
-	for i := s.start.rowGroup; i < len(groups); i++ {
-		g := &rowGroup{RowGroup: groups[i]}
-		if i == s.start.rowGroup {
-			g.skip = s.start.skip
-		}
-		g.err = s.read(ctx, g)
-		select {
-		case out <- g:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if g.err != nil {
-			return nil //nolint:nilerr // eachWindow returns it in its turn, behind the rows before it
-		}
-	}
-	return nil
-}
-
-func (s *Stream) read(ctx context.Context, g *rowGroup) error {
-	ranges, err := s.decoder.Chunks(s.footer, int(g.GetIndex()))
-	if err != nil {
-		return err
-	}
-	select {
-	case g.buffer = <-s.buffers:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
-	stats := &s.pipeline.stats
-	err = stats.timed(&stats.storage, func() (err error) {
-		g.chunks, err = storage.ReadRanges(ctx, s.pipeline.cfg.Storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how,
-			func(size int64) ([]byte, error) {
-				if int64(cap(g.buffer)) < size {
-					g.buffer = make([]byte, size)
-				}
-				g.buffer = g.buffer[:size]
-				return g.buffer, nil
-			})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("row group %d: %w", g.GetIndex(), err)
-	}
-	stats.bytesRead.Add(int64(len(g.buffer)))
 	return nil
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newPipeline(s *pipelinetest.Store, batchBytes int64) *Pipeline {
 	return New(Config{
-		Storage: s, Ops: transform.Builtin(), Memory: 64 << 20, MaxDecoded: 64 << 20, BatchBytes: batchBytes, MaxBatch: 1 << 20, OverRead: 100,
+		Storage: s, Ops: transform.Builtin(), Memory: 64 << 20, BatchBytes: batchBytes, MaxBatch: 1 << 20, OverRead: 100,
 		Patience: time.Minute,
 	})
 }

@@ -19,7 +19,7 @@ type windowScratch struct {
 }
 
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
-func (s *Stream) compute(ctx context.Context, in <-chan *rowGroup, out chan<- Batch) error {
+func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch) error {
 	at := Cursor{Window: s.start.window, K: s.start.k}
 	s.told = at
 	err := s.eachWindow(ctx, in, func(w *tensor.Window) error {
@@ -64,26 +64,13 @@ func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 }
 
 // eachWindow decodes and transforms the windows of the fetched row groups, and hands them to f.
-func (s *Stream) eachWindow(ctx context.Context, in <-chan *rowGroup, f func(*tensor.Window) error) error {
-	stats := &s.pipeline.stats
-	for g := range in {
-		if g.err != nil {
-			return g.err
-		}
-		err := stats.timed(&stats.decode, func() error {
-			if err := s.decoder.Reset(s.ticket.GetFile().GetUri(), s.footer, int(g.GetIndex()), g.chunks); err != nil {
-				return err
-			}
-			return s.decoder.Skip(int(g.skip))
-		})
-		if err != nil {
-			return err
-		}
+func (s *Stream) eachWindow(ctx context.Context, in <-chan *unit, f func(*tensor.Window) error) error {
+	return s.eachRowGroup(ctx, in, func(g *rowGroup) error {
 		for row := g.skip; row < g.GetRows(); row += g.GetWindowRows() {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			w, err := s.window(g, row)
+			w, err := s.window(ctx, g, row)
 			if err != nil {
 				return err
 			}
@@ -91,16 +78,12 @@ func (s *Stream) eachWindow(ctx context.Context, in <-chan *rowGroup, f func(*te
 				return fmt.Errorf("%s row group %d: %w", s.ticket.GetFile().GetUri(), g.GetIndex(), err)
 			}
 		}
-		s.buffers <- g.buffer
-	}
-	if ctx.Err() != nil { // fetch may have ended before the shard did
-		return context.Cause(ctx)
-	}
-	return nil
+		return nil
+	})
 }
 
 // window decodes one window and transforms it.
-func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
+func (s *Stream) window(ctx context.Context, g *rowGroup, row int64) (*tensor.Window, error) {
 	stats := &s.pipeline.stats
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: s.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
@@ -112,7 +95,7 @@ func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
 		return nil, err
 	}
 	if err = stats.timed(&stats.transform, func() (err error) { w.Order, err = s.choose(w); return err }); err == nil && w.Len() > 0 {
-		err = s.rest(w)
+		err = s.rest(ctx, w)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s row group %d, rows %d to %d: %w", w.File.GetUri(), g.GetIndex(), w.FirstRow, w.FirstRow+int64(n)-1, err)
@@ -121,7 +104,7 @@ func (s *Stream) window(g *rowGroup, row int64) (*tensor.Window, error) {
 }
 
 // rest decodes what the choice of rows did not need, and transforms the window.
-func (s *Stream) rest(w *tensor.Window) error {
+func (s *Stream) rest(ctx context.Context, w *tensor.Window) error {
 	stats := &s.pipeline.stats
 	err := stats.timed(&stats.decode, func() (err error) {
 		w.Slots, err = s.decoder.Rest()
@@ -130,12 +113,19 @@ func (s *Stream) rest(w *tensor.Window) error {
 	if err != nil {
 		return err
 	}
-	s.correct(w.Slots, 0)
-	s.chain.Place(s.rows(w), s.pipeline.cfg.MaxDecoded)
-	return stats.timed(&stats.transform, func() (err error) {
+	sources := len(w.Slots)
+	if err := s.expect(ctx, w.Slots); err != nil {
+		return err
+	}
+	s.chain.Place(s.rows(w), s.pipeline.cfg.Memory-s.account.holds())
+	err = stats.timed(&stats.transform, func() (err error) {
 		w.Slots, err = s.chain.Run(w.Slots)
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return s.correct(ctx, w.Slots[sources:])
 }
 
 // choose applies filter, sampling and shuffle; nil stands for all rows as they are.
@@ -215,7 +205,9 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
 				w.FirstRow+int64(w.Source(from)), size, cfg.MaxBatch)
 		}
-		s.correct(nil, size)
+		if err := s.raise(ctx, &s.holds.batch, size, batchCopies); err != nil {
+			return fmt.Errorf("a batch of %d bytes: %w", size, err)
+		}
 		b, err := s.builder.Take(ctx)
 		if err != nil {
 			return err
@@ -223,7 +215,10 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, from, to) }); err != nil {
 			return err
 		}
-		s.correctScratch(s.chain.Scratch())
+		if err := s.raise(ctx, &s.holds.scratch, s.chain.Scratch(), 1); err != nil {
+			b.Release()
+			return fmt.Errorf("memory to make pictures in: %w", err)
+		}
 		meta := &pb.BatchMeta{Window: at.Window, K: uint64(from), Rows: uint32(to - from), Last: to == total}
 		if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
 			return err

@@ -26,7 +26,7 @@ func TestHeldBackStreamYields(t *testing.T) {
 		asks   int // how often, until the other one is served
 	}{
 		{"place", 1, nil, 1},
-		{"memory", 2, func(c *pipeline.Config) { c.Memory, c.Patience = 1, time.Nanosecond }, 2},
+		{"memory", 2, memoryForOne(t, 4000, 4000, 4000), 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -61,7 +61,7 @@ func newRig(t *testing.T, store *pipelinetest.Store, slots int, change func(*pip
 func newRigOn(t *testing.T, l net.Listener, store *pipelinetest.Store, slots int, change func(*pipeline.Config), dial ...grpc.DialOption) *rig {
 	t.Helper()
 	cfg := pipeline.Config{
-		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, MaxDecoded: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20, Patience: time.Minute,
+		Storage: store, Ops: transform.Builtin(), Memory: 16 << 20, BatchBytes: 4 << 10, MaxBatch: 1 << 20, Patience: time.Minute,
 	}
 	if change != nil {
 		change(&cfg)
@@ -339,7 +339,7 @@ func TestWhoCanHelp(t *testing.T) {
 		says   string
 	}{
 		{"profile", 16 << 20, func(r *rig) { r.program.Storage = "elsewhere" }, codes.Aborted, "no storage profile"},
-		{"memory", 100_000, func(*rig) {}, codes.OutOfRange, path + " row group 1 column "},
+		{"memory", 100_000, func(*rig) {}, codes.OutOfRange, path + ": memory to begin with: "},
 		{"storage", 16 << 20, func(r *rig) { r.ticket.File = &pb.File{Uri: "mem://away", Size: 1 << 20} }, codes.Unavailable, "no route to it"},
 		{"overwritten", 16 << 20, func(*rig) { rewrite([]byte("other rows")) }, codes.FailedPrecondition, "has changed since it was listed"},
 		{"deleted", 16 << 20, func(*rig) { _ = os.Remove(path) }, codes.FailedPrecondition, "no such file"},
@@ -351,7 +351,7 @@ func TestWhoCanHelp(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := newRig(t, &pipelinetest.Store{}, 1, func(cfg *pipeline.Config) {
-				cfg.Storage, cfg.MaxDecoded = unroutable{disk}, c.memory
+				cfg.Storage, cfg.Memory = unroutable{disk}, c.memory
 			})
 			r.ticket = pipelinetest.Ticket(t, r.store, r.store.Put("mem://f.parquet", data), 5000)
 			r.ticket.File, r.ticket.ExpiresUnix = listed[0], time.Now().Add(time.Hour).Unix()
@@ -405,8 +405,8 @@ func TestBusy(t *testing.T) {
 }
 
 func TestBusyForMemory(t *testing.T) {
-	r := newRig(t, &pipelinetest.Store{}, 2, func(c *pipeline.Config) { c.Memory, c.Patience = 1, time.Nanosecond }).shard(t, 5000)
-	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})) // more than the memory: served alone
+	r := newRig(t, &pipelinetest.Store{}, 2, memoryForOne(t, 5000)).shard(t, 5000)
+	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,6 +421,23 @@ func TestBusyForMemory(t *testing.T) {
 	d.check(t, 5000)
 }
 
+// memoryForOne gives a pipeline memory for one stream of a file of these row groups, and little patience.
+func memoryForOne(t *testing.T, groups ...int) func(*pipeline.Config) {
+	t.Helper()
+	memory := int64(16 << 20)
+	change := func(c *pipeline.Config) { c.Memory, c.Streams, c.Patience = memory, 1, time.Nanosecond }
+	for range 5 { // what a stream takes depends on how much there is
+		r := newRig(t, &pipelinetest.Store{}, 1, change).shard(t, groups...)
+		s, err := r.pipeline.Open(t.Context(), r.ticket, r.program, pipeline.Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		memory = r.pipeline.MemoryInUse() * 3 / 2
+		s.Close()
+	}
+	return change
+}
+
 // What the worker has sent and read is never far ahead of a reader that takes one record at a time.
 func TestBackpressure(t *testing.T) {
 	store := &pipelinetest.Store{}
@@ -428,7 +445,7 @@ func TestBackpressure(t *testing.T) {
 	for i := range groups {
 		groups[i] = 1500
 	}
-	r := newRig(t, store, 1, nil).shard(t, groups...)
+	r := newRig(t, store, 1, func(c *pipeline.Config) { c.Memory = 1 << 20 }).shard(t, groups...)
 	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
 	if err != nil {
 		t.Fatal(err)

@@ -109,6 +109,38 @@ func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 	return out.Bytes()
 }
 
+// Texts writes a file whose rows have a text and a label, in pages of a size.
+func Texts(t testing.TB, pageSize int64, text func(row int) string, groups ...int) []byte {
+	t.Helper()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "label", Type: arrow.PrimitiveTypes.Int32}, {Name: "text", Type: arrow.BinaryTypes.String}}, nil)
+	var out bytes.Buffer
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(pageSize))
+	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.DefaultWriterProps())
+	if err != nil {
+		t.Fatalf("write Parquet: %v", err)
+	}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	row := 0
+	for _, rows := range groups {
+		for range rows {
+			b.Field(0).(*array.Int32Builder).Append(int32(row))
+			b.Field(1).(*array.StringBuilder).Append(text(row))
+			row++
+		}
+		rec := b.NewRecord()
+		err := w.Write(rec)
+		rec.Release()
+		if err != nil {
+			t.Fatalf("write Parquet: %v", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatalf("write Parquet: %v", err)
+	}
+	return out.Bytes()
+}
+
 func record(r *rand.Rand, schema *arrow.Schema, rows int) arrow.Record {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()

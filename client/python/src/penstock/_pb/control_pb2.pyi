@@ -665,7 +665,7 @@ class WorkerReport(_message.Message):
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
 
 class WorkerCounters(_message.Message):
-    __slots__ = ("rows", "bytes_read", "bytes_sent", "storage_ns", "decode_ns", "transform_ns", "tensor_ns", "send_ns")
+    __slots__ = ("rows", "bytes_read", "bytes_sent", "storage_ns", "decode_ns", "transform_ns", "tensor_ns", "send_ns", "requests", "bytes_needed")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BYTES_READ_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
@@ -674,6 +674,8 @@ class WorkerCounters(_message.Message):
     TRANSFORM_NS_FIELD_NUMBER: _ClassVar[int]
     TENSOR_NS_FIELD_NUMBER: _ClassVar[int]
     SEND_NS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_NEEDED_FIELD_NUMBER: _ClassVar[int]
     rows: int
     bytes_read: int
     bytes_sent: int
@@ -682,7 +684,9 @@ class WorkerCounters(_message.Message):
     transform_ns: int
     tensor_ns: int
     send_ns: int
-    def __init__(self, rows: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., storage_ns: _Optional[int] = ..., decode_ns: _Optional[int] = ..., transform_ns: _Optional[int] = ..., tensor_ns: _Optional[int] = ..., send_ns: _Optional[int] = ...) -> None: ...
+    requests: int
+    bytes_needed: int
+    def __init__(self, rows: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., storage_ns: _Optional[int] = ..., decode_ns: _Optional[int] = ..., transform_ns: _Optional[int] = ..., tensor_ns: _Optional[int] = ..., send_ns: _Optional[int] = ..., requests: _Optional[int] = ..., bytes_needed: _Optional[int] = ...) -> None: ...
 
 class WorkerOrders(_message.Message):
     __slots__ = ("drain", "keys")

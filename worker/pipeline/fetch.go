@@ -1,0 +1,263 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// unitsOut bounds how many units of a stream are under way or wait for their turn.
+const unitsOut = 16
+
+// unit is what is read at once: a run of small row groups, a row group, or the beginnings of one's column chunks.
+type unit struct {
+	groups []*rowGroup
+	how    storage.Reading
+	ranges []storage.Range // of all of them
+	pieces pieces          // of a row group that is read in parts
+	size   int64           // of the memory that it takes
+	buffer []byte
+	done   chan struct{} // closed when it has been read, or could not be
+}
+
+// rowGroup is a row group on its way to the decoder.
+type rowGroup struct {
+	*pb.RowGroup
+	ranges []storage.Range // of its column chunks
+	chunks [][]byte        // what has been read of them
+	skip   int64
+	err    error // why there are no chunks
+}
+
+// unit is what is read at once from a row group of the ticket on, of at most so many row groups.
+func (s *Stream) unit(i, most int) *unit {
+	u := &unit{how: storage.Reading{MaxGap: s.pipeline.cfg.OverRead}, done: make(chan struct{})}
+	groups := s.ticket.GetRowGroups()
+	for wanted := int64(0); i < len(groups) && len(u.groups) < most; i++ {
+		g := &rowGroup{RowGroup: groups[i]}
+		if i == s.start.rowGroup {
+			g.skip = s.start.skip
+		}
+		for _, leaf := range s.leaves {
+			c := &s.footer.RowGroups[g.GetIndex()].Chunks[leaf]
+			g.ranges = append(g.ranges, storage.Range{Offset: c.Offset, Length: c.Length})
+			wanted += c.Length
+		}
+		if len(u.groups) > 0 && wanted > s.pipeline.unitBytes() {
+			break
+		}
+		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)
+	}
+	u.size = u.how.Size(u.ranges)
+	if limit := s.pipeline.rowGroupLimit(); len(u.groups) == 1 && u.size > limit {
+		u.divide(limit)
+	}
+	return u
+}
+
+// startFetch has a goroutine of the group read the row groups.
+func (s *Stream) startFetch(ctx context.Context, group *errgroup.Group) <-chan *unit {
+	s.decoder.AskFor(func(least, wish int64) (int64, error) { return s.more(ctx, least, wish) })
+	units := make(chan *unit, unitsOut)
+	group.Go(func() error {
+		defer close(units)
+		return Rescue(func() error { return s.fetch(ctx, group, units) })
+	})
+	return units
+}
+
+// fetch reads the row groups ahead of their use as far as there is memory. The first comes alone, so that its rows need not wait.
+func (s *Stream) fetch(ctx context.Context, group *errgroup.Group, out chan<- *unit) error {
+	for i := s.start.rowGroup; i < len(s.ticket.GetRowGroups()); {
+		most := len(s.ticket.GetRowGroups())
+		if i == s.start.rowGroup {
+			most = 1
+		}
+		u := s.unit(i, most)
+		i += len(u.groups)
+		var err error
+		if u.buffer, err = s.chunks.get(ctx, u.size); err != nil {
+			return err
+		}
+		group.Go(func() error {
+			defer close(u.done)
+			return Rescue(func() error { return s.read(ctx, u) })
+		})
+		select {
+		case out <- u:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// read reads a unit. An error takes its turn, so that the rows before it are sent: it is that of the row group that has it.
+func (s *Stream) read(ctx context.Context, u *unit) error {
+	chunks, err := s.readRanges(ctx, u.how, u.ranges, u.buffer)
+	alone, buffer := storage.Reading{MaxGap: -1}, u.buffer
+	for _, g := range u.groups {
+		n := len(g.ranges)
+		switch {
+		case err == nil:
+			g.chunks, chunks = chunks[:n:n], chunks[n:]
+		case len(u.groups) == 1:
+			g.err = err
+		default:
+			g.chunks, g.err = s.readRanges(ctx, alone, g.ranges, buffer)
+			buffer = buffer[min(alone.Size(g.ranges), int64(len(buffer))):]
+		}
+		if g.err != nil {
+			g.err = fmt.Errorf("row group %d: %w", g.GetIndex(), g.err)
+			return nil //nolint:nilerr // eachWindow returns it in its turn, behind the rows before it
+		}
+	}
+	return nil
+}
+
+// readRanges reads into the front of a buffer.
+func (s *Stream) readRanges(ctx context.Context, how storage.Reading, ranges []storage.Range, buffer []byte) ([][]byte, error) {
+	return storage.ReadRanges(ctx, s.storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how,
+		func(size int64) ([]byte, error) {
+			if size > int64(len(buffer)) {
+				return nil, errors.New("column chunks lie within each other: the file is damaged")
+			}
+			return buffer[:size], nil
+		})
+}
+
+// eachRowGroup begins the row groups, in their order, and hands them to f.
+func (s *Stream) eachRowGroup(ctx context.Context, in <-chan *unit, f func(*rowGroup) error) error {
+	for u := range in {
+		stats := &s.pipeline.stats
+		err := stats.timed(&stats.storage, func() error {
+			select {
+			case <-u.done:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		for _, g := range u.groups {
+			if g.err != nil {
+				return g.err
+			}
+			if err := s.begin(ctx, u, g, f); err != nil {
+				return err
+			}
+		}
+		s.chunks.put(u.buffer)
+	}
+	return context.Cause(ctx) // fetch may have ended before the shard did
+}
+
+// begin hands a row group to the decoder, and then to f.
+func (s *Stream) begin(ctx context.Context, u *unit, g *rowGroup, f func(*rowGroup) error) error {
+	stats, uri, index := &s.pipeline.stats, s.ticket.GetFile().GetUri(), int(g.GetIndex())
+	for _, r := range g.ranges {
+		stats.bytesNeeded.Add(r.Length)
+	}
+	reset := func() error { return s.decoder.Reset(uri, s.footer, index, g.chunks) }
+	if u.pieces.size > 0 {
+		p := s.startParts(ctx, u)
+		defer p.close()
+		reset = func() error { return s.decoder.ResetSources(uri, s.footer, index, p.sources) }
+	}
+	err := stats.timed(&stats.decode, func() error {
+		if err := reset(); err != nil {
+			return err
+		}
+		return s.decoder.Skip(int(g.skip))
+	})
+	if err != nil {
+		return err
+	}
+	return f(g)
+}
+
+// chunkMemory is what a stream holds of row groups: of those that it decodes and of those that it has read ahead.
+type chunkMemory struct {
+	account *account
+	base    int64 // taken when the stream was opened: enough for one unit
+	most    int64 // that it may hold to read ahead
+
+	mu       sync.Mutex
+	used     int64 // by buffers, those that are free included
+	reserved int64 // of the account
+	free     [][]byte
+	freed    chan struct{}
+}
+
+func newChunkMemory(a *account, base, most int64) *chunkMemory {
+	return &chunkMemory{account: a, base: base, most: most, reserved: base, freed: make(chan struct{}, 1)}
+}
+
+// get waits for a buffer of a size, which is at most base.
+func (m *chunkMemory) get(ctx context.Context, size int64) ([]byte, error) {
+	for {
+		if buffer, ok := m.tryGet(size); ok {
+			return buffer, nil
+		}
+		select {
+		case <-m.freed:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (m *chunkMemory) tryGet(size int64) ([]byte, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, b := range m.free {
+		if have := int64(cap(b)); have >= size && have/2 <= size {
+			m.free[i] = m.free[len(m.free)-1]
+			m.free = m.free[:len(m.free)-1]
+			return b[:size], true
+		}
+	}
+	m.dropFree()
+	if missing := m.used + size - m.reserved; missing > 0 {
+		if m.reserved+missing > m.most || !m.account.try(missing) {
+			return nil, false
+		}
+		m.reserved += missing
+	}
+	m.used += size
+	return make([]byte, size), true
+}
+
+// put takes a buffer back, to be used again unless others wait for memory.
+func (m *chunkMemory) put(buffer []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.free = append(m.free, buffer)
+	if m.account.budget.pressed() {
+		m.dropFree()
+	}
+	select {
+	case m.freed <- struct{}{}:
+	default: // it will look
+	}
+}
+
+// dropFree gives back what buffers that are free hold beyond base.
+func (m *chunkMemory) dropFree() {
+	for _, b := range m.free {
+		m.used -= int64(cap(b))
+	}
+	m.free = nil
+	if back := m.reserved - max(m.base, m.used); back > 0 {
+		m.account.give(back)
+		m.reserved -= back
+	}
+}

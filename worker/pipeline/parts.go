@@ -1,0 +1,159 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/columns"
+)
+
+const (
+	mostPiece  = 4 << 20
+	leastPiece = 16 << 10
+	// partsParallel is how many pieces of a row group are read at a time.
+	partsParallel = 16
+)
+
+// pieces says how the column chunks of a row group that is too large to be held are read: of each the first two pieces, together,
+// and then a piece at a time, ahead of its use. Short chunks end with their first two, and need no more.
+type pieces struct {
+	size int64 // 0: chunks are read whole
+	next int64 // where in the unit's buffer the pieces to come are read to
+}
+
+// divide has a unit of one row group read in pieces, as large as the limit for all memory allows.
+func (u *unit) divide(limit int64) {
+	g := u.groups[0]
+	for u.pieces.size = mostPiece; ; u.pieces.size /= 2 {
+		u.ranges = u.ranges[:0:0]
+		rest := int64(0)
+		for _, r := range g.ranges {
+			if r.Length > 2*u.pieces.size {
+				r.Length = 2 * u.pieces.size
+				rest += u.pieces.size
+			}
+			u.ranges = append(u.ranges, r)
+		}
+		u.pieces.next = u.how.Size(u.ranges)
+		if u.size = u.pieces.next + rest; u.size <= limit || u.pieces.size <= leastPiece {
+			return
+		}
+	}
+}
+
+// parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns those that
+// read ahead, until close.
+type parts struct {
+	stream  *Stream
+	ctx     context.Context // of the stream
+	chunks  []part
+	sources []columns.Source
+	due     chan *part // whose next piece is to be read
+	readers errgroup.Group
+	grown   int64 // what fronts hold beyond the unit's memory
+}
+
+// part is one chunk. What is known of it lies in front; the piece behind that is being read into next.
+type part struct {
+	of    *parts
+	chunk storage.Range
+	at    int // where in the chunk front begins
+	front []byte
+	next  []byte // of the size of a piece; nil if the whole chunk is in front
+	ahead int    // how much of it is being read
+	read  chan error
+}
+
+func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
+	g := u.groups[0]
+	p := &parts{stream: s, ctx: ctx, chunks: make([]part, len(g.ranges)), due: make(chan *part, len(g.ranges))}
+	for range min(partsParallel, len(g.ranges)) {
+		p.readers.Go(func() error {
+			for c := range p.due {
+				c.read <- Rescue(c.fetch)
+			}
+			return nil
+		})
+	}
+	buffer := u.buffer[u.pieces.next:]
+	for i, r := range g.ranges {
+		c := &p.chunks[i]
+		*c = part{of: p, chunk: r, front: g.chunks[i], read: make(chan error, 1)}
+		if int64(len(c.front)) < r.Length {
+			c.next, buffer = buffer[:u.pieces.size:u.pieces.size], buffer[u.pieces.size:]
+			c.readAhead()
+		}
+		p.sources = append(p.sources, c)
+	}
+	return p
+}
+
+// close waits for what is being read.
+func (p *parts) close() {
+	close(p.due)
+	_ = p.readers.Wait() // they return none
+	p.stream.account.give(p.grown)
+}
+
+// readAhead has the piece behind front read.
+func (c *part) readAhead() {
+	if c.ahead = min(len(c.next), int(c.chunk.Length)-c.at-len(c.front)); c.ahead > 0 {
+		c.of.due <- c // there is room for all
+	}
+}
+
+// fetch runs in a reader's goroutine, while front does not change.
+func (c *part) fetch() error {
+	s := c.of.stream
+	return s.storage.ReadAt(c.of.ctx, s.program.GetStorage(), s.ticket.GetFile(), c.next[:c.ahead], c.chunk.Offset+int64(c.at+len(c.front)))
+}
+
+// Bytes is that of columns.Source.
+func (c *part) Bytes(from, n int) ([]byte, error) {
+	for from+n > c.at+len(c.front) {
+		if err := c.advance(from, n); err != nil {
+			return nil, err
+		}
+	}
+	return c.front[from-c.at:], nil
+}
+
+// advance adds the next piece to front, and drops what lies before from.
+func (c *part) advance(from, n int) error {
+	if c.ahead == 0 {
+		return io.ErrUnexpectedEOF
+	}
+	stats := &c.of.stream.pipeline.stats
+	err := stats.instead(&stats.decode, &stats.storage, func() error { return <-c.read })
+	if err != nil {
+		return err
+	}
+	drop := min(from-c.at, len(c.front))
+	keep := c.front[drop:]
+	if need := len(keep) + c.ahead; need > cap(c.front) {
+		if err := c.grow(max(need, n)); err != nil {
+			return err
+		}
+	}
+	c.front = c.front[:copy(c.front[:len(keep)], keep)+c.ahead]
+	copy(c.front[len(keep):], c.next)
+	c.at += drop
+	c.readAhead()
+	return nil
+}
+
+// grow makes front longer, for a page that is longer than a piece.
+func (c *part) grow(n int) error {
+	p := c.of
+	got, err := p.stream.more(p.ctx, int64(n), int64(n)+int64(len(c.next)))
+	if err != nil {
+		return fmt.Errorf("a page of %d bytes: %w", n, err)
+	}
+	p.grown += got
+	c.front = append(make([]byte, 0, got), c.front...)
+	return nil
+}
