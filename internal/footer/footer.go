@@ -70,6 +70,9 @@ type Leaf struct {
 	Logical Logical
 	// MapKey marks the key leaf of a map column, MapValue its value leaf.
 	MapKey, MapValue bool
+
+	unordered bool // nobody says how its bounds were compared
+	unbounded bool // it has none that could be used
 }
 
 // Logical is the part of a leaf's logical type that changes how values are read. A null struct around the

@@ -91,6 +91,7 @@ func fetch(
 func (f *Footer) checkChunks(limit int64) error {
 	for i, g := range f.RowGroups {
 		for j := range g.Chunks {
+			g.Chunks[j].forgetIndexes(limit)
 			if c := &g.Chunks[j]; c.Length > 0 && c.Offset+c.Length > limit {
 				return fmt.Errorf("row group %d, column %s: its bytes %d to %d do not lie inside the file: it is damaged",
 					i, strings.Join(f.Leaves[j].Path, "."), c.Offset, c.Offset+c.Length)

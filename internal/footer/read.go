@@ -111,6 +111,7 @@ func (p *parser) file(data []byte) error {
 	for _, n := range p.root.children {
 		p.visit(n, place{})
 	}
+	p.markOrders()
 	if signed == nil {
 		return nil
 	}

@@ -43,29 +43,42 @@ func (s *rawStats) read(r *thrift.Reader) {
 
 // stats returns what can be trusted of a chunk's statistics.
 func (p *parser) stats(leaf int, values int64, raw rawStats) Stats {
+	l := &p.leaves[leaf]
+	if l.unordered {
+		raw.min, raw.max = nil, nil
+	}
+	if raw.min == nil && raw.max == nil && signed(l) {
+		raw.min, raw.max = raw.oldMin, raw.oldMax
+	}
+	return statsOf(l, values, raw, &p.arena)
+}
+
+// markOrders finds the leaves whose bounds cannot be trusted since nobody says how they were compared.
+func (p *parser) markOrders() {
+	for i := range p.leaves {
+		l := &p.leaves[i]
+		ordered := i < len(p.orders) && p.orders[i]
+		l.unordered = !ordered && !signed(l)
+		l.unbounded = l.Physical == Int96 || p.types[i].converted == convertedInterval
+	}
+}
+
+// statsOf returns what can be trusted of statistics of so many values, whose bounds are those of min and max.
+func statsOf(l *Leaf, values int64, raw rawStats, a *arena) Stats {
 	s := Stats{Nulls: raw.nulls}
 	if s.Nulls < 0 || s.Nulls > values {
 		s.Nulls = -1
 	}
-	l, n := &p.leaves[leaf], p.types[leaf]
-	if l.Column < 0 || l.Physical == Int96 || n.converted == convertedInterval {
+	if l.Column < 0 || l.unbounded {
 		return s
-	}
-	lo, hi := raw.min, raw.max
-	ordered := leaf < len(p.orders) && p.orders[leaf]
-	if !ordered && !signed(l) {
-		return s
-	}
-	if lo == nil && hi == nil && signed(l) {
-		lo, hi = raw.oldMin, raw.oldMax
 	}
 	var room [2][8]byte
-	lo, okLo := bound(room[0][:0], lo, l, false)
-	hi, okHi := bound(room[1][:0], hi, l, true)
+	lo, okLo := bound(room[0][:0], raw.min, l, false)
+	hi, okHi := bound(room[1][:0], raw.max, l, true)
 	if !okLo || !okHi || lo != nil && hi != nil && compare(l.Kind, lo, hi) > 0 {
 		return s
 	}
-	s.Min, s.Max = p.arena.copy(lo), p.arena.copy(hi)
+	s.Min, s.Max = a.copy(lo), a.copy(hi)
 	return s
 }
 

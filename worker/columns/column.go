@@ -36,7 +36,9 @@ type column struct {
 	values values
 	block  block // levels decoded, not yet taken
 
+	rows     int64 // of the row group
 	rowsLeft int64
+	jumped   bool     // valuesLeft is the most that may be left
 	waits    bool     // it is decoded by Rest
 	lag      int      // rows that are to be skipped first
 	dropped  bool     // the next levels may belong to a row that skip dropped
@@ -94,7 +96,7 @@ func newValues(s shape, mem *allowance) (values, error) {
 // reset begins the chunk of a leaf.
 func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int, source Source) error {
 	chunk, rows := &group.Chunks[leaf], group.Rows
-	c.file, c.group, c.rowsLeft, c.lag = file, number, rows, 0
+	c.file, c.group, c.rows, c.rowsLeft, c.lag, c.jumped = file, number, rows, rows, 0, false
 	c.pages.reset(chunk, source)
 	c.block.n, c.block.pos, c.dropped = 0, 0, false
 	if c.maxRep == 0 && chunk.Values != rows {
@@ -181,6 +183,10 @@ func (c *column) load() error {
 		if err != nil {
 			return err
 		}
+		if !ok && c.jumped {
+			c.valuesLeft = 0
+			return nil
+		}
 		if !ok {
 			break
 		}
@@ -210,6 +216,9 @@ func (c *column) loadDictionary() error {
 
 // loadData begins the data page whose header was read.
 func (c *column) loadData() error {
+	if err := c.checkPage(); err != nil {
+		return err
+	}
 	data, err := c.body()
 	if err != nil {
 		return err
@@ -250,7 +259,7 @@ func (c *column) levels(data []byte) ([]byte, error) {
 
 // finish checks that the chunk holds nothing more than its rows.
 func (c *column) finish() error {
-	more := c.pageLeft > 0 || c.valuesLeft > 0 || c.block.pos < c.block.n
+	more := c.pageLeft > 0 || c.valuesLeft > 0 && !c.jumped || c.block.pos < c.block.n
 	if c.nextAt < c.length && !more {
 		var h header
 		more = c.readHeader(&h) == nil && (h.kind == dataPage || h.kind == dataPageV2) && h.values > 0
@@ -263,6 +272,12 @@ func (c *column) finish() error {
 
 // skip passes over n rows: pages whose number of rows is known whole, others by decoding them.
 func (c *column) skip(n int) error {
+	if c.index != nil && n > 0 {
+		var err error
+		if n, err = c.jump(n); err != nil {
+			return c.fail(err)
+		}
+	}
 	for n > 0 {
 		if c.pageLeft == 0 && c.block.pos == c.block.n {
 			skipped, err := c.skipPage(n)

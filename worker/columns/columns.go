@@ -196,7 +196,11 @@ func (d *Decoder) Skip(rows int) error {
 	return d.advance(rows, func() error {
 		d.settle()
 		for _, c := range d.columns {
-			if err := c.skip(c.lag + rows); err != nil {
+			c.lag += rows
+			if c.index != nil {
+				continue // until it is known where decoding goes on: pages before may not be there
+			}
+			if err := c.skip(c.lag); err != nil {
 				return err
 			}
 			c.lag = 0

@@ -8,10 +8,9 @@ import (
 
 // encrypted is what opening the pages of an encrypted chunk takes.
 type encrypted struct {
-	opener   crypt.Opener
-	dataPage int    // number of the next data page
-	header   []byte // of a page, opened
-	page     []byte
+	opener crypt.Opener
+	header []byte // of a page, opened
+	page   []byte
 }
 
 // openHeader opens the encrypted header at nextAt, of a module of size bytes. Only the attempt tells whether it is that of a
@@ -35,7 +34,7 @@ func (p *pages) openHeader(left int) (plain []byte, size int, err error) {
 		plain, err = e.opener.Open(e.header, p.chunk.Crypt, crypt.DictionaryPageHeader, 0, module)
 	}
 	if p.nextAt > 0 || err != nil {
-		plain, err = e.opener.Open(e.header, p.chunk.Crypt, crypt.DataPageHeader, e.dataPage, module)
+		plain, err = e.opener.Open(e.header, p.chunk.Crypt, crypt.DataPageHeader, p.dataPage, module)
 	}
 	if err == nil {
 		e.header = plain
@@ -56,5 +55,5 @@ func (p *pages) openPage(stored []byte) ([]byte, error) {
 	if p.header.kind == dictionaryPage {
 		return e.opener.Open(e.page, p.chunk.Crypt, crypt.DictionaryPage, 0, stored)
 	}
-	return e.opener.Open(e.page, p.chunk.Crypt, crypt.DataPage, e.dataPage-1, stored) // drop has counted it
+	return e.opener.Open(e.page, p.chunk.Crypt, crypt.DataPage, p.dataPage-1, stored) // drop has counted it
 }

@@ -20,6 +20,9 @@ func (c *column) nextLists(n int) error {
 	rows, elems := 0, 0
 	for b := &c.block; ; {
 		if b.pos == b.n {
+			if rows == n && c.index != nil && c.pageLeft == 0 {
+				break // the next page, which may not be there, begins with a row
+			}
 			more, err := c.nextBlock()
 			if err != nil {
 				return err
@@ -61,7 +64,7 @@ func (c *column) nextBlock() (more bool, err error) {
 		if c.valuesLeft == 0 {
 			return false, nil
 		}
-		if err := c.load(); err != nil {
+		if err := c.load(); err != nil || c.pageLeft == 0 {
 			return false, err
 		}
 	}

@@ -25,13 +25,15 @@ type pages struct {
 	pageLeft   int   // values of the page whose levels are not decoded
 	buffer     []byte
 
+	dataPage  int           // number of the next data page
+	index     []footer.Page // nil: nothing is passed over by it
 	encrypted encrypted
 }
 
 func (p *pages) reset(chunk *footer.Chunk, source Source) {
 	p.chunk, p.source, p.length, p.chunkAt = chunk, source, int(chunk.Length), chunk.Offset
-	p.pageAt, p.nextAt, p.peeked, p.encrypted.dataPage = 0, 0, false, 0
-	p.valuesLeft, p.pageLeft = chunk.Values, 0
+	p.pageAt, p.nextAt, p.peeked, p.dataPage = 0, 0, false, 0
+	p.valuesLeft, p.pageLeft, p.index = chunk.Values, 0, nil
 }
 
 // peekHeader reads the header of the next page that holds data or a dictionary; others are dropped. It returns
@@ -68,7 +70,7 @@ const (
 
 // readHeader reads the header of the page at nextAt, whose length shows only then.
 func (p *pages) readHeader(h *header) error {
-	left := p.length - p.nextAt
+	left := p.left()
 	if p.chunk.Crypt != nil {
 		plain, size, err := p.openHeader(left)
 		if err != nil {
@@ -93,7 +95,7 @@ func (p *pages) drop() {
 	p.nextAt += p.header.size + p.header.stored
 	p.peeked = false
 	if p.header.kind == dataPage || p.header.kind == dataPageV2 {
-		p.encrypted.dataPage++
+		p.dataPage++
 	}
 }
 

@@ -40,7 +40,7 @@ table = pa.table({
     "ids": pa.array([None if i % 11 == 0 else list(range(i % 4)) for i in range(n)], pa.list_(pa.int64())),
     "text": pa.array([f"text {i % 50}" for i in range(n)], pa.string()),
 })
-layout = dict(row_group_size=1000, data_page_size=1500, write_batch_size=100, write_page_index=True)
+layout = dict(row_group_size=1000, data_page_size=400, write_batch_size=100, write_page_index=True)
 pq.write_table(table, folder + "/plain.parquet", **layout)
 
 columns = dict(footer_key="footer", column_keys={"prices": ["price", "ids.list.element"], "texts": ["text"]})

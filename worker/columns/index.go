@@ -1,0 +1,118 @@
+package columns
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// UsePages has rows of the row group be passed over by page indexes, one for each of Leaves: of pages without a row that is decoded
+// nothing is asked of their Source, not even their headers. What an index says of pages that are decoded is checked.
+func (d *Decoder) UsePages(pages [][]footer.Page) error {
+	if len(pages) != len(d.columns) {
+		return fmt.Errorf("%d page indexes for %d columns", len(pages), len(d.columns))
+	}
+	for i, index := range pages {
+		d.columns[i].index = index
+	}
+	return nil
+}
+
+// Ranges returns which bytes of a chunk the decoder takes, with its page index, where only the windows in want are decoded: a
+// dictionary, and pages with rows of these windows.
+func Ranges(c *footer.Chunk, pages []footer.Page, rows, windowRows int64, want []bool) []storage.Range {
+	var out []storage.Range
+	add := func(from, to int64) {
+		if n := len(out); n > 0 && out[n-1].Offset+out[n-1].Length >= from {
+			out[n-1].Length = max(out[n-1].Length, to-out[n-1].Offset)
+		} else if to > from {
+			out = append(out, storage.Range{Offset: from, Length: to - from})
+		}
+	}
+	for w, wanted := range want {
+		if !wanted {
+			continue
+		}
+		if len(out) == 0 {
+			add(c.Offset, pages[0].Offset)
+		}
+		from := int64(w) * windowRows
+		first, last := footer.PageAt(pages, from, rows), footer.PageAt(pages, min(from+windowRows, rows)-1, rows)
+		end := c.Offset + c.Length
+		if last+1 < len(pages) {
+			end = pages[last+1].Offset
+		}
+		add(pages[first].Offset, end)
+	}
+	return out
+}
+
+// left is how many bytes the page at nextAt may have.
+func (p *pages) left() int {
+	end := p.length
+	if p.index != nil {
+		k := p.dataPage
+		if k < len(p.index) && p.index[k].Offset <= p.chunkAt+int64(p.nextAt) {
+			k++
+		}
+		if k < len(p.index) {
+			end = int(p.index[k].Offset - p.chunkAt)
+		}
+	}
+	return end - p.nextAt
+}
+
+// checkPage compares the data page whose header was read with the index.
+func (c *column) checkPage() error {
+	k := c.dataPage
+	if c.index == nil {
+		return nil
+	}
+	if k >= len(c.index) || c.index[k].Offset != c.chunkAt+int64(c.nextAt) {
+		return errors.New("the page index does not list it: the file is damaged")
+	}
+	claimed, rows := footer.RowsOf(c.index, k, c.rows), int64(c.header.values)
+	if c.maxRep > 0 {
+		if rows = claimed; c.header.kind == dataPageV2 {
+			rows = int64(c.header.rows)
+		}
+	}
+	if rows != claimed {
+		return fmt.Errorf("it has %d rows where the page index says %d: the file is damaged", rows, claimed)
+	}
+	return nil
+}
+
+// jump passes over as many of the next n rows as lie before the page that has the row behind them, and returns how many are left.
+func (c *column) jump(n int) (int, error) {
+	row := c.rows - c.rowsLeft + int64(n)
+	page := footer.PageAt(c.index, row, c.rows)
+	if page < len(c.index) && (page < c.dataPage || c.index[page].FirstRow <= c.rows-c.rowsLeft) {
+		return n, nil
+	}
+	c.pageLeft, c.block.n, c.block.pos, c.dropped = 0, 0, 0, false
+	if page == len(c.index) {
+		c.nextAt, c.peeked, c.rowsLeft, c.valuesLeft = c.length, false, 0, 0
+		return 0, nil
+	}
+	if c.nextAt == 0 && c.index[0].Offset > c.chunkAt { // what stands in front is a dictionary
+		ok, err := c.peekHeader()
+		if err == nil && ok && c.header.kind == dictionaryPage {
+			err = c.loadDictionary()
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	to := c.index[page]
+	c.nextAt, c.peeked, c.dataPage = int(to.Offset-c.chunkAt), false, page
+	c.rowsLeft = c.rows - to.FirstRow
+	if c.maxRep == 0 {
+		c.valuesLeft = c.rowsLeft
+	} else {
+		c.jumped = true
+	}
+	return int(row - to.FirstRow), nil
+}

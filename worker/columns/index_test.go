@@ -1,0 +1,213 @@
+package columns
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/storage/keys"
+	"github.com/penstock-ml/penstock/internal/storage/keys/keystest"
+)
+
+// onlySome is a chunk of which only some ranges are there.
+type onlySome struct {
+	file   []byte
+	at     int64
+	ranges []storage.Range
+}
+
+func (p *onlySome) Bytes(from, n int) ([]byte, error) {
+	for _, r := range p.ranges {
+		if at := p.at + int64(from); at >= r.Offset && at+int64(n) <= r.Offset+r.Length {
+			return p.file[at : r.Offset+r.Length], nil
+		}
+	}
+	return nil, errors.New("bytes that Ranges did not name were asked for")
+}
+
+func pagesOf(t testing.TB, f *footer.Footer, rg, leaf int, data []byte) []footer.Page {
+	t.Helper()
+	r := f.RowGroups[rg].Chunks[leaf].OffsetIndex()
+	if r.Length == 0 {
+		t.Fatal("no offset index")
+	}
+	pages, err := f.Pages(rg, leaf, data[r.Offset:r.Offset+r.Length])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+// TestPagesByIndex: windows that are decoded from their own pages alone are those of decoding everything.
+func TestPagesByIndex(t *testing.T) {
+	const window = 60
+	dir := keystest.Files(t)
+	for _, name := range []string{"plain", "uniform", "columns_plaintext", "ctr", "single"} {
+		data := readFile(t, filepath.Join(dir, name+".parquet"))
+		f, err := readEncrypted(t, data, ring(t, keys.Config{File: keystest.KeyFile(t)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources := sourcesOf(f)
+		d, all := NewDecoder(sources, testMemory), NewDecoder(sources, testMemory)
+		d.DecodeFirst([]int{0, 2})
+		leaves, err := d.Leaves(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for seed := range uint64(30) {
+			r, rg := rand.New(rand.NewPCG(seed, 3)), int(seed)%len(f.RowGroups)
+			rows := f.RowGroups[rg].Rows
+			want := make([]bool, (rows+window-1)/window)
+			for w := range want {
+				want[w] = r.IntN(1+int(seed)%6) == 0
+			}
+			var chunks []Source
+			var index [][]footer.Page
+			read := int64(0)
+			for _, leaf := range leaves {
+				c := &f.RowGroups[rg].Chunks[leaf]
+				pages := pagesOf(t, f, rg, leaf, data)
+				if len(pages) < 2 {
+					t.Fatalf("%s: %d pages", name, len(pages))
+				}
+				p := &onlySome{data, c.Offset, Ranges(c, pages, rows, window, want)}
+				for _, r := range p.ranges {
+					read += r.Length
+				}
+				chunks, index = append(chunks, p), append(index, pages)
+			}
+			resetBoth(t, f, rg, data, all)
+			if err := d.ResetSources("test.parquet", f, rg, chunks); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.UsePages(index); err != nil {
+				t.Fatal(err)
+			}
+			for w := range want {
+				n := int(min(window, rows-int64(w)*window))
+				expect, err := all.Next(n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !want[w] {
+					if err := d.Skip(n); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				got, err := d.Next(n)
+				if err == nil && r.IntN(3) > 0 {
+					got, err = d.Rest()
+				}
+				if err != nil {
+					t.Fatalf("%s, seed %d, window %d: %v", name, seed, w, err)
+				}
+				for i, v := range got {
+					if v != nil && !reflect.DeepEqual(rowsOf(v), rowsOf(expect[i])) {
+						t.Fatalf("%s, seed %d, window %d: %s differs", name, seed, w, sources[i].GetName())
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestFalseIndex: an index that does not list the pages as they are ends in an error, or does no harm.
+func TestFalseIndex(t *testing.T) {
+	data := readFile(t, filepath.Join(keystest.Files(t), "plain.parquet"))
+	f, err := readFooter(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, source := range sourcesOf(f) {
+		pages := pagesOf(t, f, 0, i, data)
+		r := rand.New(rand.NewPCG(uint64(i), 9))
+		for range 300 {
+			changed := append([]footer.Page(nil), pages...)
+			if k := 1 + r.IntN(len(changed)-1); r.IntN(2) == 0 {
+				changed[k].FirstRow += int64(r.IntN(9) - 4)
+			} else {
+				changed[k].Offset += int64(r.IntN(200) - 100)
+			}
+			d := NewDecoder(sourcesOf(f)[i:i+1], testMemory)
+			resetBoth(t, f, 0, data, d)
+			if err := d.UsePages([][]footer.Page{changed}); err != nil {
+				t.Fatal(err)
+			}
+			err := d.Skip(r.IntN(900))
+			if err == nil {
+				_, err = d.Next(100)
+			}
+			if err != nil && (strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "row group 0 column "+source.GetName())) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestChecksumsOfOthers: pyarrow's page checksums are checked for dictionaries and for data pages of both versions.
+func TestChecksumsOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	const script = `
+import sys, pyarrow as pa, pyarrow.parquet as pq
+table = pa.table({"x": pa.array([None if i % 9 == 0 else i % 40 for i in range(2000)], pa.int64())})
+for version in ("1.0", "2.0"):
+    pq.write_table(table, f"{sys.argv[1]}/{version}.parquet", compression="none", data_page_version=version, write_page_checksum=True, data_page_size=200, write_batch_size=100)
+`
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c", script, dir).CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("pyarrow: %v\n%s", err, out)
+		}
+		t.Skip("needs python3 with pyarrow")
+	}
+	for _, version := range []string{"1.0", "2.0"} {
+		data := readFile(t, filepath.Join(dir, version+".parquet"))
+		f, err := readFooter(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeAll(NewDecoder(sourcesOf(f), testMemory), f, data, 100, 0); err != nil {
+			t.Fatal(err)
+		}
+		p := &pages{}
+		c := &f.RowGroups[0].Chunks[0]
+		chunk := whole(data[c.Offset : c.Offset+c.Length])
+		p.reset(c, &chunk)
+		kinds := map[int32]int{}
+		for {
+			ok, err := p.peekHeader()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				break
+			}
+			if !p.header.hasCRC {
+				t.Fatalf("page at %d has no checksum", p.nextAt)
+			}
+			kinds[p.header.kind]++
+			body := c.Offset + int64(p.nextAt+p.header.size)
+			for at := int64(0); at < int64(p.header.stored); at += 1 + int64(p.header.stored)/7 {
+				data[body+at] ^= 4
+				_, err := decodeAll(NewDecoder(sourcesOf(f), testMemory), f, data, 100, 0)
+				data[body+at] ^= 4
+				if err == nil || !strings.Contains(err.Error(), "column x: page at byte") || !strings.Contains(err.Error(), "checksum") {
+					t.Fatalf("version %s, byte %d: %v", version, body+at, err)
+				}
+			}
+			p.drop()
+		}
+		data2 := map[string]int32{"1.0": dataPage, "2.0": dataPageV2}[version]
+		if kinds[dictionaryPage] != 1 || kinds[data2] < 2 {
+			t.Errorf("version %s has pages %v", version, kinds)
+		}
+	}
+}
