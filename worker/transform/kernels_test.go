@@ -19,6 +19,8 @@ func BenchmarkKernels(b *testing.B) {
 	for name, run := range map[string]func(){
 		"sigrid_hash": func() { hashInts(hashed, ints, p) },
 		"log1p":       func() { logs32(made, floats) },
+		"clamp":       func() { clampFloat32(made, floats, 2, 100) },
+		"normalize":   func() { standardizeFloat32(made, floats, 3, 9) },
 	} {
 		kernels(func(simd string) { benchKernel(b, name+"/"+simd, len(ints), run) })
 	}
@@ -49,7 +51,7 @@ func benchKernel(b *testing.B, name string, values int, run func()) {
 func kernels(f func(name string)) {
 	f("simd")
 	had := simd
-	simd.avx512 = false
+	simd.avx, simd.avx512 = false, false
 	defer func() { simd = had }()
 	f("plain")
 }

@@ -46,7 +46,8 @@ func newClamp(p Params, in []spec.Type) (Kernel, error) {
 			return nil, fmt.Errorf("min: want one that is not above max, found %v and %v", low, high)
 		}
 		if in[0].Kind == pb.Kind_FLOAT32 {
-			return clampTo(float32(low), float32(high)), nil
+			low, high := float32(low), float32(high)
+			return Elementwise(func(dst, src []float32) { clampFloat32(dst, src, low, high) }), nil
 		}
 		return clampTo(low, high), nil
 	}
@@ -74,19 +75,22 @@ func newClamp(p Params, in []spec.Type) (Kernel, error) {
 	return clampTo(low, high), nil
 }
 
-func clampTo[T int32 | int64 | float32 | float64](low, high T) Kernel {
-	return Elementwise(func(dst, src []T) {
-		dst = dst[:len(src)]
-		for i, v := range src {
-			if v < low {
-				v = low
-			}
-			if v > high {
-				v = high
-			}
-			dst[i] = v
+func clampTo[T int32 | int64 | float64](low, high T) Kernel {
+	return Elementwise(func(dst, src []T) { clampPlain(dst, src, low, high) })
+}
+
+// clampPlain does not branch on the values where the compiler has conditional moves for them: not for floats.
+func clampPlain[T int32 | int64 | float32 | float64](dst, src []T, low, high T) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		if v < low {
+			v = low
 		}
-	})
+		if v > high {
+			v = high
+		}
+		dst[i] = v
+	}
 }
 
 // normalize is (x - mean) / std in float32: inputs, mean and std are rounded to float32 first.
@@ -134,7 +138,7 @@ func newNormalize(p Params, in []spec.Type) (Kernel, error) {
 	case pb.Kind_PICTURE:
 		return newNormalPicture(means, stds), nil
 	}
-	return standardize[float32](mean, std), nil
+	return Elementwise(func(dst, src []float32) { standardizeFloat32(dst, src, mean, std) }), nil
 }
 
 // normals are the means and deviations of so many channels.
@@ -169,11 +173,13 @@ func inferFloat32(_ Params, in []spec.Type) (spec.Type, error) {
 	return spec.Type{Kind: pb.Kind_FLOAT32, List: in[0].List}, checkNumbers(in[0])
 }
 
-func standardize[S int32 | int64 | float32 | float64](mean, std float32) Kernel {
-	return Elementwise(func(dst []float32, src []S) {
-		dst = dst[:len(src)]
-		for i, v := range src {
-			dst[i] = (float32(v) - mean) / std
-		}
-	})
+func standardize[S int32 | int64 | float64](mean, std float32) Kernel {
+	return Elementwise(func(dst []float32, src []S) { standardizePlain(dst, src, mean, std) })
+}
+
+func standardizePlain[S int32 | int64 | float32 | float64](dst []float32, src []S, mean, std float32) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = (float32(v) - mean) / std
+	}
 }

@@ -144,3 +144,34 @@ func FuzzBuckets(f *testing.F) {
 		}
 	})
 }
+
+// FuzzClampAndNormalize compares both with their plain forms, bit for bit.
+func FuzzClampAndNormalize(f *testing.F) {
+	f.Add(uint64(1), 100, float32(-1), float32(2))
+	f.Add(uint64(2), 7, float32(0), float32(math.Inf(1)))
+	f.Fuzz(func(t *testing.T, seed uint64, n int, low, high float32) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		x := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), low, high, -low, -high, float32(math.Inf(-1))}
+		for range n & 255 {
+			x = append(x, math.Float32frombits(r.Uint32()))
+		}
+		got, want := make([]float32, len(x)), make([]float32, len(x))
+		check := func(op string) {
+			for i := range x {
+				if math.Float32bits(got[i]) != math.Float32bits(want[i]) && want[i] == want[i] || (got[i] == got[i]) != (want[i] == want[i]) {
+					t.Fatalf("%s of %v with %v and %v: got %v, want %v", op, x[i], low, high, got[i], want[i])
+				}
+			}
+		}
+		if low <= high {
+			clampFloat32(got, x, low, high)
+			clampPlain(want, x, low, high)
+			check("clamp")
+		}
+		if high > 0 {
+			standardizeFloat32(got, x, low, high)
+			standardizePlain(want, x, low, high)
+			check("normalize")
+		}
+	})
+}
