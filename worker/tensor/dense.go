@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -83,14 +84,30 @@ func denseColumn(mem *[tileRows]float32, w *Window, v *vector.Vector, from, n in
 		}
 	}
 	if v.Valid != nil {
-		nan := float32(math.NaN())
-		for i := range dst {
-			if !bit(v.Valid, w.Source(from+i)) {
-				dst[i] = nan
-			}
-		}
+		nullsToNaN(dst, w, v.Valid, from)
 	}
 	return dst
+}
+
+// nullsToNaN writes NaN for nulls among output rows from, from+1, ... of the window.
+func nullsToNaN(dst []float32, w *Window, valid []uint64, from int) {
+	nan := float32(math.NaN())
+	if w.Order != nil {
+		for i, row := range w.Order[from : from+len(dst)] {
+			null := uint32(valid[row>>6]>>(row&63)&1) - 1 // all ones, or none: chance decides, so no branch does
+			dst[i] = math.Float32frombits(math.Float32bits(dst[i])&^null | math.Float32bits(nan)&null)
+		}
+		return
+	}
+	for i := 0; i < len(dst); {
+		at := from + i
+		n := min(64-at&63, len(dst)-i)
+		nulls := ^valid[at>>6] >> (at & 63) & (1<<n - 1)
+		for ; nulls != 0; nulls &= nulls - 1 {
+			dst[i+bits.TrailingZeros64(nulls)] = nan
+		}
+		i += n
+	}
 }
 
 // take converts the values of output rows from, from+1, ... of the window.
