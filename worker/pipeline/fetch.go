@@ -33,6 +33,55 @@ type rowGroup struct {
 	chunks [][]byte        // what has been read of them
 	skip   int64
 	err    error // why there are no chunks
+
+	pruned  *pruned // nil: all of it is read
+	perLeaf []int   // how many of the ranges are of each leaf, if it is pruned
+}
+
+// skip is how many source rows of a row group of the ticket lie before the cursor.
+func (s *Stream) skip(i int) int64 {
+	if i == s.start.rowGroup {
+		return s.start.skip
+	}
+	return 0
+}
+
+// prunedUnit is what is read of a row group that is pruned; nil if that is too much to be held.
+func (s *Stream) prunedUnit(i int, p *pruned) *unit {
+	g := &rowGroup{RowGroup: s.ticket.GetRowGroups()[i], skip: s.skip(i), pruned: p}
+	for leaf := range s.leaves {
+		ranges := p.ranges(s, g.RowGroup, leaf)
+		g.ranges, g.perLeaf = append(g.ranges, ranges...), append(g.perLeaf, len(ranges))
+	}
+	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
+	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), done: make(chan struct{})}
+	if u.size > s.pipeline.rowGroupLimit() {
+		return nil
+	}
+	return u
+}
+
+// next is what is read at once from a row group of the ticket on.
+func (s *Stream) next(ctx context.Context, i int) *unit {
+	groups := s.ticket.GetRowGroups()
+	if p := s.prune(ctx, groups[i], s.skip(i)); p != nil {
+		if u := s.prunedUnit(i, p); u != nil {
+			return u
+		}
+	}
+	if i == s.start.rowGroup || s.expr != nil && s.large(groups[i]) {
+		return s.unit(i, 1)
+	}
+	return s.unit(i, len(groups))
+}
+
+// large reports whether a row group is asked for its page index.
+func (s *Stream) large(g *pb.RowGroup) bool {
+	var chunks int64
+	for _, leaf := range s.leaves {
+		chunks += s.footer.RowGroups[g.GetIndex()].Chunks[leaf].Length
+	}
+	return chunks > s.pipeline.cfg.OverRead
 }
 
 // unit is what is read at once from a row group of the ticket on, of at most so many row groups.
@@ -40,10 +89,7 @@ func (s *Stream) unit(i, most int) *unit {
 	u := &unit{how: storage.Reading{MaxGap: s.pipeline.cfg.OverRead}, done: make(chan struct{})}
 	groups := s.ticket.GetRowGroups()
 	for wanted := int64(0); i < len(groups) && len(u.groups) < most; i++ {
-		g := &rowGroup{RowGroup: groups[i]}
-		if i == s.start.rowGroup {
-			g.skip = s.start.skip
-		}
+		g := &rowGroup{RowGroup: groups[i], skip: s.skip(i)}
 		for _, leaf := range s.leaves {
 			c := &s.footer.RowGroups[g.GetIndex()].Chunks[leaf]
 			g.ranges = append(g.ranges, storage.Range{Offset: c.Offset, Length: c.Length})
@@ -75,11 +121,7 @@ func (s *Stream) startFetch(ctx context.Context, group *errgroup.Group) <-chan *
 // fetch reads the row groups ahead of their use as far as there is memory. The first comes alone, so that its rows need not wait.
 func (s *Stream) fetch(ctx context.Context, group *errgroup.Group, out chan<- *unit) error {
 	for i := s.start.rowGroup; i < len(s.ticket.GetRowGroups()); {
-		most := len(s.ticket.GetRowGroups())
-		if i == s.start.rowGroup {
-			most = 1
-		}
-		u := s.unit(i, most)
+		u := s.next(ctx, i)
 		i += len(u.groups)
 		var err error
 		if u.buffer, err = s.chunks.get(ctx, u.size); err != nil {
@@ -171,6 +213,14 @@ func (s *Stream) begin(ctx context.Context, u *unit, g *rowGroup, f func(*rowGro
 		p := s.startParts(ctx, u)
 		defer p.close()
 		reset = func() error { return s.decoder.ResetSources(uri, s.footer, index, p.sources) }
+	}
+	if g.pruned != nil {
+		reset = func() error {
+			if err := s.decoder.ResetSources(uri, s.footer, index, s.sources(g)); err != nil {
+				return err
+			}
+			return s.decoder.UsePages(g.pruned.pages)
+		}
 	}
 	err := stats.timed(&stats.decode, func() error {
 		if err := reset(); err != nil {

@@ -33,6 +33,7 @@ type Stream struct {
 	footer   *footer.Footer
 	decoder  *columns.Decoder
 	filter   *rowfilter.Program // nil: all rows
+	expr     *filter.Expr       // that filter was compiled of
 	chain    *transform.Chain
 	builder  *tensor.Builder
 	start    start
@@ -172,6 +173,7 @@ func (s *Stream) compile() error {
 	if s.filter, err = rowfilter.Compile(expr, names, types); err != nil {
 		return fmt.Errorf("filter: %w", err)
 	}
+	s.expr = expr
 	s.decoder.DecodeFirst(s.filter.Columns())
 	return nil
 }

@@ -87,6 +87,10 @@ func (s *Stream) window(ctx context.Context, g *rowGroup, row int64) (*tensor.Wi
 	stats := &s.pipeline.stats
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: s.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
+	if g.pruned != nil && !g.pruned.want[row/g.GetWindowRows()] {
+		w.Order = []int32{}
+		return w, s.decoder.Skip(n)
+	}
 	err := stats.timed(&stats.decode, func() (err error) {
 		w.Slots, err = s.decoder.Next(n)
 		return err

@@ -1,0 +1,173 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/prune"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/columns"
+)
+
+// maxIndexes bounds the bytes of page indexes that are read for a row group.
+const maxIndexes = 16 << 20
+
+// pruned is a row group of which some windows need not be read.
+type pruned struct {
+	want  []bool          // by window
+	pages [][]footer.Page // of each of the stream's leaves; nil where there is no index
+}
+
+// prune finds by the page index which windows of a row group of the ticket have no row that passes the filter, or lie before the
+// cursor. It returns nil if there are none, or if the file does not tell: an index that cannot be read is as good as none.
+func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned {
+	if s.expr == nil && skip == 0 {
+		return nil
+	}
+	rg := &s.footer.RowGroups[g.GetIndex()]
+	var ranges []storage.Range
+	var indexes int64
+	for _, leaf := range s.leaves {
+		ranges = append(ranges, rg.Chunks[leaf].OffsetIndex())
+	}
+	filtered := s.filterLeaves()
+	for _, leaf := range filtered {
+		ranges = append(ranges, rg.Chunks[leaf].ColumnIndex())
+	}
+	for _, r := range ranges {
+		indexes += r.Length
+	}
+	if indexes == 0 || indexes > maxIndexes || !s.large(g) {
+		return nil
+	}
+	data, err := s.readIndexes(ctx, ranges)
+	if err != nil {
+		return nil
+	}
+	p := &pruned{pages: make([][]footer.Page, len(s.leaves))}
+	for i, leaf := range s.leaves {
+		if len(data[i]) > 0 {
+			p.pages[i], _ = s.footer.Pages(int(g.GetIndex()), leaf, data[i]) // nil if it is damaged
+		}
+	}
+	p.want = slices.Repeat([]bool{true}, int(windows(g)))
+	if s.expr != nil {
+		p.want = prune.Windows(s.expr, s.filterColumns(g, p, filtered, data[len(s.leaves):]), g.GetRows(), g.GetWindowRows())
+	}
+	for w := range skip / g.GetWindowRows() {
+		p.want[w] = false
+	}
+	if !slices.Contains(p.want, false) {
+		return nil
+	}
+	return p
+}
+
+// readIndexes reads page indexes, in memory that is given back at once: parsed they are few.
+func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) ([][]byte, error) {
+	taken := int64(0)
+	defer func() { s.account.give(taken) }()
+	stats := &s.pipeline.stats
+	var data [][]byte
+	err := stats.timed(&stats.storage, func() (err error) {
+		how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
+		data, err = storage.ReadRanges(ctx, s.storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how, func(size int64) ([]byte, error) {
+			var err error
+			if taken, err = s.more(ctx, size, size); err != nil {
+				return nil, err
+			}
+			return make([]byte, size), nil
+		})
+		return err
+	})
+	return data, err
+}
+
+// filterLeaves are the leaves of the filter's columns that pages have statistics of: those of scalars.
+func (s *Stream) filterLeaves() []int {
+	var leaves []int
+	if s.filter == nil {
+		return nil
+	}
+	for _, slot := range s.filter.Columns() {
+		source := s.program.GetSources()[slot]
+		column, ok := s.footer.Column(strings.Join(source.GetPath(), "."))
+		if ok && source.Key == nil && !source.GetType().GetList() {
+			from, _ := s.footer.LeavesOf(column)
+			leaves = append(leaves, from)
+		}
+	}
+	return leaves
+}
+
+// filterColumns is what is known of the filter's columns. Indexes are those of filterLeaves.
+func (s *Stream) filterColumns(g *pb.RowGroup, p *pruned, leaves []int, indexes [][]byte) map[string]*prune.Column {
+	known := map[string]*prune.Column{}
+	rg, next := int(g.GetIndex()), 0
+	for _, slot := range s.filter.Columns() {
+		source := s.program.GetSources()[slot]
+		column, ok := s.footer.Column(strings.Join(source.GetPath(), "."))
+		switch {
+		case !ok:
+			known[source.GetName()] = &prune.Column{Source: source}
+			continue
+		case source.Key != nil || source.GetType().GetList():
+			continue
+		}
+		leaf, index := leaves[next], indexes[next]
+		next++
+		from, _ := s.footer.LeavesOf(column)
+		c := &prune.Column{Source: source, Leaf: &s.footer.Leaves[from], Stats: []footer.Stats{s.footer.RowGroups[rg].Chunks[leaf].Stats}}
+		if i, ok := slices.BinarySearch(s.leaves, leaf); ok && p.pages[i] != nil && len(index) > 0 {
+			if stats, err := s.footer.PageStats(rg, leaf, p.pages[i], index); err == nil {
+				c.Pages, c.Stats = p.pages[i], stats
+			}
+		}
+		known[source.GetName()] = c
+	}
+	return known
+}
+
+// ranges are the bytes of a leaf's chunk that the wanted windows take.
+func (p *pruned) ranges(s *Stream, g *pb.RowGroup, i int) []storage.Range {
+	c := &s.footer.RowGroups[g.GetIndex()].Chunks[s.leaves[i]]
+	if p.pages[i] == nil && slices.Contains(p.want, true) {
+		return []storage.Range{{Offset: c.Offset, Length: c.Length}}
+	}
+	if p.pages[i] == nil {
+		return nil
+	}
+	return columns.Ranges(c, p.pages[i], g.GetRows(), g.GetWindowRows(), p.want)
+}
+
+// sparse is a chunk of which some pages are in memory.
+type sparse struct {
+	at     int64 // of the chunk
+	ranges []storage.Range
+	data   [][]byte
+}
+
+// Bytes is that of columns.Source.
+func (c *sparse) Bytes(from, n int) ([]byte, error) {
+	for i, r := range c.ranges {
+		if at := c.at + int64(from) - r.Offset; at >= 0 && at+int64(n) <= r.Length {
+			return c.data[i][at:], nil
+		}
+	}
+	return nil, errors.New("it is not where the page index has it: the file is damaged")
+}
+
+// sources are the chunks of a pruned row group.
+func (s *Stream) sources(g *rowGroup) []columns.Source {
+	out := make([]columns.Source, len(s.leaves))
+	ranges, chunks := g.ranges, g.chunks
+	for i, n := range g.perLeaf {
+		out[i] = &sparse{s.footer.RowGroups[g.GetIndex()].Chunks[s.leaves[i]].Offset, ranges[:n], chunks[:n]}
+		ranges, chunks = ranges[n:], chunks[n:]
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+package pipeline
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+)
+
+// clusteredScript writes the columns of pipelinetest, whose values rise with the rows, with and without a page index.
+const clusteredScript = `
+import sys, random
+import pyarrow as pa, pyarrow.parquet as pq
+r, n = random.Random(5), 6000
+nan = float("nan")
+table = pa.table({
+    "label": pa.array([i // 100 for i in range(n)], pa.int32()),
+    "price": pa.array([None if i % 1500 < 300 or r.random() < 0.1 else nan if i % 700 < 60 else i / 1000 for i in range(n)], pa.float32()),
+    "score": pa.array([nan if 2000 <= i < 2400 else -i / 8 for i in range(n)], pa.float64()),
+    "ids": pa.array([None if r.random() < 0.1 else [r.randrange(1000) for _ in range(r.randrange(5))] for i in range(n)], pa.list_(pa.int64())),
+    "tags": pa.array([[i] * (i % 3) for i in range(n)], pa.list_(pa.int32())),
+    "weights": pa.array([[0.5] * (i % 3) for i in range(n)], pa.list_(pa.float32())),
+    "text": pa.array([None if 900 <= i < 1300 else chr(97 + i // 400) * 90 + str(i) for i in range(n)], pa.string()),
+})
+for index in (True, False):
+    for version in ("1.0", "2.0"):
+        pq.write_table(table, f"{sys.argv[1]}/{index}{version}.parquet", row_group_size=3500, data_page_size=900, write_batch_size=40,
+                       write_page_index=index, data_page_version=version, use_dictionary=["label", "tags"])
+`
+
+// clustered returns two stores, of which the first has its files with page indexes, and the names of these files.
+func clustered(t *testing.T) (indexed, plain *pipelinetest.Store, files [][]byte) {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "python3", "-c", clusteredScript, dir).CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("pyarrow: %v\n%s", err, out)
+		}
+		t.Skip("python3 with pyarrow is missing: pip install pyarrow")
+	}
+	indexed, plain = &pipelinetest.Store{}, &pipelinetest.Store{}
+	for _, name := range []string{"True1.0", "True2.0", "False1.0", "False2.0"} {
+		data, err := os.ReadFile(filepath.Join(dir, name+".parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, data)
+	}
+	return indexed, plain, files
+}
+
+func anyFilter(t *rapid.T, depth int) string {
+	if depth > 0 && rapid.IntRange(0, 2).Draw(t, "inner") > 0 {
+		a, b := anyFilter(t, depth-1), anyFilter(t, depth-1)
+		return rapid.SampledFrom([]string{"(" + a + " and " + b + ")", "(" + a + " or " + b + ")", "not (" + a + ")"}).Draw(t, "junction")
+	}
+	op := rapid.SampledFrom([]string{"==", "!=", "<", "<=", ">", ">="}).Draw(t, "op")
+	at := rapid.IntRange(-1, 61).Draw(t, "at")
+	return rapid.SampledFrom([]string{
+		fmt.Sprintf("label %s %d", op, at),
+		fmt.Sprintf("label in (%d, %d)", at, at/2),
+		fmt.Sprintf("label not in (%d, %d)", at, at+1),
+		fmt.Sprintf("price %s %d.%d", op, at/10, at&7),
+		"price is null", "price is not null", "text is null", "text is not null",
+		fmt.Sprintf("score %s -%d.5", op, 10*max(at, 0)),
+		fmt.Sprintf("text %s '%s'", op, strings.Repeat(string(rune('a'+max(at, 0)/4)), 70)),
+	}).Draw(t, "test")
+}
+
+// TestPruningChangesNothing: with a page index, streams have the rows that they have without one, at the same places.
+func TestPruningChangesNothing(t *testing.T) {
+	indexed, plain, files := clustered(t)
+	var less, same int
+	ctx, outer := t.Context(), t
+	tickets := func(store *pipelinetest.Store, data []byte, window int64) *pb.Ticket {
+		return pipelinetest.Ticket(outer, store, store.Put("mem://f.parquet", data), window)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		version := rapid.IntRange(0, 1).Draw(t, "version")
+		window := rapid.SampledFrom([]int64{64, 333, 1000}).Draw(t, "window")
+		program := pipelinetest.Program()
+		program.Filter, program.Seed = anyFilter(t, 2), 3
+		program.Shuffle = rapid.Bool().Draw(t, "shuffle")
+		at := Cursor{Window: uint32(rapid.IntRange(0, int(6000/window)).Draw(t, "from"))}
+		if rapid.Bool().Draw(t, "whole") {
+			at = Cursor{}
+		}
+		read := map[*pipelinetest.Store]int64{}
+		rows := map[*pipelinetest.Store][]row{}
+		for store, data := range map[*pipelinetest.Store][]byte{indexed: files[version], plain: files[2+version]} {
+			p := newPipeline(store, 4096)
+			ticket := tickets(store, data, window)
+			var err error
+			if rows[store], _, err = collect(ctx, p, ticket, program, at); err != nil {
+				t.Fatalf("%s: %v", program.GetFilter(), err)
+			}
+			read[store] = p.Counters().GetBytesRead()
+		}
+		if !reflect.DeepEqual(rows[indexed], rows[plain]) {
+			t.Fatalf("%s: %d rows with an index, %d without", program.GetFilter(), len(rows[indexed]), len(rows[plain]))
+		}
+		if read[indexed] < read[plain] {
+			less++
+		} else {
+			same++
+		}
+	})
+	if less == 0 {
+		t.Errorf("no index spared a byte, in %d streams", same)
+	}
+}
+
+// TestPagesThatAreNotRead: what no window needs is not asked for.
+func TestPagesThatAreNotRead(t *testing.T) {
+	indexed, plain, files := clustered(t)
+	program := pipelinetest.Program()
+	program.Filter = "label == 17"
+	var read [2]int64
+	for i, store := range []*pipelinetest.Store{indexed, plain} {
+		p := newPipeline(store, 4096)
+		rows, _, err := collect(t.Context(), p, pipelinetest.Ticket(t, store, store.Put("mem://f.parquet", files[2*i]), 100), program, Cursor{})
+		if err != nil || len(rows) != 100 {
+			t.Fatalf("%d rows: %v", len(rows), err)
+		}
+		read[i] = p.Counters().GetBytesRead()
+	}
+	if read[0]*2 > read[1] {
+		t.Errorf("%d bytes read with an index, %d without", read[0], read[1])
+	}
+}
