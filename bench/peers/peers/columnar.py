@@ -7,6 +7,7 @@ remainder.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ import pyarrow as pa
 from peers.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
+Empty = Callable[[Any, Any], Array]
+"""Makes an array of a shape and a dtype, as np.empty does: of what a batch keeps, in memory that processes share."""
 PIECE = 1 << 15  # ids hashed at a time: 256 KiB of them, and of the scratch
 
 
@@ -38,7 +41,7 @@ class Columns:
         return self.row, self.label, self.dense, self.values, self.offsets, self.starts
 
 
-def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0) -> Columns:
+def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0, empty: Empty = np.empty) -> Columns:
     """A batch of the files' columns as they are, but that dense ones lie one below the other, [D, rows].
 
     There is room for some generated features behind the ragged tensors.
@@ -48,8 +51,8 @@ def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0) -> Columns:
     lists = [ragged(by_name[name]) for name in recipe.sparse]
     starts = np.zeros(len(lists) + generated + 1, np.int64)
     np.cumsum([len(values) for values, _ in lists] + [rows] * generated, out=starts[1:])
-    values = np.empty(starts[-1], np.int64)
-    offsets = np.empty((len(lists) + generated, rows + 1), np.int32)
+    values = empty(int(starts[-1]), np.int64)
+    offsets = empty((len(lists) + generated, rows + 1), np.int32)
     for i, (ids, bounds) in enumerate(lists):
         values[starts[i] : starts[i + 1]] = ids
         np.subtract(bounds, bounds[0], out=offsets[i])
@@ -57,9 +60,9 @@ def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0) -> Columns:
     return Columns(row, label, dense(recipe, by_name, rows), values, offsets, starts)
 
 
-def transform(recipe: Recipe, batch: pa.RecordBatch) -> Columns:
+def transform(recipe: Recipe, batch: pa.RecordBatch, empty: Empty = np.empty) -> Columns:
     """A batch of the files' columns, in tensor layout."""
-    c, sparse = pack(recipe, batch, len(recipe.generated)), len(recipe.sparse)
+    c, sparse = pack(recipe, batch, len(recipe.generated), empty), len(recipe.sparse)
     if recipe.buckets:
         sigrid_hash(c.values[: c.starts[sparse]], recipe.salt, recipe.buckets)
     c.offsets[sparse:] = np.arange(len(c.row) + 1, dtype=np.int32)
@@ -67,7 +70,7 @@ def transform(recipe: Recipe, batch: pa.RecordBatch) -> Columns:
         c.values[c.starts[i] : c.starts[i + 1]] = bucketize(c.dense[source], recipe.borders)
     if recipe.log:
         np.log1p(c.dense, out=c.dense)
-    c.dense = transpose(c.dense)
+    c.dense = transpose(c.dense, empty)
     return c
 
 
@@ -89,10 +92,10 @@ def dense(recipe: Recipe, by_name: dict[str, pa.Array], rows: int) -> Array:
     return columns
 
 
-def transpose(columns: Array) -> Array:
+def transpose(columns: Array, empty: Empty = np.empty) -> Array:
     """[D, rows] as [rows, D]: by squares that fit the cache, which is several times as fast as numpy's copy."""
     width, rows = columns.shape
-    out = np.empty((rows, width), columns.dtype)
+    out = empty((rows, width), columns.dtype)
     side = 64
     for top in range(0, rows, side):
         for left in range(0, width, side):

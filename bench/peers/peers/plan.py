@@ -37,11 +37,12 @@ SUBJECTS = {
     "dataloader": Subject(
         "PyTorch DataLoader", "dataloader", ("torch",),
         (
-            {"num_workers": 0}, {"num_workers": 1, "prefetch_factor": 2}, {"num_workers": 2, "prefetch_factor": 2},
+            {"num_workers": 2, "prefetch_factor": 2}, {"num_workers": 1, "prefetch_factor": 2},
             {"num_workers": 2, "prefetch_factor": 4}, {"num_workers": 4, "prefetch_factor": 2},
         ),
         target=3,
     ),
+    "inline": Subject("DataLoader without workers", "dataloader", ("torch",), ({"num_workers": 0},)),
     "ray": Subject(
         "Ray Data", "ray", ("ray",),
         ({"blocks": 0, "prefetch": 1}, {"blocks": 0, "prefetch": 4}, {"blocks": 16, "prefetch": 2}), target=5,

@@ -1,13 +1,15 @@
 """PyTorch's DataLoader over pyarrow: an IterableDataset whose workers share out row groups and yield whole batches.
 
 What makes it fast: no Python per row; batches made in the workers (batch_size=None, so that nothing is collated); few
-large tensors in shared memory (columnar.Columns) instead of a hundred small ones; persistent workers; one thread for
-each.
+large tensors (columnar.Columns) instead of a hundred small ones, made in shared memory as default_collate does, so that
+handing them over copies nothing; persistent workers; one thread for each.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy
 import pyarrow
@@ -35,12 +37,30 @@ class RowGroups(IterableDataset):  # type: ignore[misc]
             begin, end = (len(groups) * i // worker.num_workers for i in (worker.id, worker.id + 1))
             groups = groups[begin:end]
         for batch in row_groups.batches(self._recipe, groups):
-            columns = columnar.transform(self._recipe, batch)
-            yield tuple(torch.from_numpy(_writable(a)) for a in columns.parts())
+            memory = Shared(worker is not None)
+            columns = columnar.transform(self._recipe, batch, memory.empty)
+            yield tuple(map(memory.tensor, columns.parts()))
 
 
-def _writable(array: columnar.Array) -> columnar.Array:
-    return array if array.flags.writeable else array.copy()  # torch warns of others: those are two small columns
+class Shared:
+    """Makes arrays in memory that processes share, and finds the tensors that they are views of."""
+
+    def __init__(self, shared: bool) -> None:
+        self._shared, self._tensors = shared, dict[int, torch.Tensor]()
+
+    def empty(self, shape: Any, dtype: Any) -> columnar.Array:
+        tensor = torch.empty(0, dtype=torch.from_numpy(numpy.empty(0, dtype)).dtype)
+        if self._shared:
+            size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * tensor.element_size()
+            tensor.set_(tensor.untyped_storage()._new_shared(size))
+        array: columnar.Array = tensor.resize_(shape).numpy()
+        self._tensors[array.ctypes.data] = tensor
+        return array
+
+    def tensor(self, array: columnar.Array) -> torch.Tensor:
+        """The tensor whose array it is, or a copy: of small ones, that were not made here."""
+        tensor = self._tensors.get(array.ctypes.data)
+        return torch.from_numpy(array.copy()) if tensor is None else tensor
 
 
 def _one_thread(_: int) -> None:
