@@ -23,9 +23,11 @@ type Recipe struct {
 	Sparse  []string `json:"sparse"`
 	Salt    int64    `json:"salt"`
 	Buckets int64    `json:"buckets"`
-	// Photo, if set, is decoded and a random part of it resized to Crop by Crop pixels, uint8 RGB.
-	Photo string `json:"photo,omitempty"`
-	Crop  int    `json:"crop,omitempty"`
+	// Photo, if set, is decoded, and all of it, or a random part (torchvision's RandomResizedCrop), resized to Crop by
+	// Crop pixels, uint8 RGB.
+	Photo  string `json:"photo"`
+	Crop   int    `json:"crop"`
+	Random bool   `json:"random"`
 
 	BatchSize int `json:"batch_size"`
 }
@@ -49,7 +51,7 @@ func (w Workload) Recipe() Recipe {
 		r.Salt, r.Buckets = salt, buckets
 	}
 	if w.Width > 0 {
-		r.Photo, r.Crop = photoName, w.Crop
+		r.Photo, r.Crop, r.Random = photoName, w.Crop, w.Random
 	}
 	return r
 }
@@ -72,10 +74,21 @@ func (w Workload) Spec(uri string) string {
 	if w.Generated > 0 {
 		line("  - sparse: generated_*")
 	}
+	if w.Width > 0 {
+		line("  - image: %s", r.Photo)
+	}
 	if !w.Transform {
 		return b.String()
 	}
 	line("transforms:")
+	if w.Width > 0 {
+		line("  - {op: decode_jpeg, in: %s}", r.Photo)
+		if w.Random {
+			line("  - {op: random_resized_crop, in: %s, size: %d}", r.Photo, r.Crop)
+		} else {
+			line("  - {op: resize, in: %s, size: [%d, %d]}", r.Photo, r.Crop, r.Crop)
+		}
+	}
 	if w.Dense > 0 {
 		line("  - {op: fill_null, in: dense_*, value: 0}")
 	}

@@ -33,6 +33,8 @@ type Workload struct {
 	Width  int `json:"width"`
 	Height int `json:"height"`
 	Crop   int `json:"crop"`
+	// Random parts of the photographs are cut out and resized, else all of each is resized.
+	Random bool `json:"random"`
 
 	BatchSize int `json:"batch_size"`
 	FileRows  int `json:"file_rows"`
@@ -52,7 +54,7 @@ const (
 )
 
 // All returns the workloads. rm1 is of Criteo's shape; rm2 and rm5 are those of PreSto (ISCA 2024, table 1); scan has
-// no transforms.
+// no transforms, jpeg has photographs.
 func All() []Workload {
 	rm := Workload{Null: 50, BatchSize: 8192, FileRows: 1 << 16, GroupRows: 1 << 14, Transform: true}
 	rm1 := rm
@@ -66,7 +68,11 @@ func All() []Workload {
 	scan := rm
 	scan.Name, scan.Rows, scan.Dense, scan.Sparse, scan.Length = "scan", 1<<19, 64, 16, 5
 	scan.Transform, scan.FileRows, scan.GroupRows = false, 1<<17, 1<<15
-	return []Workload{rm1, rm2, rm5, scan}
+	jpeg := Workload{
+		Name: "jpeg", Rows: 1 << 12, Transform: true, Width: 500, Height: 375, Crop: 224, Random: true, BatchSize: 64,
+		FileRows: 1 << 10, GroupRows: 1 << 8,
+	}
+	return []Workload{rm1, rm2, rm5, scan, jpeg}
 }
 
 // Named returns one of All.

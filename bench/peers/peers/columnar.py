@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from peers import photographs
 from peers.recipe import Recipe
 
 Array = np.ndarray[Any, Any]
@@ -35,10 +36,11 @@ class Columns:
     values: Array
     offsets: Array  # [tensors, rows + 1]
     starts: Array
+    photos: Array  # [rows, H, W, 3]; of pack, what is encoded
 
     def parts(self) -> tuple[Array, ...]:
         """All arrays."""
-        return self.row, self.label, self.dense, self.values, self.offsets, self.starts
+        return self.row, self.label, self.dense, self.values, self.offsets, self.starts, self.photos
 
 
 def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0, empty: Empty = np.empty) -> Columns:
@@ -57,7 +59,8 @@ def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0, empty: Empty
         values[starts[i] : starts[i + 1]] = ids
         np.subtract(bounds, bounds[0], out=offsets[i])
     row, label = by_name[recipe.row].to_numpy(), by_name[recipe.label].to_numpy()
-    return Columns(row, label, dense(recipe, by_name, rows), values, offsets, starts)
+    photos = by_name[recipe.photo].to_numpy(zero_copy_only=False) if recipe.photo else np.empty(0, object)
+    return Columns(row, label, dense(recipe, by_name, rows), values, offsets, starts, photos)
 
 
 def transform(recipe: Recipe, batch: pa.RecordBatch, empty: Empty = np.empty) -> Columns:
@@ -71,6 +74,7 @@ def transform(recipe: Recipe, batch: pa.RecordBatch, empty: Empty = np.empty) ->
     if recipe.log:
         np.log1p(c.dense, out=c.dense)
     c.dense = transpose(c.dense, empty)
+    c.photos = photographs.decoded(c.photos, recipe, empty) if recipe.photo else np.empty(0, np.uint8)
     return c
 
 

@@ -52,7 +52,7 @@ SUBJECTS = {
     "onbox-numpy": Subject("Penstock, on-box, numpy", "onbox", ("penstock",), ({"format": "numpy"},), penstock=True),
 }  # fmt: skip
 BY_DEFAULT = [name for name in SUBJECTS if name not in ("twin", "onbox-numpy")]
-WORKLOADS = ["rm1", "rm2", "rm5", "scan"]
+WORKLOADS = ["rm1", "rm2", "rm5", "scan", "jpeg"]
 
 
 @dataclass(frozen=True)

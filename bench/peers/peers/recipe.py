@@ -23,6 +23,9 @@ class Recipe:
     sparse: Sequence[str]
     salt: int
     buckets: int
+    photo: str
+    crop: int
+    random: bool
     batch_size: int
 
     @classmethod
@@ -33,13 +36,13 @@ class Recipe:
             made["row"], made["label"], made["dense"], made["fill"],
             [(g["name"], place[g["in"]]) for g in made["generated"]],
             np.array(made["borders"] or [], np.float32), made["log"], made["sparse"], made["salt"], made["buckets"],
-            made["batch_size"],
+            made["photo"], made["crop"], made["random"], made["batch_size"],
         )  # fmt: skip
 
     @property
     def columns(self) -> list[str]:
         """All columns that are read."""
-        return [self.row, self.label, *self.dense, *self.sparse]
+        return [self.row, self.label, *self.dense, *self.sparse, *([self.photo] if self.photo else [])]
 
     @property
     def ragged(self) -> list[str]:

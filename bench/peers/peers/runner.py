@@ -43,7 +43,7 @@ class Found:
     @property
     def stall(self) -> float:
         """The share of its time that the trainer waited."""
-        return sum(p.waiting_seconds for p in self.passes) / sum(p.seconds - p.first_seconds for p in self.passes)
+        return sum(p.first_seconds + p.waiting_seconds for p in self.passes) / sum(p.seconds for p in self.passes)
 
 
 class Runner:

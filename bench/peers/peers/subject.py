@@ -59,6 +59,7 @@ class Batch:
     label: Any
     dense: Any
     ragged: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    photo: Any = None
 
 
 class System(Protocol):

@@ -71,7 +71,7 @@ def recipe(**changes: object) -> Recipe:
     fields: dict[str, object] = {
         "row": "row", "label": "label", "dense": ["x", "y"], "fill": True, "generated": [("b", 1)],
         "borders": np.array([1, 2.5], np.float32), "log": True, "sparse": ["s"], "salt": 0, "buckets": 100,
-        "batch_size": 8,
+        "photo": "", "crop": 0, "random": False, "batch_size": 8,
     }  # fmt: skip
     return Recipe(**fields | changes)  # type: ignore[arg-type]
 

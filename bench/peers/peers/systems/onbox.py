@@ -50,7 +50,8 @@ class System:
                 one = sparse[name]
                 ragged[name] = (one.values, one.offsets)
             dense = batch.dense if self._recipe.dense else None
-            yield Batch(labels[self._recipe.row], labels[self._recipe.label], dense, ragged)
+            photo = batch.images[self._recipe.photo] if self._recipe.photo else None
+            yield Batch(labels[self._recipe.row], labels[self._recipe.label], dense, ragged, photo)
 
     def close(self) -> None:
         """Ends the fleet."""

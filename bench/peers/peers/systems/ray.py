@@ -70,6 +70,8 @@ def _table(recipe: Recipe, table: pa.Table) -> pa.Table:
     made = {recipe.row: pa.array(c.row), recipe.label: pa.array(c.label)}
     if recipe.dense:
         made["dense"] = pa.FixedSizeListArray.from_arrays(pa.array(c.dense.reshape(-1)), c.dense.shape[1])
+    if recipe.photo:
+        made["photo"] = pa.FixedSizeListArray.from_arrays(pa.array(c.photos.reshape(-1)), 3 * recipe.crop**2)
     for i, name in enumerate(recipe.ragged):
         made[name] = pa.ListArray.from_arrays(pa.array(c.offsets[i]), pa.array(c.values[c.starts[i] : c.starts[i + 1]]))
     return pa.table(made)
@@ -84,7 +86,10 @@ def _batch(recipe: Recipe, table: pa.Table) -> Batch:
     for name in recipe.ragged:
         offsets = columns[name].offsets.to_numpy()
         ragged[name] = (columns[name].flatten().to_numpy(), offsets - offsets[0] if offsets[0] else offsets)
-    return Batch(columns[recipe.row].to_numpy(), columns[recipe.label].to_numpy(), dense, ragged)
+    photo = None
+    if recipe.photo:
+        photo = columns["photo"].flatten().to_numpy().reshape(-1, recipe.crop, recipe.crop, 3)
+    return Batch(columns[recipe.row].to_numpy(), columns[recipe.label].to_numpy(), dense, ragged, photo)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -54,8 +54,16 @@ class Reader:
 def pipeline(recipe: Recipe, files: Sequence[str], cycle: int) -> Any:
     """The dataset of all batches, before it is distributed."""
     reader = Reader(recipe, files)
-    types = [tf.int64, tf.int32, tf.float32, tf.int64, tf.int32, tf.int64]
-    shapes = [[None], [None], [len(recipe.dense), None], [None], [len(recipe.sparse), None], [len(recipe.sparse) + 1]]
+    types = [tf.int64, tf.int32, tf.float32, tf.int64, tf.int32, tf.int64, tf.string]
+    shapes = [
+        [None],
+        [None],
+        [len(recipe.dense), None],
+        [None],
+        [len(recipe.sparse), None],
+        [len(recipe.sparse) + 1],
+        [None],
+    ]
 
     def read(group: Any, number: Any) -> tuple[Any, ...]:
         tensors = tf.numpy_function(reader.read, [group, number], types)
@@ -74,12 +82,14 @@ def pipeline(recipe: Recipe, files: Sequence[str], cycle: int) -> Any:
     return transformed.prefetch(tf.data.AUTOTUNE)
 
 
-def transform(recipe: Recipe, row: Any, label: Any, dense: Any, values: Any, offsets: Any, starts: Any) -> Any:
+def transform(
+    recipe: Recipe, row: Any, label: Any, dense: Any, values: Any, offsets: Any, starts: Any, photos: Any
+) -> Any:
     """The recipe's steps on a batch, whose dense columns lie one below the other."""
     rows = tf.size(row)
     if recipe.fill:
         dense = tf.where(tf.math.is_nan(dense), tf.constant(0, tf.float32), dense)
-    if recipe.buckets:
+    if recipe.sparse and recipe.buckets:
         values = sigrid_hash(values, recipe.salt, recipe.buckets)
     if recipe.generated:
         chosen = tf.reshape(tf.gather(dense, [source for _, source in recipe.generated]), [-1])
@@ -90,7 +100,24 @@ def transform(recipe: Recipe, row: Any, label: Any, dense: Any, values: Any, off
         starts = tf.concat([starts, starts[-1] + tf.range(1, count + 1, dtype=tf.int64) * tf.cast(rows, tf.int64)], 0)
     if recipe.log:
         dense = tf.math.log1p(dense)
-    return row, label, tf.transpose(dense), values, offsets, starts
+    if recipe.photo:
+        photos = tf.map_fn(lambda one: picture(recipe, one), photos, fn_output_signature=tf.uint8)
+    return row, label, tf.transpose(dense), values, offsets, starts, photos
+
+
+def picture(recipe: Recipe, encoded: Any) -> Any:
+    """A decoded picture; of random parts no more is decoded than is needed."""
+    if recipe.random:
+        shape = tf.io.extract_jpeg_shape(encoded)
+        begin, size, _ = tf.image.sample_distorted_bounding_box(
+            shape, tf.zeros([1, 0, 4]), area_range=(0.08, 1.0), use_image_if_no_bounding_boxes=True
+        )
+        window = tf.concat([begin[:2], size[:2]], 0)
+        image = tf.io.decode_and_crop_jpeg(encoded, window, channels=3)
+    else:
+        image = tf.io.decode_jpeg(encoded, channels=3)
+    image = tf.image.resize(image, [recipe.crop, recipe.crop], antialias=True)
+    return tf.cast(tf.round(image), tf.uint8)
 
 
 def sigrid_hash(ids: Any, salt: int, buckets: int) -> Any:

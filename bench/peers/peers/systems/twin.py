@@ -19,7 +19,8 @@ def as_batch(recipe: Recipe, columns: columnar.Columns) -> Batch:
     ragged = {
         name: (columns.values[starts[i] : starts[i + 1]], columns.offsets[i]) for i, name in enumerate(recipe.ragged)
     }
-    return Batch(columns.row, columns.label, columns.dense if recipe.dense else None, ragged)
+    photo = columns.photos if recipe.photo else None
+    return Batch(columns.row, columns.label, columns.dense if recipe.dense else None, ragged, photo)
 
 
 class System:
