@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow/flight"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/wire"
+	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/tensor"
+	"github.com/penstock-ml/penstock/worker/transform"
+	"github.com/penstock-ml/penstock/worker/vector"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// worker streams all files to whoever asks.
+type worker struct {
+	flight.BaseFlightServer
+	in      *input
+	on      optimisations
+	storage storage.Storage
+	pool    wire.Pool
+}
+
+// serve runs a worker on a port of loopback.
+func serve(ctx context.Context, w *worker) (*grpc.ClientConn, func() error, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen on loopback: %w", err)
+	}
+	var options []grpc.ServerOption
+	if w.on.Wire {
+		options = append(options, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.WriteBufferSize(256<<10))
+	}
+	server := grpc.NewServer(options...)
+	flight.RegisterFlightServiceServer(server, w)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
+	if err != nil {
+		server.Stop()
+		return nil, nil, errors.Join(err, <-ended)
+	}
+	return conn, func() error {
+		err := conn.Close()
+		server.Stop()
+		return errors.Join(err, <-ended)
+	}, nil
+}
+
+// DoGet streams all files.
+func (w *worker) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	program := w.in.program
+	if !w.on.Projection {
+		program = w.in.all
+	}
+	builder, err := tensor.NewBuilder(program, 3)
+	if err != nil {
+		return err
+	}
+	chain, err := transform.Compile(transform.Builtin(), program)
+	if err != nil {
+		return err
+	}
+	send, err := w.sender(out, builder)
+	if err != nil {
+		return err
+	}
+	decoder := w.decoder(program)
+	for i, f := range w.in.files {
+		for g := range w.in.footers[i].RowGroups {
+			rows := int(w.in.footers[i].RowGroups[g].Rows)
+			if err := decoder.reset(out.Context(), f, w.in.footers[i], g); err != nil {
+				return err
+			}
+			for left := rows; left > 0; {
+				n := min(left, w.windowRows(program, rows))
+				slots, err := decoder.next(n)
+				if err == nil && !w.on.Columnar {
+					slots, err = throughRows(slots)
+				}
+				if err == nil {
+					slots, err = chain.Run(slots)
+				}
+				if err == nil {
+					err = cut(out.Context(), builder, &tensor.Window{Slots: slots, Rows: n, File: f}, send)
+				}
+				if err != nil {
+					return fmt.Errorf("%s row group %d: %w", f.GetUri(), g, err)
+				}
+				left -= n
+			}
+		}
+	}
+	return nil
+}
+
+func (w *worker) windowRows(p *pb.Program, rows int) int {
+	if !w.on.Windows {
+		return rows
+	}
+	return min(rows, max(64, windowBytes/(8*len(p.GetSources()))))
+}
+
+// cut makes batches of about a mebibyte.
+func cut(ctx context.Context, b *tensor.Builder, w *tensor.Window, send func(*tensor.Batch) error) error {
+	const size = 1 << 20
+	step := b.RowsFor(w, size)
+	for from, to := 0, 0; from < w.Len(); from = to {
+		to, _ = b.Cut(w, from, step, 2*size)
+		batch, err := b.Take(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.Build(batch, w, from, to); err != nil {
+			return err
+		}
+		if err := send(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sender sends batches and releases them.
+func (w *worker) sender(out flight.FlightService_DoGetServer, b *tensor.Builder) (func(*tensor.Batch) error, error) {
+	if !w.on.Wire {
+		stock := flight.NewRecordWriter(out, ipc.WithSchema(b.Schema()))
+		return func(batch *tensor.Batch) error {
+			defer batch.Release()
+			return stock.Write(batch.Record())
+		}, nil
+	}
+	if err := flight.NewRecordWriter(out, ipc.WithSchema(b.Schema())).Close(); err != nil { // sends the schema
+		return nil, err
+	}
+	own := wire.NewSender(out, wire.None, &w.pool)
+	return func(batch *tensor.Batch) error {
+		message := &wire.Batch{Rows: batch.Rows, Nodes: make([]wire.Node, len(batch.Nodes)), Buffers: slices.Clone(batch.Buffers), Bytes: batch.Bytes}
+		for i, n := range batch.Nodes {
+			message.Nodes[i] = wire.Node(n)
+		}
+		message.OnRelease(batch.Release)
+		return own.Send(message, func() {})
+	}, nil
+}
+
+// decoder makes vectors of windows.
+type decoder interface {
+	reset(ctx context.Context, f *pb.File, foot *footer.Footer, rg int) error
+	next(rows int) ([]*vector.Vector, error)
+}
+
+func (w *worker) decoder(p *pb.Program) decoder {
+	gap := int64(-1)
+	if w.on.Coalescing {
+		gap = 0 // the default
+	}
+	f := fetcher{storage: w.storage, gap: gap, columns: columns.NewDecoder(p.GetSources(), 1<<40)}
+	if w.on.Decoder {
+		return &ownDecoder{fetcher: f}
+	}
+	return &arrowDecoder{fetcher: f, sources: p.GetSources()}
+}
+
+// fetcher reads the column chunks of a row group.
+type fetcher struct {
+	storage storage.Storage
+	gap     int64
+	columns *columns.Decoder
+	buffer  []byte
+}
+
+func (f *fetcher) fetch(ctx context.Context, file *pb.File, foot *footer.Footer, rg int) ([]storage.Range, [][]byte, error) {
+	ranges, err := f.columns.Chunks(foot, rg)
+	if err != nil {
+		return nil, nil, err
+	}
+	chunks, err := storage.ReadRanges(ctx, f.storage, "", file, ranges, storage.Reading{MaxGap: f.gap}, func(size int64) ([]byte, error) {
+		f.buffer = slices.Grow(f.buffer[:0], int(size))[:size]
+		return f.buffer, nil
+	})
+	return ranges, chunks, err
+}
+
+type ownDecoder struct{ fetcher }
+
+func (d *ownDecoder) reset(ctx context.Context, f *pb.File, foot *footer.Footer, rg int) error {
+	_, chunks, err := d.fetch(ctx, f, foot, rg)
+	if err != nil {
+		return err
+	}
+	return d.columns.Reset(f.GetUri(), foot, rg, chunks)
+}
+
+func (d *ownDecoder) next(rows int) ([]*vector.Vector, error) { return d.columns.Next(rows) }
