@@ -74,7 +74,7 @@ func (in *input) batchBytes() (int64, error) {
 func (in *input) stream(ctx context.Context, o *options, size int64) (usage, error) {
 	p := pipeline.New(pipeline.Config{
 		Storage: &counting{Storage: in.storage, latency: o.latency}, Ops: transform.Builtin(),
-		Memory: o.budget, MaxDecoded: o.budget, BatchBytes: size, MaxBatch: 1 << 30, Patience: time.Minute,
+		Memory: o.budget, Streams: streams, BatchBytes: size, MaxBatch: 1 << 30, Patience: time.Minute,
 	})
 	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
