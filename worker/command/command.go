@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// overhead is what a worker takes besides its streams' memory: code, connections, footers.
+// overhead is what a worker takes besides its streams' memory: code, connections, garbage.
 const overhead = 96 << 20
 
 // leastMemory is enough for one stream of small row groups; with less, every stream is served alone.
@@ -39,7 +39,12 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		Use:   "worker",
 		Short: "Run a worker: shards in, tensor batches out",
 		Long: "Run a worker. It keeps no state: start and stop as many as you like, at any time. It finds the masters by\n" +
-			"gossip, and drains on SIGTERM and SIGINT: its streams go on elsewhere, at the row.",
+			"gossip, and drains on SIGTERM and SIGINT: its streams go on elsewhere, at the row.\n\n" +
+			"--memory holds for all streams together: footers, column chunks and what is read ahead, decoded windows, and batches\n" +
+			"until they have left. A stream that needs more waits for the others, or ends with an error that says how much it takes.\n" +
+			"It reads ahead as far as its share of the memory goes (--memory / --slots), and row groups that are larger than half of\n" +
+			"that in pieces: more memory hides a slower storage. The process takes up to 96 MiB more, which is the Go runtime's limit\n" +
+			"(GOMEMLIMIT, if set, wins): leave room for that in a container.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
 		Args: cobra.NoArgs,
@@ -49,7 +54,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "Flight address that trainers can reach (default: --listen)")
 	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
-	flags.Var(&f.memory, "memory", "bytes that all streams may hold")
+	flags.Var(&f.memory, "memory", "bytes that all streams may hold together")
 	f.ports.Register(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
