@@ -1,0 +1,138 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"google.golang.org/grpc"
+
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/client"
+	gossip "github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// workHere runs a worker of the cluster in this process until the test ends.
+func workHere(t *testing.T, c *cluster.Cluster, local *worker.Local) {
+	t.Helper()
+	master, err := c.MasterProcess().Announced(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := storage.New(storage.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan struct{})
+	w, err := worker.New(worker.Config{
+		Listener: l, RPC: c.RPC(), Storage: store, Local: local, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler),
+		Fleet: gossip.Config{Self: gossip.Member{Name: "here"}, Bind: "127.0.0.1:0", Join: []string{master.Gossip}, Secret: c.RPC().Token},
+		Up:    func(string, string) { close(up) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		store.Close()
+	})
+	select {
+	case <-up:
+	case <-time.After(time.Minute):
+		t.Fatal("the worker does not come up")
+	}
+}
+
+// TestTrainerAndWorkerShareAProcess reads the same rows over the network and without it.
+func TestTrainerAndWorkerShareAProcess(t *testing.T) {
+	const rows = 60_000
+	paths, err := dataset.Criteo(t.Context(), t.TempDir(), rows, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 0)
+	local := &worker.Local{}
+	workHere(t, c, local)
+	master, err := c.Master(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := spec.Parse(fmt.Appendf(nil, "dataset: {uri: %s/}\nfeatures: [{dense: int_*}, {sparse: cat_*}, {label: label}]\n"+
+		"batch_size: 5000\nprovenance: true\nepochs: 3\n", filepath.Dir(paths[0])))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type reading struct {
+		rows     int
+		digest   uint32 // whatever the order of rows
+		received int64
+		seconds  float64 // of this process's CPUs
+	}
+	read := func(id string, local client.Local) (r reading) {
+		began := used(t)
+		job, err := client.Open(t.Context(), client.Config{
+			Masters: []string{master}, Session: id, Spec: s, Local: local, Logger: slog.New(slog.DiscardHandler),
+			Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for b := next(t, job); b != nil; b = next(t, job) {
+			for i := range b.Rows {
+				h := crc32.NewIEEE()
+				ids := b.Sparse[0]
+				_, _ = h.Write(arrow.Float32Traits.CastToBytes(b.Dense[i*len(b.DenseNames) : (i+1)*len(b.DenseNames)])) // never fails
+				_, _ = h.Write(arrow.Int64Traits.CastToBytes(ids.Values[ids.Offsets[i]:ids.Offsets[i+1]]))
+				_, _ = h.Write(arrow.Int64Traits.CastToBytes(b.RowIDs[i : i+1]))
+				r.digest += h.Sum32()
+			}
+			r.rows += b.Rows
+			b.Release()
+		}
+		r.received = job.Stats().Received
+		closeJob(t, job)
+		r.seconds = used(t) - began
+		return r
+	}
+	over, within := read("network", nil), read("process", local)
+	t.Logf("over the network %.2f CPU seconds, within the process %.2f", over.seconds, within.seconds)
+	if over.rows != 3*rows || within.rows != over.rows || within.digest != over.digest {
+		t.Errorf("over the network %+v, within the process %+v", over, within)
+	}
+	if over.received == 0 || within.received != 0 {
+		t.Errorf("%d bytes came over the network, %d within the process", over.received, within.received)
+	}
+}
+
+// used is the CPU time that this process has taken.
+func used(t *testing.T) float64 {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
