@@ -1,11 +1,15 @@
 package client
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // maxFree bounds the released buffers that a session keeps: one being filled, one in the training loop, and a
@@ -17,6 +21,7 @@ type buffers struct {
 	layout  *layout
 	columns []outColumn
 	rows    int
+	most    int // rows that it will have
 
 	sparse []Sparse
 	labels []Label
@@ -36,29 +41,30 @@ type outColumn struct {
 	weights []float32
 }
 
-// newBuffers has room for rows rows of the columns of fixed width; jagged ones grow to what they need.
+// newBuffers has room for rows rows of the columns of fixed width; jagged ones grow to what they need. All of it is aligned, as
+// copies to accelerators like it.
 func newBuffers(l *layout, rows int) *buffers {
-	b := &buffers{layout: l, columns: make([]outColumn, len(l.columns))}
+	b := &buffers{layout: l, most: rows, columns: make([]outColumn, len(l.columns))}
 	for i := range l.columns {
 		c, o := &l.columns[i], &b.columns[i]
 		if c.width == 0 {
-			o.offsets = make([]int32, 1, rows+1)
+			o.offsets = wire.Aligned[int32](rows + 1)[:1]
 			continue
 		}
 		n := rows * c.width
 		switch c.elem {
 		case arrow.FLOAT32:
-			o.f32 = make([]float32, 0, n)
+			o.f32 = wire.Aligned[float32](n)[:0]
 		case arrow.FLOAT64:
-			o.f64 = make([]float64, 0, n)
+			o.f64 = wire.Aligned[float64](n)[:0]
 		case arrow.INT32:
-			o.i32 = make([]int32, 0, n)
+			o.i32 = wire.Aligned[int32](n)[:0]
 		case arrow.INT64:
-			o.i64 = make([]int64, 0, n)
+			o.i64 = wire.Aligned[int64](n)[:0]
 		case arrow.BOOL:
-			o.bools = make([]bool, 0, n)
+			o.bools = wire.Aligned[bool](n)[:0]
 		default:
-			o.u8 = make([]byte, 0, n)
+			o.u8 = wire.Aligned[byte](n)[:0]
 		}
 	}
 	return b
@@ -80,11 +86,12 @@ func (b *buffers) reset() {
 
 // append copies rows lo to hi of a record: the one copy between wire and training loop.
 func (b *buffers) append(w *wireRecord, lo, hi int) error {
+	share := float64(b.most) / float64(max(1, b.rows+hi-lo))
 	for i := range b.columns {
 		c, from, to := &b.layout.columns[i], &w.columns[i], &b.columns[i]
 		if c.width > 0 {
 			to.appendFixed(c, from, lo, hi)
-		} else if err := to.appendJagged(c, from, lo, hi); err != nil {
+		} else if err := to.appendJagged(c, from, lo, hi, share); err != nil {
 			return fmt.Errorf("batch: column %q: %w", c.name, err)
 		}
 	}
@@ -104,15 +111,47 @@ func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi int) {
 	case arrow.INT64:
 		o.i64 = append(o.i64, w.i64[from:to]...)
 	case arrow.BOOL:
-		for i := from; i < to; i++ {
-			o.bools = append(o.bools, w.u8[i>>3]>>(i&7)&1 == 1)
-		}
+		o.bools = appendBits(o.bools, w.u8, from, to)
 	default:
 		o.u8 = append(o.u8, w.u8[from:to]...)
 	}
 }
 
-func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int) error {
+// appendBits appends the bits from .. to.
+func appendBits(dst []bool, bits []byte, from, to int) []bool {
+	for ; from < to && from&7 != 0; from++ {
+		dst = append(dst, bits[from>>3]>>(from&7)&1 == 1)
+	}
+	if whole := (to - from) &^ 7; whole > 0 {
+		n := len(dst)
+		dst = slices.Grow(dst, whole)[:n+whole]
+		out := unsafe.Slice((*byte)(unsafe.Pointer(&dst[n])), whole) // true is 1
+		for i, b := range bits[from>>3 : (from+whole)>>3] {
+			// A copy of the byte in each byte of a word, of which byte k keeps bit k, as 1.
+			x := uint64(b) * 0x0101010101010101 & 0x8040201008040201
+			binary.LittleEndian.PutUint64(out[8*i:], (x+0x7f7f7f7f7f7f7f7f)>>7&0x0101010101010101)
+		}
+		from += whole
+	}
+	for ; from < to; from++ {
+		dst = append(dst, bits[from>>3]>>(from&7)&1 == 1)
+	}
+	return dst
+}
+
+// extend appends values to a column of uneven rows. Where it must grow, it does to what the batch will need if the rows to come are
+// like those that came, which are one in share, so that few values are copied again.
+func extend[T wire.Value](dst, values []T, share float64) []T {
+	if n := len(dst) + len(values); n > cap(dst) {
+		expected := int(min(share*float64(n)*17/16, math.MaxInt32))
+		grown := wire.Aligned[T](max(n, expected, cap(dst)+cap(dst)/4))
+		dst = grown[:copy(grown, dst)]
+	}
+	return append(dst, values...)
+}
+
+// appendJagged appends uneven rows; share is how many times as many rows the batch will have.
+func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share float64) error {
 	from, to := w.offsets[lo], w.offsets[hi]
 	end := o.offsets[len(o.offsets)-1]
 	if int64(end)+int64(to-from) > math.MaxInt32 {
@@ -126,14 +165,14 @@ func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int) error {
 	}
 	switch {
 	case c.role == roleBytes:
-		o.u8 = append(o.u8, w.u8[from:to]...)
+		o.u8 = extend(o.u8, w.u8[from:to], share)
 	case c.elem == arrow.INT64:
-		o.i64 = append(o.i64, w.i64[from:to]...)
+		o.i64 = extend(o.i64, w.i64[from:to], share)
 	default:
-		o.f32 = append(o.f32, w.f32[from:to]...)
+		o.f32 = extend(o.f32, w.f32[from:to], share)
 	}
 	if c.weighted {
-		o.weights = append(o.weights, w.weights[from:to]...)
+		o.weights = extend(o.weights, w.weights[from:to], share)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -295,6 +296,64 @@ func TestReceivesWhatArrowSends(t *testing.T) {
 func TestRecordsAreCheckedAgainstTheirMetadata(t *testing.T) {
 	if _, err := arrive(t, sent(t, someRows(6), &pb.BatchMeta{Rows: 5})); err == nil || !strings.Contains(err.Error(), "6 rows") {
 		t.Errorf("receive: %v", err)
+	}
+}
+
+// TestBits compares appended bits with a loop over each of them.
+func TestBits(t *testing.T) {
+	bits := make([]byte, 40)
+	for i := range bits {
+		bits[i] = byte(i*i*37 + i)
+	}
+	for from := range 20 {
+		for to := from; to < 200; to++ {
+			got := appendBits(nil, bits, from, to)
+			if len(got) != to-from {
+				t.Fatalf("bits %d to %d: %d", from, to, len(got))
+			}
+			for i, v := range got {
+				if v != (bits[(from+i)>>3]>>((from+i)&7)&1 == 1) {
+					t.Fatalf("bits %d to %d: bit %d is %v", from, to, from+i, v)
+				}
+			}
+		}
+	}
+}
+
+// TestBuffersAreAligned, those that grew, too; and those of even rows grow once.
+func TestBuffersAreAligned(t *testing.T) {
+	buf := newBuffers(testLayout(t), 500)
+	grown := 0
+	for lo := 0; lo < 500; lo += 50 {
+		before := cap(buf.columns[1].i64)
+		w, err := testLayout(t).bind(flattened(t, fake.Rows(someRows(50))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := buf.append(w, 0, 50); err != nil {
+			t.Fatal(err)
+		}
+		if cap(buf.columns[1].i64) != before {
+			grown++
+		}
+	}
+	if grown != 1 {
+		t.Errorf("the ids were moved %d times", grown)
+	}
+	b := &Batch{Rows: 500, buffers: buf, session: &Session{}}
+	b.expose()
+	for i, c := range flattened(t, b.Record()).Buffers {
+		if uintptr(unsafe.Pointer(unsafe.SliceData(c)))%wire.Alignment != 0 && len(c) > 63 { // bits are made on demand
+			t.Errorf("buffer %d is not aligned", i)
+		}
+	}
+}
+
+func BenchmarkBits(b *testing.B) {
+	bits, out := make([]byte, 1<<10), make([]bool, 0, 8<<10)
+	b.SetBytes(8 << 10)
+	for b.Loop() {
+		out = appendBits(out[:0], bits, 0, 8<<10)
 	}
 }
 

@@ -60,6 +60,17 @@ func (m *Memory) Free() {
 	}
 }
 
+// Value is what tensors are made of.
+type Value interface {
+	bool | byte | int32 | int64 | float32 | float64
+}
+
+// Aligned returns n values whose memory is aligned to Alignment, and zero.
+func Aligned[T Value](n int) []T {
+	var zero T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(aligned(n*int(unsafe.Sizeof(zero)))))), n)
+}
+
 func aligned(n int) []byte {
 	raw := make([]byte, n+Alignment-1)
 	skip := int(-uintptr(unsafe.Pointer(&raw[0])) % Alignment)

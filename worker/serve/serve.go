@@ -84,7 +84,7 @@ func (s *Server) Local(ctx context.Context, q *pb.StreamRequest, to wire.Receive
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in := &handover{Receiver: to, ctx: ctx, cancel: cancel}
-	err := s.admit(ctx, q, cancel, func(r *request) error { return s.hand(in, r) })
+	err := s.admit(ctx, q, cancel, func(r *request) error { return s.hand(in, r) }) //nolint:contextcheck // r.ctx is of ctx
 	if in.refused != nil {
 		return in.refused
 	}
@@ -138,7 +138,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 			err = <-ended
 		} else if stop != nil {
 			stop()
-			<-ended
+			_ = <-ended // err says more
 		}
 	}
 	if errors.Is(err, pipeline.ErrBusy) {
