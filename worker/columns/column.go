@@ -34,7 +34,8 @@ type column struct {
 	file   string
 	group  int
 	values values
-	block  block // levels decoded, not yet taken
+	lender lender // values too, if they are one; else nil
+	block  block  // levels decoded, not yet taken
 
 	rows     int64 // of the row group
 	rowsLeft int64
@@ -65,12 +66,21 @@ type values interface {
 	into(v *vector.Vector, n int)
 }
 
+// lender is values that may be shown where they lie in a page, instead of being copied.
+type lender interface {
+	// lend says whether the bytes of the page that begins stay until keep is called.
+	lend(stays bool)
+	// keep copies what is shown of the page, which is about to go.
+	keep()
+}
+
 func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
 	v, err := newValues(s, mem)
 	if err != nil {
 		return nil, err
 	}
 	col := &column{shape: s, pages: pages{codecs: c, mem: mem}, values: v}
+	col.lender, _ = v.(lender)
 	if err := col.block.init(s); err != nil {
 		return nil, err
 	}
@@ -190,6 +200,9 @@ func (c *column) load() error {
 		if !ok {
 			break
 		}
+		if c.lender != nil {
+			c.lender.keep()
+		}
 		if c.header.kind == dictionaryPage {
 			err = c.loadDictionary()
 		} else {
@@ -225,6 +238,9 @@ func (c *column) loadData() error {
 	}
 	if data, err = c.levels(data); err != nil {
 		return err
+	}
+	if c.lender != nil {
+		c.lender.lend(c.buffered)
 	}
 	h := &c.header
 	if err := c.values.page(data, h.encoding, h.values); err != nil {

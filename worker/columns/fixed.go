@@ -25,6 +25,10 @@ type fixed[T word] struct {
 	index   runs
 	dict    []T
 	out     []T
+
+	bits  bool // values in PLAIN layout are those words
+	stays bool // what is read of the page may be shown where it lies
+	shown []T  // the window's values, if they all lie in the page; nil: they are in out
 }
 
 // newFixed returns the decoder of a shape of fixed width.
@@ -38,14 +42,32 @@ func newFixed(s shape, mem *allowance) (values, error) {
 	switch s.kind {
 	case pb.Kind_INT32, pb.Kind_FLOAT32:
 		if convert := conversion32(s); convert != nil && width > 0 {
-			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, stream: in}, nil
+			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in}, nil
 		}
 	case pb.Kind_INT64, pb.Kind_FLOAT64:
 		if convert := conversion64(s); convert != nil && width > 0 {
-			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, stream: in}, nil
+			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in}, nil
 		}
 	}
 	return nil, fmt.Errorf("physical type %d cannot be read as %s", s.physical, s.kind)
+}
+
+// isBits reports whether values in PLAIN layout are the bits of those of its kind.
+func isBits(s shape) bool {
+	if s.logical.Decimal {
+		return false
+	}
+	switch s.physical {
+	case footer.Int32:
+		return s.kind == pb.Kind_INT32
+	case footer.Float:
+		return s.kind == pb.Kind_FLOAT32
+	case footer.Int64:
+		return s.kind == pb.Kind_INT64
+	case footer.Double:
+		return s.kind == pb.Kind_FLOAT64
+	}
+	return false
 }
 
 // plainWidth is the width of a value in PLAIN layout.
@@ -92,7 +114,39 @@ func (f *fixed[T]) reserve(n int) (err error) {
 	return err
 }
 
+func (f *fixed[T]) lend(stays bool) { f.stays = stays }
+
+func (f *fixed[T]) keep() {
+	copy(f.out, f.shown)
+	f.shown = nil
+}
+
+// show reads the page's next n values to position at by showing them where they lie, if that can be. The vector's words are then
+// aligned as bytes are.
+func (f *fixed[T]) show(at, n int) (bool, error) {
+	s := &f.stream
+	if at == 0 {
+		f.shown = nil
+	}
+	if f.indexed || !f.stays || !f.bits || s.encoding != encodingPlain || at > 0 && f.shown == nil {
+		return false, nil
+	}
+	rest := s.data
+	if _, err := s.next(n); err != nil {
+		return false, err
+	}
+	if at == 0 {
+		f.shown = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(rest))), len(rest)/s.width)
+	}
+	f.shown = f.shown[:at+n] // the page holds them one behind the other
+	return true, nil
+}
+
 func (f *fixed[T]) read(at, n int) error {
+	if ok, err := f.show(at, n); ok || err != nil {
+		return err
+	}
+	f.keep()
 	dst := f.out[at : at+n]
 	if f.indexed {
 		return gather(&f.index, f.dict, dst)
@@ -113,19 +167,24 @@ func (f *fixed[T]) read(at, n int) error {
 }
 
 func (f *fixed[T]) spread(valid []uint64, from, n, present int) {
+	f.keep()
 	spread(f.out, valid, from, n, present)
 }
 
 func (f *fixed[T]) into(v *vector.Vector, n int) {
-	switch f.kind {
+	out := f.out
+	if f.shown != nil {
+		out = f.shown
+	}
+	switch out = out[:n]; f.kind {
 	case pb.Kind_INT32:
-		v.I32 = recast[int32](f.out[:n])
+		v.I32 = recast[int32](out)
 	case pb.Kind_INT64:
-		v.I64 = recast[int64](f.out[:n])
+		v.I64 = recast[int64](out)
 	case pb.Kind_FLOAT32:
-		v.F32 = recast[float32](f.out[:n])
+		v.F32 = recast[float32](out)
 	default:
-		v.F64 = recast[float64](f.out[:n])
+		v.F64 = recast[float64](out)
 	}
 }
 

@@ -24,6 +24,7 @@ type pages struct {
 	valuesLeft int64 // in the pages to come
 	pageLeft   int   // values of the page whose levels are not decoded
 	buffer     []byte
+	buffered   bool // the page lies in buffer, where it stays until the next one's body is read
 
 	dataPage  int           // number of the next data page
 	index     []footer.Page // nil: nothing is passed over by it
@@ -133,7 +134,7 @@ func (p *pages) body() ([]byte, error) {
 	if err := checkSize(codec, len(stored)-raw, h.uncompressed-raw); err != nil {
 		return nil, err
 	}
-	if codec == codecNone {
+	if p.buffered = codec != codecNone; !p.buffered {
 		return stored, nil
 	}
 	buffer, err := grow(p.mem, p.buffer, h.uncompressed)

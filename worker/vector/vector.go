@@ -12,7 +12,8 @@ import (
 
 // Vector is a column of Rows rows. Exactly one of the value slices is in use, or Pictures, as Type.Kind says: with
 // list types it holds the elements of all rows one after another, else one value a row. Values of null
-// rows and null elements are unspecified but present; null rows of list types have no elements.
+// rows and null elements are unspecified but present; null rows of list types have no elements. Numbers may lie where a page
+// was decompressed, so that they are aligned as bytes are.
 type Vector struct {
 	Type spec.Type
 	Rows int
