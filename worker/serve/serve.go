@@ -138,7 +138,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 			err = <-ended
 		} else if stop != nil {
 			stop()
-			_ = <-ended // err says more
+			<-ended //nolint:errcheck // err says more
 		}
 	}
 	if errors.Is(err, pipeline.ErrBusy) {
