@@ -114,7 +114,8 @@ func Texts(t testing.TB, pageSize int64, text func(row int) string, groups ...in
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{{Name: "label", Type: arrow.PrimitiveTypes.Int32}, {Name: "text", Type: arrow.BinaryTypes.String}}, nil)
 	var out bytes.Buffer
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(pageSize))
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(pageSize),
+		parquet.WithBatchSize(16))
 	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.DefaultWriterProps())
 	if err != nil {
 		t.Fatalf("write Parquet: %v", err)
