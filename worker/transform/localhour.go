@@ -2,10 +2,8 @@ package transform
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -46,50 +44,25 @@ func localHour() Op {
 	}
 }
 
-// zone has the spans of time in which a zone's clocks run evenly. They end with the cycle that begins in 2100: by then
-// zones follow rules, and what a rule says of a date repeats with the calendar, every 400 years, which are whole weeks.
-type zone struct {
-	starts  []int64 // in Unix seconds; the first is the least int64
-	offsets []int64 // seconds that local time is ahead of UTC, modulo a day
-}
+// zone has the spans of a time zone.
+type zone struct{ zoneinfo.Spans }
 
 const (
-	day        = 24 * 60 * 60
-	cycle      = 146_097 * day
-	cycleStart = 4_102_444_800 // 2100-01-01 00:00 UTC
-	cycleEnd   = cycleStart + cycle
+	day        = zoneinfo.Day
+	cycle      = zoneinfo.Cycle
+	cycleStart = zoneinfo.CycleStart
+	cycleEnd   = zoneinfo.CycleEnd
 )
 
 func newZone(name string) (*zone, error) {
-	data, ok, err := zoneinfo.Load(name)
+	spans, ok, err := zoneinfo.Zone(name)
 	if err != nil {
 		return nil, err
 	}
 	if !ok {
 		return nil, unknownZone(name)
 	}
-	place, err := time.LoadLocationFromTZData(name, data)
-	if err != nil {
-		return nil, fmt.Errorf("time zone %s: %w", name, err)
-	}
-	z := &zone{}
-	at, start := time.Unix(-1<<40, 0).In(place), int64(math.MinInt64)
-	for start < cycleEnd {
-		_, offset := at.Zone()
-		ahead := int64((offset%day + day) % day)
-		if len(z.offsets) == 0 || ahead != z.offsets[len(z.offsets)-1] {
-			z.starts, z.offsets = append(z.starts, start), append(z.offsets, ahead)
-		}
-		_, end := at.ZoneBounds()
-		if end.IsZero() {
-			break
-		}
-		if !end.After(at) { // which Go says of the last day of leap years
-			end = at.Add(time.Hour)
-		}
-		at, start = end, end.Unix()
-	}
-	return z, nil
+	return &zone{spans}, nil
 }
 
 func unknownZone(name string) error {
@@ -106,12 +79,12 @@ func unknownZone(name string) error {
 
 // span returns the bounds and the offset of the span that has t, which is below cycleEnd.
 func (z *zone) span(t int64) (start, end, offset int64) {
-	next := sort.Search(len(z.starts), func(i int) bool { return z.starts[i] > t })
+	next := sort.Search(len(z.Starts), func(i int) bool { return z.Starts[i] > t })
 	end = cycleEnd
-	if next < len(z.starts) {
-		end = z.starts[next]
+	if next < len(z.Starts) {
+		end = z.Starts[next]
 	}
-	return z.starts[next-1], end, z.offsets[next-1]
+	return z.Starts[next-1], end, z.Offsets[next-1]
 }
 
 // hours remembers the last span: timestamps that stand together are mostly of one time.

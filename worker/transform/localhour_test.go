@@ -66,8 +66,8 @@ func TestLocalHourProperty(t *testing.T) {
 			t.Fatal(err)
 		}
 		seconds := rapid.OneOf(rapid.Int64Range(-1<<33, 1<<34), rapid.Int64Range(-1<<40, 1<<40), rapid.Int64Range(1e9, 2e9))
-		if len(z.starts) > 1 { // near a change
-			change := rapid.SampledFrom(z.starts[1:]).Draw(t, "change")
+		if len(z.Starts) > 1 { // near a change
+			change := rapid.SampledFrom(z.Starts[1:]).Draw(t, "change")
 			seconds = rapid.OneOf(seconds, rapid.Int64Range(change-2, change+2), rapid.Int64Range(change-2+cycle, change+2+cycle))
 		}
 		times := rapid.SliceOfN(seconds, 1, 40).Draw(t, "times")
