@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -12,9 +13,16 @@ import (
 // pngBytes is how many bytes of memory a pixel may take: that of 16 bits and with alpha, and what of 8 bits a row is read through.
 const pngBytes = 9
 
+// maxPNGSide is the longest side of a PNG, as libpng has it. By its header it may be 2^31-1, which nothing else bounds.
+const maxPNGSide = 1_000_000
+
 // pngSize reads the header of a PNG.
 func pngSize(data []byte) (width, height int, err error) {
 	c, err := png.DecodeConfig(bytes.NewReader(data))
+	if err == nil && max(c.Width, c.Height) > maxPNGSide {
+		err = fmt.Errorf("%w: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it stored smaller",
+			ErrMemory, c.Width, c.Height, maxPNGSide)
+	}
 	return c.Width, c.Height, err
 }
 

@@ -93,7 +93,7 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, limit
 	x0, x1 := s.across.span()
 	y0, y1 := s.down.span()
 	region := image.Rect(x0, y0, x1, y1).Add(v.box.Min)
-	if n := s.memory(width, height, region, v.window.Dx()); n > limit {
+	if n := s.memory(width, height, region, v.window.Size()); n > limit {
 		return fmt.Errorf("%w: the picture has %d x %d pixels, which take %d bytes to decode; %d are allowed: "+
 			"leave it out, have it stored smaller, or give workers more memory", ErrMemory, width, height, n, limit)
 	}
@@ -102,6 +102,7 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, limit
 		return err
 	}
 	s.resize(rows, region, v, r.Gray)
+	s.png.picture = nil
 	if v.turn.swap {
 		v.window = image.Rect(v.window.Min.Y, v.window.Min.X, v.window.Max.Y, v.window.Max.X)
 	}
@@ -126,8 +127,8 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 }
 
 // memory is about what a picture takes while it is made.
-func (s *Studio) memory(width, height int, region image.Rectangle, wide int) int64 {
-	n := int64(region.Dy())*int64(wide)*3 + int64(region.Dx())*3
+func (s *Studio) memory(width, height int, region image.Rectangle, made image.Point) int64 {
+	n := int64(region.Dy()+made.Y)*int64(made.X)*3 + int64(region.Dx())*3
 	if s.isPNG {
 		return n + pngBytes*int64(width)*int64(height)
 	}

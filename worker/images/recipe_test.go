@@ -2,8 +2,10 @@ package images
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"hash/fnv"
 	"image"
 	"image/color"
@@ -178,6 +180,49 @@ func TestMemory(t *testing.T) {
 	}
 	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, bomb, Choice{}, 1<<40, Canvas{Bytes: make([]byte, 192)}); err == nil {
 		t.Error("a damaged header is none")
+	}
+}
+
+// headerPNG begins a PNG of one byte a pixel that has the size by a header that is whole.
+func headerPNG(width, height uint32) []byte {
+	chunk := func(b []byte, body string) []byte {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(body)-4))
+		return binary.BigEndian.AppendUint32(append(b, body...), crc32.ChecksumIEEE([]byte(body)))
+	}
+	size := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, width), height)
+	b := chunk([]byte("\x89PNG\r\n\x1a\n"), "IHDR"+string(size)+"\x08\x00\x00\x00\x00")
+	return chunk(b, "IDAT\x78\x9c")
+}
+
+// TestSidesOfPNG refuses pictures whose bytes no int64 counts, and lines too long to make weights for.
+func TestSidesOfPNG(t *testing.T) {
+	for _, size := range [][2]uint32{{1 << 30, 1<<30 - 1}, {1<<31 - 1, 1}, {1, 1<<31 - 1}} {
+		s := &Studio{}
+		err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, headerPNG(size[0], size[1]), Choice{}, 1<<20, Canvas{Bytes: make([]byte, 192)})
+		if !errors.Is(err, ErrMemory) || cap(s.across.weights)+cap(s.down.weights) > 1000 {
+			t.Errorf("%d x %d pixels: got %v, want %v; it made %d weights", size[0], size[1], err, ErrMemory, cap(s.across.weights)+cap(s.down.weights))
+		}
+	}
+}
+
+// TestStudioKeepsNoPicture: what Scratch does not count is not held between pictures.
+func TestStudioKeepsNoPicture(t *testing.T) {
+	s := &Studio{}
+	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, testPNG(t, 30, 30), Choice{}, 1<<20, Canvas{Bytes: make([]byte, 192)}); err != nil {
+		t.Fatal(err)
+	}
+	if s.png.picture != nil {
+		t.Error("it holds the decoded PNG")
+	}
+}
+
+// TestMemoryOfResult counts the resized picture, which may be larger than the one in the file.
+func TestMemoryOfResult(t *testing.T) {
+	to := Canvas{Bytes: make([]byte, 3*1000*1000)}
+	for _, data := range [][]byte{testJPEG(t, 8, 8), testPNG(t, 8, 8)} {
+		if err := (&Studio{}).Make(&Recipe{Format: Any, Height: 1000, Width: 1000}, data, Choice{}, 1<<20, to); !errors.Is(err, ErrMemory) {
+			t.Errorf("got %v, want %v", err, ErrMemory)
+		}
 	}
 }
 
