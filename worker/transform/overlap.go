@@ -1,6 +1,8 @@
 package transform
 
 import (
+	"math"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -113,6 +115,9 @@ func (k *rowFloats) Run(out *vector.Vector, in []*vector.Vector) error {
 		x, err := k.of(in, row)
 		if err != nil {
 			return err
+		}
+		if x != x {
+			x = float32(math.NaN()) // of several that processors make
 		}
 		out.F32[row] = x
 	}

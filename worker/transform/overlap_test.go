@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // The tables of TorchArrow's ComputeScoreTest.cpp and test_compute_score.py.
@@ -42,6 +43,30 @@ func TestSimilarityIsTorchArrows(t *testing.T) {
 	checkRows(t, scoreSum(), nil, f32s(9), one, idLists(i64s(1, 2)), scoreLists(f32s(5, 4)))
 	checkRows(t, scoreMin(), nil, f32s(4), one, idLists(i64s(1, 2)), scoreLists(f32s(5, 4)))
 	checkRows(t, scoreMax(), nil, f32s(5), one, idLists(i64s(1, 2)), scoreLists(f32s(5, 4)))
+}
+
+// TestScoresHaveOneNaN: processors differ in the sign of the NaN that they make of 0/0 and of infinities.
+func TestScoresHaveOneNaN(t *testing.T) {
+	empty, one := idLists(i64s()), idLists(i64s(1, 1))
+	infinite := scoreLists(f32s(math.Inf(1), math.Inf(-1)))
+	for _, c := range []struct {
+		op Op
+		in []feature
+	}{
+		{jaccardSimilarity(), []feature{empty, empty}},
+		{cosineSimilarity(), []feature{empty, scoreLists(f32s()), empty, scoreLists(f32s())}},
+		{scoreSum(), []feature{one, one, infinite}},
+		{scoreMax(), []feature{one, one, scoreLists(f32s(1, float32(math.Copysign(math.NaN(), -1))))}},
+	} {
+		var types []spec.Type
+		var in []*vector.Vector
+		for _, f := range c.in {
+			types, in = append(types, f.typ), append(in, f.vector())
+		}
+		if got := math.Float32bits(run(t, chainOf(t, c.op, nil, types...), in...).F32[0]); got != 0x7fc00000 {
+			t.Errorf("%s: got NaN %#x, want %#x", c.op.Name, got, 0x7fc00000)
+		}
+	}
 }
 
 // TestSimilarityAtTheEdges has empty lists, nulls in either place, scalars, duplicates and NaN.
