@@ -103,8 +103,12 @@ func (s *Stream) sourceSize(src *pb.Source, g *pb.RowGroup, rows int64) size {
 	return z
 }
 
-// more takes memory beyond what Open took: as much as there is, from least to wish. For the least it waits as Open does.
+// more takes memory beyond what Open took: the least beyond the stream's share, else as much as there is, up to wish. For the least it
+// waits as Open does.
 func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
+	if s.account.holds()+wish > s.pipeline.share() {
+		wish = least
+	}
 	if s.account.try(wish) {
 		return wish, nil
 	}

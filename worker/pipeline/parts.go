@@ -25,24 +25,31 @@ type pieces struct {
 	next int64 // where in the unit's buffer the pieces to come are read to
 }
 
-// divide has a unit of one row group read in pieces, as large as the limit for all memory allows.
+// divide has a unit of one row group read in pieces, as large as the limit for all memory allows. If none allow it they are those that
+// take least: what is read along between the pieces of many short chunks may be more than smaller ones spare.
 func (u *unit) divide(limit int64) {
-	g := u.groups[0]
-	for u.pieces.size = mostPiece; ; u.pieces.size /= 2 {
-		u.ranges = u.ranges[:0:0]
-		rest := int64(0)
-		for _, r := range g.ranges {
-			if r.Length > 2*u.pieces.size {
-				r.Length = 2 * u.pieces.size
-				rest += u.pieces.size
-			}
-			u.ranges = append(u.ranges, r)
-		}
-		u.pieces.next = u.how.Size(u.ranges)
-		if u.size = u.pieces.next + rest; u.size <= limit || u.pieces.size <= leastPiece {
-			return
+	whole := *u
+	for size := int64(mostPiece); size >= leastPiece && u.size > limit; size /= 2 {
+		if d := whole.divided(size); d.size < u.size {
+			*u = d
 		}
 	}
+}
+
+// divided is the unit in pieces of a size.
+func (u unit) divided(size int64) unit {
+	u.pieces.size, u.ranges = size, make([]storage.Range, 0, len(u.ranges))
+	rest := int64(0)
+	for _, r := range u.groups[0].ranges {
+		if r.Length > 2*size {
+			r.Length = 2 * size
+			rest += size
+		}
+		u.ranges = append(u.ranges, r)
+	}
+	u.pieces.next = u.how.Size(u.ranges)
+	u.size = u.pieces.next + rest
+	return u
 }
 
 // parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns those that
@@ -54,7 +61,7 @@ type parts struct {
 	sources []columns.Source
 	due     chan *part // whose next piece is to be read
 	readers errgroup.Group
-	grown   int64 // what fronts hold beyond the unit's memory
+	grown   int64 // what the fronts hold beyond the unit's memory
 }
 
 // part is one chunk. What is known of it lies in front; the piece behind that is being read into next.
@@ -66,6 +73,7 @@ type part struct {
 	next  []byte // of the size of a piece; nil if the whole chunk is in front
 	ahead int    // how much of it is being read
 	read  chan error
+	grown int64 // what front holds beyond the unit's memory
 }
 
 func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
@@ -153,7 +161,9 @@ func (c *part) grow(n int) error {
 	if err != nil {
 		return fmt.Errorf("a page of %d bytes: %w", n, err)
 	}
-	p.grown += got
 	c.front = append(make([]byte, 0, got), c.front...)
+	p.stream.account.give(c.grown) // what was in front before is no more
+	p.grown += got - c.grown
+	c.grown = got
 	return nil
 }

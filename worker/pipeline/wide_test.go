@@ -1,0 +1,105 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/transform"
+)
+
+// wide is an eighth of a table of 504 floats and 42 lists of 20 ids on average, in a row group of 16,384 rows: nothing repeats, so each
+// column has a long page, and each list a dictionary too.
+func wide(t *testing.T) (recsys, []byte) {
+	t.Helper()
+	m := recsys{dense: 63, sparse: 5, length: 20, rows: 16384, window: 455}
+	r := rand.New(rand.NewPCG(1, 2))
+	b := array.NewRecordBuilder(memory.DefaultAllocator, m.schema())
+	defer b.Release()
+	props := []parquet.WriterProperty{parquet.WithDictionaryDefault(false)}
+	for i, f := range b.Fields() {
+		for range m.rows {
+			switch f := f.(type) {
+			case *array.Int32Builder:
+				f.Append(int32(r.IntN(2)))
+			case *array.Float32Builder:
+				f.Append(r.Float32())
+			case *array.ListBuilder:
+				f.Append(true)
+				for range r.IntN(2 * m.length) {
+					f.ValueBuilder().(*array.Int64Builder).Append(int64(r.Uint32N(1 << 17)))
+				}
+			}
+		}
+		if i > m.dense {
+			props = append(props, parquet.WithDictionaryFor(fmt.Sprintf("cat_%d.list.element", i-m.dense-1), true))
+		}
+	}
+	record := b.NewRecord()
+	defer record.Release()
+	var out bytes.Buffer
+	w, err := pqarrow.NewFileWriter(record.Schema(), &out, parquet.NewWriterProperties(props...), pqarrow.DefaultWriterProps())
+	if err == nil {
+		err = w.Write(record)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatalf("write Parquet: %v", err)
+	}
+	return m, out.Bytes()
+}
+
+// An eighth of what a worker has unless it is told otherwise is enough for an eighth of a wide table.
+func TestWideRowGroup(t *testing.T) {
+	m, data := wide(t)
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://wide.parquet", data), int64(m.window))
+	p := New(Config{
+		Storage: &store, Ops: transform.Builtin(), Memory: 24 << 20, Streams: 4, BatchBytes: 128 << 10, MaxBatch: 30 << 20,
+		OverRead: 256 << 10, Patience: time.Minute,
+	})
+	s, err := p.Open(t.Context(), ticket, m.program(), Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	rows := 0
+	err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+		defer b.Release()
+		rows += int(b.Meta.GetRows())
+		return nil
+	})
+	if err != nil || rows != m.rows {
+		t.Errorf("%d of %d rows, of a file of %d bytes: %v", rows, m.rows, len(data), err)
+	}
+	p.cfg.Memory = math.MaxInt64 // so that the row group is not divided yet
+	checkPieces(t, s.unit(0, 1))
+}
+
+// checkPieces checks that pieces are of the size that takes least memory where none keeps within the limit: the gaps between smaller
+// pieces of many short chunks are read along.
+func checkPieces(t *testing.T, u *unit) {
+	t.Helper()
+	whole := *u
+	u.divide(1)
+	if u.pieces.size == 0 || u.size >= whole.size {
+		t.Fatalf("pieces of %d bytes take %d bytes, the row group %d", u.pieces.size, u.size, whole.size)
+	}
+	for size := int64(leastPiece); size <= mostPiece; size *= 2 {
+		if d := whole.divided(size); d.size < u.size {
+			t.Errorf("pieces of %d bytes take %d bytes, those of %d bytes only %d", u.pieces.size, u.size, size, d.size)
+		}
+	}
+}
