@@ -210,8 +210,13 @@ func (b *binaries) readIndexed(at, n int) error {
 	if err := b.index.unpack(b.indices, max(len(b.dictEnds)-1, 0)); err != nil {
 		return err
 	}
+	return b.take(at, b.indices)
+}
+
+// take copies entries of the dictionary to positions from at on.
+func (b *binaries) take(at int, codes []uint32) error {
 	dictEnds, size := b.dictEnds, 0
-	for _, j := range b.indices {
+	for _, j := range codes {
 		size += int(dictEnds[j+1] - dictEnds[j])
 	}
 	pos := len(b.data)
@@ -219,13 +224,42 @@ func (b *binaries) readIndexed(at, n int) error {
 	if err != nil {
 		return err
 	}
-	dict, ends := b.dictData[:min(len(b.dictData)+copySlack, cap(b.dictData))], b.ends[at+1:at+1+n]
-	for i, j := range b.indices {
+	dict, ends := b.dictData[:min(len(b.dictData)+copySlack, cap(b.dictData))], b.ends[at+1:at+1+len(codes)]
+	for i, j := range codes {
 		from := int(dictEnds[j])
 		size := int(dictEnds[j+1]) - from
 		copyShort(data[pos:], dict[from:], size)
 		pos += size
 		ends[i] = int32(pos)
+	}
+	return nil
+}
+
+func (b *binaries) entries(v *vector.Vector) {
+	v.Rows, v.Ends, v.Data = len(b.dictEnds)-1, b.dictEnds, b.dictData
+}
+
+func (b *binaries) lookUp(at int, codes []uint32, valid []uint64) error {
+	b.data = b.data[:b.ends[at]]
+	for len(codes) > 0 {
+		n := min(len(codes), blockSize)
+		present := codes[:n]
+		if valid != nil {
+			b.indices = vector.Grow(b.indices, n)[:0]
+			for i, j := range present {
+				if k := at + i; valid[k>>6]>>(k&63)&1 != 0 {
+					b.indices = append(b.indices, j)
+				}
+			}
+			present = b.indices
+		}
+		if err := b.take(at, present); err != nil {
+			return err
+		}
+		if len(present) < n {
+			b.spread(valid, at, n, len(present))
+		}
+		at, codes = at+n, codes[n:]
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ type column struct {
 	group  int
 	values values
 	lender lender // values too, if they are one; else nil
+	coded  *coded // values too, if Next may show codes; else nil
 	block  block  // levels decoded, not yet taken
 
 	rows     int64 // of the row group
@@ -88,6 +89,28 @@ func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
 	return col, nil
 }
 
+// code has the column's values shown as codes, where they can be. Unread says that nobody wants them as values.
+func (c *column) code(unread bool) {
+	v, ok := c.values.(codable)
+	if !ok || c.maxRep > 0 {
+		return
+	}
+	c.coded = &coded{codable: v, lender: c.lender, mem: c.mem, valid: &c.valid, unread: unread, dict: &vector.Vector{Type: c.out.Type}}
+	c.values, c.lender = c.coded, c.coded
+}
+
+// spell makes values of what read showed as codes.
+func (c *column) spell(rows int) error {
+	if c.coded == nil || c.coded.unread {
+		return nil
+	}
+	if err := c.coded.spell(); err != nil {
+		return c.fail(err)
+	}
+	_, err := c.read(rows)
+	return err
+}
+
 // newValues returns the decoder of a shape's values.
 func newValues(s shape, mem *allowance) (values, error) {
 	switch {
@@ -109,6 +132,9 @@ func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int
 	c.file, c.group, c.rows, c.rowsLeft, c.lag, c.jumped = file, number, rows, rows, 0, false
 	c.pages.reset(chunk, source)
 	c.block.n, c.block.pos, c.dropped = 0, 0, false
+	if c.coded != nil {
+		c.coded.begin()
+	}
 	if c.maxRep == 0 && chunk.Values != rows {
 		return c.fail(fmt.Errorf("the footer claims %d values for %d rows", chunk.Values, rows))
 	}

@@ -180,6 +180,9 @@ func valueOf(v *vector.Vector, j int) any {
 	if v.ElemIsNull(j) {
 		return nil
 	}
+	if v.Dict != nil {
+		return valueOf(v.Dict, int(v.Codes[j]))
+	}
 	switch v.Type.Kind {
 	case pb.Kind_BOOL:
 		return v.Bool[j]

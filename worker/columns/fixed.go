@@ -176,7 +176,11 @@ func (f *fixed[T]) into(v *vector.Vector, n int) {
 	if f.shown != nil {
 		out = f.shown
 	}
-	switch out = out[:n]; f.kind {
+	f.put(v, out[:n])
+}
+
+func (f *fixed[T]) put(v *vector.Vector, out []T) {
+	switch f.kind {
 	case pb.Kind_INT32:
 		v.I32 = recast[int32](out)
 	case pb.Kind_INT64:
@@ -186,6 +190,22 @@ func (f *fixed[T]) into(v *vector.Vector, n int) {
 	default:
 		v.F64 = recast[float64](out)
 	}
+}
+
+func (f *fixed[T]) entries(v *vector.Vector) {
+	v.Rows = len(f.dict)
+	f.put(v, f.dict)
+}
+
+func (f *fixed[T]) lookUp(at int, codes []uint32, _ []uint64) error {
+	if at == 0 {
+		f.shown = nil
+	}
+	f.keep()
+	if len(f.dict) > 0 { // else all are null
+		lookUpCodes(f.dict, codes, f.out[at:at+len(codes)])
+	}
+	return nil
 }
 
 // recast shows words as values. To must be as wide as T and hold no pointers.

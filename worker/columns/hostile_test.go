@@ -46,9 +46,13 @@ func decodeHostile(t testing.TB, f *footer.Footer, data []byte) {
 	if f.Rows > 1<<16 {
 		return
 	}
-	_, err := decodeAll(NewDecoder(sourcesOf(f), testMemory), f, data, 40, 3)
-	if err != nil && strings.Contains(err.Error(), "panicked") {
-		t.Fatal(err)
+	plain, codes := NewDecoder(sourcesOf(f), testMemory), NewDecoder(sourcesOf(f), testMemory)
+	showCodes(codes)
+	for _, d := range []*Decoder{plain, codes} {
+		_, err := decodeAll(d, f, data, 40, 3)
+		if err != nil && strings.Contains(err.Error(), "panicked") {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -68,6 +72,9 @@ func TestDamagedPages(t *testing.T) {
 		for range rounds {
 			i := r.IntN(len(sources))
 			d := NewDecoder(sources[i:i+1], testMemory)
+			if r.IntN(2) == 0 {
+				showCodes(d)
+			}
 			chunks, err := chunksOf(d, f, 0, file)
 			if err != nil {
 				t.Fatal(err)

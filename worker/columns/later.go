@@ -9,6 +9,9 @@ type later struct {
 	on    bool
 	first map[int]bool // sources that do not wait
 	rows  int          // of the window, while its other sources are not decoded
+
+	codes  bool         // sources that do not wait may be shown as codes
+	unread map[int]bool // those that only Next shows
 }
 
 func (l *later) waits(source int) bool { return l.on && !l.first[source] }
@@ -19,6 +22,15 @@ func (d *Decoder) DecodeFirst(sources []int) {
 	d.later = later{on: true, first: make(map[int]bool, len(sources))}
 	for _, s := range sources {
 		d.later.first[s] = true
+	}
+}
+
+// AsCodes has Next show sources that come first as codes of a dictionary (see vector.Vector), where all pages of a window hold
+// such. Rest shows them as values, but for the unread ones, of which none are wanted then. It holds from the next file on.
+func (d *Decoder) AsCodes(unread []int) {
+	d.later.codes, d.later.unread = true, make(map[int]bool, len(unread))
+	for _, s := range unread {
+		d.later.unread[s] = true
 	}
 }
 
@@ -37,6 +49,24 @@ func (d *Decoder) mark(l *layout) {
 		d.columns[b.value].waits = false
 		if p, ok := d.readers[i].(*pick); ok {
 			d.columns[b.key].waits, p.selector.waits = false, false
+		}
+	}
+	if d.later.codes {
+		d.markCodes(l)
+	}
+}
+
+// markCodes finds the columns of which Next shows codes, and those of them that no source wants as values.
+func (d *Decoder) markCodes(l *layout) {
+	read := make([]bool, len(d.columns))
+	for i, b := range l.bindings {
+		if b.access == plain && !d.later.unread[i] {
+			read[b.value] = true
+		}
+	}
+	for i, c := range d.columns {
+		if !c.waits {
+			c.code(!read[i])
 		}
 	}
 }
@@ -58,7 +88,15 @@ func (d *Decoder) Rest() ([]*vector.Vector, error) {
 	if !d.later.on {
 		return d.out, d.err
 	}
-	if err := d.advance(0, func() error { return d.decode(rows, false) }); err != nil {
+	err := d.advance(0, func() error {
+		for _, c := range d.columns {
+			if err := c.spell(rows); err != nil {
+				return err
+			}
+		}
+		return d.decode(rows, false)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return d.out, nil

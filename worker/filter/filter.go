@@ -1,6 +1,7 @@
 // Package filter evaluates a predicate of api/filter on the vectors of a window, before the window is transformed:
 // worker/columns decodes the vectors, worker/pipeline drops the rows that are left out. A Program has scratch memory
 // of its own and serves one goroutine at a time; once its scratch has grown to the window's size it allocates nothing.
+// Where a column comes as codes of a dictionary, a test looks at each entry once, and at the codes of the rows.
 package filter
 
 import (
@@ -114,10 +115,10 @@ func (c compiler) node(e *filter.Expr, want bool) node {
 		}
 		return j
 	}
-	t := test{slot: c.slots[e.Column], negate: !want}
+	slot, t := c.slots[e.Column], test{negate: !want}
 	switch e.Op {
 	case filter.IsNull, filter.IsNotNull:
-		return &nullTest{slot: t.slot, null: (e.Op == filter.IsNull) == want}
+		return &nullTest{slot: slot, null: (e.Op == filter.IsNull) == want}
 	case filter.Ne:
 		t.op, t.negate = filter.Eq, want
 	case filter.NotIn:
@@ -125,15 +126,19 @@ func (c compiler) node(e *filter.Expr, want bool) node {
 	default:
 		t.op = e.Op
 	}
-	switch kind := c.types[t.slot].Kind; kind {
+	return &leaf{slot: slot, values: newMatcher(t, c.types[slot].Kind, e.Values)}
+}
+
+func newMatcher(t test, kind pb.Kind, literals []filter.Value) matcher {
+	switch kind {
 	case pb.Kind_BOOL:
-		return newBools(t, e.Values)
+		return newBools(t, literals)
 	case pb.Kind_BINARY:
-		return newTexts(t, e.Values)
+		return newTexts(t, literals)
 	case pb.Kind_FLOAT32, pb.Kind_FLOAT64:
-		return newFloats(t, kind, e.Values)
+		return newFloats(t, kind, literals)
 	default:
-		return newInts(t, e.Values)
+		return newInts(t, literals)
 	}
 }
 

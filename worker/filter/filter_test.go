@@ -100,9 +100,31 @@ func anyVectors(t *rapid.T, rows int) []*vector.Vector {
 	return vs
 }
 
+// asCodes has some of the vectors be the dictionary of codes instead.
+func asCodes(t *rapid.T, vs []*vector.Vector) {
+	for i, v := range vs {
+		coded := &vector.Vector{Type: v.Type, Rows: v.Rows, Valid: v.Valid, Dict: v, Codes: make([]uint32, v.Rows)}
+		switch rapid.IntRange(0, 4).Draw(t, "codes") {
+		case 0, 1:
+			continue
+		case 2: // rows are null, so that there are no entries
+			coded.Valid, coded.Dict = make([]uint64, vector.Words(v.Rows)), &vector.Vector{Type: v.Type, Ends: []int32{0}}
+		default:
+			v.Valid = nil
+			for row := range coded.Codes {
+				coded.Codes[row] = rapid.Uint32Range(0, uint32(v.Rows-1)).Draw(t, "code")
+			}
+		}
+		vs[i] = coded
+	}
+}
+
 func valueAt(v *vector.Vector, row int) (filter.Value, bool) {
 	if v.IsNull(row) {
 		return filter.Value{}, false
+	}
+	if v.Dict != nil {
+		return valueAt(v.Dict, int(v.Codes[row]))
 	}
 	switch v.Type.Kind {
 	case pb.Kind_BOOL:
@@ -140,6 +162,7 @@ func TestSelectAgreesWithTheRowEvaluator(t *testing.T) {
 		for range 2 {
 			rows := rapid.SampledFrom([]int{1, 5, 63, 64, 65, 130}).Draw(t, "rows")
 			vs := anyVectors(t, rows)
+			asCodes(t, vs)
 			n := vector.Words(rows) + 1
 			before := rapid.SliceOfN(rapid.Uint64(), n, n).Draw(t, "sel")
 			sel := append([]uint64(nil), before...)

@@ -10,21 +10,15 @@ import (
 
 // test is what tests of one column have in common: Eq, In or an order, or that it is false.
 type test struct {
-	slot   int
 	op     filter.Op
 	negate bool
 }
 
-// finish turns bits of matching values into bits of rows that pass: matches negated if so wanted, without nulls.
-func (t *test) finish(dst []uint64, v *vector.Vector) {
+// finish turns bits of matching values into bits of those that pass: matches negated if so wanted.
+func (t *test) finish(dst []uint64) {
 	if t.negate {
 		for i := range dst {
 			dst[i] = ^dst[i]
-		}
-	}
-	if v.Valid != nil {
-		for i := range dst {
-			dst[i] &= v.Valid[i]
 		}
 	}
 }
@@ -51,7 +45,7 @@ type ints struct {
 // smallSet is up to how many values a set is searched one by one.
 const smallSet = 8
 
-func newInts(t test, literals []filter.Value) node {
+func newInts(t test, literals []filter.Value) matcher {
 	n := &ints{test: t}
 	for _, lit := range literals {
 		if lit.Kind == pb.Kind_INT64 {
@@ -94,14 +88,13 @@ func setOf[T comparable](values []T) map[T]struct{} {
 	return set
 }
 
-func (n *ints) eval(dst []uint64, vectors []*vector.Vector, rows int) {
-	v := vectors[n.slot]
+func (n *ints) match(dst []uint64, v *vector.Vector) {
 	if v.Type.Kind == pb.Kind_INT32 {
-		match(dst, v.I32[:rows], n.op, n.values, n.set)
+		match(dst, v.I32[:v.Rows], n.op, n.values, n.set)
 	} else {
-		match(dst, v.I64[:rows], n.op, n.values, n.set)
+		match(dst, v.I64[:v.Rows], n.op, n.values, n.set)
 	}
-	n.finish(dst, v)
+	n.finish(dst)
 }
 
 // floats tests float32 and float64 columns.
@@ -111,7 +104,7 @@ type floats struct {
 	set    map[float64]struct{}
 }
 
-func newFloats(t test, kind pb.Kind, literals []filter.Value) node {
+func newFloats(t test, kind pb.Kind, literals []filter.Value) matcher {
 	n := &floats{test: t}
 	for _, lit := range literals {
 		if lit.Kind == pb.Kind_FLOAT64 {
@@ -143,14 +136,13 @@ func floatBound(op filter.Op, i int64) (filter.Op, float64, bool) {
 	return bound(op, f, math.Nextafter(f, math.Inf(1)))
 }
 
-func (n *floats) eval(dst []uint64, vectors []*vector.Vector, rows int) {
-	v := vectors[n.slot]
+func (n *floats) match(dst []uint64, v *vector.Vector) {
 	if v.Type.Kind == pb.Kind_FLOAT32 {
-		match(dst, v.F32[:rows], n.op, n.values, n.set)
+		match(dst, v.F32[:v.Rows], n.op, n.values, n.set)
 	} else {
-		match(dst, v.F64[:rows], n.op, n.values, n.set)
+		match(dst, v.F64[:v.Rows], n.op, n.values, n.set)
 	}
-	n.finish(dst, v)
+	n.finish(dst)
 }
 
 // match sets the bit of each x that compares with the values as op says. An In has any number of values, and an

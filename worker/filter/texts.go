@@ -11,7 +11,7 @@ type bools struct {
 	hasFalse, hasTrue bool
 }
 
-func newBools(t test, literals []filter.Value) node {
+func newBools(t test, literals []filter.Value) matcher {
 	n := &bools{test: t}
 	for _, lit := range literals {
 		n.hasTrue = n.hasTrue || lit.Bool
@@ -20,16 +20,15 @@ func newBools(t test, literals []filter.Value) node {
 	return n
 }
 
-func (n *bools) eval(dst []uint64, vectors []*vector.Vector, rows int) {
-	v := vectors[n.slot]
+func (n *bools) match(dst []uint64, v *vector.Vector) {
 	for w := range dst {
 		var bits uint64
-		for i, x := range v.Bool[w<<6 : min(w<<6+64, rows)] {
+		for i, x := range v.Bool[w<<6 : min(w<<6+64, v.Rows)] {
 			bits |= bit(x && n.hasTrue || !x && n.hasFalse) << i
 		}
 		dst[w] = bits
 	}
-	n.finish(dst, v)
+	n.finish(dst)
 }
 
 // texts tests binary columns, byte by byte.
@@ -39,7 +38,7 @@ type texts struct {
 	set     map[string]struct{}
 }
 
-func newTexts(t test, literals []filter.Value) node {
+func newTexts(t test, literals []filter.Value) matcher {
 	n := &texts{test: t, literal: literals[0].Text}
 	if len(literals) == 1 && n.op == filter.In {
 		n.op = filter.Eq
@@ -53,16 +52,15 @@ func newTexts(t test, literals []filter.Value) node {
 	return n
 }
 
-func (n *texts) eval(dst []uint64, vectors []*vector.Vector, rows int) {
-	v := vectors[n.slot]
+func (n *texts) match(dst []uint64, v *vector.Vector) {
 	for w := range dst {
 		var bits uint64
-		for row := w << 6; row < min(w<<6+64, rows); row++ {
+		for row := w << 6; row < min(w<<6+64, v.Rows); row++ {
 			bits |= bit(n.matches(v.Data[v.Ends[row]:v.Ends[row+1]])) << (row & 63)
 		}
 		dst[w] = bits
 	}
-	n.finish(dst, v)
+	n.finish(dst)
 }
 
 // matches allocates nothing: the compiler sees that the conversions do not outlive their use.

@@ -159,6 +159,6 @@ func bytesOf(v *vector.Vector) int64 {
 		return 0
 	}
 	words := cap(v.Valid) + cap(v.ElemValid) + cap(v.I64) + cap(v.F64)
-	halves := cap(v.Offsets) + cap(v.I32) + cap(v.F32) + cap(v.Ends)
+	halves := cap(v.Offsets) + cap(v.I32) + cap(v.F32) + cap(v.Ends) + cap(v.Codes)
 	return 8*int64(words) + 4*int64(halves) + int64(cap(v.Bool)+cap(v.Data))
 }

@@ -175,7 +175,32 @@ func (s *Stream) compile() error {
 	}
 	s.expr = expr
 	s.decoder.DecodeFirst(s.filter.Columns())
+	s.decoder.AsCodes(s.unread())
 	return nil
+}
+
+// unread are the sources that no step and no output reads.
+func (s *Stream) unread() (slots []int) {
+	read := map[uint32]bool{}
+	for _, step := range s.program.GetSteps() {
+		for _, slot := range step.GetIn() {
+			read[slot] = true
+		}
+	}
+	for _, o := range s.program.GetOutputs() {
+		for _, slot := range o.GetSlots() {
+			read[slot] = true
+		}
+		if o.Weights != nil {
+			read[o.GetWeights()] = true
+		}
+	}
+	for i := range s.program.GetSources() {
+		if !read[uint32(i)] {
+			slots = append(slots, i)
+		}
+	}
+	return slots
 }
 
 // locate finds the row group and window of a cursor. Behind the last window, it returns len(groups).
