@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
@@ -243,5 +244,27 @@ func TestFailureBeginsInItsWindow(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "row group 2: broken disk") || !slices.Equal(lasts, c.last) {
 			t.Errorf("%q from %v: windows ended at %v, want %v; %v", c.filter, c.at, lasts, c.last, err)
 		}
+	}
+}
+
+// TestOpsThatMakeMoreAreExpected: what onehot makes of a row does not depend on the row, and so is taken before it is made.
+func TestOpsThatMakeMoreAreExpected(t *testing.T) {
+	const rows, size = 600, 1 << 16
+	var store pipelinetest.Store
+	program := pipelinetest.Program()
+	program.Steps = []*pb.Step{
+		{At: "transforms[0]", Op: "sample", Version: 1, Params: map[string]*pb.Value{"rate": {Kind: &pb.Value_Float{Float: 0.5}}}},
+		{
+			At: "transforms[1]", Op: "onehot", Version: 1, Name: "marks", In: []uint32{pipelinetest.Label}, Outs: 1,
+			Params: map[string]*pb.Value{"size": {Kind: &pb.Value_Int{Int: size}}},
+			Type:   &pb.Type{Kind: pb.Kind_FLOAT32, List: true},
+		},
+	}
+	s, err := newPipeline(&store, 500).Open(t.Context(), shard(t, &store, rows, rows), program, Cursor{})
+	if err == nil {
+		s.Close()
+	}
+	if !errors.Is(err, columns.ErrMemory) {
+		t.Errorf("%d bytes of a worker's 64 MiB: got %v, want %v", 4*rows*size, err, columns.ErrMemory)
 	}
 }

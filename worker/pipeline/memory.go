@@ -69,6 +69,9 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 			z.values += sizes[slot].values
 			z.bytes += sizes[slot].bytes
 		}
+		if step.GetOuts() > 0 {
+			z.values = max(z.values, s.chain.Makes(len(sizes)-len(s.program.GetSources()), rows))
+		}
 		z.bytes = max(z.bytes, 8*z.values+4*rows)
 		if step.GetType().GetKind() == pb.Kind_PICTURE {
 			z.bytes = 0 // what it is made of, until it is in a batch

@@ -130,6 +130,14 @@ func (c *Chain) Place(rows Rows, memory int64) {
 	}
 }
 
+// Makes is how many values result number at of those that steps make has of so many rows; 0 if its inputs decide.
+func (c *Chain) Makes(at int, rows int64) int64 {
+	if m, ok := c.steps[at].kernel.(Maker); ok {
+		return m.Makes(rows)
+	}
+	return 0
+}
+
 // Scratch is the memory in which pictures were made, in bytes.
 func (c *Chain) Scratch() (n int64) {
 	for i := range c.steps {

@@ -43,6 +43,9 @@ func onehot() Op {
 
 type marks[S int32 | int64] struct{ size int }
 
+// Makes implements Maker. More than maxMade are not made.
+func (k marks[S]) Makes(rows int64) int64 { return min(rows*int64(k.size), maxMade) }
+
 func (k marks[S]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	if v.Rows*k.size > maxMade {

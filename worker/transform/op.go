@@ -52,6 +52,13 @@ type Borrower interface {
 	Borrows() (shares bool)
 }
 
+// Maker is a Kernel that makes more values than it gets, as many whatever they are.
+type Maker interface {
+	Kernel
+	// Makes is how many values there are of so many rows.
+	Makes(rows int64) int64
+}
+
 // Selector chooses rows of one window.
 type Selector interface {
 	// Select clears the bits of rows to leave out: bit i%64 of sel[i/64] stands for row rows.First+i. It sets none.
