@@ -238,7 +238,11 @@ class Raced:
         client = SimpleNamespace(do_get=lambda ticket, options: opens())
         workers = SimpleNamespace(client=lambda address: client, options=lambda: None, forget=lambda address, c: None)
         core = SimpleNamespace(
-            lock=threading.Lock(), info=SimpleNamespace(program=b""), guard=lambda work: work(), streams_by_worker={}
+            lock=threading.Lock(),
+            info=SimpleNamespace(program=b""),
+            config=SimpleNamespace(compression=None),
+            guard=lambda work: work(),
+            streams_by_worker={},
         )
         at = Position()
         piece = Piece(at, at, at, at, Grant(Interval(at, at), b"", stream_pb2.SignedTicket(), (), "f"))

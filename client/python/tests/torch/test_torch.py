@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import pickle
 import warnings
 from collections import Counter
@@ -15,10 +17,13 @@ from torchrec.distributed.train_pipeline import TrainPipelineBase
 
 import penstock
 from penstock import errors
-from tests import test_batch
+from penstock._session.rebatch import Rebatcher
+from tests import test_batch, test_rebatch
 from tests.test_loader import make, places
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.conftest import Dataset, Fleet
 
 
@@ -43,6 +48,37 @@ def test_tensors_outlive_their_batch() -> None:
     values = b.sparse["ids"].values
     del b
     assert values.tolist() == [0, 0, 1, 0, 1, 2, 0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda b: b.dense,
+        lambda b: b.dense[3:4, 5:].T,
+        lambda b: b.dense.detach().view(torch.int32),
+        lambda b: torch.utils.dlpack.from_dlpack(b.dense),
+        lambda b: torch.from_numpy(b.numpy().dense.view()),
+        lambda b: b.dense.numpy(),
+        lambda b: b.dense.requires_grad_().sum(),  # autograd keeps no values for a sum, but the leaf
+        lambda b: b.to("cpu"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
+def test_memory_that_a_tensor_sees_is_not_used_again(view: Callable[[penstock.Batch], Any]) -> None:
+    rebatcher, of = Rebatcher(), test_rebatch.named(0)
+    b = test_batch.batch(rebatcher.join([of]), "torch")
+    address, kept = b.dense.data_ptr(), view(b)
+    del b
+    gc.collect()
+    others = []
+    for seed in range(1, 4):
+        other = test_batch.batch(rebatcher.join([test_rebatch.named(seed)]), "torch")
+        others.append(other.dense.zero_())
+    assert address not in [o.data_ptr() for o in others]
+    assert ctypes.string_at(address, of.column(0).flatten().nbytes) == of.column(0).flatten().to_numpy().tobytes()
+    del kept
+    gc.collect()
+    assert test_batch.batch(rebatcher.join([of]), "torch").dense.data_ptr() == address, "comes back"
 
 
 def test_dlpack() -> None:

@@ -1,4 +1,4 @@
-"""The thread that makes batches: it takes received rows and joins them with one copy, made by Arrow without the GIL.
+"""The thread that makes batches: it takes received rows and joins them with one copy.
 
 At most one batch is made ahead, so that it is ready when next is called; until then its rows are not consumed.
 """
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock import errors
 from penstock._session.core import Core, Made, Making
+from penstock._session.rebatch import Rebatcher
 
 
 class Assembler:
@@ -16,6 +17,7 @@ class Assembler:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._rebatcher = Rebatcher()
 
     def run(self) -> None:
         """Works until the session ends."""
@@ -63,7 +65,7 @@ class Assembler:
     def _join(self, making: Making) -> None:
         core = self._core
         try:
-            record = pa.concat_batches(making.in_order())
+            record = self._rebatcher.join(making.in_order())
         except (pa.ArrowException, MemoryError) as e:
             core.fail(
                 errors.Error(
@@ -72,7 +74,7 @@ class Assembler:
                 )
             )
             return
-        made = Made(record, making.epoch, record.nbytes, making.by_worker)
+        made = Made(record, making.epoch, record.get_total_buffer_size(), making.by_worker)
         with core.lock:
             if core.making is not making:
                 return  # discarded meanwhile: its rows are not ours any more
