@@ -52,7 +52,7 @@ def test_reads_an_epoch_once(shared_fleet: Fleet, dataset: Dataset) -> None:
     stats = session.stats()
     assert (stats.rows, stats.batches, stats.workers) == (dataset.rows, 19, 2)
     assert sum(stats.rows_by_worker.values()) == dataset.rows
-    assert stats.bytes == sum(b.record.nbytes for b in batches)
+    assert stats.bytes == sum(b.record.get_total_buffer_size() for b in batches)
     assert session.schema == batches[0].record.schema
     session.close()
 

@@ -243,7 +243,9 @@ class Session:
         record = padding(schema, core.batch_size)
         handed = before.handed + 1
         after = replace(before, handed=handed, start=core.ledger.start(handed))
-        totals = core.totals._replace(batches=core.totals.batches + 1, bytes=core.totals.bytes + record.nbytes)
+        totals = core.totals._replace(
+            batches=core.totals.batches + 1, bytes=core.totals.bytes + record.get_total_buffer_size()
+        )
         rows = Rows(record, core.epoch, 0, after, core.checkpointing.at(totals.batches))
         return Offer(rows, True, core.epoch, None, (), before, totals, handed)
 
