@@ -61,6 +61,7 @@ func TestStats(t *testing.T) {
 	} {
 		p := &parser{orders: []bool{tc.order}}
 		p.leaves, p.types = []Leaf{tc.leaf}, []*node{{}}
+		p.markOrders()
 		got := p.stats(0, 10, tc.raw)
 		if !bytes.Equal(got.Min, tc.min) || !bytes.Equal(got.Max, tc.max) ||
 			(got.Min == nil) != (tc.min == nil) || (got.Max == nil) != (tc.max == nil) {

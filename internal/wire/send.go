@@ -15,8 +15,9 @@ func NewSender(out grpc.ServerStream, how Compression, pool *Pool) *Sender {
 }
 
 // Send sends a batch, and refers to its buffers until it releases it: when gRPC has written them, or never will, which
-// may be after Send has returned, or at once, where they are compressed. gRPC forgets what it has not written when a connection breaks:
-// then it is never released. written is called when no memory of the message is left in either case.
+// may be after Send has returned, or at once, where they are compressed. gRPC forgets what it has not written when a connection breaks,
+// and a message that it was given when its stream had just been cancelled: these are never released. written is called when no
+// memory of the message is left in either case.
 func (s *Sender) Send(b *Batch, written func()) error {
 	p := s.pool.parcel()
 	if s.how == None {
