@@ -47,7 +47,7 @@ type product struct {
 	limited      bool
 	max          modulus
 	mixed        []uint64 // of one row's ids of a feature
-	heads, grown []uint64 // the sums of one row's combinations of the features so far
+	heads, grown []uint64 // the sums of one row's combinations of the features but the last
 }
 
 func (k *product) Run(out *vector.Vector, in []*vector.Vector) error {
@@ -55,20 +55,24 @@ func (k *product) Run(out *vector.Vector, in []*vector.Vector) error {
 	out.Offsets = vector.Grow(out.Offsets, out.Rows+1)
 	out.Offsets[0] = 0
 	out.I64 = out.I64[:0]
+	last := len(in) - 1
 	for row := range out.Rows {
 		k.heads = append(k.heads[:0], 0)
-		for _, v := range in {
+		for _, v := range in[:last] {
 			k.mixed = appendMixed(k.mixed[:0], v, row)
 			if len(k.heads)*len(k.mixed) > maxMade {
 				return errTooMany(row)
 			}
 			k.combine()
 		}
-		if len(out.I64)+len(k.heads) > maxMade {
+		k.mixed = appendMixed(k.mixed[:0], in[last], row)
+		if len(out.I64)+len(k.heads)*len(k.mixed) > maxMade {
 			return errTooMany(row)
 		}
-		for _, sum := range k.heads {
-			out.I64 = append(out.I64, int64(combine(k.salt, sum)))
+		for _, head := range k.heads {
+			for _, m := range k.mixed {
+				out.I64 = append(out.I64, int64(combine(k.salt, head*golden+m)))
+			}
 		}
 		out.Offsets[row+1] = int32(len(out.I64))
 	}
