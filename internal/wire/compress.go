@@ -40,7 +40,16 @@ const (
 	stored = -1
 	// maxBody bounds what a message is decompressed to; workers send less (see worker.maxBatch).
 	maxBody = 256 << 20
+	// A body decompresses to likelyBody bytes, or to likelyRatio for each of its own, and no more: else few bytes had memory set
+	// aside for very many. What would compress better is sent as it is.
+	likelyBody  = 8 << 20
+	likelyRatio = 1 << 10
 )
+
+// believable reports whether a compressed body may decompress to so many bytes.
+func believable(bytes, packed int64) bool {
+	return bytes <= maxBody && bytes <= likelyBody+likelyRatio*packed
+}
 
 // most is how many bytes a byte can decompress to, rounded up: memory is not set aside for a length that cannot be true.
 func (c Compression) most() int64 {
@@ -60,18 +69,18 @@ type packer struct {
 	unstd *zstd.Decoder
 }
 
-// compress makes a batch of b's with compressed buffers, in memory of the pool. Buffers that would not get shorter stay as they are.
+// compress makes a batch of b's with compressed buffers, in memory of the pool. Buffers that would not get shorter stay as they are,
+// and so do all if nobody would believe how short they get.
 func compress(b *Batch, c Compression, pool *Pool) (*Batch, error) {
 	p := pool.packer()
 	defer pool.packers.Put(p)
-	p.out.Reset()
 	out := &Batch{Rows: b.Rows, Nodes: b.Nodes, Meta: b.Meta, Buffers: make([][]byte, len(b.Buffers))}
-	ends := make([]int, len(b.Buffers))
-	for i, buf := range b.Buffers {
-		if err := p.pack(buf, c); err != nil {
-			return nil, fmt.Errorf("wire: compress: %w", err)
-		}
-		ends[i] = p.out.Len()
+	ends, bytes, err := p.packAll(b.Buffers, c)
+	if err == nil && !believable(bytes, int64(p.out.Len())) {
+		ends, _, err = p.packAll(b.Buffers, None)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("wire: compress: %w", err)
 	}
 	m := pool.Get(p.out.Len())
 	copy(m.Bytes, p.out.Bytes())
@@ -84,6 +93,20 @@ func compress(b *Batch, c Compression, pool *Pool) (*Batch, error) {
 	return out, nil
 }
 
+// packAll fills p.out, and returns where in it each buffer ends, and how many bytes they are decompressed and padded.
+func (p *packer) packAll(buffers [][]byte, c Compression) (ends []int, bytes int64, err error) {
+	p.out.Reset()
+	ends = make([]int, len(buffers))
+	for i, buf := range buffers {
+		if err := p.pack(buf, c); err != nil {
+			return nil, 0, err
+		}
+		ends[i] = p.out.Len()
+		bytes += pad(int64(len(buf)))
+	}
+	return ends, bytes, nil
+}
+
 // pack appends a buffer to p.out.
 func (p *packer) pack(buf []byte, c Compression) error {
 	if len(buf) == 0 {
@@ -91,11 +114,13 @@ func (p *packer) pack(buf []byte, c Compression) error {
 	}
 	at := p.out.Len()
 	p.out.Write(make([]byte, lengthBytes))
-	if err := p.squeeze(buf, c); err != nil {
-		return err
+	if c != None {
+		if err := p.squeeze(buf, c); err != nil {
+			return err
+		}
 	}
 	length := int64(len(buf))
-	if p.out.Len()-at-lengthBytes >= len(buf) {
+	if c == None || p.out.Len()-at-lengthBytes >= len(buf) {
 		p.out.Truncate(at + lengthBytes)
 		p.out.Write(buf)
 		length = stored
@@ -128,10 +153,10 @@ func (p *packer) squeeze(buf []byte, c Compression) (err error) {
 	return nil
 }
 
-var errPacked = errors.New("wire: a compressed buffer cannot be made sense of")
+var errPacked = errors.New("wire: a compressed batch cannot be made sense of")
 
-// decompress replaces the buffers of b, which came from elsewhere, by decompressed ones in memory of the pool.
-func decompress(b *Batch, c Compression, pool *Pool) (*Memory, error) {
+// decompress replaces the buffers of b, which came from elsewhere in a body of so many bytes, by decompressed ones in memory of the pool.
+func decompress(b *Batch, c Compression, body int64, pool *Pool) (*Memory, error) {
 	lengths, total := make([]int64, len(b.Buffers)), int64(0)
 	for i, buf := range b.Buffers {
 		if len(buf) == 0 {
@@ -147,8 +172,9 @@ func decompress(b *Batch, c Compression, pool *Pool) (*Memory, error) {
 			return nil, fmt.Errorf("%w: it claims to have %d bytes, and is %d compressed", errPacked, n, packed)
 		}
 		lengths[i] = n
-		if total += pad(n); total > maxBody {
-			return nil, fmt.Errorf("wire: a batch has more than %d bytes when decompressed", maxBody)
+		if total += pad(n); !believable(total, body) {
+			return nil, fmt.Errorf("%w: it claims to have %d bytes or more, of %d compressed; a worker sends such a batch uncompressed",
+				errPacked, total, body)
 		}
 	}
 	m := pool.Get(int(total))

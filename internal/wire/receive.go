@@ -71,7 +71,7 @@ func (m *Message) Batch() (*Batch, error) {
 	how, err := b.parse(m.header, bytes)
 	body := m.body
 	if err == nil && how != None {
-		body, err = decompress(b, how, m.pool)
+		body, err = decompress(b, how, int64(len(bytes)), m.pool)
 	}
 	if err != nil {
 		m.free()

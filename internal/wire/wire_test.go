@@ -279,6 +279,77 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
+// zeros compress to next to nothing.
+func zeros(t *testing.T, n int) arrow.Record {
+	t.Helper()
+	b := array.NewInt64Builder(memory.DefaultAllocator)
+	defer b.Release()
+	b.AppendValues(make([]int64, n), nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "zeros", Type: arrow.PrimitiveTypes.Int64}}, nil)
+	column := b.NewArray()
+	defer column.Release()
+	return array.NewRecord(schema, []arrow.Array{column}, int64(n))
+}
+
+// TestFewBytesForMany: no memory is set aside for very many bytes that few claim to stand for.
+func TestFewBytesForMany(t *testing.T) {
+	rec := zeros(t, 4<<20)
+	defer rec.Release()
+	var out sender
+	if err := flight.NewRecordWriter(&out, ipc.WithSchema(rec.Schema()), ipc.WithZstd()).Write(rec); err != nil {
+		t.Fatal(err)
+	}
+	data, err := proto.Marshal(out[len(out)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := wire.NewMessage(new(wire.Pool))
+	if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(data)}, m); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := m.Batch(); err == nil {
+		t.Errorf("a message of %d bytes became a batch of %d", len(data), b.Bytes)
+	}
+}
+
+// TestManyZeros: what compresses too well to be believed arrives all the same.
+func TestManyZeros(t *testing.T) {
+	for _, how := range compressions {
+		rec := zeros(t, 4<<20)
+		out := &sent{}
+		b := &wire.Batch{}
+		b.OnRelease(rec.Release)
+		if err := errors.Join(b.Flatten(rec), wire.NewSender(out, how, new(wire.Pool)).Send(b, func() {})); err != nil {
+			t.Fatal(err)
+		}
+		m := wire.NewMessage(new(wire.Pool))
+		if err := wire.NewCodec().Unmarshal(out.data, m); err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.Batch()
+		if err != nil {
+			t.Fatalf("compression %d: %v", how, err)
+		}
+		if len(got.Buffers[1]) < 32<<20 || bytes.Count(got.Buffers[1], []byte{0}) != len(got.Buffers[1]) {
+			t.Errorf("compression %d: %d bytes of zeros arrived", how, len(got.Buffers[1]))
+		}
+		got.Release()
+	}
+}
+
+// sent keeps what is sent.
+type sent struct {
+	grpc.ServerStream
+	data mem.BufferSlice
+}
+
+func (s *sent) SendMsg(m any) (err error) {
+	data, err := wire.NewCodec().Marshal(m)
+	s.data = mem.BufferSlice{mem.SliceBuffer(data.Materialize())}
+	data.Free()
+	return err
+}
+
 type sender []*flight.FlightData
 
 func (s *sender) Send(d *flight.FlightData) error {
