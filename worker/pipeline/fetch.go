@@ -55,7 +55,7 @@ func (s *Stream) prunedUnit(i int, p *pruned) *unit {
 	}
 	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
 	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), done: make(chan struct{})}
-	if u.size > s.pipeline.rowGroupLimit() {
+	if u.size > s.chunks.base { // there might never be room for it
 		return nil
 	}
 	return u

@@ -67,7 +67,8 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	return p
 }
 
-// readIndexes reads page indexes, in memory that is given back at once: parsed they are few.
+// readIndexes reads page indexes, in memory that is given back at once: parsed they are few. It does not wait for that, as the decoder
+// may at the same time.
 func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) ([][]byte, error) {
 	taken := int64(0)
 	defer func() { s.account.give(taken) }()
@@ -76,10 +77,10 @@ func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) ([][]b
 	err := stats.timed(&stats.storage, func() (err error) {
 		how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
 		data, err = storage.ReadRanges(ctx, s.storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how, func(size int64) ([]byte, error) {
-			var err error
-			if taken, err = s.more(ctx, size, size); err != nil {
-				return nil, err
+			if !s.account.try(size) {
+				return nil, ErrBusy
 			}
+			taken = size
 			return make([]byte, size), nil
 		})
 		return err

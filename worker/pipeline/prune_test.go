@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
@@ -134,5 +137,22 @@ func TestPagesThatAreNotRead(t *testing.T) {
 	}
 	if read[0]*2 > read[1] {
 		t.Errorf("%d bytes read with an index, %d without", read[0], read[1])
+	}
+}
+
+// TestPruningWaitsForNothing: neither the index nor what it leaves of a row group is worth a wait for memory, which might never end.
+func TestPruningWaitsForNothing(t *testing.T) {
+	var store pipelinetest.Store
+	ticket := shard(t, &store, 100, 500)
+	s := mustOpen(t, newPipeline(&store, 4096), ticket)
+	other := s.pipeline.memory.open()
+	defer other.close()
+	mustGrow(t, other, s.pipeline.cfg.Memory-s.pipeline.memory.inUse())
+	if _, err := s.readIndexes(t.Context(), []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) || s.account.answer != nil {
+		t.Errorf("an index without memory for it: %v; want %v at once", err, ErrBusy)
+	}
+	s.chunks = newChunkMemory(s.account, 1, 1)
+	if u := s.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.leaves))}); u != nil {
+		t.Errorf("%d bytes are to be read where there is never room for more than one", u.size)
 	}
 }
