@@ -24,7 +24,8 @@ import (
 func sales(t testing.TB, rows int, dictionary int64, version parquet.DataPageVersion) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "country", Type: arrow.BinaryTypes.String, Nullable: true}, {Name: "shop", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
+		{Name: "country", Type: arrow.BinaryTypes.String, Nullable: true},
+		{Name: "shop", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
 		{Name: "price", Type: arrow.PrimitiveTypes.Float32},
 	}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
