@@ -29,6 +29,8 @@ type Store struct {
 	files map[string][]byte
 	// Hook, if set, is called before each read and may wait or fail it.
 	Hook func(ctx context.Context, f *pb.File, offset, length int64) error
+	// Ring has the keys of encrypted files; nil: there are none.
+	Ring *keys.Ring
 }
 
 var _ storage.Storage = (*Store)(nil)
@@ -51,8 +53,8 @@ func (s *Store) List(context.Context, string, []string) ([]*pb.File, error) {
 	return nil, fmt.Errorf("pipelinetest: no listing")
 }
 
-// Keys has none.
-func (s *Store) Keys(string) *keys.Ring { return nil }
+// Keys are the Ring's.
+func (s *Store) Keys(string) *keys.Ring { return s.Ring }
 
 // ReadAt reads a file as Storage does.
 func (s *Store) ReadAt(ctx context.Context, _ string, f *pb.File, buf []byte, offset int64) error {
