@@ -44,8 +44,7 @@ func TestResidentMemory(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	data = nil
-	debug.FreeOSMemory()
+	debug.FreeOSMemory() // of what was written
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestResidentMemory$", "-test.v")
 	cmd.Env = append(os.Environ(), residentFile+"="+path)
 	out, err := cmd.CombinedOutput()
@@ -71,7 +70,7 @@ func readResident(t *testing.T, path string) {
 	}
 	var copied pipelinetest.Store
 	ticket := pipelinetest.Ticket(t, &copied, copied.Put("mem://f.parquet", data), 40)
-	ticket.File, data, copied = files[0], nil, pipelinetest.Store{}
+	ticket.File, copied = files[0], pipelinetest.Store{}
 	debug.FreeOSMemory()
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak begins anew
 		t.Skip(err)
