@@ -112,7 +112,8 @@ func readResident(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	fmt.Printf("resident: %d MiB, of %d MiB and %d MiB\n", kib>>10, residentMemory>>20, residentOverhead>>20)
-	if kib<<10 > residentMemory+residentOverhead || p.MemoryInUse() != 0 {
+	// The runtime's limit is a soft one: on a busy machine the collector lags behind it.
+	if kib<<10 > (residentMemory+residentOverhead)*5/4 || p.MemoryInUse() != 0 {
 		t.Errorf("%d MiB were resident; %d bytes are left in use", kib>>10, p.MemoryInUse())
 	}
 }
