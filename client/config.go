@@ -36,8 +36,8 @@ type Config struct {
 	Budget int64
 	// Local, if set, serves the streams of workers that run in this process, without the network.
 	Local Local
-	// Compression is how workers compress batches on their way, for links that are slower than a core compresses (about 0.5 GB/s
-	// for LZ4, half of that for ZSTD, of each worker's stream). The default is not at all.
+	// Compression is how workers compress batches on their way, for links that are slower than a core compresses. The default is
+	// not at all.
 	Compression pb.Compression
 	// SyncEvery is the longest time between two Syncs (default 1 s).
 	SyncEvery time.Duration
