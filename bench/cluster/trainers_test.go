@@ -92,7 +92,7 @@ func TestTrainersGo(t *testing.T) {
 			j.together(other) // it gets all
 			again := j.atMostAgain(0, rows)
 			tr.signal(syscall.SIGCONT)
-			why := tr.end(j.seen)
+			why := tr.end(j.seen) // without a failure, if it had told all in time
 			if again > 0 && !strings.Contains(why, "rank 0 is fenced: its lease ended, and other ranks were granted rows that it handed over since") {
 				j.t.Errorf("%d rows came again, and it says %q", again, why)
 			}
