@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -30,12 +31,10 @@ func TestCancelAnywhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		left := n
+		var reads atomic.Int64 // which run beside each other
 		store.Hook = func(ctx context.Context, _ *pb.File, _, _ int64) error {
-			if n < 2 { // during the n-th read
-				if left--; left < 0 {
-					cancel(why)
-				}
+			if n < 2 && reads.Add(1) > int64(n) { // during the n-th read
+				cancel(why)
 			}
 			return context.Cause(ctx)
 		}
