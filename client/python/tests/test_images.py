@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 import penstock
 from penstock import errors
@@ -29,6 +28,8 @@ def picture(seed: int) -> bytes:
     """JPEGs of all kinds, and some PNGs."""
     draw = random.Random(seed)
     width, height = draw.randint(20, 90), draw.randint(20, 90)
+    from PIL import Image  # here, since Pythons that run none of these tests lack it
+
     image = Image.frombytes("RGB", (5, 4), draw.randbytes(60)).resize((width, height), Image.Resampling.BICUBIC)
     out = io.BytesIO()
     if seed % 5 == 4:
@@ -55,6 +56,8 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def resized(encoded: bytes | None, height: int, width: int) -> np.ndarray[Any, Any]:
     if encoded is None:
         return np.zeros((height, width, 3), np.uint8)
+    from PIL import Image
+
     image = Image.open(io.BytesIO(encoded)).convert("RGB")
     image = image.resize((width, image.height), Image.Resampling.BILINEAR)
     return np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
