@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -19,6 +17,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/internal/storage/object"
+	"github.com/penstock-ml/penstock/internal/storage/roots"
 )
 
 // Vault says how to reach a key service with the API of HashiCorp Vault's transit engine. It holds no secrets.
@@ -60,25 +59,15 @@ func newVault(cfg Vault) (*vault, error) {
 	case cfg.Timeout < 0:
 		return nil, errors.New("timeout must not be negative")
 	}
+	trusting, err := roots.TLS(cfg.CAFile)
+	if err != nil {
+		return nil, err
+	}
 	t := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: cfg.Timeout,
 		DialContext:         (&net.Dialer{Timeout: cfg.Timeout, KeepAlive: 30 * time.Second}).DialContext,
 		MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second,
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
-	}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			pool = x509.NewCertPool()
-		}
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca_file %s: no certificates in PEM form", cfg.CAFile)
-		}
-		t.TLSClientConfig.RootCAs = pool
+		TLSClientConfig: trusting,
 	}
 	// A redirection would carry the token elsewhere.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

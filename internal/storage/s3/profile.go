@@ -1,8 +1,6 @@
 package s3
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"github.com/penstock-ml/penstock/internal/storage/roots"
 )
 
 // Where a profile's credentials come from.
@@ -122,6 +121,10 @@ func (p Profile) lookup() minio.BucketLookupType {
 
 // transport returns an HTTP transport of its own for the profile.
 func (p Profile) transport() (*http.Transport, error) {
+	trusting, err := roots.TLS(p.CAFile)
+	if err != nil {
+		return nil, err
+	}
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -131,23 +134,8 @@ func (p Profile) transport() (*http.Transport, error) {
 		ExpectContinueTimeout: time.Second,
 		ReadBufferSize:        64 << 10,
 		DisableCompression:    true, // objects are wanted as they are
-		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
+		TLSClientConfig:       trusting,
 	}
-	if p.CAFile == "" {
-		return t, nil
-	}
-	pem, err := os.ReadFile(p.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("ca_file: %w", err)
-	}
-	pool, err := x509.SystemCertPool()
-	if err != nil {
-		pool = x509.NewCertPool()
-	}
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("ca_file %s: no certificates in PEM form", p.CAFile)
-	}
-	t.TLSClientConfig.RootCAs = pool
 	return t, nil
 }
 
