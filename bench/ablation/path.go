@@ -7,13 +7,13 @@ import (
 	"io"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/bench/workload"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -150,10 +150,10 @@ func (in *input) measure(ctx context.Context, on optimisations) (usage, error) {
 		return usage{}, err
 	}
 	runtime.GC()
-	before, began := cpuTime(), time.Now()
+	before, began := figures.CPUSeconds(), time.Now()
 	rows, err := receive(ctx, client, on.Wire)
 	u := usage{
-		Wall: time.Since(began).Seconds(), CPU: cpuTime() - before,
+		Wall: time.Since(began).Seconds(), CPU: figures.CPUSeconds() - before,
 		Requests: counted.requests.Load(), Bytes: counted.bytes.Load(), Service: time.Duration(counted.service.Load()).Seconds(),
 	}
 	if err := errors.Join(err, stop()); err != nil {
@@ -172,12 +172,4 @@ func (in *input) rows() (n int64) {
 		}
 	}
 	return n
-}
-
-func cpuTime() float64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // it fails for wrong arguments only
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

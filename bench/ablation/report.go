@@ -1,13 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/penstock-ml/penstock/bench/figures"
 )
 
 // report is what is written.
@@ -42,20 +41,7 @@ func median(all []usage) usage {
 }
 
 func (r *report) write(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the folder of results: %w", err)
-	}
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the results as JSON: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "ablation.json"), append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write the results: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "ablation.md"), []byte(r.markdown()), 0o644); err != nil {
-		return fmt.Errorf("write the results: %w", err)
-	}
-	return nil
+	return figures.Write(dir, "ablation", r.markdown(), r)
 }
 
 func (r *report) markdown() string {

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/client"
 	gossip "github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -92,7 +92,7 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 		seconds  float64 // of this process's CPUs
 	}
 	read := func(id string, local client.Local) (r reading) {
-		began := used(t)
+		began := figures.CPUSeconds()
 		job, err := client.Open(t.Context(), client.Config{
 			Masters: []string{master}, Session: id, Spec: s, Local: local, Logger: slog.New(slog.DiscardHandler),
 			Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
@@ -114,7 +114,7 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 		}
 		r.received = job.Stats().Received
 		closeJob(t, job)
-		r.seconds = used(t) - began
+		r.seconds = figures.CPUSeconds() - began
 		return r
 	}
 	over, within := read("network", nil), read("process", local)
@@ -125,14 +125,4 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 	if over.received == 0 || within.received != 0 {
 		t.Errorf("%d bytes came over the network, %d within the process", over.received, within.received)
 	}
-}
-
-// used is the CPU time that this process has taken.
-func used(t *testing.T) float64 {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }

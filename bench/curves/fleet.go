@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -128,7 +128,7 @@ func read(ctx context.Context, c *cluster.Cluster, text string) (rows int, err e
 
 // spent is the CPU time of the fleet's processes and of this one so far, in seconds, and the time of day.
 func spent(c *cluster.Cluster) (cost, error) {
-	out := cost{Wall: float64(time.Now().UnixNano()) / 1e9}
+	out := cost{Wall: float64(time.Now().UnixNano()) / 1e9, Trainer: figures.CPUSeconds()}
 	var err error
 	if out.Master, err = cpuTime(c.MasterProcess()); err != nil {
 		return out, err
@@ -140,11 +140,6 @@ func spent(c *cluster.Cluster) (cost, error) {
 		}
 		out.Workers += seconds
 	}
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return out, fmt.Errorf("ask for the process's CPU time: %w", err)
-	}
-	out.Trainer = float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 	return out, nil
 }
 

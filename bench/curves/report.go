@@ -1,30 +1,16 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/penstock-ml/penstock/bench/figures"
 )
 
 // write saves the curves as a page and as JSON.
 func write(dir string, curves []curve) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make the folder of results: %w", err)
-	}
-	data, err := json.MarshalIndent(curves, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write the curves as JSON: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "curves.json"), append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write the curves: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "curves.md"), []byte(markdown(curves)), 0o644); err != nil {
-		return fmt.Errorf("write the curves: %w", err)
-	}
-	return nil
+	return figures.Write(dir, "curves", markdown(curves), curves)
 }
 
 func markdown(curves []curve) string {

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"syscall"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
+	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -133,24 +133,9 @@ func (m *measured) time(ctx context.Context, reader string, f *fileBytes, py *py
 // cpuTime is what this process takes for f, the garbage of earlier rounds apart.
 func cpuTime(f func() error) (float64, error) {
 	runtime.GC()
-	before, err := processTime()
-	if err != nil {
-		return 0, err
-	}
-	if err := f(); err != nil {
-		return 0, err
-	}
-	after, err := processTime()
-	return after - before, err
-}
-
-func processTime() (seconds float64, err error) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, fmt.Errorf("ask for the process's CPU time: %w", err)
-	}
-	of := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
-	return of(u.Utime) + of(u.Stime), nil
+	before := figures.CPUSeconds()
+	err := f()
+	return figures.CPUSeconds() - before, err
 }
 
 // rate is the million rows per second of a reader's best round; 0 if it has none.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/internal/cli"
 )
 
@@ -48,8 +49,8 @@ func main() {
 	}
 }
 
-// figures are of one kind and size in one round.
-type figures struct{ speed, server, client float64 } // GB/s, CPU seconds per GB
+// speeds are of one kind and size in one round.
+type speeds struct{ speed, server, client float64 } // GB/s, CPU seconds per GB
 
 var sizes = []int{256 << 10, 1 << 20, 8 << 20} //nolint:gochecknoglobals // never changed
 
@@ -57,7 +58,7 @@ func compare(ctx context.Context, out io.Writer, total int64, rounds int) error 
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "batch\tkind\tGB/s\tof TCP\tserver CPU s/GB\tclient CPU s/GB")
 	for _, size := range sizes {
-		got := map[string][]figures{}
+		got := map[string][]speeds{}
 		for range rounds {
 			for _, kind := range kinds {
 				f, err := measure(ctx, kind, size, total)
@@ -79,7 +80,7 @@ func compare(ctx context.Context, out io.Writer, total int64, rounds int) error 
 	return tw.Flush()
 }
 
-func median(of []figures, f func(i int) float64) float64 {
+func median(of []speeds, f func(i int) float64) float64 {
 	var v []float64
 	for i := range of {
 		v = append(v, f(i))
@@ -89,7 +90,7 @@ func median(of []figures, f func(i int) float64) float64 {
 }
 
 // measure has a process of its own send, and receives.
-func measure(ctx context.Context, kind string, size int, total int64) (f figures, err error) {
+func measure(ctx context.Context, kind string, size int, total int64) (f speeds, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return f, err
@@ -119,15 +120,15 @@ func measure(ctx context.Context, kind string, size int, total int64) (f figures
 }
 
 // follow receives from the server whose address it reads.
-func follow(ctx context.Context, kind string, said io.Reader) (f figures, err error) {
+func follow(ctx context.Context, kind string, said io.Reader) (f speeds, err error) {
 	address, err := bufio.NewReader(said).ReadString('\n')
 	if err != nil {
 		return f, fmt.Errorf("its server said no address: %w", err)
 	}
-	began, used := time.Now(), cpuSeconds()
+	began, used := time.Now(), figures.CPUSeconds()
 	moved, err := receive(ctx, kind, strings.TrimSpace(address))
 	gb := float64(moved) / 1e9
-	return figures{speed: gb / time.Since(began).Seconds(), client: (cpuSeconds() - used) / gb}, err
+	return speeds{speed: gb / time.Since(began).Seconds(), client: (figures.CPUSeconds() - used) / gb}, err
 }
 
 func parseServing(s string) (kind string, size int, total int64, err error) {
