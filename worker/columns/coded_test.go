@@ -50,22 +50,9 @@ func TestCodes(t *testing.T) {
 			for left := int(f.RowGroups[rg].Rows); left > 0; {
 				n := 1 + r.IntN(min(left, 150))
 				left -= n
-				if r.IntN(5) == 0 {
-					if err := d.Skip(n); err != nil {
-						t.Fatal(err)
-					}
-					if err := all.Skip(n); err != nil {
-						t.Fatal(err)
-					}
+				got, want := nextOfBoth(t, r, n, d, all)
+				if got == nil {
 					continue
-				}
-				want, err := all.Next(n)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got, err := d.Next(n)
-				if err != nil {
-					t.Fatal(err)
 				}
 				where := fmt.Sprintf("seed %d, row group %d, %d rows left", seed, rg, left)
 				same(t, where, sources, got, want)

@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"errors"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet"
 
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // TestRest: whatever sources come first, and whichever windows Rest is asked for, rows are those of decoding everything.
@@ -36,22 +38,9 @@ func TestRest(t *testing.T) {
 			for left := int(f.RowGroups[rg].Rows); left > 0; {
 				n := 1 + r.IntN(min(left, 120))
 				left -= n
-				if r.IntN(5) == 0 {
-					if err := d.Skip(n); err != nil {
-						t.Fatal(err)
-					}
-					if err := all.Skip(n); err != nil {
-						t.Fatal(err)
-					}
+				got, want := nextOfBoth(t, r, n, d, all)
+				if got == nil {
 					continue
-				}
-				got, err := d.Next(n)
-				if err != nil {
-					t.Fatal(err)
-				}
-				want, err := all.Next(n)
-				if err != nil {
-					t.Fatal(err)
 				}
 				rest := r.IntN(2) == 0
 				for i := range got {
@@ -72,6 +61,25 @@ func TestRest(t *testing.T) {
 			}
 		}
 	}
+}
+
+// nextOfBoth returns the next rows of both decoders, or now and then skips them and returns nothing.
+func nextOfBoth(t *testing.T, r *rand.Rand, n int, d, all *Decoder) (got, want []*vector.Vector) {
+	t.Helper()
+	if r.IntN(5) == 0 {
+		if err := errors.Join(d.Skip(n), all.Skip(n)); err != nil {
+			t.Fatal(err)
+		}
+		return nil, nil
+	}
+	got, err := d.Next(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err = all.Next(n); err != nil {
+		t.Fatal(err)
+	}
+	return got, want
 }
 
 func resetBoth(t *testing.T, f *footer.Footer, rg int, data []byte, decoders ...*Decoder) {
