@@ -1,18 +1,17 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -44,22 +43,8 @@ func sales(t testing.TB, rows int, dictionary int64, version parquet.DataPageVer
 		}
 		b.Field(2).(*array.Float32Builder).Append(r.Float32())
 	}
-	record := b.NewRecord()
-	defer record.Release()
-	var out bytes.Buffer
-	props := parquet.NewWriterProperties(parquet.WithDictionaryDefault(dictionary > 0), parquet.WithDictionaryPageSizeLimit(dictionary),
+	return pipelinetest.Write(t, schema, slices.Values([]arrow.Record{b.NewRecord()}), parquet.WithDictionaryDefault(dictionary > 0), parquet.WithDictionaryPageSizeLimit(dictionary),
 		parquet.WithDataPageVersion(version), parquet.WithBatchSize(512), parquet.WithDataPageSize(1<<16))
-	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.DefaultWriterProps())
-	if err == nil {
-		err = w.Write(record)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatalf("write Parquet: %v", err)
-	}
-	return out.Bytes()
 }
 
 // salesProgram filters sales and shows prices, and the filter's columns too if they are shown.

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 	"github.com/apache/arrow/go/v15/parquet/compress"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -80,21 +78,7 @@ func (m recsys) parquet(t testing.TB) []byte {
 			}
 		}
 	}
-	record := b.NewRecord()
-	defer record.Release()
-	var out bytes.Buffer
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageVersion(parquet.DataPageV2))
-	w, err := pqarrow.NewFileWriter(record.Schema(), &out, props, pqarrow.DefaultWriterProps())
-	if err == nil {
-		err = w.Write(record)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatalf("write Parquet: %v", err)
-	}
-	return out.Bytes()
+	return pipelinetest.Write(t, m.schema(), slices.Values([]arrow.Record{b.NewRecord()}), parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageVersion(parquet.DataPageV2))
 }
 
 // program fills and takes logarithms of the dense features, hashes the sparse ones, and makes buckets.

@@ -1,18 +1,18 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
-	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -45,20 +45,7 @@ func wide(t *testing.T) (recsys, []byte) {
 			props = append(props, parquet.WithDictionaryFor(fmt.Sprintf("cat_%d.list.element", i-m.dense-1), true))
 		}
 	}
-	record := b.NewRecord()
-	defer record.Release()
-	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(record.Schema(), &out, parquet.NewWriterProperties(props...), pqarrow.DefaultWriterProps())
-	if err == nil {
-		err = w.Write(record)
-	}
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
-		t.Fatalf("write Parquet: %v", err)
-	}
-	return m, out.Bytes()
+	return m, pipelinetest.Write(t, m.schema(), slices.Values([]arrow.Record{b.NewRecord()}), props...)
 }
 
 // An eighth of what a worker has unless it is told otherwise is enough for an eighth of a wide table.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -89,16 +90,25 @@ func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 		{Name: "weights", Type: arrow.ListOf(arrow.PrimitiveTypes.Float32), Nullable: true},
 		{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
 	}, nil)
+	r := rand.New(rand.NewPCG(seed, 1))
+	return Write(t, schema, func(yield func(arrow.Record) bool) {
+		for _, rows := range groups {
+			if !yield(record(r, schema, rows)) {
+				return
+			}
+		}
+	}, parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithDataPageSize(512))
+}
+
+// Write writes a file of records, each of which becomes a row group, and releases them.
+func Write(t testing.TB, schema *arrow.Schema, records iter.Seq[arrow.Record], options ...parquet.WriterProperty) []byte {
+	t.Helper()
 	var out bytes.Buffer
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDataPageVersion(parquet.DataPageV2),
-		parquet.WithDataPageSize(512), parquet.WithAllocator(memory.DefaultAllocator))
-	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(schema, &out, parquet.NewWriterProperties(options...), pqarrow.DefaultWriterProps())
 	if err != nil {
 		t.Fatalf("write Parquet: %v", err)
 	}
-	r := rand.New(rand.NewPCG(seed, 1))
-	for _, rows := range groups {
-		rec := record(r, schema, rows)
+	for rec := range records {
 		err := w.Write(rec)
 		rec.Release()
 		if err != nil {
@@ -115,33 +125,21 @@ func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 func Texts(t testing.TB, pageSize int64, text func(row int) string, groups ...int) []byte {
 	t.Helper()
 	schema := arrow.NewSchema([]arrow.Field{{Name: "label", Type: arrow.PrimitiveTypes.Int32}, {Name: "text", Type: arrow.BinaryTypes.String}}, nil)
-	var out bytes.Buffer
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(pageSize),
-		parquet.WithBatchSize(16))
-	w, err := pqarrow.NewFileWriter(schema, &out, props, pqarrow.DefaultWriterProps())
-	if err != nil {
-		t.Fatalf("write Parquet: %v", err)
-	}
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
 	row := 0
-	for _, rows := range groups {
-		for range rows {
-			b.Field(0).(*array.Int32Builder).Append(int32(row))
-			b.Field(1).(*array.StringBuilder).Append(text(row))
-			row++
+	return Write(t, schema, func(yield func(arrow.Record) bool) {
+		for _, rows := range groups {
+			for range rows {
+				b.Field(0).(*array.Int32Builder).Append(int32(row))
+				b.Field(1).(*array.StringBuilder).Append(text(row))
+				row++
+			}
+			if !yield(b.NewRecord()) {
+				return
+			}
 		}
-		rec := b.NewRecord()
-		err := w.Write(rec)
-		rec.Release()
-		if err != nil {
-			t.Fatalf("write Parquet: %v", err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatalf("write Parquet: %v", err)
-	}
-	return out.Bytes()
+	}, parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(pageSize), parquet.WithBatchSize(16))
 }
 
 func record(r *rand.Rand, schema *arrow.Schema, rows int) arrow.Record {
