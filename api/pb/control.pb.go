@@ -174,6 +174,68 @@ func (RefusalCause) EnumDescriptor() ([]byte, []int) {
 	return file_api_pb_control_proto_rawDescGZIP(), []int{2}
 }
 
+// Bottleneck is what holds the trainers up.
+type Bottleneck int32
+
+const (
+	Bottleneck_BOTTLENECK_UNSPECIFIED Bottleneck = 0 // too little was measured
+	Bottleneck_NONE                   Bottleneck = 1 // trainers hardly wait, and workers have time to spare
+	Bottleneck_TRAINER                Bottleneck = 2 // trainers take no more
+	Bottleneck_CLIENT                 Bottleneck = 3 // the client in the trainer's process
+	Bottleneck_NETWORK                Bottleneck = 4
+	Bottleneck_WORKERS                Bottleneck = 5 // there are too few; `stage` says what they are busy with
+	Bottleneck_STORAGE                Bottleneck = 6 // more workers would read no faster
+)
+
+// Enum value maps for Bottleneck.
+var (
+	Bottleneck_name = map[int32]string{
+		0: "BOTTLENECK_UNSPECIFIED",
+		1: "NONE",
+		2: "TRAINER",
+		3: "CLIENT",
+		4: "NETWORK",
+		5: "WORKERS",
+		6: "STORAGE",
+	}
+	Bottleneck_value = map[string]int32{
+		"BOTTLENECK_UNSPECIFIED": 0,
+		"NONE":                   1,
+		"TRAINER":                2,
+		"CLIENT":                 3,
+		"NETWORK":                4,
+		"WORKERS":                5,
+		"STORAGE":                6,
+	}
+)
+
+func (x Bottleneck) Enum() *Bottleneck {
+	p := new(Bottleneck)
+	*p = x
+	return p
+}
+
+func (x Bottleneck) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Bottleneck) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_control_proto_enumTypes[3].Descriptor()
+}
+
+func (Bottleneck) Type() protoreflect.EnumType {
+	return &file_api_pb_control_proto_enumTypes[3]
+}
+
+func (x Bottleneck) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Bottleneck.Descriptor instead.
+func (Bottleneck) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{3}
+}
+
 type NotLeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -1060,6 +1122,7 @@ type OpenRequest struct {
 	SpecText string `protobuf:"bytes,4,opt,name=spec_text,json=specText,proto3" json:"spec_text,omitempty"`
 	// The directory, absolute, that relative paths in spec_text begin at: the sender's. Without it they are refused.
 	WorkingDir    string `protobuf:"bytes,5,opt,name=working_dir,json=workingDir,proto3" json:"working_dir,omitempty"`
+	Share         *Share `protobuf:"bytes,6,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1129,6 +1192,13 @@ func (x *OpenRequest) GetWorkingDir() string {
 	return ""
 }
 
+func (x *OpenRequest) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
 type Session struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1155,8 +1225,12 @@ type Session struct {
 	RestoredFrom *RestoredFrom `protobuf:"bytes,24,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"`
 	// What the spec comes to with this world size: rows of a rank's batch, and lanes (0 unless the order is deterministic). In
 	// order DETERMINISTIC a step has batch_size * world_size rows, whatever the world size.
-	BatchSize     int64  `protobuf:"varint,21,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
-	Lanes         uint32 `protobuf:"varint,22,opt,name=lanes,proto3" json:"lanes,omitempty"`
+	BatchSize int64  `protobuf:"varint,21,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
+	Lanes     uint32 `protobuf:"varint,22,opt,name=lanes,proto3" json:"lanes,omitempty"`
+	// Who opened it: only they, and administrators, delete it.
+	Namespace     string `protobuf:"bytes,25,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Owner         string `protobuf:"bytes,26,opt,name=owner,proto3" json:"owner,omitempty"`
+	Share         *Share `protobuf:"bytes,27,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1338,6 +1412,89 @@ func (x *Session) GetLanes() uint32 {
 	return 0
 }
 
+func (x *Session) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Session) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Session) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+// Share is a session's part of the pool of workers. Sessions whose trainers could take more than the pool gives get parts in
+// proportion to their weights.
+type Share struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Weight        float64                `protobuf:"fixed64,1,opt,name=weight,proto3" json:"weight,omitempty"`                          // 0 means 1
+	MinWorkers    uint32                 `protobuf:"varint,2,opt,name=min_workers,json=minWorkers,proto3" json:"min_workers,omitempty"` // that the pool keeps for it while it runs
+	MaxWorkers    uint32                 `protobuf:"varint,3,opt,name=max_workers,json=maxWorkers,proto3" json:"max_workers,omitempty"` // 0: no maximum
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Share) Reset() {
+	*x = Share{}
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Share) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Share) ProtoMessage() {}
+
+func (x *Share) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Share.ProtoReflect.Descriptor instead.
+func (*Share) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Share) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Share) GetMinWorkers() uint32 {
+	if x != nil {
+		return x.MinWorkers
+	}
+	return 0
+}
+
+func (x *Share) GetMaxWorkers() uint32 {
+	if x != nil {
+		return x.MaxWorkers
+	}
+	return 0
+}
+
 type Progress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1352,7 +1509,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1521,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1534,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Progress) GetEpoch() uint32 {
@@ -1437,7 +1594,7 @@ type RankProgress struct {
 
 func (x *RankProgress) Reset() {
 	*x = RankProgress{}
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1606,7 @@ func (x *RankProgress) String() string {
 func (*RankProgress) ProtoMessage() {}
 
 func (x *RankProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1619,7 @@ func (x *RankProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankProgress.ProtoReflect.Descriptor instead.
 func (*RankProgress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RankProgress) GetRank() uint32 {
@@ -1509,7 +1666,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1678,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1691,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetSessionRequest) GetSession() string {
@@ -1552,7 +1709,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1564,7 +1721,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1577,7 +1734,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
 }
 
 type ListSessionsReply struct {
@@ -1589,7 +1746,7 @@ type ListSessionsReply struct {
 
 func (x *ListSessionsReply) Reset() {
 	*x = ListSessionsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1758,7 @@ func (x *ListSessionsReply) String() string {
 func (*ListSessionsReply) ProtoMessage() {}
 
 func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1771,7 @@ func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsReply.ProtoReflect.Descriptor instead.
 func (*ListSessionsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListSessionsReply) GetSessions() []*Session {
@@ -1633,7 +1790,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1802,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1815,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteSessionRequest) GetSession() string {
@@ -1676,7 +1833,7 @@ type DeleteSessionReply struct {
 
 func (x *DeleteSessionReply) Reset() {
 	*x = DeleteSessionReply{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1845,7 @@ func (x *DeleteSessionReply) String() string {
 func (*DeleteSessionReply) ProtoMessage() {}
 
 func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1858,7 @@ func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionReply.ProtoReflect.Descriptor instead.
 func (*DeleteSessionReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 type JoinRequest struct {
@@ -1722,7 +1879,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1891,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1904,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JoinRequest) GetSession() string {
@@ -1824,7 +1981,7 @@ type JoinReply struct {
 
 func (x *JoinReply) Reset() {
 	*x = JoinReply{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1993,7 @@ func (x *JoinReply) String() string {
 func (*JoinReply) ProtoMessage() {}
 
 func (x *JoinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +2006,7 @@ func (x *JoinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinReply.ProtoReflect.Descriptor instead.
 func (*JoinReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JoinReply) GetKind() JoinKind {
@@ -1993,7 +2150,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2162,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2175,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Counters) GetRows() int64 {
@@ -2100,13 +2257,14 @@ type SyncRequest struct {
 	Refused []*RefusedStream `protobuf:"bytes,15,rep,name=refused,proto3" json:"refused,omitempty"`
 	// The answer to SyncReply.checkpoint, in every request until a reply does not ask for it any more.
 	Checkpoint    *CheckpointPart `protobuf:"bytes,20,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Pace          *Pace           `protobuf:"bytes,21,opt,name=pace,proto3" json:"pace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2118,7 +2276,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2131,7 +2289,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SyncRequest) GetSession() string {
@@ -2246,6 +2404,76 @@ func (x *SyncRequest) GetCheckpoint() *CheckpointPart {
 	return nil
 }
 
+func (x *SyncRequest) GetPace() *Pace {
+	if x != nil {
+		return x.Pace
+	}
+	return nil
+}
+
+// Pace is how fast a training loop could go on, if it never waited for data.
+type Pace struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Median over the newest steps of the time between Next's return and the call of the next Next. A median leaves out the pauses of
+	// warm-up, evaluation and checkpoints.
+	StepNs        int64   `protobuf:"varint,1,opt,name=step_ns,json=stepNs,proto3" json:"step_ns,omitempty"`
+	Rows          float64 `protobuf:"fixed64,2,opt,name=rows,proto3" json:"rows,omitempty"`  // of a batch, on average over these steps
+	Steps         uint32  `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"` // that it is of; 0: too few to tell
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pace) Reset() {
+	*x = Pace{}
+	mi := &file_api_pb_control_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pace) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pace) ProtoMessage() {}
+
+func (x *Pace) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pace.ProtoReflect.Descriptor instead.
+func (*Pace) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *Pace) GetStepNs() int64 {
+	if x != nil {
+		return x.StepNs
+	}
+	return 0
+}
+
+func (x *Pace) GetRows() float64 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Pace) GetSteps() uint32 {
+	if x != nil {
+		return x.Steps
+	}
+	return 0
+}
+
 // RefusedStream is a stream that no worker goes on with, though all of its ticket were asked, more than once.
 type RefusedStream struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2259,7 +2487,7 @@ type RefusedStream struct {
 
 func (x *RefusedStream) Reset() {
 	*x = RefusedStream{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2499,7 @@ func (x *RefusedStream) String() string {
 func (*RefusedStream) ProtoMessage() {}
 
 func (x *RefusedStream) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2512,7 @@ func (x *RefusedStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedStream.ProtoReflect.Descriptor instead.
 func (*RefusedStream) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RefusedStream) GetAt() *Position {
@@ -2326,7 +2554,7 @@ type SkippedRows struct {
 
 func (x *SkippedRows) Reset() {
 	*x = SkippedRows{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2566,7 @@ func (x *SkippedRows) String() string {
 func (*SkippedRows) ProtoMessage() {}
 
 func (x *SkippedRows) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2579,7 @@ func (x *SkippedRows) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRows.ProtoReflect.Descriptor instead.
 func (*SkippedRows) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SkippedRows) GetEpoch() uint32 {
@@ -2428,7 +2656,7 @@ type RankSteps struct {
 
 func (x *RankSteps) Reset() {
 	*x = RankSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2440,7 +2668,7 @@ func (x *RankSteps) String() string {
 func (*RankSteps) ProtoMessage() {}
 
 func (x *RankSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2453,7 +2681,7 @@ func (x *RankSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSteps.ProtoReflect.Descriptor instead.
 func (*RankSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RankSteps) GetEpoch() uint32 {
@@ -2496,7 +2724,7 @@ type EpochSteps struct {
 
 func (x *EpochSteps) Reset() {
 	*x = EpochSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2508,7 +2736,7 @@ func (x *EpochSteps) String() string {
 func (*EpochSteps) ProtoMessage() {}
 
 func (x *EpochSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2521,7 +2749,7 @@ func (x *EpochSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochSteps.ProtoReflect.Descriptor instead.
 func (*EpochSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *EpochSteps) GetEpoch() uint32 {
@@ -2565,7 +2793,7 @@ type LaneStart struct {
 
 func (x *LaneStart) Reset() {
 	*x = LaneStart{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2805,7 @@ func (x *LaneStart) String() string {
 func (*LaneStart) ProtoMessage() {}
 
 func (x *LaneStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2818,7 @@ func (x *LaneStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
 func (*LaneStart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LaneStart) GetEpoch() uint32 {
@@ -2656,7 +2884,7 @@ type SyncReply struct {
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2668,7 +2896,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2681,7 +2909,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -2853,7 +3081,7 @@ type CheckpointOrder struct {
 
 func (x *CheckpointOrder) Reset() {
 	*x = CheckpointOrder{}
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2865,7 +3093,7 @@ func (x *CheckpointOrder) String() string {
 func (*CheckpointOrder) ProtoMessage() {}
 
 func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2878,7 +3106,7 @@ func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
 func (*CheckpointOrder) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CheckpointOrder) GetId() uint64 {
@@ -2920,7 +3148,7 @@ type CheckpointPart struct {
 
 func (x *CheckpointPart) Reset() {
 	*x = CheckpointPart{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3160,7 @@ func (x *CheckpointPart) String() string {
 func (*CheckpointPart) ProtoMessage() {}
 
 func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3173,7 @@ func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
 func (*CheckpointPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CheckpointPart) GetId() uint64 {
@@ -2984,7 +3212,7 @@ type FleetLoad struct {
 
 func (x *FleetLoad) Reset() {
 	*x = FleetLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3224,7 @@ func (x *FleetLoad) String() string {
 func (*FleetLoad) ProtoMessage() {}
 
 func (x *FleetLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3237,7 @@ func (x *FleetLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
 func (*FleetLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *FleetLoad) GetWorkers() uint32 {
@@ -3047,6 +3275,1081 @@ func (x *FleetLoad) GetCounters() *WorkerCounters {
 	return nil
 }
 
+// ObserveRequest asks for what changed since a time; the answer never has more than an hour.
+type ObserveRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`                               // of this one alone; "" is all that the caller may see
+	SinceUnixMs   int64                  `protobuf:"varint,2,opt,name=since_unix_ms,json=sinceUnixMs,proto3" json:"since_unix_ms,omitempty"` // points of series later than this; 0: all
+	Workers       bool                   `protobuf:"varint,3,opt,name=workers,proto3" json:"workers,omitempty"`                              // with each worker's load
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ObserveRequest) Reset() {
+	*x = ObserveRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ObserveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ObserveRequest) ProtoMessage() {}
+
+func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
+func (*ObserveRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *ObserveRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ObserveRequest) GetSinceUnixMs() int64 {
+	if x != nil {
+		return x.SinceUnixMs
+	}
+	return 0
+}
+
+func (x *ObserveRequest) GetWorkers() bool {
+	if x != nil {
+		return x.Workers
+	}
+	return false
+}
+
+// Observation is what was measured. The newest points are of the last seconds; older ones are means over longer stretches.
+type Observation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NowUnixMs     int64                  `protobuf:"varint,1,opt,name=now_unix_ms,json=nowUnixMs,proto3" json:"now_unix_ms,omitempty"`
+	Verdict       string                 `protobuf:"bytes,2,opt,name=verdict,proto3" json:"verdict,omitempty"` // in plain words: what holds the trainers up, with the numbers behind it
+	Bottleneck    Bottleneck             `protobuf:"varint,3,opt,name=bottleneck,proto3,enum=penstock.v1.Bottleneck" json:"bottleneck,omitempty"`
+	Points        []*FleetPoint          `protobuf:"bytes,4,rep,name=points,proto3" json:"points,omitempty"` // by time
+	Sessions      []*SessionLoad         `protobuf:"bytes,5,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Workers       []*WorkerLoad          `protobuf:"bytes,6,rep,name=workers,proto3" json:"workers,omitempty"`
+	Decision      *Decision              `protobuf:"bytes,7,opt,name=decision,proto3" json:"decision,omitempty"` // the newest
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Observation) Reset() {
+	*x = Observation{}
+	mi := &file_api_pb_control_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Observation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Observation) ProtoMessage() {}
+
+func (x *Observation) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Observation.ProtoReflect.Descriptor instead.
+func (*Observation) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *Observation) GetNowUnixMs() int64 {
+	if x != nil {
+		return x.NowUnixMs
+	}
+	return 0
+}
+
+func (x *Observation) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *Observation) GetBottleneck() Bottleneck {
+	if x != nil {
+		return x.Bottleneck
+	}
+	return Bottleneck_BOTTLENECK_UNSPECIFIED
+}
+
+func (x *Observation) GetPoints() []*FleetPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+func (x *Observation) GetSessions() []*SessionLoad {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *Observation) GetWorkers() []*WorkerLoad {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *Observation) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+// FleetPoint is the fleet at a time, or over a stretch that ends then.
+type FleetPoint struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	UnixMs         int64                  `protobuf:"varint,1,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	Workers        uint32                 `protobuf:"varint,2,opt,name=workers,proto3" json:"workers,omitempty"`                                         // that report and do not drain
+	Wanted         uint32                 `protobuf:"varint,3,opt,name=wanted,proto3" json:"wanted,omitempty"`                                           // by the scaler
+	Needed         float64                `protobuf:"fixed64,4,opt,name=needed,proto3" json:"needed,omitempty"`                                          // workers, for the demand; 0: unknown
+	Demand         float64                `protobuf:"fixed64,5,opt,name=demand,proto3" json:"demand,omitempty"`                                          // rows/s that trainers could take
+	Capacity       float64                `protobuf:"fixed64,6,opt,name=capacity,proto3" json:"capacity,omitempty"`                                      // rows/s that these workers could give to these sessions
+	Rate           float64                `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"`                                              // rows/s handed over
+	Stall          float64                `protobuf:"fixed64,8,opt,name=stall,proto3" json:"stall,omitempty"`                                            // share of all trainers' time, 0 to 1
+	Busy           float64                `protobuf:"fixed64,9,opt,name=busy,proto3" json:"busy,omitempty"`                                              // share of the workers' time, 0 to 1
+	BytesRead      float64                `protobuf:"fixed64,10,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`                  // per second, from storage
+	BytesSent      float64                `protobuf:"fixed64,11,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`                  // per second
+	BytesCrossZone float64                `protobuf:"fixed64,12,opt,name=bytes_cross_zone,json=bytesCrossZone,proto3" json:"bytes_cross_zone,omitempty"` // per second, of bytes_sent
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *FleetPoint) Reset() {
+	*x = FleetPoint{}
+	mi := &file_api_pb_control_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FleetPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FleetPoint) ProtoMessage() {}
+
+func (x *FleetPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FleetPoint.ProtoReflect.Descriptor instead.
+func (*FleetPoint) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *FleetPoint) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetWorkers() uint32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetNeeded() float64 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetDemand() float64 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetCapacity() float64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetStall() float64 {
+	if x != nil {
+		return x.Stall
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetBusy() float64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetBytesRead() float64 {
+	if x != nil {
+		return x.BytesRead
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetBytesSent() float64 {
+	if x != nil {
+		return x.BytesSent
+	}
+	return 0
+}
+
+func (x *FleetPoint) GetBytesCrossZone() float64 {
+	if x != nil {
+		return x.BytesCrossZone
+	}
+	return 0
+}
+
+// SessionLoad is a running session as of the last seconds.
+type SessionLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Demand        float64                `protobuf:"fixed64,3,opt,name=demand,proto3" json:"demand,omitempty"`   // rows/s; 0: unknown
+	Rate          float64                `protobuf:"fixed64,4,opt,name=rate,proto3" json:"rate,omitempty"`       // rows/s
+	Stall         float64                `protobuf:"fixed64,5,opt,name=stall,proto3" json:"stall,omitempty"`     // share of its trainers' time
+	Cost          float64                `protobuf:"fixed64,6,opt,name=cost,proto3" json:"cost,omitempty"`       // busy seconds of a worker per row; 0: unknown
+	Needed        float64                `protobuf:"fixed64,7,opt,name=needed,proto3" json:"needed,omitempty"`   // workers
+	Granted       float64                `protobuf:"fixed64,8,opt,name=granted,proto3" json:"granted,omitempty"` // workers that its streams come to
+	Bottleneck    Bottleneck             `protobuf:"varint,9,opt,name=bottleneck,proto3,enum=penstock.v1.Bottleneck" json:"bottleneck,omitempty"`
+	Stage         string                 `protobuf:"bytes,10,opt,name=stage,proto3" json:"stage,omitempty"` // the busiest: storage, decode, an op's name, tensor, send
+	Verdict       string                 `protobuf:"bytes,11,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Share         *Share                 `protobuf:"bytes,12,opt,name=share,proto3" json:"share,omitempty"`
+	Trainers      []*TrainerLoad         `protobuf:"bytes,13,rep,name=trainers,proto3" json:"trainers,omitempty"`
+	Progress      *Progress              `protobuf:"bytes,14,opt,name=progress,proto3" json:"progress,omitempty"`
+	State         SessionState           `protobuf:"varint,15,opt,name=state,proto3,enum=penstock.v1.SessionState" json:"state,omitempty"`
+	Stages        []*StageTime           `protobuf:"bytes,16,rep,name=stages,proto3" json:"stages,omitempty"`
+	Points        []*FleetPoint          `protobuf:"bytes,17,rep,name=points,proto3" json:"points,omitempty"` // its own rate, demand, stall, needed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionLoad) Reset() {
+	*x = SessionLoad{}
+	mi := &file_api_pb_control_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionLoad) ProtoMessage() {}
+
+func (x *SessionLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
+func (*SessionLoad) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *SessionLoad) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *SessionLoad) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *SessionLoad) GetDemand() float64 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetStall() float64 {
+	if x != nil {
+		return x.Stall
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetCost() float64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetNeeded() float64 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetGranted() float64 {
+	if x != nil {
+		return x.Granted
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetBottleneck() Bottleneck {
+	if x != nil {
+		return x.Bottleneck
+	}
+	return Bottleneck_BOTTLENECK_UNSPECIFIED
+}
+
+func (x *SessionLoad) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *SessionLoad) GetVerdict() string {
+	if x != nil {
+		return x.Verdict
+	}
+	return ""
+}
+
+func (x *SessionLoad) GetShare() *Share {
+	if x != nil {
+		return x.Share
+	}
+	return nil
+}
+
+func (x *SessionLoad) GetTrainers() []*TrainerLoad {
+	if x != nil {
+		return x.Trainers
+	}
+	return nil
+}
+
+func (x *SessionLoad) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *SessionLoad) GetState() SessionState {
+	if x != nil {
+		return x.State
+	}
+	return SessionState_SESSION_STATE_UNSPECIFIED
+}
+
+func (x *SessionLoad) GetStages() []*StageTime {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *SessionLoad) GetPoints() []*FleetPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+type TrainerLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Present       bool                   `protobuf:"varint,2,opt,name=present,proto3" json:"present,omitempty"`
+	Rate          float64                `protobuf:"fixed64,3,opt,name=rate,proto3" json:"rate,omitempty"`                  // rows/s
+	Stall         float64                `protobuf:"fixed64,4,opt,name=stall,proto3" json:"stall,omitempty"`                // share of its time
+	StepNs        int64                  `protobuf:"varint,5,opt,name=step_ns,json=stepNs,proto3" json:"step_ns,omitempty"` // Pace
+	Counters      *Counters              `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrainerLoad) Reset() {
+	*x = TrainerLoad{}
+	mi := &file_api_pb_control_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrainerLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrainerLoad) ProtoMessage() {}
+
+func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrainerLoad.ProtoReflect.Descriptor instead.
+func (*TrainerLoad) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *TrainerLoad) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *TrainerLoad) GetPresent() bool {
+	if x != nil {
+		return x.Present
+	}
+	return false
+}
+
+func (x *TrainerLoad) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *TrainerLoad) GetStall() float64 {
+	if x != nil {
+		return x.Stall
+	}
+	return 0
+}
+
+func (x *TrainerLoad) GetStepNs() int64 {
+	if x != nil {
+		return x.StepNs
+	}
+	return 0
+}
+
+func (x *TrainerLoad) GetCounters() *Counters {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
+// StageTime is what a stage of the workers' work took: storage, decode, filter, transform/OP, tensor, send.
+type StageTime struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	Seconds       float64                `protobuf:"fixed64,2,opt,name=seconds,proto3" json:"seconds,omitempty"` // of streams, per second
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StageTime) Reset() {
+	*x = StageTime{}
+	mi := &file_api_pb_control_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StageTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StageTime) ProtoMessage() {}
+
+func (x *StageTime) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
+func (*StageTime) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *StageTime) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *StageTime) GetSeconds() float64 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+type WorkerLoad struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	Zone          string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`
+	Streams       uint32                 `protobuf:"varint,4,opt,name=streams,proto3" json:"streams,omitempty"`
+	Slots         uint32                 `protobuf:"varint,5,opt,name=slots,proto3" json:"slots,omitempty"`
+	Busy          float64                `protobuf:"fixed64,6,opt,name=busy,proto3" json:"busy,omitempty"` // share of its time, 0 to 1
+	Rate          float64                `protobuf:"fixed64,7,opt,name=rate,proto3" json:"rate,omitempty"` // rows/s
+	BytesRead     float64                `protobuf:"fixed64,8,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`
+	BytesSent     float64                `protobuf:"fixed64,9,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`
+	MemoryBytes   int64                  `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	MemoryLimit   int64                  `protobuf:"varint,11,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
+	Draining      bool                   `protobuf:"varint,12,opt,name=draining,proto3" json:"draining,omitempty"`
+	Stages        []*StageTime           `protobuf:"bytes,13,rep,name=stages,proto3" json:"stages,omitempty"`
+	Sessions      []string               `protobuf:"bytes,14,rep,name=sessions,proto3" json:"sessions,omitempty"` // of its streams
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerLoad) Reset() {
+	*x = WorkerLoad{}
+	mi := &file_api_pb_control_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerLoad) ProtoMessage() {}
+
+func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerLoad.ProtoReflect.Descriptor instead.
+func (*WorkerLoad) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *WorkerLoad) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WorkerLoad) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *WorkerLoad) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *WorkerLoad) GetStreams() uint32 {
+	if x != nil {
+		return x.Streams
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetSlots() uint32 {
+	if x != nil {
+		return x.Slots
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetBusy() float64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetBytesRead() float64 {
+	if x != nil {
+		return x.BytesRead
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetBytesSent() float64 {
+	if x != nil {
+		return x.BytesSent
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *WorkerLoad) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *WorkerLoad) GetStages() []*StageTime {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *WorkerLoad) GetSessions() []string {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+// Decision is what the scaler made of a window of measurements.
+type Decision struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UnixMs        int64                  `protobuf:"varint,1,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	From          uint32                 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`    // workers before
+	To            uint32                 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`        // workers wanted
+	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"` // in words, with the numbers
+	Bottleneck    Bottleneck             `protobuf:"varint,5,opt,name=bottleneck,proto3,enum=penstock.v1.Bottleneck" json:"bottleneck,omitempty"`
+	Demand        float64                `protobuf:"fixed64,6,opt,name=demand,proto3" json:"demand,omitempty"`     // rows/s
+	Capacity      float64                `protobuf:"fixed64,7,opt,name=capacity,proto3" json:"capacity,omitempty"` // rows/s of one worker
+	Needed        float64                `protobuf:"fixed64,8,opt,name=needed,proto3" json:"needed,omitempty"`     // workers
+	Stall         float64                `protobuf:"fixed64,9,opt,name=stall,proto3" json:"stall,omitempty"`
+	Busy          float64                `protobuf:"fixed64,10,opt,name=busy,proto3" json:"busy,omitempty"`
+	Braked        bool                   `protobuf:"varint,11,opt,name=braked,proto3" json:"braked,omitempty"` // more workers had not helped
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decision) Reset() {
+	*x = Decision{}
+	mi := &file_api_pb_control_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decision) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decision) ProtoMessage() {}
+
+func (x *Decision) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decision.ProtoReflect.Descriptor instead.
+func (*Decision) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *Decision) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *Decision) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *Decision) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *Decision) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Decision) GetBottleneck() Bottleneck {
+	if x != nil {
+		return x.Bottleneck
+	}
+	return Bottleneck_BOTTLENECK_UNSPECIFIED
+}
+
+func (x *Decision) GetDemand() float64 {
+	if x != nil {
+		return x.Demand
+	}
+	return 0
+}
+
+func (x *Decision) GetCapacity() float64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *Decision) GetNeeded() float64 {
+	if x != nil {
+		return x.Needed
+	}
+	return 0
+}
+
+func (x *Decision) GetStall() float64 {
+	if x != nil {
+		return x.Stall
+	}
+	return 0
+}
+
+func (x *Decision) GetBusy() float64 {
+	if x != nil {
+		return x.Busy
+	}
+	return 0
+}
+
+func (x *Decision) GetBraked() bool {
+	if x != nil {
+		return x.Braked
+	}
+	return false
+}
+
+type ListEventsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // of this one alone
+	After         uint64                 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`    // events with greater numbers
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`    // the newest so many; 0 means 100
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEventsRequest) Reset() {
+	*x = ListEventsRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEventsRequest) ProtoMessage() {}
+
+func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
+func (*ListEventsRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *ListEventsRequest) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *ListEventsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *ListEventsRequest) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type ListEventsReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Events        []*Event               `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEventsReply) Reset() {
+	*x = ListEventsReply{}
+	mi := &file_api_pb_control_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEventsReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEventsReply) ProtoMessage() {}
+
+func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEventsReply.ProtoReflect.Descriptor instead.
+func (*ListEventsReply) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ListEventsReply) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// Event is something that happened to the fleet or to a session.
+type Event struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	UnixMs        int64                  `protobuf:"varint,2,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // scale, worker, leader, session, data, checkpoint
+	Words         string                 `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
+	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
+	Worker        string                 `protobuf:"bytes,6,opt,name=worker,proto3" json:"worker,omitempty"`
+	Rank          int32                  `protobuf:"varint,7,opt,name=rank,proto3" json:"rank,omitempty"` // -1: of no rank
+	Decision      *Decision              `protobuf:"bytes,8,opt,name=decision,proto3" json:"decision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_api_pb_control_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *Event) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Event) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *Event) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Event) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
+func (x *Event) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Event) GetWorker() string {
+	if x != nil {
+		return x.Worker
+	}
+	return ""
+}
+
+func (x *Event) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Event) GetDecision() *Decision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
 type GetFleetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -3055,7 +4358,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3067,7 +4370,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3080,7 +4383,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 type Fleet struct {
@@ -3094,7 +4397,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3106,7 +4409,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3119,7 +4422,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -3158,7 +4461,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3170,7 +4473,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3183,7 +4486,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -3250,7 +4553,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3262,7 +4565,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3275,7 +4578,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -3360,7 +4663,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3372,7 +4675,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3385,7 +4688,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -3543,13 +4846,17 @@ type WorkerReport struct {
 	Slots         uint32                 `protobuf:"varint,4,opt,name=slots,proto3" json:"slots,omitempty"`
 	MemoryBytes   int64                  `protobuf:"varint,5,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	Counters      *WorkerCounters        `protobuf:"bytes,6,opt,name=counters,proto3" json:"counters,omitempty"`
+	Cpus          float64                `protobuf:"fixed64,7,opt,name=cpus,proto3" json:"cpus,omitempty"` // that it may use
+	MemoryLimit   int64                  `protobuf:"varint,8,opt,name=memory_limit,json=memoryLimit,proto3" json:"memory_limit,omitempty"`
+	Sessions      []*SessionCounters     `protobuf:"bytes,9,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	Zone          string                 `protobuf:"bytes,10,opt,name=zone,proto3" json:"zone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +4868,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +4881,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -3619,6 +4926,34 @@ func (x *WorkerReport) GetCounters() *WorkerCounters {
 	return nil
 }
 
+func (x *WorkerReport) GetCpus() float64 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *WorkerReport) GetMemoryLimit() int64 {
+	if x != nil {
+		return x.MemoryLimit
+	}
+	return 0
+}
+
+func (x *WorkerReport) GetSessions() []*SessionCounters {
+	if x != nil {
+		return x.Sessions
+	}
+	return nil
+}
+
+func (x *WorkerReport) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
 // WorkerCounters count from the worker's start. Times are of all streams together, what is under way included. A stage that
 // waits for the next one does not count that wait, so that it shows where time really goes.
 type WorkerCounters struct {
@@ -3632,16 +4967,21 @@ type WorkerCounters struct {
 	TensorNs    int64                  `protobuf:"varint,7,opt,name=tensor_ns,json=tensorNs,proto3" json:"tensor_ns,omitempty"`          // laying out tensors
 	// Serialising batches and handing them to the connection, which waits while the trainer or the network takes no more. If
 	// most of the time goes there, trainers are the bottleneck.
-	SendNs        int64 `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
-	Requests      int64 `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`                           // to storage
-	BytesNeeded   int64 `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"` // of bytes_read, those of the column chunks that were decoded
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SendNs         int64     `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
+	Requests       int64     `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`                                      // to storage
+	BytesNeeded    int64     `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"`            // of bytes_read, those of the column chunks that were decoded
+	OpenNs         int64     `protobuf:"varint,11,opt,name=open_ns,json=openNs,proto3" json:"open_ns,omitempty"`                           // streams were open
+	BlockedNs      int64     `protobuf:"varint,12,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`                  // of open_ns: the trainer or the network took no more
+	CpuNs          int64     `protobuf:"varint,13,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                              // of the process
+	BytesCrossZone int64     `protobuf:"varint,14,opt,name=bytes_cross_zone,json=bytesCrossZone,proto3" json:"bytes_cross_zone,omitempty"` // of bytes_sent, those to trainers of another zone
+	Ops            []*OpTime `protobuf:"bytes,15,rep,name=ops,proto3" json:"ops,omitempty"`                                                // of transform_ns
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3653,7 +4993,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3666,7 +5006,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -3739,6 +5079,146 @@ func (x *WorkerCounters) GetBytesNeeded() int64 {
 	return 0
 }
 
+func (x *WorkerCounters) GetOpenNs() int64 {
+	if x != nil {
+		return x.OpenNs
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetBlockedNs() int64 {
+	if x != nil {
+		return x.BlockedNs
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetCpuNs() int64 {
+	if x != nil {
+		return x.CpuNs
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetBytesCrossZone() int64 {
+	if x != nil {
+		return x.BytesCrossZone
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetOps() []*OpTime {
+	if x != nil {
+		return x.Ops
+	}
+	return nil
+}
+
+type OpTime struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
+	Ns            int64                  `protobuf:"varint,2,opt,name=ns,proto3" json:"ns,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OpTime) Reset() {
+	*x = OpTime{}
+	mi := &file_api_pb_control_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OpTime) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OpTime) ProtoMessage() {}
+
+func (x *OpTime) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
+func (*OpTime) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *OpTime) GetOp() string {
+	if x != nil {
+		return x.Op
+	}
+	return ""
+}
+
+func (x *OpTime) GetNs() int64 {
+	if x != nil {
+		return x.Ns
+	}
+	return 0
+}
+
+// SessionCounters are a worker's counters of one session's streams. They are kept for some minutes behind its last stream.
+type SessionCounters struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
+	Counters      *WorkerCounters        `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"` // without cpu_ns
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SessionCounters) Reset() {
+	*x = SessionCounters{}
+	mi := &file_api_pb_control_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SessionCounters) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SessionCounters) ProtoMessage() {}
+
+func (x *SessionCounters) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
+func (*SessionCounters) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *SessionCounters) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *SessionCounters) GetCounters() *WorkerCounters {
+	if x != nil {
+		return x.Counters
+	}
+	return nil
+}
+
 type WorkerOrders struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Drain bool                   `protobuf:"varint,1,opt,name=drain,proto3" json:"drain,omitempty"`
@@ -3750,7 +5230,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3762,7 +5242,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3775,7 +5255,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -3804,7 +5284,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3816,7 +5296,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3829,7 +5309,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -3863,7 +5343,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3875,7 +5355,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3888,7 +5368,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Shard) GetFile() *File {
@@ -3915,7 +5395,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +5407,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +5420,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -3962,7 +5442,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3974,7 +5454,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3987,7 +5467,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -4017,7 +5497,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4029,7 +5509,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4042,7 +5522,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -4088,7 +5568,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4100,7 +5580,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4113,7 +5593,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -4190,7 +5670,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4202,7 +5682,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4215,7 +5695,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -4410,7 +5890,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4422,7 +5902,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4435,7 +5915,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -4507,7 +5987,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4519,7 +5999,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4532,7 +6012,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -4583,7 +6063,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4595,7 +6075,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4608,7 +6088,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -4682,7 +6162,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4694,7 +6174,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4707,7 +6187,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -4891,7 +6371,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4903,7 +6383,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4916,7 +6396,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -5019,7 +6499,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\alisting\x18\x04 \x03(\x06R\alisting\x124\n" +
 	"\aplanner\x18\x05 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\x12'\n" +
-	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xab\x01\n" +
+	"\x0fplanner_version\x18\x06 \x01(\rR\x0eplannerVersion\"\xd5\x01\n" +
 	"\vOpenRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -5027,7 +6507,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"world_size\x18\x03 \x01(\rR\tworldSize\x12\x1b\n" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
-	"workingDir\"\x89\x06\n" +
+	"workingDir\x12(\n" +
+	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\"\xe7\x06\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -5054,7 +6535,16 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rrestored_from\x18\x18 \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\x12\x1d\n" +
 	"\n" +
 	"batch_size\x18\x15 \x01(\x03R\tbatchSize\x12\x14\n" +
-	"\x05lanes\x18\x16 \x01(\rR\x05lanes\"\xda\x01\n" +
+	"\x05lanes\x18\x16 \x01(\rR\x05lanes\x12\x1c\n" +
+	"\tnamespace\x18\x19 \x01(\tR\tnamespace\x12\x14\n" +
+	"\x05owner\x18\x1a \x01(\tR\x05owner\x12(\n" +
+	"\x05share\x18\x1b \x01(\v2\x12.penstock.v1.ShareR\x05share\"a\n" +
+	"\x05Share\x12\x16\n" +
+	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1f\n" +
+	"\vmin_workers\x18\x02 \x01(\rR\n" +
+	"minWorkers\x12\x1f\n" +
+	"\vmax_workers\x18\x03 \x01(\rR\n" +
+	"maxWorkers\"\xda\x01\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12%\n" +
@@ -5116,7 +6606,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x05 \x01(\x03R\tcomputeNs\x12\x1c\n" +
 	"\tfailovers\x18\x06 \x01(\x03R\tfailovers\x12\x16\n" +
-	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xd5\x04\n" +
+	"\x06hedges\x18\a \x01(\x03R\x06hedges\"\xfc\x04\n" +
 	"\vSyncRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -5139,7 +6629,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\arefused\x18\x0f \x03(\v2\x1a.penstock.v1.RefusedStreamR\arefused\x12;\n" +
 	"\n" +
 	"checkpoint\x18\x14 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
-	"checkpoint\"}\n" +
+	"checkpoint\x12%\n" +
+	"\x04pace\x18\x15 \x01(\v2\x11.penstock.v1.PaceR\x04pace\"I\n" +
+	"\x04Pace\x12\x17\n" +
+	"\astep_ns\x18\x01 \x01(\x03R\x06stepNs\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\x01R\x04rows\x12\x14\n" +
+	"\x05steps\x18\x03 \x01(\rR\x05steps\"}\n" +
 	"\rRefusedStream\x12%\n" +
 	"\x02at\x18\x01 \x01(\v2\x15.penstock.v1.PositionR\x02at\x12/\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x19.penstock.v1.RefusalCauseR\x05cause\x12\x14\n" +
@@ -5208,7 +6703,118 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\astreams\x18\x02 \x01(\rR\astreams\x12\x14\n" +
 	"\x05slots\x18\x03 \x01(\rR\x05slots\x12\x18\n" +
 	"\aseconds\x18\x04 \x01(\x01R\aseconds\x127\n" +
-	"\bcounters\x18\x05 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"\x11\n" +
+	"\bcounters\x18\x05 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"h\n" +
+	"\x0eObserveRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\"\n" +
+	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\x12\x18\n" +
+	"\aworkers\x18\x03 \x01(\bR\aworkers\"\xcd\x02\n" +
+	"\vObservation\x12\x1e\n" +
+	"\vnow_unix_ms\x18\x01 \x01(\x03R\tnowUnixMs\x12\x18\n" +
+	"\averdict\x18\x02 \x01(\tR\averdict\x127\n" +
+	"\n" +
+	"bottleneck\x18\x03 \x01(\x0e2\x17.penstock.v1.BottleneckR\n" +
+	"bottleneck\x12/\n" +
+	"\x06points\x18\x04 \x03(\v2\x17.penstock.v1.FleetPointR\x06points\x124\n" +
+	"\bsessions\x18\x05 \x03(\v2\x18.penstock.v1.SessionLoadR\bsessions\x121\n" +
+	"\aworkers\x18\x06 \x03(\v2\x17.penstock.v1.WorkerLoadR\aworkers\x121\n" +
+	"\bdecision\x18\a \x01(\v2\x15.penstock.v1.DecisionR\bdecision\"\xc9\x02\n" +
+	"\n" +
+	"FleetPoint\x12\x17\n" +
+	"\aunix_ms\x18\x01 \x01(\x03R\x06unixMs\x12\x18\n" +
+	"\aworkers\x18\x02 \x01(\rR\aworkers\x12\x16\n" +
+	"\x06wanted\x18\x03 \x01(\rR\x06wanted\x12\x16\n" +
+	"\x06needed\x18\x04 \x01(\x01R\x06needed\x12\x16\n" +
+	"\x06demand\x18\x05 \x01(\x01R\x06demand\x12\x1a\n" +
+	"\bcapacity\x18\x06 \x01(\x01R\bcapacity\x12\x12\n" +
+	"\x04rate\x18\a \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05stall\x18\b \x01(\x01R\x05stall\x12\x12\n" +
+	"\x04busy\x18\t \x01(\x01R\x04busy\x12\x1d\n" +
+	"\n" +
+	"bytes_read\x18\n" +
+	" \x01(\x01R\tbytesRead\x12\x1d\n" +
+	"\n" +
+	"bytes_sent\x18\v \x01(\x01R\tbytesSent\x12(\n" +
+	"\x10bytes_cross_zone\x18\f \x01(\x01R\x0ebytesCrossZone\"\xdb\x04\n" +
+	"\vSessionLoad\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06demand\x18\x03 \x01(\x01R\x06demand\x12\x12\n" +
+	"\x04rate\x18\x04 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05stall\x18\x05 \x01(\x01R\x05stall\x12\x12\n" +
+	"\x04cost\x18\x06 \x01(\x01R\x04cost\x12\x16\n" +
+	"\x06needed\x18\a \x01(\x01R\x06needed\x12\x18\n" +
+	"\agranted\x18\b \x01(\x01R\agranted\x127\n" +
+	"\n" +
+	"bottleneck\x18\t \x01(\x0e2\x17.penstock.v1.BottleneckR\n" +
+	"bottleneck\x12\x14\n" +
+	"\x05stage\x18\n" +
+	" \x01(\tR\x05stage\x12\x18\n" +
+	"\averdict\x18\v \x01(\tR\averdict\x12(\n" +
+	"\x05share\x18\f \x01(\v2\x12.penstock.v1.ShareR\x05share\x124\n" +
+	"\btrainers\x18\r \x03(\v2\x18.penstock.v1.TrainerLoadR\btrainers\x121\n" +
+	"\bprogress\x18\x0e \x01(\v2\x15.penstock.v1.ProgressR\bprogress\x12/\n" +
+	"\x05state\x18\x0f \x01(\x0e2\x19.penstock.v1.SessionStateR\x05state\x12.\n" +
+	"\x06stages\x18\x10 \x03(\v2\x16.penstock.v1.StageTimeR\x06stages\x12/\n" +
+	"\x06points\x18\x11 \x03(\v2\x17.penstock.v1.FleetPointR\x06points\"\xb1\x01\n" +
+	"\vTrainerLoad\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
+	"\apresent\x18\x02 \x01(\bR\apresent\x12\x12\n" +
+	"\x04rate\x18\x03 \x01(\x01R\x04rate\x12\x14\n" +
+	"\x05stall\x18\x04 \x01(\x01R\x05stall\x12\x17\n" +
+	"\astep_ns\x18\x05 \x01(\x03R\x06stepNs\x121\n" +
+	"\bcounters\x18\x06 \x01(\v2\x15.penstock.v1.CountersR\bcounters\";\n" +
+	"\tStageTime\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x18\n" +
+	"\aseconds\x18\x02 \x01(\x01R\aseconds\"\x92\x03\n" +
+	"\n" +
+	"WorkerLoad\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x12\x18\n" +
+	"\astreams\x18\x04 \x01(\rR\astreams\x12\x14\n" +
+	"\x05slots\x18\x05 \x01(\rR\x05slots\x12\x12\n" +
+	"\x04busy\x18\x06 \x01(\x01R\x04busy\x12\x12\n" +
+	"\x04rate\x18\a \x01(\x01R\x04rate\x12\x1d\n" +
+	"\n" +
+	"bytes_read\x18\b \x01(\x01R\tbytesRead\x12\x1d\n" +
+	"\n" +
+	"bytes_sent\x18\t \x01(\x01R\tbytesSent\x12!\n" +
+	"\fmemory_bytes\x18\n" +
+	" \x01(\x03R\vmemoryBytes\x12!\n" +
+	"\fmemory_limit\x18\v \x01(\x03R\vmemoryLimit\x12\x1a\n" +
+	"\bdraining\x18\f \x01(\bR\bdraining\x12.\n" +
+	"\x06stages\x18\r \x03(\v2\x16.penstock.v1.StageTimeR\x06stages\x12\x1a\n" +
+	"\bsessions\x18\x0e \x03(\tR\bsessions\"\xa6\x02\n" +
+	"\bDecision\x12\x17\n" +
+	"\aunix_ms\x18\x01 \x01(\x03R\x06unixMs\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x127\n" +
+	"\n" +
+	"bottleneck\x18\x05 \x01(\x0e2\x17.penstock.v1.BottleneckR\n" +
+	"bottleneck\x12\x16\n" +
+	"\x06demand\x18\x06 \x01(\x01R\x06demand\x12\x1a\n" +
+	"\bcapacity\x18\a \x01(\x01R\bcapacity\x12\x16\n" +
+	"\x06needed\x18\b \x01(\x01R\x06needed\x12\x14\n" +
+	"\x05stall\x18\t \x01(\x01R\x05stall\x12\x12\n" +
+	"\x04busy\x18\n" +
+	" \x01(\x01R\x04busy\x12\x16\n" +
+	"\x06braked\x18\v \x01(\bR\x06braked\"Y\n" +
+	"\x11ListEventsRequest\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x12\x14\n" +
+	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\"=\n" +
+	"\x0fListEventsReply\x12*\n" +
+	"\x06events\x18\x01 \x03(\v2\x12.penstock.v1.EventR\x06events\"\xdb\x01\n" +
+	"\x05Event\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
+	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05words\x18\x04 \x01(\tR\x05words\x12\x18\n" +
+	"\asession\x18\x05 \x01(\tR\asession\x12\x16\n" +
+	"\x06worker\x18\x06 \x01(\tR\x06worker\x12\x12\n" +
+	"\x04rank\x18\a \x01(\x05R\x04rank\x121\n" +
+	"\bdecision\x18\b \x01(\v2\x15.penstock.v1.DecisionR\bdecision\"\x11\n" +
 	"\x0fGetFleetRequest\"\x7f\n" +
 	"\x05Fleet\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x122\n" +
@@ -5253,14 +6859,19 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fglobal_batch\x18\x12 \x01(\x04R\vglobalBatch\x12,\n" +
 	"\x05start\x18\x13 \x01(\v2\x16.penstock.v1.LaneStartR\x05start\x12,\n" +
 	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x12:\n" +
-	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\"\xc8\x01\n" +
+	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +
 	"\astreams\x18\x03 \x01(\rR\astreams\x12\x14\n" +
 	"\x05slots\x18\x04 \x01(\rR\x05slots\x12!\n" +
 	"\fmemory_bytes\x18\x05 \x01(\x03R\vmemoryBytes\x127\n" +
-	"\bcounters\x18\x06 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"\xb6\x02\n" +
+	"\bcounters\x18\x06 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\x12\x12\n" +
+	"\x04cpus\x18\a \x01(\x01R\x04cpus\x12!\n" +
+	"\fmemory_limit\x18\b \x01(\x03R\vmemoryLimit\x128\n" +
+	"\bsessions\x18\t \x03(\v2\x1c.penstock.v1.SessionCountersR\bsessions\x12\x12\n" +
+	"\x04zone\x18\n" +
+	" \x01(\tR\x04zone\"\xd6\x03\n" +
 	"\x0eWorkerCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x1d\n" +
 	"\n" +
@@ -5275,7 +6886,19 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\asend_ns\x18\b \x01(\x03R\x06sendNs\x12\x1a\n" +
 	"\brequests\x18\t \x01(\x03R\brequests\x12!\n" +
 	"\fbytes_needed\x18\n" +
-	" \x01(\x03R\vbytesNeeded\"\x96\x01\n" +
+	" \x01(\x03R\vbytesNeeded\x12\x17\n" +
+	"\aopen_ns\x18\v \x01(\x03R\x06openNs\x12\x1d\n" +
+	"\n" +
+	"blocked_ns\x18\f \x01(\x03R\tblockedNs\x12\x15\n" +
+	"\x06cpu_ns\x18\r \x01(\x03R\x05cpuNs\x12(\n" +
+	"\x10bytes_cross_zone\x18\x0e \x01(\x03R\x0ebytesCrossZone\x12%\n" +
+	"\x03ops\x18\x0f \x03(\v2\x13.penstock.v1.OpTimeR\x03ops\"(\n" +
+	"\x06OpTime\x12\x0e\n" +
+	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
+	"\x02ns\x18\x02 \x01(\x03R\x02ns\"d\n" +
+	"\x0fSessionCounters\x12\x18\n" +
+	"\asession\x18\x01 \x01(\tR\asession\x127\n" +
+	"\bcounters\x18\x02 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"\x96\x01\n" +
 	"\fWorkerOrders\x12\x14\n" +
 	"\x05drain\x18\x01 \x01(\bR\x05drain\x127\n" +
 	"\x04keys\x18\x02 \x03(\v2#.penstock.v1.WorkerOrders.KeysEntryR\x04keys\x1a7\n" +
@@ -5418,7 +7041,17 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x19REFUSAL_CAUSE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"UNREADABLE\x10\x01\x12\v\n" +
-	"\aCHANGED\x10\x022\x84\a\n" +
+	"\aCHANGED\x10\x02*r\n" +
+	"\n" +
+	"Bottleneck\x12\x1a\n" +
+	"\x16BOTTLENECK_UNSPECIFIED\x10\x00\x12\b\n" +
+	"\x04NONE\x10\x01\x12\v\n" +
+	"\aTRAINER\x10\x02\x12\n" +
+	"\n" +
+	"\x06CLIENT\x10\x03\x12\v\n" +
+	"\aNETWORK\x10\x04\x12\v\n" +
+	"\aWORKERS\x10\x05\x12\v\n" +
+	"\aSTORAGE\x10\x062\x92\b\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
@@ -5433,7 +7066,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04Sync\x12\x18.penstock.v1.SyncRequest\x1a\x16.penstock.v1.SyncReply\x12B\n" +
 	"\n" +
 	"SyncWorker\x12\x19.penstock.v1.WorkerReport\x1a\x19.penstock.v1.WorkerOrders\x12<\n" +
-	"\bGetFleet\x12\x1c.penstock.v1.GetFleetRequest\x1a\x12.penstock.v1.FleetB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"\bGetFleet\x12\x1c.penstock.v1.GetFleetRequest\x1a\x12.penstock.v1.Fleet\x12@\n" +
+	"\aObserve\x12\x1b.penstock.v1.ObserveRequest\x1a\x18.penstock.v1.Observation\x12J\n" +
+	"\n" +
+	"ListEvents\x12\x1e.penstock.v1.ListEventsRequest\x1a\x1c.penstock.v1.ListEventsReplyB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_control_proto_rawDescOnce sync.Once
@@ -5447,188 +7083,231 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 	return file_api_pb_control_proto_rawDescData
 }
 
-var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
+var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
 	(RefusalCause)(0),               // 2: penstock.v1.RefusalCause
-	(*NotLeader)(nil),               // 3: penstock.v1.NotLeader
-	(*Position)(nil),                // 4: penstock.v1.Position
-	(*Interval)(nil),                // 5: penstock.v1.Interval
-	(*Checkpoint)(nil),              // 6: penstock.v1.Checkpoint
-	(*CreateCheckpointRequest)(nil), // 7: penstock.v1.CreateCheckpointRequest
-	(*CreateCheckpointReply)(nil),   // 8: penstock.v1.CreateCheckpointReply
-	(*RankStep)(nil),                // 9: penstock.v1.RankStep
-	(*ListCheckpointsRequest)(nil),  // 10: penstock.v1.ListCheckpointsRequest
-	(*ListCheckpointsReply)(nil),    // 11: penstock.v1.ListCheckpointsReply
-	(*DeleteCheckpointRequest)(nil), // 12: penstock.v1.DeleteCheckpointRequest
-	(*DeleteCheckpointReply)(nil),   // 13: penstock.v1.DeleteCheckpointReply
-	(*RestoreSessionRequest)(nil),   // 14: penstock.v1.RestoreSessionRequest
-	(*RestoredFrom)(nil),            // 15: penstock.v1.RestoredFrom
-	(*Fingerprint)(nil),             // 16: penstock.v1.Fingerprint
-	(*OpenRequest)(nil),             // 17: penstock.v1.OpenRequest
-	(*Session)(nil),                 // 18: penstock.v1.Session
-	(*Progress)(nil),                // 19: penstock.v1.Progress
-	(*RankProgress)(nil),            // 20: penstock.v1.RankProgress
-	(*GetSessionRequest)(nil),       // 21: penstock.v1.GetSessionRequest
-	(*ListSessionsRequest)(nil),     // 22: penstock.v1.ListSessionsRequest
-	(*ListSessionsReply)(nil),       // 23: penstock.v1.ListSessionsReply
-	(*DeleteSessionRequest)(nil),    // 24: penstock.v1.DeleteSessionRequest
-	(*DeleteSessionReply)(nil),      // 25: penstock.v1.DeleteSessionReply
-	(*JoinRequest)(nil),             // 26: penstock.v1.JoinRequest
-	(*JoinReply)(nil),               // 27: penstock.v1.JoinReply
-	(*Counters)(nil),                // 28: penstock.v1.Counters
-	(*SyncRequest)(nil),             // 29: penstock.v1.SyncRequest
-	(*RefusedStream)(nil),           // 30: penstock.v1.RefusedStream
-	(*SkippedRows)(nil),             // 31: penstock.v1.SkippedRows
-	(*RankSteps)(nil),               // 32: penstock.v1.RankSteps
-	(*EpochSteps)(nil),              // 33: penstock.v1.EpochSteps
-	(*LaneStart)(nil),               // 34: penstock.v1.LaneStart
-	(*SyncReply)(nil),               // 35: penstock.v1.SyncReply
-	(*CheckpointOrder)(nil),         // 36: penstock.v1.CheckpointOrder
-	(*CheckpointPart)(nil),          // 37: penstock.v1.CheckpointPart
-	(*FleetLoad)(nil),               // 38: penstock.v1.FleetLoad
-	(*GetFleetRequest)(nil),         // 39: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 40: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 41: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 42: penstock.v1.Grant
-	(*State)(nil),                   // 43: penstock.v1.State
-	(*WorkerReport)(nil),            // 44: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 45: penstock.v1.WorkerCounters
-	(*WorkerOrders)(nil),            // 46: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 47: penstock.v1.Block
-	(*Shard)(nil),                   // 48: penstock.v1.Shard
-	(*ListingPage)(nil),             // 49: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 50: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 51: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),           // 52: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 53: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 54: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 55: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 56: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 57: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 58: penstock.v1.RankRestore
-	nil,                             // 59: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 60: penstock.v1.Spec
-	(*File)(nil),                    // 61: penstock.v1.File
-	(*RowGroup)(nil),                // 62: penstock.v1.RowGroup
+	(Bottleneck)(0),                 // 3: penstock.v1.Bottleneck
+	(*NotLeader)(nil),               // 4: penstock.v1.NotLeader
+	(*Position)(nil),                // 5: penstock.v1.Position
+	(*Interval)(nil),                // 6: penstock.v1.Interval
+	(*Checkpoint)(nil),              // 7: penstock.v1.Checkpoint
+	(*CreateCheckpointRequest)(nil), // 8: penstock.v1.CreateCheckpointRequest
+	(*CreateCheckpointReply)(nil),   // 9: penstock.v1.CreateCheckpointReply
+	(*RankStep)(nil),                // 10: penstock.v1.RankStep
+	(*ListCheckpointsRequest)(nil),  // 11: penstock.v1.ListCheckpointsRequest
+	(*ListCheckpointsReply)(nil),    // 12: penstock.v1.ListCheckpointsReply
+	(*DeleteCheckpointRequest)(nil), // 13: penstock.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointReply)(nil),   // 14: penstock.v1.DeleteCheckpointReply
+	(*RestoreSessionRequest)(nil),   // 15: penstock.v1.RestoreSessionRequest
+	(*RestoredFrom)(nil),            // 16: penstock.v1.RestoredFrom
+	(*Fingerprint)(nil),             // 17: penstock.v1.Fingerprint
+	(*OpenRequest)(nil),             // 18: penstock.v1.OpenRequest
+	(*Session)(nil),                 // 19: penstock.v1.Session
+	(*Share)(nil),                   // 20: penstock.v1.Share
+	(*Progress)(nil),                // 21: penstock.v1.Progress
+	(*RankProgress)(nil),            // 22: penstock.v1.RankProgress
+	(*GetSessionRequest)(nil),       // 23: penstock.v1.GetSessionRequest
+	(*ListSessionsRequest)(nil),     // 24: penstock.v1.ListSessionsRequest
+	(*ListSessionsReply)(nil),       // 25: penstock.v1.ListSessionsReply
+	(*DeleteSessionRequest)(nil),    // 26: penstock.v1.DeleteSessionRequest
+	(*DeleteSessionReply)(nil),      // 27: penstock.v1.DeleteSessionReply
+	(*JoinRequest)(nil),             // 28: penstock.v1.JoinRequest
+	(*JoinReply)(nil),               // 29: penstock.v1.JoinReply
+	(*Counters)(nil),                // 30: penstock.v1.Counters
+	(*SyncRequest)(nil),             // 31: penstock.v1.SyncRequest
+	(*Pace)(nil),                    // 32: penstock.v1.Pace
+	(*RefusedStream)(nil),           // 33: penstock.v1.RefusedStream
+	(*SkippedRows)(nil),             // 34: penstock.v1.SkippedRows
+	(*RankSteps)(nil),               // 35: penstock.v1.RankSteps
+	(*EpochSteps)(nil),              // 36: penstock.v1.EpochSteps
+	(*LaneStart)(nil),               // 37: penstock.v1.LaneStart
+	(*SyncReply)(nil),               // 38: penstock.v1.SyncReply
+	(*CheckpointOrder)(nil),         // 39: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 40: penstock.v1.CheckpointPart
+	(*FleetLoad)(nil),               // 41: penstock.v1.FleetLoad
+	(*ObserveRequest)(nil),          // 42: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 43: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 44: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 45: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 46: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 47: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 48: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 49: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 50: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 51: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 52: penstock.v1.Event
+	(*GetFleetRequest)(nil),         // 53: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 54: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 55: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 56: penstock.v1.Grant
+	(*State)(nil),                   // 57: penstock.v1.State
+	(*WorkerReport)(nil),            // 58: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 59: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 60: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 61: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 62: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 63: penstock.v1.Block
+	(*Shard)(nil),                   // 64: penstock.v1.Shard
+	(*ListingPage)(nil),             // 65: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 66: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 67: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),           // 68: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 69: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 70: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 71: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 72: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 73: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 74: penstock.v1.RankRestore
+	nil,                             // 75: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 76: penstock.v1.Spec
+	(*File)(nil),                    // 77: penstock.v1.File
+	(*RowGroup)(nil),                // 78: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
-	4,  // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
-	4,  // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	43, // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	60, // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
-	6,  // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
-	9,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
-	6,  // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
-	6,  // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	52, // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	60, // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	60, // 10: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
-	0,  // 11: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
-	19, // 12: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
-	31, // 13: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
-	16, // 14: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
-	15, // 15: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
-	20, // 16: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	28, // 17: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	18, // 18: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	43, // 19: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
-	1,  // 20: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	18, // 21: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	5,  // 22: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	5,  // 23: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	32, // 24: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	28, // 25: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	34, // 26: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	31, // 27: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	5,  // 28: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	5,  // 29: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	28, // 30: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	32, // 31: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	30, // 32: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	37, // 33: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
-	4,  // 34: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
-	2,  // 35: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	5,  // 36: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	42, // 37: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	5,  // 38: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	5,  // 39: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	38, // 40: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
-	33, // 41: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	34, // 42: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	31, // 43: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	36, // 44: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	43, // 45: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	45, // 46: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
-	41, // 47: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	38, // 48: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	5,  // 49: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	5,  // 50: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	5,  // 51: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	34, // 52: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	16, // 53: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	45, // 54: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	59, // 55: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	48, // 56: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	61, // 57: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	62, // 58: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	61, // 59: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	18, // 60: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	52, // 61: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	4,  // 62: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	5,  // 63: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	5,  // 64: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	55, // 65: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	56, // 66: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	33, // 67: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	32, // 68: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	31, // 69: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	54, // 70: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	15, // 71: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	5,  // 72: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	5,  // 73: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	28, // 74: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,  // 75: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	5,  // 76: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	5,  // 77: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	28, // 78: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	58, // 79: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	32, // 80: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	32, // 81: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	37, // 82: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	33, // 83: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	43, // 84: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	17, // 85: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	21, // 86: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	22, // 87: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	24, // 88: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	7,  // 89: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	10, // 90: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	12, // 91: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	14, // 92: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	26, // 93: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	29, // 94: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	44, // 95: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	39, // 96: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	18, // 97: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	18, // 98: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	23, // 99: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	25, // 100: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	8,  // 101: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	11, // 102: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	13, // 103: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	18, // 104: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	27, // 105: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	35, // 106: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	46, // 107: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	40, // 108: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	97, // [97:109] is the sub-list for method output_type
-	85, // [85:97] is the sub-list for method input_type
-	85, // [85:85] is the sub-list for extension type_name
-	85, // [85:85] is the sub-list for extension extendee
-	0,  // [0:85] is the sub-list for field type_name
+	5,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
+	5,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
+	57,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	76,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	7,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
+	10,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
+	7,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
+	7,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
+	68,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	76,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	20,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
+	76,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
+	21,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
+	34,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
+	17,  // 15: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
+	16,  // 16: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
+	20,  // 17: penstock.v1.Session.share:type_name -> penstock.v1.Share
+	22,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	30,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	19,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	57,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	1,   // 22: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
+	19,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	6,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	6,   // 25: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	35,  // 26: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	30,  // 27: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	37,  // 28: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	34,  // 29: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	6,   // 30: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	6,   // 31: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	30,  // 32: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	35,  // 33: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	33,  // 34: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	40,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	32,  // 36: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
+	5,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	2,   // 38: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
+	6,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	56,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	6,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	6,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	41,  // 43: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	36,  // 44: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	37,  // 45: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	34,  // 46: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	39,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	57,  // 48: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	59,  // 49: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	3,   // 50: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
+	44,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	45,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	48,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	49,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	3,   // 55: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
+	20,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	46,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	21,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	0,   // 59: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
+	47,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	44,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	30,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	47,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	3,   // 64: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
+	52,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	49,  // 66: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	55,  // 67: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	41,  // 68: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	6,   // 69: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	6,   // 70: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	6,   // 71: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	37,  // 72: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	17,  // 73: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	59,  // 74: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	61,  // 75: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	60,  // 76: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	59,  // 77: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	75,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	64,  // 79: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	77,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	78,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	77,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	19,  // 83: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	68,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	5,   // 85: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	6,   // 86: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	6,   // 87: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	71,  // 88: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	72,  // 89: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	36,  // 90: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	35,  // 91: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	34,  // 92: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	70,  // 93: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	16,  // 94: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	6,   // 95: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	6,   // 96: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	30,  // 97: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 98: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	6,   // 99: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	6,   // 100: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	30,  // 101: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	74,  // 102: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	35,  // 103: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	35,  // 104: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	40,  // 105: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	36,  // 106: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	57,  // 107: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	18,  // 108: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	23,  // 109: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	24,  // 110: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	26,  // 111: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	8,   // 112: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	11,  // 113: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	13,  // 114: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	15,  // 115: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	28,  // 116: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	31,  // 117: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	58,  // 118: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	53,  // 119: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	42,  // 120: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	50,  // 121: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	19,  // 122: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	19,  // 123: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	25,  // 124: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	27,  // 125: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	9,   // 126: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	12,  // 127: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	14,  // 128: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	19,  // 129: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	29,  // 130: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	38,  // 131: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	62,  // 132: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	54,  // 133: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	43,  // 134: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	51,  // 135: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	122, // [122:136] is the sub-list for method output_type
+	108, // [108:122] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -5643,8 +7322,8 @@ func file_api_pb_control_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
-			NumEnums:      3,
-			NumMessages:   57,
+			NumEnums:      4,
+			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,8 @@ const (
 	Master_Sync_FullMethodName             = "/penstock.v1.Master/Sync"
 	Master_SyncWorker_FullMethodName       = "/penstock.v1.Master/SyncWorker"
 	Master_GetFleet_FullMethodName         = "/penstock.v1.Master/GetFleet"
+	Master_Observe_FullMethodName          = "/penstock.v1.Master/Observe"
+	Master_ListEvents_FullMethodName       = "/penstock.v1.Master/ListEvents"
 )
 
 // MasterClient is the client API for Master service.
@@ -62,6 +64,10 @@ type MasterClient interface {
 	SyncWorker(ctx context.Context, in *WorkerReport, opts ...grpc.CallOption) (*WorkerOrders, error)
 	// GetFleet says which masters and workers there are. Every master answers, whether it leads or not.
 	GetFleet(ctx context.Context, in *GetFleetRequest, opts ...grpc.CallOption) (*Fleet, error)
+	// Observe says what the fleet and its sessions do, and why trainers wait.
+	Observe(ctx context.Context, in *ObserveRequest, opts ...grpc.CallOption) (*Observation, error)
+	// ListEvents says what happened, the newest last.
+	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsReply, error)
 }
 
 type masterClient struct {
@@ -192,6 +198,26 @@ func (c *masterClient) GetFleet(ctx context.Context, in *GetFleetRequest, opts .
 	return out, nil
 }
 
+func (c *masterClient) Observe(ctx context.Context, in *ObserveRequest, opts ...grpc.CallOption) (*Observation, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Observation)
+	err := c.cc.Invoke(ctx, Master_Observe_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *masterClient) ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListEventsReply)
+	err := c.cc.Invoke(ctx, Master_ListEvents_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MasterServer is the server API for Master service.
 // All implementations must embed UnimplementedMasterServer
 // for forward compatibility.
@@ -221,6 +247,10 @@ type MasterServer interface {
 	SyncWorker(context.Context, *WorkerReport) (*WorkerOrders, error)
 	// GetFleet says which masters and workers there are. Every master answers, whether it leads or not.
 	GetFleet(context.Context, *GetFleetRequest) (*Fleet, error)
+	// Observe says what the fleet and its sessions do, and why trainers wait.
+	Observe(context.Context, *ObserveRequest) (*Observation, error)
+	// ListEvents says what happened, the newest last.
+	ListEvents(context.Context, *ListEventsRequest) (*ListEventsReply, error)
 	mustEmbedUnimplementedMasterServer()
 }
 
@@ -266,6 +296,12 @@ func (UnimplementedMasterServer) SyncWorker(context.Context, *WorkerReport) (*Wo
 }
 func (UnimplementedMasterServer) GetFleet(context.Context, *GetFleetRequest) (*Fleet, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetFleet not implemented")
+}
+func (UnimplementedMasterServer) Observe(context.Context, *ObserveRequest) (*Observation, error) {
+	return nil, status.Error(codes.Unimplemented, "method Observe not implemented")
+}
+func (UnimplementedMasterServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
 }
 func (UnimplementedMasterServer) mustEmbedUnimplementedMasterServer() {}
 func (UnimplementedMasterServer) testEmbeddedByValue()                {}
@@ -504,6 +540,42 @@ func _Master_GetFleet_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Master_Observe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ObserveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).Observe(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_Observe_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).Observe(ctx, req.(*ObserveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _Master_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListEventsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).ListEvents(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_ListEvents_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).ListEvents(ctx, req.(*ListEventsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Master_ServiceDesc is the grpc.ServiceDesc for Master service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -558,6 +630,14 @@ var Master_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetFleet",
 			Handler:    _Master_GetFleet_Handler,
+		},
+		{
+			MethodName: "Observe",
+			Handler:    _Master_Observe_Handler,
+		},
+		{
+			MethodName: "ListEvents",
+			Handler:    _Master_ListEvents_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

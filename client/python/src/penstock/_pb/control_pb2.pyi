@@ -27,6 +27,16 @@ class RefusalCause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REFUSAL_CAUSE_UNSPECIFIED: _ClassVar[RefusalCause]
     UNREADABLE: _ClassVar[RefusalCause]
     CHANGED: _ClassVar[RefusalCause]
+
+class Bottleneck(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BOTTLENECK_UNSPECIFIED: _ClassVar[Bottleneck]
+    NONE: _ClassVar[Bottleneck]
+    TRAINER: _ClassVar[Bottleneck]
+    CLIENT: _ClassVar[Bottleneck]
+    NETWORK: _ClassVar[Bottleneck]
+    WORKERS: _ClassVar[Bottleneck]
+    STORAGE: _ClassVar[Bottleneck]
 SESSION_STATE_UNSPECIFIED: SessionState
 RUNNING: SessionState
 FINISHED: SessionState
@@ -38,6 +48,13 @@ RESTORED: JoinKind
 REFUSAL_CAUSE_UNSPECIFIED: RefusalCause
 UNREADABLE: RefusalCause
 CHANGED: RefusalCause
+BOTTLENECK_UNSPECIFIED: Bottleneck
+NONE: Bottleneck
+TRAINER: Bottleneck
+CLIENT: Bottleneck
+NETWORK: Bottleneck
+WORKERS: Bottleneck
+STORAGE: Bottleneck
 
 class NotLeader(_message.Message):
     __slots__ = ("leader",)
@@ -185,21 +202,23 @@ class Fingerprint(_message.Message):
     def __init__(self, spec: _Optional[_Iterable[int]] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., listing: _Optional[_Iterable[int]] = ..., planner: _Optional[_Union[PlannerConfig, _Mapping]] = ..., planner_version: _Optional[int] = ...) -> None: ...
 
 class OpenRequest(_message.Message):
-    __slots__ = ("session", "spec", "world_size", "spec_text", "working_dir")
+    __slots__ = ("session", "spec", "world_size", "spec_text", "working_dir", "share")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
     SPEC_TEXT_FIELD_NUMBER: _ClassVar[int]
     WORKING_DIR_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     session: str
     spec: _spec_pb2.Spec
     world_size: int
     spec_text: str
     working_dir: str
-    def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ...) -> None: ...
+    share: Share
+    def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint", "restored_from", "batch_size", "lanes")
+    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint", "restored_from", "batch_size", "lanes", "namespace", "owner", "share")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -221,6 +240,9 @@ class Session(_message.Message):
     RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
     BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: _spec_pb2.Spec
     world_size: int
@@ -242,7 +264,20 @@ class Session(_message.Message):
     restored_from: RestoredFrom
     batch_size: int
     lanes: int
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., batch_size: _Optional[int] = ..., lanes: _Optional[int] = ...) -> None: ...
+    namespace: str
+    owner: str
+    share: Share
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., batch_size: _Optional[int] = ..., lanes: _Optional[int] = ..., namespace: _Optional[str] = ..., owner: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
+
+class Share(_message.Message):
+    __slots__ = ("weight", "min_workers", "max_workers")
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    MIN_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    weight: float
+    min_workers: int
+    max_workers: int
+    def __init__(self, weight: _Optional[float] = ..., min_workers: _Optional[int] = ..., max_workers: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks")
@@ -375,7 +410,7 @@ class Counters(_message.Message):
     def __init__(self, rows: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., stall_ns: _Optional[int] = ..., compute_ns: _Optional[int] = ..., failovers: _Optional[int] = ..., hedges: _Optional[int] = ...) -> None: ...
 
 class SyncRequest(_message.Message):
-    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce", "steps", "refused", "checkpoint")
+    __slots__ = ("session", "generation", "rank", "incarnation", "consumed", "released", "leave", "counters", "revision", "wants_more", "base_version", "zone", "nonce", "steps", "refused", "checkpoint", "pace")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
@@ -392,6 +427,7 @@ class SyncRequest(_message.Message):
     STEPS_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    PACE_FIELD_NUMBER: _ClassVar[int]
     session: str
     generation: int
     rank: int
@@ -408,7 +444,18 @@ class SyncRequest(_message.Message):
     steps: RankSteps
     refused: _containers.RepeatedCompositeFieldContainer[RefusedStream]
     checkpoint: CheckpointPart
-    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[RefusedStream, _Mapping]]] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ...) -> None: ...
+    pace: Pace
+    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[RefusedStream, _Mapping]]] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ..., pace: _Optional[_Union[Pace, _Mapping]] = ...) -> None: ...
+
+class Pace(_message.Message):
+    __slots__ = ("step_ns", "rows", "steps")
+    STEP_NS_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    step_ns: int
+    rows: float
+    steps: int
+    def __init__(self, step_ns: _Optional[int] = ..., rows: _Optional[float] = ..., steps: _Optional[int] = ...) -> None: ...
 
 class RefusedStream(_message.Message):
     __slots__ = ("at", "cause", "words")
@@ -556,6 +603,217 @@ class FleetLoad(_message.Message):
     counters: WorkerCounters
     def __init__(self, workers: _Optional[int] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., seconds: _Optional[float] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
 
+class ObserveRequest(_message.Message):
+    __slots__ = ("session", "since_unix_ms", "workers")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    since_unix_ms: int
+    workers: bool
+    def __init__(self, session: _Optional[str] = ..., since_unix_ms: _Optional[int] = ..., workers: bool = ...) -> None: ...
+
+class Observation(_message.Message):
+    __slots__ = ("now_unix_ms", "verdict", "bottleneck", "points", "sessions", "workers", "decision")
+    NOW_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    BOTTLENECK_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    now_unix_ms: int
+    verdict: str
+    bottleneck: Bottleneck
+    points: _containers.RepeatedCompositeFieldContainer[FleetPoint]
+    sessions: _containers.RepeatedCompositeFieldContainer[SessionLoad]
+    workers: _containers.RepeatedCompositeFieldContainer[WorkerLoad]
+    decision: Decision
+    def __init__(self, now_unix_ms: _Optional[int] = ..., verdict: _Optional[str] = ..., bottleneck: _Optional[_Union[Bottleneck, str]] = ..., points: _Optional[_Iterable[_Union[FleetPoint, _Mapping]]] = ..., sessions: _Optional[_Iterable[_Union[SessionLoad, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerLoad, _Mapping]]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
+
+class FleetPoint(_message.Message):
+    __slots__ = ("unix_ms", "workers", "wanted", "needed", "demand", "capacity", "rate", "stall", "busy", "bytes_read", "bytes_sent", "bytes_cross_zone")
+    UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    STALL_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    BYTES_READ_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    BYTES_CROSS_ZONE_FIELD_NUMBER: _ClassVar[int]
+    unix_ms: int
+    workers: int
+    wanted: int
+    needed: float
+    demand: float
+    capacity: float
+    rate: float
+    stall: float
+    busy: float
+    bytes_read: float
+    bytes_sent: float
+    bytes_cross_zone: float
+    def __init__(self, unix_ms: _Optional[int] = ..., workers: _Optional[int] = ..., wanted: _Optional[int] = ..., needed: _Optional[float] = ..., demand: _Optional[float] = ..., capacity: _Optional[float] = ..., rate: _Optional[float] = ..., stall: _Optional[float] = ..., busy: _Optional[float] = ..., bytes_read: _Optional[float] = ..., bytes_sent: _Optional[float] = ..., bytes_cross_zone: _Optional[float] = ...) -> None: ...
+
+class SessionLoad(_message.Message):
+    __slots__ = ("session", "namespace", "demand", "rate", "stall", "cost", "needed", "granted", "bottleneck", "stage", "verdict", "share", "trainers", "progress", "state", "stages", "points")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    STALL_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    BOTTLENECK_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    TRAINERS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    POINTS_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    namespace: str
+    demand: float
+    rate: float
+    stall: float
+    cost: float
+    needed: float
+    granted: float
+    bottleneck: Bottleneck
+    stage: str
+    verdict: str
+    share: Share
+    trainers: _containers.RepeatedCompositeFieldContainer[TrainerLoad]
+    progress: Progress
+    state: SessionState
+    stages: _containers.RepeatedCompositeFieldContainer[StageTime]
+    points: _containers.RepeatedCompositeFieldContainer[FleetPoint]
+    def __init__(self, session: _Optional[str] = ..., namespace: _Optional[str] = ..., demand: _Optional[float] = ..., rate: _Optional[float] = ..., stall: _Optional[float] = ..., cost: _Optional[float] = ..., needed: _Optional[float] = ..., granted: _Optional[float] = ..., bottleneck: _Optional[_Union[Bottleneck, str]] = ..., stage: _Optional[str] = ..., verdict: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., trainers: _Optional[_Iterable[_Union[TrainerLoad, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., state: _Optional[_Union[SessionState, str]] = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., points: _Optional[_Iterable[_Union[FleetPoint, _Mapping]]] = ...) -> None: ...
+
+class TrainerLoad(_message.Message):
+    __slots__ = ("rank", "present", "rate", "stall", "step_ns", "counters")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    STALL_FIELD_NUMBER: _ClassVar[int]
+    STEP_NS_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    present: bool
+    rate: float
+    stall: float
+    step_ns: int
+    counters: Counters
+    def __init__(self, rank: _Optional[int] = ..., present: bool = ..., rate: _Optional[float] = ..., stall: _Optional[float] = ..., step_ns: _Optional[int] = ..., counters: _Optional[_Union[Counters, _Mapping]] = ...) -> None: ...
+
+class StageTime(_message.Message):
+    __slots__ = ("stage", "seconds")
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    stage: str
+    seconds: float
+    def __init__(self, stage: _Optional[str] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class WorkerLoad(_message.Message):
+    __slots__ = ("name", "address", "zone", "streams", "slots", "busy", "rate", "bytes_read", "bytes_sent", "memory_bytes", "memory_limit", "draining", "stages", "sessions")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    RATE_FIELD_NUMBER: _ClassVar[int]
+    BYTES_READ_FIELD_NUMBER: _ClassVar[int]
+    BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    zone: str
+    streams: int
+    slots: int
+    busy: float
+    rate: float
+    bytes_read: float
+    bytes_sent: float
+    memory_bytes: int
+    memory_limit: int
+    draining: bool
+    stages: _containers.RepeatedCompositeFieldContainer[StageTime]
+    sessions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., zone: _Optional[str] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., busy: _Optional[float] = ..., rate: _Optional[float] = ..., bytes_read: _Optional[float] = ..., bytes_sent: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., memory_limit: _Optional[int] = ..., draining: bool = ..., stages: _Optional[_Iterable[_Union[StageTime, _Mapping]]] = ..., sessions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Decision(_message.Message):
+    __slots__ = ("unix_ms", "to", "reason", "bottleneck", "demand", "capacity", "needed", "stall", "busy", "braked")
+    UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    FROM_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BOTTLENECK_FIELD_NUMBER: _ClassVar[int]
+    DEMAND_FIELD_NUMBER: _ClassVar[int]
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    NEEDED_FIELD_NUMBER: _ClassVar[int]
+    STALL_FIELD_NUMBER: _ClassVar[int]
+    BUSY_FIELD_NUMBER: _ClassVar[int]
+    BRAKED_FIELD_NUMBER: _ClassVar[int]
+    unix_ms: int
+    to: int
+    reason: str
+    bottleneck: Bottleneck
+    demand: float
+    capacity: float
+    needed: float
+    stall: float
+    busy: float
+    braked: bool
+    def __init__(self, unix_ms: _Optional[int] = ..., to: _Optional[int] = ..., reason: _Optional[str] = ..., bottleneck: _Optional[_Union[Bottleneck, str]] = ..., demand: _Optional[float] = ..., capacity: _Optional[float] = ..., needed: _Optional[float] = ..., stall: _Optional[float] = ..., busy: _Optional[float] = ..., braked: bool = ..., **kwargs) -> None: ...
+
+class ListEventsRequest(_message.Message):
+    __slots__ = ("session", "after", "limit")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    after: int
+    limit: int
+    def __init__(self, session: _Optional[str] = ..., after: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListEventsReply(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[Event]
+    def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("number", "unix_ms", "kind", "words", "session", "worker", "rank", "decision")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    unix_ms: int
+    kind: str
+    words: str
+    session: str
+    worker: str
+    rank: int
+    decision: Decision
+    def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[str] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., worker: _Optional[str] = ..., rank: _Optional[int] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
+
 class GetFleetRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -649,23 +907,31 @@ class State(_message.Message):
     def __init__(self, version: _Optional[int] = ..., session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., planner_digest: _Optional[bytes] = ..., handed: _Optional[int] = ..., rows: _Optional[int] = ..., departed_rows: _Optional[_Iterable[int]] = ..., global_batch: _Optional[int] = ..., start: _Optional[_Union[LaneStart, _Mapping]] = ..., skipped_row_groups: _Optional[int] = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ...) -> None: ...
 
 class WorkerReport(_message.Message):
-    __slots__ = ("name", "address", "streams", "slots", "memory_bytes", "counters")
+    __slots__ = ("name", "address", "streams", "slots", "memory_bytes", "counters", "cpus", "memory_limit", "sessions", "zone")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     STREAMS_FIELD_NUMBER: _ClassVar[int]
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     streams: int
     slots: int
     memory_bytes: int
     counters: WorkerCounters
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
+    cpus: float
+    memory_limit: int
+    sessions: _containers.RepeatedCompositeFieldContainer[SessionCounters]
+    zone: str
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ..., cpus: _Optional[float] = ..., memory_limit: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[SessionCounters, _Mapping]]] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class WorkerCounters(_message.Message):
-    __slots__ = ("rows", "bytes_read", "bytes_sent", "storage_ns", "decode_ns", "transform_ns", "tensor_ns", "send_ns", "requests", "bytes_needed")
+    __slots__ = ("rows", "bytes_read", "bytes_sent", "storage_ns", "decode_ns", "transform_ns", "tensor_ns", "send_ns", "requests", "bytes_needed", "open_ns", "blocked_ns", "cpu_ns", "bytes_cross_zone", "ops")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BYTES_READ_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
@@ -676,6 +942,11 @@ class WorkerCounters(_message.Message):
     SEND_NS_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
     BYTES_NEEDED_FIELD_NUMBER: _ClassVar[int]
+    OPEN_NS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_NS_FIELD_NUMBER: _ClassVar[int]
+    CPU_NS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_CROSS_ZONE_FIELD_NUMBER: _ClassVar[int]
+    OPS_FIELD_NUMBER: _ClassVar[int]
     rows: int
     bytes_read: int
     bytes_sent: int
@@ -686,7 +957,28 @@ class WorkerCounters(_message.Message):
     send_ns: int
     requests: int
     bytes_needed: int
-    def __init__(self, rows: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., storage_ns: _Optional[int] = ..., decode_ns: _Optional[int] = ..., transform_ns: _Optional[int] = ..., tensor_ns: _Optional[int] = ..., send_ns: _Optional[int] = ..., requests: _Optional[int] = ..., bytes_needed: _Optional[int] = ...) -> None: ...
+    open_ns: int
+    blocked_ns: int
+    cpu_ns: int
+    bytes_cross_zone: int
+    ops: _containers.RepeatedCompositeFieldContainer[OpTime]
+    def __init__(self, rows: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., storage_ns: _Optional[int] = ..., decode_ns: _Optional[int] = ..., transform_ns: _Optional[int] = ..., tensor_ns: _Optional[int] = ..., send_ns: _Optional[int] = ..., requests: _Optional[int] = ..., bytes_needed: _Optional[int] = ..., open_ns: _Optional[int] = ..., blocked_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., bytes_cross_zone: _Optional[int] = ..., ops: _Optional[_Iterable[_Union[OpTime, _Mapping]]] = ...) -> None: ...
+
+class OpTime(_message.Message):
+    __slots__ = ("op", "ns")
+    OP_FIELD_NUMBER: _ClassVar[int]
+    NS_FIELD_NUMBER: _ClassVar[int]
+    op: str
+    ns: int
+    def __init__(self, op: _Optional[str] = ..., ns: _Optional[int] = ...) -> None: ...
+
+class SessionCounters(_message.Message):
+    __slots__ = ("session", "counters")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    session: str
+    counters: WorkerCounters
+    def __init__(self, session: _Optional[str] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
 
 class WorkerOrders(_message.Message):
     __slots__ = ("drain", "keys")
