@@ -1,0 +1,63 @@
+package observe
+
+import (
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Fleet is what was measured of the fleet in the seconds before a time.
+type Fleet struct {
+	At time.Time
+	// Workers report and do not drain; Draining ones report still; Starting ones are in the fleet and have not reported yet.
+	Workers, Draining, Starting int
+	Slots                       int // of Workers
+	// Measured is how many of Workers have reported for long enough to compare; the figures below are of these.
+	Measured  int
+	Busy      float64 // share of the workers' time, 0 to 1
+	Rate      float64 // rows/s that workers sent
+	BytesRead float64 // per second, from storage
+	BytesSent float64 // per second
+	CrossZone float64 // bytes per second, of BytesSent
+	Stages    []Stage // the longest first
+	Sessions  []Session
+	Cause
+}
+
+// Session is a running session in the seconds before a time.
+type Session struct {
+	ID    string
+	Share Share
+	// World is how many trainers it has, Trainers how many of them are present.
+	World, Trainers int
+	Demand          float64 // rows/s that its trainers could take; 0: unknown
+	Rate            float64 // rows/s handed over
+	Stall           float64 // share of its trainers' time, 0 to 1
+	Cost            float64 // busy seconds of a worker per row; 0: unknown
+	// Needed is how many workers its demand keeps busy to the target; 0: unknown. It is not bounded by the Share.
+	Needed  float64
+	Granted float64 // workers that its open streams come to
+	Open    float64 // streams, on average
+	Blocked float64 // share of the time of its open streams in which the trainer or the network took no more
+	Stages  []Stage // the longest first
+	Cause
+}
+
+// Share is a session's part of the pool.
+type Share struct {
+	Weight   float64 // above 0
+	Min, Max float64 // workers; Max is infinite unless set
+}
+
+// Stage is a part of the workers' work: storage, decode, filter, an op's name, tensor, send.
+type Stage struct {
+	Name    string
+	Seconds float64 // of streams, per second
+}
+
+// Cause is what holds trainers up.
+type Cause struct {
+	Bottleneck pb.Bottleneck
+	Stage      string // the busiest, where workers or storage are the bottleneck
+	Verdict    string // in plain words, with the numbers
+}
