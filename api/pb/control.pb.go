@@ -236,6 +236,67 @@ func (Bottleneck) EnumDescriptor() ([]byte, []int) {
 	return file_api_pb_control_proto_rawDescGZIP(), []int{3}
 }
 
+type EventKind int32
+
+const (
+	EventKind_EVENT_KIND_UNSPECIFIED EventKind = 0
+	EventKind_SCALE                  EventKind = 1 // what the scaler decided, and what became of it
+	EventKind_WORKER                 EventKind = 2 // a worker came, drains or went
+	EventKind_LEADER                 EventKind = 3 // another master leads
+	EventKind_SESSION                EventKind = 4 // a session was opened, finished, failed or deleted, or lost a trainer
+	EventKind_DATA                   EventKind = 5 // rows are left out, for no worker can read them
+	EventKind_CHECKPOINT             EventKind = 6 // one was taken, restored or deleted
+)
+
+// Enum value maps for EventKind.
+var (
+	EventKind_name = map[int32]string{
+		0: "EVENT_KIND_UNSPECIFIED",
+		1: "SCALE",
+		2: "WORKER",
+		3: "LEADER",
+		4: "SESSION",
+		5: "DATA",
+		6: "CHECKPOINT",
+	}
+	EventKind_value = map[string]int32{
+		"EVENT_KIND_UNSPECIFIED": 0,
+		"SCALE":                  1,
+		"WORKER":                 2,
+		"LEADER":                 3,
+		"SESSION":                4,
+		"DATA":                   5,
+		"CHECKPOINT":             6,
+	}
+)
+
+func (x EventKind) Enum() *EventKind {
+	p := new(EventKind)
+	*p = x
+	return p
+}
+
+func (x EventKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EventKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_api_pb_control_proto_enumTypes[4].Descriptor()
+}
+
+func (EventKind) Type() protoreflect.EnumType {
+	return &file_api_pb_control_proto_enumTypes[4]
+}
+
+func (x EventKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EventKind.Descriptor instead.
+func (EventKind) EnumDescriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{4}
+}
+
 type NotLeader struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"`
@@ -4149,7 +4210,7 @@ type ListEventsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"` // of this one alone
 	After         uint64                 `protobuf:"varint,2,opt,name=after,proto3" json:"after,omitempty"`    // events with greater numbers
-	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`    // the newest so many; 0 means 100
+	Limit         uint32                 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`    // the newest so many; 0: all that are kept
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4205,6 +4266,7 @@ func (x *ListEventsRequest) GetLimit() uint32 {
 	return 0
 }
 
+// ListEventsReply has events by number. Numbers grow by one, also from leader to leader: a gap is events that are kept no longer.
 type ListEventsReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Events        []*Event               `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
@@ -4252,14 +4314,14 @@ func (x *ListEventsReply) GetEvents() []*Event {
 // Event is something that happened to the fleet or to a session.
 type Event struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Number        uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1 on
 	UnixMs        int64                  `protobuf:"varint,2,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
-	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // scale, worker, leader, session, data, checkpoint
+	Kind          EventKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=penstock.v1.EventKind" json:"kind,omitempty"`
 	Words         string                 `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
-	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`
-	Worker        string                 `protobuf:"bytes,6,opt,name=worker,proto3" json:"worker,omitempty"`
-	Rank          int32                  `protobuf:"varint,7,opt,name=rank,proto3" json:"rank,omitempty"` // -1: of no rank
-	Decision      *Decision              `protobuf:"bytes,8,opt,name=decision,proto3" json:"decision,omitempty"`
+	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`   // it is about, if any
+	Rank          *uint32                `protobuf:"varint,6,opt,name=rank,proto3,oneof" json:"rank,omitempty"`  // of that session
+	Worker        string                 `protobuf:"bytes,7,opt,name=worker,proto3" json:"worker,omitempty"`     // it is about, if it is one alone
+	Decision      *Decision              `protobuf:"bytes,8,opt,name=decision,proto3" json:"decision,omitempty"` // of kind SCALE
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4308,11 +4370,11 @@ func (x *Event) GetUnixMs() int64 {
 	return 0
 }
 
-func (x *Event) GetKind() string {
+func (x *Event) GetKind() EventKind {
 	if x != nil {
 		return x.Kind
 	}
-	return ""
+	return EventKind_EVENT_KIND_UNSPECIFIED
 }
 
 func (x *Event) GetWords() string {
@@ -4329,18 +4391,18 @@ func (x *Event) GetSession() string {
 	return ""
 }
 
+func (x *Event) GetRank() uint32 {
+	if x != nil && x.Rank != nil {
+		return *x.Rank
+	}
+	return 0
+}
+
 func (x *Event) GetWorker() string {
 	if x != nil {
 		return x.Worker
 	}
 	return ""
-}
-
-func (x *Event) GetRank() int32 {
-	if x != nil {
-		return x.Rank
-	}
-	return 0
 }
 
 func (x *Event) GetDecision() *Decision {
@@ -6805,16 +6867,17 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\"=\n" +
 	"\x0fListEventsReply\x12*\n" +
-	"\x06events\x18\x01 \x03(\v2\x12.penstock.v1.EventR\x06events\"\xdb\x01\n" +
+	"\x06events\x18\x01 \x03(\v2\x12.penstock.v1.EventR\x06events\"\x81\x02\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
-	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\x12\x12\n" +
-	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x14\n" +
+	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\x12*\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x16.penstock.v1.EventKindR\x04kind\x12\x14\n" +
 	"\x05words\x18\x04 \x01(\tR\x05words\x12\x18\n" +
-	"\asession\x18\x05 \x01(\tR\asession\x12\x16\n" +
-	"\x06worker\x18\x06 \x01(\tR\x06worker\x12\x12\n" +
-	"\x04rank\x18\a \x01(\x05R\x04rank\x121\n" +
-	"\bdecision\x18\b \x01(\v2\x15.penstock.v1.DecisionR\bdecision\"\x11\n" +
+	"\asession\x18\x05 \x01(\tR\asession\x12\x17\n" +
+	"\x04rank\x18\x06 \x01(\rH\x00R\x04rank\x88\x01\x01\x12\x16\n" +
+	"\x06worker\x18\a \x01(\tR\x06worker\x121\n" +
+	"\bdecision\x18\b \x01(\v2\x15.penstock.v1.DecisionR\bdecisionB\a\n" +
+	"\x05_rank\"\x11\n" +
 	"\x0fGetFleetRequest\"\x7f\n" +
 	"\x05Fleet\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x122\n" +
@@ -7051,7 +7114,18 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06CLIENT\x10\x03\x12\v\n" +
 	"\aNETWORK\x10\x04\x12\v\n" +
 	"\aWORKERS\x10\x05\x12\v\n" +
-	"\aSTORAGE\x10\x062\x92\b\n" +
+	"\aSTORAGE\x10\x06*q\n" +
+	"\tEventKind\x12\x1a\n" +
+	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05SCALE\x10\x01\x12\n" +
+	"\n" +
+	"\x06WORKER\x10\x02\x12\n" +
+	"\n" +
+	"\x06LEADER\x10\x03\x12\v\n" +
+	"\aSESSION\x10\x04\x12\b\n" +
+	"\x04DATA\x10\x05\x12\x0e\n" +
+	"\n" +
+	"CHECKPOINT\x10\x062\x92\b\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
@@ -7083,231 +7157,233 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 	return file_api_pb_control_proto_rawDescData
 }
 
-var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
 	(RefusalCause)(0),               // 2: penstock.v1.RefusalCause
 	(Bottleneck)(0),                 // 3: penstock.v1.Bottleneck
-	(*NotLeader)(nil),               // 4: penstock.v1.NotLeader
-	(*Position)(nil),                // 5: penstock.v1.Position
-	(*Interval)(nil),                // 6: penstock.v1.Interval
-	(*Checkpoint)(nil),              // 7: penstock.v1.Checkpoint
-	(*CreateCheckpointRequest)(nil), // 8: penstock.v1.CreateCheckpointRequest
-	(*CreateCheckpointReply)(nil),   // 9: penstock.v1.CreateCheckpointReply
-	(*RankStep)(nil),                // 10: penstock.v1.RankStep
-	(*ListCheckpointsRequest)(nil),  // 11: penstock.v1.ListCheckpointsRequest
-	(*ListCheckpointsReply)(nil),    // 12: penstock.v1.ListCheckpointsReply
-	(*DeleteCheckpointRequest)(nil), // 13: penstock.v1.DeleteCheckpointRequest
-	(*DeleteCheckpointReply)(nil),   // 14: penstock.v1.DeleteCheckpointReply
-	(*RestoreSessionRequest)(nil),   // 15: penstock.v1.RestoreSessionRequest
-	(*RestoredFrom)(nil),            // 16: penstock.v1.RestoredFrom
-	(*Fingerprint)(nil),             // 17: penstock.v1.Fingerprint
-	(*OpenRequest)(nil),             // 18: penstock.v1.OpenRequest
-	(*Session)(nil),                 // 19: penstock.v1.Session
-	(*Share)(nil),                   // 20: penstock.v1.Share
-	(*Progress)(nil),                // 21: penstock.v1.Progress
-	(*RankProgress)(nil),            // 22: penstock.v1.RankProgress
-	(*GetSessionRequest)(nil),       // 23: penstock.v1.GetSessionRequest
-	(*ListSessionsRequest)(nil),     // 24: penstock.v1.ListSessionsRequest
-	(*ListSessionsReply)(nil),       // 25: penstock.v1.ListSessionsReply
-	(*DeleteSessionRequest)(nil),    // 26: penstock.v1.DeleteSessionRequest
-	(*DeleteSessionReply)(nil),      // 27: penstock.v1.DeleteSessionReply
-	(*JoinRequest)(nil),             // 28: penstock.v1.JoinRequest
-	(*JoinReply)(nil),               // 29: penstock.v1.JoinReply
-	(*Counters)(nil),                // 30: penstock.v1.Counters
-	(*SyncRequest)(nil),             // 31: penstock.v1.SyncRequest
-	(*Pace)(nil),                    // 32: penstock.v1.Pace
-	(*RefusedStream)(nil),           // 33: penstock.v1.RefusedStream
-	(*SkippedRows)(nil),             // 34: penstock.v1.SkippedRows
-	(*RankSteps)(nil),               // 35: penstock.v1.RankSteps
-	(*EpochSteps)(nil),              // 36: penstock.v1.EpochSteps
-	(*LaneStart)(nil),               // 37: penstock.v1.LaneStart
-	(*SyncReply)(nil),               // 38: penstock.v1.SyncReply
-	(*CheckpointOrder)(nil),         // 39: penstock.v1.CheckpointOrder
-	(*CheckpointPart)(nil),          // 40: penstock.v1.CheckpointPart
-	(*FleetLoad)(nil),               // 41: penstock.v1.FleetLoad
-	(*ObserveRequest)(nil),          // 42: penstock.v1.ObserveRequest
-	(*Observation)(nil),             // 43: penstock.v1.Observation
-	(*FleetPoint)(nil),              // 44: penstock.v1.FleetPoint
-	(*SessionLoad)(nil),             // 45: penstock.v1.SessionLoad
-	(*TrainerLoad)(nil),             // 46: penstock.v1.TrainerLoad
-	(*StageTime)(nil),               // 47: penstock.v1.StageTime
-	(*WorkerLoad)(nil),              // 48: penstock.v1.WorkerLoad
-	(*Decision)(nil),                // 49: penstock.v1.Decision
-	(*ListEventsRequest)(nil),       // 50: penstock.v1.ListEventsRequest
-	(*ListEventsReply)(nil),         // 51: penstock.v1.ListEventsReply
-	(*Event)(nil),                   // 52: penstock.v1.Event
-	(*GetFleetRequest)(nil),         // 53: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 54: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 55: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 56: penstock.v1.Grant
-	(*State)(nil),                   // 57: penstock.v1.State
-	(*WorkerReport)(nil),            // 58: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 59: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 60: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 61: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 62: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 63: penstock.v1.Block
-	(*Shard)(nil),                   // 64: penstock.v1.Shard
-	(*ListingPage)(nil),             // 65: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 66: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 67: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),           // 68: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 69: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 70: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 71: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 72: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 73: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 74: penstock.v1.RankRestore
-	nil,                             // 75: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 76: penstock.v1.Spec
-	(*File)(nil),                    // 77: penstock.v1.File
-	(*RowGroup)(nil),                // 78: penstock.v1.RowGroup
+	(EventKind)(0),                  // 4: penstock.v1.EventKind
+	(*NotLeader)(nil),               // 5: penstock.v1.NotLeader
+	(*Position)(nil),                // 6: penstock.v1.Position
+	(*Interval)(nil),                // 7: penstock.v1.Interval
+	(*Checkpoint)(nil),              // 8: penstock.v1.Checkpoint
+	(*CreateCheckpointRequest)(nil), // 9: penstock.v1.CreateCheckpointRequest
+	(*CreateCheckpointReply)(nil),   // 10: penstock.v1.CreateCheckpointReply
+	(*RankStep)(nil),                // 11: penstock.v1.RankStep
+	(*ListCheckpointsRequest)(nil),  // 12: penstock.v1.ListCheckpointsRequest
+	(*ListCheckpointsReply)(nil),    // 13: penstock.v1.ListCheckpointsReply
+	(*DeleteCheckpointRequest)(nil), // 14: penstock.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointReply)(nil),   // 15: penstock.v1.DeleteCheckpointReply
+	(*RestoreSessionRequest)(nil),   // 16: penstock.v1.RestoreSessionRequest
+	(*RestoredFrom)(nil),            // 17: penstock.v1.RestoredFrom
+	(*Fingerprint)(nil),             // 18: penstock.v1.Fingerprint
+	(*OpenRequest)(nil),             // 19: penstock.v1.OpenRequest
+	(*Session)(nil),                 // 20: penstock.v1.Session
+	(*Share)(nil),                   // 21: penstock.v1.Share
+	(*Progress)(nil),                // 22: penstock.v1.Progress
+	(*RankProgress)(nil),            // 23: penstock.v1.RankProgress
+	(*GetSessionRequest)(nil),       // 24: penstock.v1.GetSessionRequest
+	(*ListSessionsRequest)(nil),     // 25: penstock.v1.ListSessionsRequest
+	(*ListSessionsReply)(nil),       // 26: penstock.v1.ListSessionsReply
+	(*DeleteSessionRequest)(nil),    // 27: penstock.v1.DeleteSessionRequest
+	(*DeleteSessionReply)(nil),      // 28: penstock.v1.DeleteSessionReply
+	(*JoinRequest)(nil),             // 29: penstock.v1.JoinRequest
+	(*JoinReply)(nil),               // 30: penstock.v1.JoinReply
+	(*Counters)(nil),                // 31: penstock.v1.Counters
+	(*SyncRequest)(nil),             // 32: penstock.v1.SyncRequest
+	(*Pace)(nil),                    // 33: penstock.v1.Pace
+	(*RefusedStream)(nil),           // 34: penstock.v1.RefusedStream
+	(*SkippedRows)(nil),             // 35: penstock.v1.SkippedRows
+	(*RankSteps)(nil),               // 36: penstock.v1.RankSteps
+	(*EpochSteps)(nil),              // 37: penstock.v1.EpochSteps
+	(*LaneStart)(nil),               // 38: penstock.v1.LaneStart
+	(*SyncReply)(nil),               // 39: penstock.v1.SyncReply
+	(*CheckpointOrder)(nil),         // 40: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 41: penstock.v1.CheckpointPart
+	(*FleetLoad)(nil),               // 42: penstock.v1.FleetLoad
+	(*ObserveRequest)(nil),          // 43: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 44: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 45: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 46: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 47: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 48: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 49: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 50: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 51: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 52: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 53: penstock.v1.Event
+	(*GetFleetRequest)(nil),         // 54: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 55: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 56: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 57: penstock.v1.Grant
+	(*State)(nil),                   // 58: penstock.v1.State
+	(*WorkerReport)(nil),            // 59: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 60: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 61: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 62: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 63: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 64: penstock.v1.Block
+	(*Shard)(nil),                   // 65: penstock.v1.Shard
+	(*ListingPage)(nil),             // 66: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 67: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 68: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),           // 69: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 70: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 71: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 72: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 73: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 74: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 75: penstock.v1.RankRestore
+	nil,                             // 76: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 77: penstock.v1.Spec
+	(*File)(nil),                    // 78: penstock.v1.File
+	(*RowGroup)(nil),                // 79: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
-	5,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
-	5,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	57,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	76,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
-	7,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
-	10,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
-	7,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
-	7,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	68,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	76,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	20,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	76,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	6,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
+	6,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
+	58,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	77,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	8,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
+	11,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
+	8,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
+	8,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
+	69,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	77,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	21,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
+	77,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
-	21,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
-	34,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
-	17,  // 15: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
-	16,  // 16: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
-	20,  // 17: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	22,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	30,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	19,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	57,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	22,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
+	35,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
+	18,  // 15: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
+	17,  // 16: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
+	21,  // 17: penstock.v1.Session.share:type_name -> penstock.v1.Share
+	23,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	31,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	20,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	58,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,   // 22: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	19,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	6,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	6,   // 25: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	35,  // 26: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	30,  // 27: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	37,  // 28: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	34,  // 29: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	6,   // 30: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	6,   // 31: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	30,  // 32: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	35,  // 33: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	33,  // 34: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	40,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
-	32,  // 36: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
-	5,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	20,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	7,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	7,   // 25: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	36,  // 26: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	31,  // 27: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	38,  // 28: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	35,  // 29: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	7,   // 30: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	7,   // 31: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	31,  // 32: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	36,  // 33: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	34,  // 34: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	41,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	33,  // 36: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
+	6,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
 	2,   // 38: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	6,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	56,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	6,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	6,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	41,  // 43: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
-	36,  // 44: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	37,  // 45: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	34,  // 46: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	39,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	57,  // 48: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	59,  // 49: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	7,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	57,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	7,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	7,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	42,  // 43: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	37,  // 44: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	38,  // 45: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	35,  // 46: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	40,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	58,  // 48: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	60,  // 49: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
 	3,   // 50: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	44,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	45,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	48,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	49,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	45,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	46,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	49,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	50,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
 	3,   // 55: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	20,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	46,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	21,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	21,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	47,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	22,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
 	0,   // 59: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	47,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	44,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	30,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	47,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	48,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	45,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	31,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	48,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
 	3,   // 64: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	52,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
-	49,  // 66: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	55,  // 67: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	41,  // 68: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	6,   // 69: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	6,   // 70: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	6,   // 71: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	37,  // 72: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	17,  // 73: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	59,  // 74: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	61,  // 75: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	60,  // 76: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	59,  // 77: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	75,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	64,  // 79: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	77,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	78,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	77,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	19,  // 83: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	68,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	5,   // 85: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	6,   // 86: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	6,   // 87: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	71,  // 88: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	72,  // 89: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	36,  // 90: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	35,  // 91: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	34,  // 92: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	70,  // 93: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	16,  // 94: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	6,   // 95: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	6,   // 96: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	30,  // 97: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 98: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	6,   // 99: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	6,   // 100: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	30,  // 101: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	74,  // 102: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	35,  // 103: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	35,  // 104: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	40,  // 105: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	36,  // 106: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	57,  // 107: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	18,  // 108: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	23,  // 109: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	24,  // 110: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	26,  // 111: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	8,   // 112: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	11,  // 113: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	13,  // 114: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	15,  // 115: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	28,  // 116: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	31,  // 117: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	58,  // 118: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	53,  // 119: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	42,  // 120: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	50,  // 121: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	19,  // 122: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	19,  // 123: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	25,  // 124: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	27,  // 125: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	9,   // 126: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	12,  // 127: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	14,  // 128: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	19,  // 129: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	29,  // 130: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	38,  // 131: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	62,  // 132: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	54,  // 133: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	43,  // 134: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	51,  // 135: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	122, // [122:136] is the sub-list for method output_type
-	108, // [108:122] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	53,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	4,   // 66: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
+	50,  // 67: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	56,  // 68: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	42,  // 69: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	7,   // 70: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	7,   // 71: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	7,   // 72: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	38,  // 73: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	18,  // 74: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	60,  // 75: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	62,  // 76: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	61,  // 77: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	60,  // 78: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	76,  // 79: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	65,  // 80: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	78,  // 81: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	79,  // 82: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	78,  // 83: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	20,  // 84: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	69,  // 85: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	6,   // 86: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	7,   // 87: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	7,   // 88: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	72,  // 89: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	73,  // 90: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	37,  // 91: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	36,  // 92: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	35,  // 93: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	71,  // 94: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	17,  // 95: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	7,   // 96: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	7,   // 97: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	31,  // 98: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 99: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	7,   // 100: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	7,   // 101: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	31,  // 102: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	75,  // 103: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	36,  // 104: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	36,  // 105: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	41,  // 106: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	37,  // 107: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	58,  // 108: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	19,  // 109: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	24,  // 110: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	25,  // 111: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	27,  // 112: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	9,   // 113: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	12,  // 114: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	14,  // 115: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	16,  // 116: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	29,  // 117: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	32,  // 118: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	59,  // 119: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	54,  // 120: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	43,  // 121: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	51,  // 122: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	20,  // 123: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	20,  // 124: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	26,  // 125: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	28,  // 126: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	10,  // 127: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	13,  // 128: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	15,  // 129: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	20,  // 130: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	30,  // 131: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	39,  // 132: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	63,  // 133: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	55,  // 134: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	44,  // 135: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	52,  // 136: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	123, // [123:137] is the sub-list for method output_type
+	109, // [109:123] is the sub-list for method input_type
+	109, // [109:109] is the sub-list for extension type_name
+	109, // [109:109] is the sub-list for extension extendee
+	0,   // [0:109] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -7317,12 +7393,13 @@ func file_api_pb_control_proto_init() {
 	}
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
+	file_api_pb_control_proto_msgTypes[48].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   72,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -37,6 +37,16 @@ class Bottleneck(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NETWORK: _ClassVar[Bottleneck]
     WORKERS: _ClassVar[Bottleneck]
     STORAGE: _ClassVar[Bottleneck]
+
+class EventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EVENT_KIND_UNSPECIFIED: _ClassVar[EventKind]
+    SCALE: _ClassVar[EventKind]
+    WORKER: _ClassVar[EventKind]
+    LEADER: _ClassVar[EventKind]
+    SESSION: _ClassVar[EventKind]
+    DATA: _ClassVar[EventKind]
+    CHECKPOINT: _ClassVar[EventKind]
 SESSION_STATE_UNSPECIFIED: SessionState
 RUNNING: SessionState
 FINISHED: SessionState
@@ -55,6 +65,13 @@ CLIENT: Bottleneck
 NETWORK: Bottleneck
 WORKERS: Bottleneck
 STORAGE: Bottleneck
+EVENT_KIND_UNSPECIFIED: EventKind
+SCALE: EventKind
+WORKER: EventKind
+LEADER: EventKind
+SESSION: EventKind
+DATA: EventKind
+CHECKPOINT: EventKind
 
 class NotLeader(_message.Message):
     __slots__ = ("leader",)
@@ -795,24 +812,24 @@ class ListEventsReply(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("number", "unix_ms", "kind", "words", "session", "worker", "rank", "decision")
+    __slots__ = ("number", "unix_ms", "kind", "words", "session", "rank", "worker", "decision")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     UNIX_MS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
-    WORKER_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
     number: int
     unix_ms: int
-    kind: str
+    kind: EventKind
     words: str
     session: str
-    worker: str
     rank: int
+    worker: str
     decision: Decision
-    def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[str] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., worker: _Optional[str] = ..., rank: _Optional[int] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[_Union[EventKind, str]] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., rank: _Optional[int] = ..., worker: _Optional[str] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
 
 class GetFleetRequest(_message.Message):
     __slots__ = ()
