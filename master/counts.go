@@ -64,7 +64,7 @@ func (c *count) fill(ctx context.Context) error {
 	left := c.block.GetShards()
 	for round := 0; len(left) > 0; round++ {
 		places := c.places.get()
-		if places.workers == 0 {
+		if places.Workers == 0 {
 			c.logger.Warn("rows are to be counted before they can be granted, and the fleet has no worker; waiting for one",
 				"epoch", c.block.GetEpoch(), "block", c.block.GetIndex())
 			select {
@@ -98,7 +98,7 @@ func (c *count) fill(ctx context.Context) error {
 func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (failed []*pb.Shard, err error) {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, min(countsAtOnce, places.slots/2)))
+	group.SetLimit(max(1, min(countsAtOnce, places.Slots/2)))
 	for _, s := range shards {
 		group.Go(func() error {
 			why := c.shard(ctx, places, s)
@@ -119,7 +119,7 @@ func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (fa
 
 // shard asks a shard's candidates one after the other.
 func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
-	workers := places.workersFor(s, "")
+	workers := places.For(s, "")
 	body, err := c.request(s, workers)
 	if err != nil {
 		return err

@@ -96,7 +96,7 @@ func (f *flightInfo) newEndpoints(program *pb.Program) (*endpoints, error) {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	e := &endpoints{info: f, program: serialised, digest: []byte(ticket.Digest(serialised)), places: f.master.places.get()}
-	if e.places.workers == 0 {
+	if e.places.Workers == 0 {
 		return nil, status.Error(codes.Unavailable, "the fleet has no worker; start one with `penstock worker`")
 	}
 	return e, nil
@@ -108,7 +108,7 @@ func (e *endpoints) add(block *pb.Block, counts plan.Counts) error {
 	for i, shard := range block.GetShards() {
 		next, err := e.info.endpoint(&pb.Ticket{
 			Block: block.GetIndex(), Shard: uint32(i), File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: e.digest,
-			Workers: e.places.workersFor(shard, ""), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+			Workers: e.places.For(shard, ""), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
 		}, e.program)
 		if err != nil {
 			return err

@@ -130,7 +130,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		return nil, err
 	}
 	places := s.master.places.get()
-	streams := places.streamsFor(int(r.world.Load()))
+	streams := places.Streams(int(r.world.Load()))
 	revision, sameFleet := places.split(req.GetRevision())
 	a, err := r.do(ctx, call{refresh: !sameFleet, zone: req.GetZone(), refused: req.GetRefused(), command: session.Sync{
 		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(), Nonce: req.GetNonce(),
@@ -144,7 +144,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 	}
 	return &pb.SyncReply{
 		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
-		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.workers), Drained: a.Drained,
+		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.Workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 		DepartedRows: a.DepartedRows, Starts: session.LaneStartsProto(a.Starts),
 		Load: s.master.load.total(time.Now()), Steps: session.EpochStepsProto(a.Steps),
