@@ -41,8 +41,8 @@ func Logger(cmd *cobra.Command, w io.Writer) (*slog.Logger, error) {
 
 // RPCFlags are the settings of a port or a connection.
 type RPCFlags struct {
-	cert, key, ca, clientCA, token string
-	tls                            bool
+	cert, key, ca, clientCA, serverName, token string
+	tls                                        bool
 }
 
 // Register adds the flags to a command.
@@ -51,13 +51,14 @@ func (f *RPCFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.key, "tls-key", "", "PEM key of --tls-cert")
 	flags.StringVar(&f.ca, "tls-ca", "", "PEM authorities that the certificates of the ports called must come from")
 	flags.StringVar(&f.clientCA, "tls-client-ca", "", "PEM authorities; ports ask their callers for a certificate of theirs")
+	flags.StringVar(&f.serverName, "tls-server-name", "", "name that the certificates of the ports called must bear (default: the host of each address)")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS with the system's authorities")
 	flags.StringVar(&f.token, "token-file", "", "file with the token that callers must show")
 }
 
 // Config reads what the flags name.
 func (f *RPCFlags) Config() (rpc.Config, error) {
-	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, ClientCA: f.clientCA, TLS: f.tls}
+	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, ClientCA: f.clientCA, ServerName: f.serverName, TLS: f.tls}
 	if (f.cert == "") != (f.key == "") {
 		return cfg, fmt.Errorf("--tls-cert and --tls-key go together")
 	}

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -26,9 +27,11 @@ func Handshake(ctx context.Context, address string, cfg Config) (*Peer, error) {
 		return nil, err
 	}
 	t.NextProtos = []string{"h2"}
-	if t.ServerName, _, err = net.SplitHostPort(address); err != nil {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
 		return nil, fmt.Errorf("rpc: address: %w", err)
 	}
+	t.ServerName = cmp.Or(cfg.ServerName, host)
 	peer := &Peer{}
 	own := t.Certificates
 	t.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

@@ -34,6 +34,9 @@ type Config struct {
 	CA string
 	// ClientCA is a PEM file of authorities; a server asks each caller for a certificate of theirs. "" asks for none.
 	ClientCA string
+	// ServerName is the name that the certificates of the ports called must bear; "" is the address's host. A fleet whose
+	// processes come and go at changing addresses has one certificate, with one name, for all.
+	ServerName string
 	// TLS turns encryption on for a client that has neither CA nor certificate.
 	TLS bool
 	// Token is the shared secret of callers and servers; its zero value asks for none.

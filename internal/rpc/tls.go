@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,6 +19,9 @@ import (
 func (c Config) encrypted() bool { return c.TLS || c.CA != "" || c.Cert != "" }
 
 func (c Config) check() error {
+	if c.ServerName != "" && !c.encrypted() {
+		return errors.New("rpc: a server name is asked for, but no TLS; set --tls-ca or --tls, or leave --tls-server-name out")
+	}
 	if (c.Cert == "") != (c.Key == "") {
 		return errors.New("rpc: a certificate and its key go together; set both --tls-cert and --tls-key, or neither")
 	}
@@ -70,7 +74,7 @@ func explain(address string, err error) error {
 }
 
 func clientTLS(cfg Config) (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cfg.ServerName}
 	var err error
 	if t.RootCAs, err = certPool(cfg.CA); err != nil {
 		return nil, err
@@ -159,7 +163,7 @@ func Check(ctx context.Context, address string, cfg Config) error {
 	if err != nil {
 		return nil //nolint:nilerr // no TCP address
 	}
-	t.ServerName = host
+	t.ServerName = cmp.Or(cfg.ServerName, host)
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil //nolint:nilerr // it may answer later

@@ -139,11 +139,24 @@ def test_tokens_and_tls(clicks: Dataset, fleet: Fleet, folder: Path) -> None:
     assert page.run("Tokens and TLS-1", clicks, fleet)["train"].rows == clicks.rows
 
 
-def certificate(folder: Path) -> None:
-    """One that signs itself, for this machine."""
+def test_one_name_for_the_whole_fleet(
+    clicks: Dataset, fleet: Fleet, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate(folder, "DNS:penstock")
+    ports = ["--tls-cert=ca.pem", "--tls-key=key.pem", "--tls-ca=ca.pem", "--tls-server-name=penstock"]
+    fleet.start(workers=1, token="secret", master_flags=ports, worker_flags=ports)
+    (folder / "token").write_text("secret")
+    with pytest.raises(penstock.errors.MasterUnreachable, match="tls_ca="):
+        page.run("Tokens and TLS-1", clicks, fleet)
+    monkeypatch.setenv("PENSTOCK_TLS_SERVER_NAME", "penstock")
+    assert page.run("Tokens and TLS-1", clicks, fleet)["train"].rows == clicks.rows
+
+
+def certificate(folder: Path, names: str = "IP:127.0.0.1") -> None:
+    """One that signs itself, for this machine unless other names are given."""
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=penstock", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "ca.pem"],
+         "-subj", "/CN=penstock", "-addext", f"subjectAltName={names}", "-keyout", "key.pem", "-out", "ca.pem"],
         cwd=folder, check=True, capture_output=True,
     )  # fmt: skip
 

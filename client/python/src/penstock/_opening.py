@@ -262,21 +262,25 @@ def security(
     tls_ca: str | os.PathLike[str] | None,
     tls_cert: str | os.PathLike[str] | None,
     tls_key: str | os.PathLike[str] | None,
+    tls_server_name: str | None,
     tls: bool,
     environ: Mapping[str, str] = os.environ,
 ) -> Security:
-    """How ports are reached. The token may also lie in the file that PENSTOCK_TOKEN_FILE names."""
+    """How ports are reached. What arguments leave out may stand in PENSTOCK_TOKEN_FILE and PENSTOCK_TLS_..."""
     if token is not None and token_file is not None:
         raise UsageError("token= and token_file= exclude each other; give one of them")
     if token is None:
         path = token_file or environ.get("PENSTOCK_TOKEN_FILE")
         token = None if not path else _bytes("token_file", path).decode().strip()
+    tls_ca = tls_ca or environ.get("PENSTOCK_TLS_CA")
+    tls_server_name = tls_server_name or environ.get("PENSTOCK_TLS_SERVER_NAME")
     return Security(
         token=token or None,
         ca=_bytes("tls_ca", tls_ca) if tls_ca else None,
         cert=_bytes("tls_cert", tls_cert) if tls_cert else None,
         key=_bytes("tls_key", tls_key) if tls_key else None,
         tls=tls,
+        server_name=tls_server_name or None,
     )
 
 

@@ -73,7 +73,9 @@ class DataLoader:
             ranks share replicas: ranks of one replica get the same batches, and iterate in lock-step. Every rank of the
             job makes the loader.
         token, token_file, tls, tls_ca, tls_cert, tls_key: of the fleet's ports. tls alone trusts the system's
-            authorities. The environment's PENSTOCK_TOKEN_FILE serves in place of token_file.
+            authorities. tls_server_name is the name that the fleet's certificate bears, where that is not each port's
+            host, as on Kubernetes. PENSTOCK_TOKEN_FILE, PENSTOCK_TLS_CA and PENSTOCK_TLS_SERVER_NAME of the environment
+            serve in place of token_file, tls_ca and tls_server_name.
         zone: reads from workers of the same zone first.
         compression: of batches on their way from workers, for slow links: "none", "lz4" or "zstd".
 
@@ -122,6 +124,7 @@ class DataLoader:
         tls_ca: str | os.PathLike[str] | None = None,
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
+        tls_server_name: str | None = None,
         zone: str = "",
         compression: str = "none",
         format: str = "auto",  # noqa: A002
@@ -149,7 +152,7 @@ class DataLoader:
             session=session, name=name, workers=workers,
             masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
-            security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls),
+            security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls_server_name, tls),
             zone=zone, compression=compression, budget=budget, timeout=timeout, connect_timeout=connect_timeout,
         )  # fmt: skip
         self._making = Making(name, format, device, pin_memory, map, progress)

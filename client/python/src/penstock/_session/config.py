@@ -19,6 +19,7 @@ class Security:
     cert: bytes | None = field(default=None, repr=False)
     key: bytes | None = field(default=None, repr=False)
     tls: bool = False
+    server_name: str | None = None
 
     @property
     def encrypted(self) -> bool:
@@ -27,6 +28,8 @@ class Security:
 
     def check(self, address: str) -> None:
         """Refuses to send a token in clear text beyond this machine."""
+        if self.server_name is not None and not self.encrypted:
+            raise errors.UsageError("a server name is of TLS; set tls_ca or tls=True, or leave tls_server_name out")
         if (self.cert is None) != (self.key is None):
             raise errors.UsageError("a certificate and its key go together; set both tls_cert and tls_key, or neither")
         if self.token is not None and not self.encrypted and not is_local(address):

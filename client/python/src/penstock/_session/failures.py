@@ -27,7 +27,7 @@ def from_master(config: Config, e: MasterError, *, restoring: bool = False, open
     if e.no_handshake:
         return errors.MasterUnreachable(
             f"{words}\nno master speaks TLS as the loader does: leave tls= and tls_*= out for a fleet without TLS, or "
-            f"give the tls_ca= that signed its certificate; {doctor(config)}"
+            f"give the tls_ca= that signed its certificate, and the tls_server_name= that it bears; {doctor(config)}"
         )
     if e.transient:
         return errors.MasterUnreachable(f"{words}\nno master answered; {doctor(config)}")

@@ -47,8 +47,8 @@ _TRANSIENT = {
 }
 
 
-# How gRPC words a connection that was made, and then failed as TLS: by a port without it, or by a certificate.
-_HANDSHAKE_FAILED = "handshake failed (TSI_PROTOCOL_FAILURE)"
+# How gRPC words a connection that was made, and then failed as TLS: by a port without it, by a certificate, or by its name.
+_HANDSHAKE_FAILED = ("handshake failed (TSI_PROTOCOL_FAILURE)", "Hostname Verification Check failed")
 
 
 class MasterError(Exception):
@@ -57,7 +57,7 @@ class MasterError(Exception):
     def __init__(self, lines: list[str], code: grpc.StatusCode) -> None:
         super().__init__("\n".join(lines))
         self.code = code
-        self.no_handshake = bool(lines) and all(_HANDSHAKE_FAILED in line for line in lines)
+        self.no_handshake = bool(lines) and all(any(words in line for words in _HANDSHAKE_FAILED) for line in lines)
 
     @property
     def transient(self) -> bool:
@@ -144,6 +144,8 @@ class Masters:
             options = [*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", MAX_MESSAGE)]
             s = self._security
             if s.encrypted:
+                if s.server_name is not None:
+                    options.append(("grpc.ssl_target_name_override", s.server_name))
                 credentials = grpc.ssl_channel_credentials(s.ca, s.key, s.cert)
                 channel = grpc.secure_channel(address, credentials, options)
             else:

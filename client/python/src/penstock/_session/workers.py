@@ -94,6 +94,8 @@ class Workers:
         s.check(address)
         options: dict[str, Any] = {"generic_options": list(CHANNEL_OPTIONS)}
         if s.encrypted:
+            if s.server_name is not None:
+                options["override_hostname"] = s.server_name
             options |= {"tls_root_certs": s.ca, "cert_chain": s.cert, "private_key": s.key}
         if address.startswith("unix:"):
             location = f"grpc+unix://{address.removeprefix('unix:')}"
