@@ -30,6 +30,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -49,6 +50,8 @@ type Config struct {
 	// Fleet is how it finds workers and other masters; Self is filled in but for Name and Zone.
 	Fleet fleet.Config
 	RPC   rpc.Config
+	// Access says who may do what; nil lets all do everything who show RPC's token, if there is one.
+	Access *access.Control
 	// Store is open; the master does not close it.
 	Store   *store.Store
 	Storage storage.Storage
@@ -104,9 +107,14 @@ func New(cfg Config) (*Master, error) {
 		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, load: &load{},
 		footers: footer.NewCache(footerBytes),
 	}
-	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(cfg.RPC)}
+	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(cfg.RPC.Anonymous())}
 	var err error
-	if m.grpc, err = rpc.NewServer(cfg.RPC); err != nil {
+	if m.cfg.Access == nil {
+		if m.cfg.Access, err = access.New(access.Config{Fleet: cfg.RPC.Token, Logger: cfg.Logger}); err != nil {
+			return nil, err
+		}
+	}
+	if m.grpc, err = rpc.NewServer(cfg.RPC, rpc.Guarded(m.cfg.Access.Gate)); err != nil {
 		return nil, err
 	}
 	pb.RegisterMasterServer(m.grpc, &service{master: m})

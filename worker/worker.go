@@ -36,6 +36,8 @@ const (
 	overRead   = 256 << 10
 	// maxBatch leaves room, below what a message may have (internal/rpc), for what stands around a batch.
 	maxBatch = 240 << 20
+	// maxRequest bounds what a caller can have a worker read before it shows a ticket: that, and a program.
+	maxRequest = 32 << 20
 	// patience is how long a trainer waits for memory before it is sent to the next worker.
 	patience = 5 * time.Second
 	// syncEvery is how often a worker tells the masters of itself, and syncTimeout how long it waits for the answer.
@@ -56,7 +58,8 @@ type Config struct {
 	Advertise string
 	// Fleet is how it finds masters: Self is filled in from the other fields but for Name and Zone.
 	Fleet fleet.Config
-	RPC   rpc.Config
+	// RPC is how its port is opened, to whoever has a ticket, and how it calls masters, who see its token.
+	RPC rpc.Config
 	// Slots is the number of streams served at once; 0 means two for each CPU.
 	Slots int
 	// Memory bounds the bytes of all streams; 0 means DefaultMemory.
@@ -116,7 +119,7 @@ func New(cfg Config) (*Worker, error) {
 	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
 	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	var err error
-	if w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec())); err != nil {
+	if w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.MaxRecvMsgSize(maxRequest)); err != nil {
 		return nil, err
 	}
 	flight.RegisterFlightServiceServer(w.grpc, w.server)

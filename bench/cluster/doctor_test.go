@@ -89,7 +89,7 @@ func TestDoctorOfASecureFleet(t *testing.T) {
 		step, seen, next string
 	}{
 		{"no token", []string{ca}, "call", "bears no token", "set --token-file"},
-		{"wrong token", []string{ca, "--token-file=" + other}, "call", "token is not this port's", "--token-file"},
+		{"wrong token", []string{ca, "--token-file=" + other}, "call", "token is not one that this port knows", "--token-file"},
 		{"wrong authority", []string{"--tls-ca=" + theirs.CA, token}, "tls", "by test authority, whom this command does not trust", "--tls-ca"},
 		{"plain text", []string{token}, "tls", "speaks TLS", "set --tls-ca"},
 	} {

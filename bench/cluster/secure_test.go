@@ -45,7 +45,7 @@ func TestTLSAndToken(t *testing.T) {
 		want string
 	}{
 		{"no token", []string{ca}, "bears no token, and this port asks for one; set --token-file"},
-		{"wrong token", []string{ca, "--token-file=" + other}, "token is not this port's"},
+		{"wrong token", []string{ca, "--token-file=" + other}, "token is not one that this port knows"},
 		{"wrong authority", []string{"--tls-ca=" + theirs.CA, token}, "is not trusted; --tls-ca must name its authority"},
 		{"plain", []string{token}, "speaks TLS; set --tls-ca"},
 	} {

@@ -87,7 +87,7 @@ func (t *target) askWorker(ctx context.Context, member *pb.FleetMember) {
 	if !t.reach(ctx) {
 		return
 	}
-	conn, err := rpc.Dial(t.address, t.doctor.rpc)
+	conn, err := rpc.Dial(t.address, t.doctor.rpc.Anonymous())
 	if err != nil {
 		t.add(ctx, "health", func(context.Context) finding { return t.explain(err) })
 		return

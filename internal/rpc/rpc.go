@@ -1,5 +1,5 @@
-// Package rpc opens and serves Penstock's gRPC ports with one set of rules: TLS and a bearer token where they
-// are configured, tuned HTTP/2 windows, keepalives, bounded messages. It finds the leader for commands that make one
+// Package rpc opens and serves Penstock's gRPC ports with one set of rules: TLS where it is configured, a gate that sees the
+// headers of each call before its message is read, tuned HTTP/2 windows, keepalives, bounded messages. It finds the leader for commands that make one
 // call. Master, worker and client all use it.
 // A Config is read-only once in use and may be shared.
 package rpc
@@ -39,8 +39,10 @@ type Config struct {
 	ServerName string
 	// TLS turns encryption on for a client that has neither CA nor certificate.
 	TLS bool
-	// Token is the shared secret of callers and servers; its zero value asks for none.
+	// Token is what a client shows; its zero value shows none.
 	Token Secret
+	// Namespace is what a client's calls are about, if its token is for several; "" is the token's own.
+	Namespace string
 	// StreamWindow bounds the bytes that a server may send ahead on one stream; 0 means 4 MiB.
 	StreamWindow int
 }
@@ -77,7 +79,9 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 		if !cfg.encrypted() && !isLocal(address) {
 			return nil, fmt.Errorf("rpc: dial %s: a token is sent over TLS only, except on this machine; set --tls-ca or --tls", address)
 		}
-		opts = append(opts, grpc.WithPerRPCCredentials(bearer{cfg.Token}))
+	}
+	if !cfg.Token.IsZero() || cfg.Namespace != "" {
+		opts = append(opts, grpc.WithPerRPCCredentials(caller{cfg.Token, cfg.Namespace}))
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, opts...)
 	if err != nil {
@@ -86,7 +90,13 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 	return conn, nil
 }
 
-// NewServer returns a gRPC server that follows cfg, and options besides. The caller registers services and serves.
+// Anonymous is how to reach ports that nobody's token is for: a worker's, which signed tickets open.
+func (c Config) Anonymous() Config {
+	c.Token, c.Namespace = Secret{}, ""
+	return c
+}
+
+// NewServer returns a gRPC server that follows cfg, and options besides, such as Guarded. The caller registers services and serves.
 func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -105,9 +115,6 @@ func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 	}
 	if creds != nil {
 		opts = append(opts, grpc.Creds(creds))
-	}
-	if !cfg.Token.IsZero() {
-		opts = append(opts, grpc.InTapHandle(gate(cfg.Token)))
 	}
 	return grpc.NewServer(append(opts, also...)...), nil
 }

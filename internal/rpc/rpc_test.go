@@ -20,6 +20,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
@@ -33,7 +34,7 @@ func serve(t *testing.T, network, address string, cfg rpc.Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rpc.NewServer(cfg)
+	s, err := rpc.NewServer(cfg, rpc.Guarded(guard(cfg.Token)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +51,17 @@ func serve(t *testing.T, network, address string, cfg rpc.Config) string {
 		return "unix:" + address
 	}
 	return l.Addr().String()
+}
+
+// guard lets in who shows a token, if there is one.
+func guard(token rpc.Secret) rpc.Gate {
+	return func(ctx context.Context, call rpc.Call) (context.Context, error) {
+		if token.IsZero() {
+			return ctx, nil
+		}
+		_, err := identity.Know(ctx, identity.Fleet{Token: token}, call.Token)
+		return ctx, err
+	}
 }
 
 // call makes a call over a new connection, and a stream.
@@ -95,7 +107,7 @@ func TestToken(t *testing.T) {
 		if err := call(t, address, rpc.Config{Token: secret}); err != nil {
 			t.Errorf("%s: %v", network, err)
 		}
-		for want, token := range map[string]rpc.Secret{"bears no token": {}, "is not this port's": rpc.NewSecret("open sesam")} {
+		for want, token := range map[string]rpc.Secret{"bears no token": {}, "is not one that this port knows": rpc.NewSecret("open sesam")} {
 			err := call(t, address, rpc.Config{Token: token})
 			if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--token-file") {
 				t.Errorf("%s, %s: %v", network, want, err)
@@ -103,6 +115,45 @@ func TestToken(t *testing.T) {
 			if strings.Contains(err.Error(), "sesam") {
 				t.Errorf("the error shows a token: %v", err)
 			}
+		}
+	}
+}
+
+// TestTokensAreForMasters holds that workers see no token: they are opened by tickets.
+func TestTokensAreForMasters(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := make(chan rpc.Call, 1)
+	s, err := rpc.NewServer(rpc.Config{}, rpc.Guarded(func(ctx context.Context, call rpc.Call) (context.Context, error) {
+		calls <- call
+		return ctx, nil
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	defer func() {
+		s.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	conn, err := rpc.Dial(l.Addr().String(), rpc.Config{Token: rpc.NewSecret("sesame"), Namespace: "vision"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const flight, master = "/arrow.flight.protocol.FlightService/", "/penstock.v1.Master/"
+	for method, want := range map[string]string{master + "Sync": "sesame", flight + "GetFlightInfo": "sesame", flight + "DoGet": "", flight + "DoAction": ""} {
+		in := &healthpb.HealthCheckRequest{}
+		if err := conn.Invoke(t.Context(), method, in, in); status.Code(err) != codes.Unimplemented {
+			t.Errorf("%s: %v", method, err)
+		}
+		if call := <-calls; call.Method != method || call.Token != want || (call.Namespace == "vision") != (want != "") {
+			t.Errorf("%s: %+v", method, call)
 		}
 	}
 }

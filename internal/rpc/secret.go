@@ -2,16 +2,19 @@ package rpc
 
 import (
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
+
+	"github.com/penstock-ml/penstock/internal/reload"
 )
 
 // Secret is text that never prints: not by any verb of fmt, as a field of whatever struct, nor by slog or an encoder.
+// One that was read from a file follows it. While it is being replaced there are several: the first is shown, each is taken.
 // The zero value is no secret.
 type Secret struct {
-	text *string // behind a pointer, since fmt prints the unexported fields of a struct without asking their methods
+	all *func() []string // behind a pointer, since fmt prints the unexported fields of a struct without asking their methods
 }
 
 // NewSecret hides text; "" is no secret.
@@ -19,39 +22,71 @@ func NewSecret(text string) Secret {
 	if text == "" {
 		return Secret{}
 	}
-	return Secret{&text}
+	all := func() []string { return []string{text} }
+	return Secret{&all}
 }
 
-// ReadSecret reads a secret from a file, without the white space around it.
+// ReadSecret reads a secret from a file, without the white space around it. A file with several lines is that of a secret which is
+// being replaced: each line is one.
 func ReadSecret(path string) (Secret, error) {
-	b, err := os.ReadFile(path)
+	file, err := reload.Open(path, func(text []byte) ([]string, error) {
+		lines, err := parseSecret(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("rpc: secret file %s %w", path, err)
+		}
+		return lines, nil
+	}, nil)
 	if err != nil {
 		return Secret{}, fmt.Errorf("rpc: read secret: %w", err)
 	}
-	text := strings.TrimSpace(string(b))
-	if text == "" {
-		return Secret{}, fmt.Errorf("rpc: secret file %s is empty", path)
+	all := file.Get
+	return Secret{&all}, nil
+}
+
+func parseSecret(text string) ([]string, error) {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r < '!' || r > '~' }) {
-		return Secret{}, fmt.Errorf("rpc: secret file %s: want one word of printable ASCII; it has other characters", path)
+	if len(lines) == 0 {
+		return nil, errors.New("is empty")
 	}
-	return NewSecret(text), nil
+	for _, line := range lines {
+		if strings.ContainsFunc(line, func(r rune) bool { return r < '!' || r > '~' }) {
+			return nil, errors.New("has other characters than printable ASCII; want one word, and one more on a line of its own while it is being replaced")
+		}
+	}
+	return lines, nil
 }
 
 // IsZero reports whether there is no secret.
-func (s Secret) IsZero() bool { return s.text == nil }
+func (s Secret) IsZero() bool { return s.all == nil }
 
-// Reveal returns the text.
-func (s Secret) Reveal() string {
-	if s.text == nil {
-		return ""
+// All returns the texts that are taken, the one to be shown first.
+func (s Secret) All() []string {
+	if s.all == nil {
+		return nil
 	}
-	return *s.text
+	return (*s.all)()
 }
 
-// equals compares with text in a time that depends on the lengths alone.
-func (s Secret) equals(text string) bool {
-	return subtle.ConstantTimeCompare([]byte(text), []byte(s.Reveal())) == 1
+// Reveal returns the text to be shown.
+func (s Secret) Reveal() string {
+	if all := s.All(); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// Takes compares with a text that somebody shows, in a time that depends on the lengths alone.
+func (s Secret) Takes(text string) bool {
+	equal := 0
+	for _, own := range s.All() {
+		equal |= subtle.ConstantTimeCompare([]byte(text), []byte(own))
+	}
+	return equal == 1
 }
 
 // String hides the secret.

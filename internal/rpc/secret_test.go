@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
@@ -43,7 +45,7 @@ func TestSecretNeverPrints(t *testing.T) {
 
 func TestReadSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
-	for text, want := range map[string]string{" abc\n": "abc", "a-b_c.d=": "a-b_c.d=", "\n": "", "a b": "", "a\nb": "", "ä": ""} {
+	for text, want := range map[string]string{" abc\n": "abc", "a-b_c.d=": "a-b_c.d=", "\n": "", "a b": "", "a\nb c": "", "ä": "", "new\n\nold\n": "new"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -58,4 +60,32 @@ func TestReadSecret(t *testing.T) {
 	if _, err := rpc.ReadSecret(path + "x"); err == nil {
 		t.Error("no error without the file")
 	}
+}
+
+// TestSecretIsReplaced holds that a secret follows its file, and that each of several is taken.
+func TestSecretIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	set := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		set("old")
+		s, err := rpc.ReadSecret(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct {
+			text, shown        string
+			takesOld, takesNew bool
+		}{{"old\nnew\n", "old", true, true}, {"new\nold\n", "new", true, true}, {"not a secret", "new", true, true}, {"new", "new", false, true}} {
+			set(step.text)
+			time.Sleep(time.Second)
+			if s.Reveal() != step.shown || s.Takes("old") != step.takesOld || s.Takes("new") != step.takesNew || s.Takes("") {
+				t.Errorf("%q: shows %q, takes old: %v, new: %v", step.text, s.Reveal(), s.Takes("old"), s.Takes("new"))
+			}
+		}
+	})
 }

@@ -4,43 +4,72 @@ import (
 	"context"
 	"strings"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/tap"
 )
 
-const scheme = "Bearer "
+const (
+	scheme    = "Bearer "
+	namespace = "penstock-namespace"
 
-// bearer sends a token with each call.
-type bearer struct{ token Secret }
+	doGet    = "/arrow.flight.protocol.FlightService/DoGet"
+	doAction = "/arrow.flight.protocol.FlightService/DoAction"
+)
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": scheme + b.token.Reveal()}, nil
+// caller sends with each call who makes it: a token, and the namespace that it is about.
+type caller struct {
+	token     Secret
+	namespace string
+}
+
+func (c caller) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	out := map[string]string{}
+	if call, _ := credentials.RequestInfoFromContext(ctx); call.Method == doGet || call.Method == doAction {
+		return out, nil // of a worker: a ticket opens them, and a token is not for it to see
+	}
+	if !c.token.IsZero() {
+		out["authorization"] = scheme + c.token.Reveal()
+	}
+	if c.namespace != "" {
+		out[namespace] = c.namespace
+	}
+	return out, nil
 }
 
 // RequireTransportSecurity is false since Dial has already refused a token in clear text beyond this machine.
-func (bearer) RequireTransportSecurity() bool { return false }
+func (caller) RequireTransportSecurity() bool { return false }
 
-// gate lets only calls with the token pass, by their headers alone: a stranger's message is never read.
-func gate(token Secret) tap.ServerInHandle {
-	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
-		if err := authorise(call.Header, token); err != nil {
-			return nil, err
-		}
-		return ctx, nil
-	}
+// Call is what the headers of a call say of it.
+type Call struct {
+	Method    string // "/penstock.v1.Master/Sync"
+	Token     string // "" if it bears none
+	Namespace string // "" if it names none
 }
 
-func authorise(md metadata.MD, token Secret) error {
-	shown := md.Get("authorization")
-	for _, v := range shown {
-		if len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) && token.equals(v[len(scheme):]) {
-			return nil
+// Gate lets a call pass, with the context that its handler gets, or refuses it with a status.
+type Gate func(context.Context, Call) (context.Context, error)
+
+// Guarded has a server's calls pass a gate by their headers alone: a stranger's message is never read.
+func Guarded(gate Gate) grpc.ServerOption {
+	return grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+		return gate(ctx, Call{Method: info.FullMethodName, Token: BearerToken(info.Header.Get("authorization")), Namespace: first(info.Header.Get(namespace))})
+	})
+}
+
+// BearerToken returns the token of authorization headers, "" if there is none.
+func BearerToken(headers []string) string {
+	for _, v := range headers {
+		if len(v) > len(scheme) && strings.EqualFold(v[:len(scheme)], scheme) {
+			return strings.TrimSpace(v[len(scheme):])
 		}
 	}
-	if len(shown) == 0 {
-		return status.Error(codes.Unauthenticated, "the call bears no token, and this port asks for one; set --token-file or PENSTOCK_TOKEN_FILE")
+	return ""
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
 	}
-	return status.Error(codes.Unauthenticated, "the call's token is not this port's; --token-file (PENSTOCK_TOKEN_FILE) must hold the same on both sides")
+	return values[0]
 }

@@ -48,7 +48,7 @@ func LoadConfig(path string, environ []string) (Config, error) {
 	}
 	profiles := make(map[string]Profile)
 	for name, p := range cfg.Profiles {
-		key := profileKey(name)
+		key := ProfileName(name)
 		if _, double := profiles[key]; double {
 			return cfg, fmt.Errorf("storage configuration %s: several profiles are named %s", path, key)
 		}
@@ -63,8 +63,8 @@ func LoadConfig(path string, environ []string) (Config, error) {
 	return cfg, nil
 }
 
-// profileKey is a profile's name as it is looked up.
-func profileKey(name string) string {
+// ProfileName is a profile's name as it is looked up.
+func ProfileName(name string) string {
 	if name == "" {
 		return DefaultProfile
 	}
@@ -103,11 +103,11 @@ func setFromEnv(profiles map[string]Profile, e string) error {
 		if !ok || name == "" {
 			continue
 		}
-		p := profiles[profileKey(name)]
+		p := profiles[ProfileName(name)]
 		if err := field.set(&p); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		profiles[profileKey(name)] = p
+		profiles[ProfileName(name)] = p
 		return nil
 	}
 	return nil

@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.
 	}
 	var all []*pb.File
 	for _, given := range uris {
-		uri, err := canonical(given)
+		uri, err := Canonical(given)
 		if err != nil {
 			return nil, fmt.Errorf("list files: %w", err)
 		}
@@ -46,8 +46,8 @@ func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.
 	return all, nil
 }
 
-// canonical turns what a user wrote into a URI with scheme and absolute path.
-func canonical(uri string) (string, error) {
+// Canonical turns what a user wrote into a URI with scheme and absolute path.
+func Canonical(uri string) (string, error) {
 	scheme, rest, ok := strings.Cut(uri, "://")
 	authority, _, _ := strings.Cut(rest, "/")
 	switch {

@@ -18,8 +18,8 @@ import (
 // Store is the Storage of a process.
 type Store struct {
 	retry    Retry
-	profiles map[string]Profile    // by profileKey
-	keys     map[string]*keys.Ring // by profileKey
+	profiles map[string]Profile    // by ProfileName
+	keys     map[string]*keys.Ring // by ProfileName
 
 	mu      sync.Mutex
 	clients map[string]*s3.Client // of the profiles that were needed so far
@@ -34,7 +34,7 @@ func New(cfg Config) (*Store, error) {
 	profiles := map[string]Profile{DefaultProfile: {}}
 	seen := make(map[string]bool)
 	for name, p := range cfg.Profiles {
-		key := profileKey(name)
+		key := ProfileName(name)
 		if seen[key] {
 			return nil, fmt.Errorf("storage profile %s: another profile's name differs only in case or dashes", name)
 		}
@@ -47,7 +47,7 @@ func New(cfg Config) (*Store, error) {
 	}
 	st := &Store{retry: retry, profiles: profiles, keys: make(map[string]*keys.Ring), clients: make(map[string]*s3.Client)}
 	for name, k := range cfg.Keys {
-		key := profileKey(name)
+		key := ProfileName(name)
 		if _, ok := profiles[key]; !ok || st.keys[key] != nil {
 			return nil, fmt.Errorf("keys of storage profile %s: there is no such profile, or another's name differs only in case or dashes", name)
 		}
@@ -61,7 +61,7 @@ func New(cfg Config) (*Store, error) {
 // Keys returns the keys of a profile's encrypted files: those configured under its name, or else those of the profile
 // "default".
 func (s *Store) Keys(profile string) *keys.Ring {
-	if ring, ok := s.keys[profileKey(profile)]; ok {
+	if ring, ok := s.keys[ProfileName(profile)]; ok {
 		return ring
 	}
 	return s.keys[DefaultProfile]
@@ -111,7 +111,7 @@ func (s *Store) ReadAt(ctx context.Context, profile string, f *pb.File, buf []by
 
 // backend returns what holds the URI.
 func (s *Store) backend(profile, uri string) (backend, error) {
-	key := profileKey(profile)
+	key := ProfileName(profile)
 	if _, ok := s.profiles[key]; !ok {
 		return nil, fmt.Errorf("no storage profile %q on this machine; it has %s",
 			profile, strings.Join(slices.Sorted(maps.Keys(s.profiles)), ", "))

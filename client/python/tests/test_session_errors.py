@@ -107,7 +107,7 @@ def test_rarely() -> None:
 def test_token(fleet: Fleet, dataset: Dataset) -> None:
     fleet.start(workers=1, token="open-sesame")
     text = spec(dataset)
-    for security, why in [(Security(), "bears no token"), (Security(token="wrong"), "is not this port's")]:
+    for security, why in [(Security(), "bears no token"), (Security(token="wrong"), "is not one that this port knows")]:
         with pytest.raises(errors.PermissionDenied, match=why) as caught:
             Session(configure(fleet, text, security=security))
         assert "wrong" not in str(caught.value)

@@ -1,0 +1,147 @@
+package identity
+
+import (
+	"context"
+	_ "embed"
+	"html/template"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+const (
+	// cookieName holds a browser's token. Scripts do not see it, and no other site's page makes the browser send it.
+	cookieName = "penstock_token"
+	// LoginPath is where a browser shows its token. Mount LoginHandler there.
+	LoginPath = "/login"
+	// maxForm bounds a login's body.
+	maxForm = 64 << 10
+	// askTimeout bounds finding out whose token it is.
+	askTimeout = 5 * time.Second
+)
+
+//go:embed login.html
+var loginPage string
+
+// Web is the authorisation of an HTTP port.
+type Web struct {
+	// Authenticator knows the callers; nil asks nobody, but lets in only who calls from this machine.
+	Authenticator Authenticator
+}
+
+// Require lets only callers with a role through. The handler finds the Identity in its request's context.
+// Programs show a token as in gRPC: "Authorization: Bearer TOKEN", and a namespace as "Penstock-Namespace". Browsers are sent to
+// LoginPath.
+func (w Web) Require(role Role, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		who, err := w.identify(r)
+		if err == nil && !who.Has(role) {
+			err = status.Errorf(codes.PermissionDenied, "%s is no %s; show a token with that role", who, role)
+		}
+		if err != nil {
+			refuse(out, r, err)
+			return
+		}
+		next.ServeHTTP(out, r.WithContext(With(r.Context(), who)))
+	})
+}
+
+// identify says who makes a request.
+func (w Web) identify(r *http.Request) (Identity, error) {
+	if w.Authenticator == nil && !isLocal(r.RemoteAddr) {
+		return Identity{}, status.Error(codes.PermissionDenied, "this port asks for no tokens, and so shows this on its own machine alone; start the process with --token-file or --tokens")
+	}
+	token := rpc.BearerToken(r.Header.Values("Authorization"))
+	if cookie, err := r.Cookie(cookieName); token == "" && err == nil {
+		token, _ = url.QueryUnescape(cookie.Value) // one that cannot be read is nobody's
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+	defer cancel()
+	who, err := Know(ctx, w.Authenticator, token)
+	if err != nil {
+		return who, err
+	}
+	return who.In(r.Header.Get("Penstock-Namespace"))
+}
+
+func refuse(out http.ResponseWriter, r *http.Request, err error) {
+	st := status.Convert(err)
+	switch {
+	case st.Code() == codes.Unauthenticated && wantsPage(r):
+		http.Redirect(out, r, LoginPath+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+		return
+	case st.Code() == codes.Unauthenticated:
+		out.Header().Set("WWW-Authenticate", `Bearer realm="penstock"`)
+		http.Error(out, st.Message(), http.StatusUnauthorized)
+	case st.Code() == codes.Unavailable:
+		http.Error(out, st.Message(), http.StatusServiceUnavailable)
+	case st.Code() == codes.InvalidArgument:
+		http.Error(out, st.Message(), http.StatusBadRequest)
+	default:
+		http.Error(out, st.Message(), http.StatusForbidden)
+	}
+}
+
+// wantsPage reports whether a browser asks for something to show.
+func wantsPage(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// LoginHandler shows a form that takes a token, and keeps it in a cookie until the browser is closed. POST with logout=1 forgets it.
+func (w Web) LoginHandler() http.Handler {
+	page := template.Must(template.New("login").Parse(loginPage))
+	show := func(out http.ResponseWriter, code int, next, problem string) {
+		out.Header().Set("Content-Type", "text/html; charset=utf-8")
+		out.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'")
+		out.Header().Set("Cache-Control", "no-store")
+		out.WriteHeader(code)
+		_ = page.Execute(out, map[string]string{"Next": next, "Problem": problem}) // the browser went
+	}
+	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			show(out, http.StatusOK, within(r.URL.Query().Get("next")), "")
+			return
+		}
+		r.Body = http.MaxBytesReader(out, r.Body, maxForm)
+		next := within(r.PostFormValue("next"))
+		cookie := &http.Cookie{Name: cookieName, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}
+		if r.PostFormValue("logout") != "" {
+			cookie.MaxAge = -1
+			http.SetCookie(out, cookie)
+			http.Redirect(out, r, LoginPath, http.StatusSeeOther)
+			return
+		}
+		token := strings.TrimSpace(r.PostFormValue("token"))
+		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
+		defer cancel()
+		if _, err := Know(ctx, w.Authenticator, token); err != nil {
+			show(out, http.StatusUnauthorized, next, status.Convert(err).Message())
+			return
+		}
+		cookie.Value = url.QueryEscape(token)
+		http.SetCookie(out, cookie)
+		http.Redirect(out, r, next, http.StatusSeeOther)
+	})
+}
+
+// within keeps a login from leading to another site.
+func within(next string) string {
+	u, err := url.Parse(next)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") || strings.ContainsAny(next, "\\\r\n\t") {
+		return "/"
+	}
+	return next
+}
+
+func isLocal(remote string) bool {
+	host, _, err := net.SplitHostPort(remote)
+	ip := net.ParseIP(host)
+	return err == nil && ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,145 @@
+package identity_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// serve serves a page for viewers that says who looks, and the login.
+func serve(t *testing.T, a identity.Authenticator) *httptest.Server {
+	t.Helper()
+	web := identity.Web{Authenticator: a}
+	mux := http.NewServeMux()
+	mux.Handle("/", web.Require(identity.Viewer, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "hello "+identity.From(r.Context()).Subject)
+	})))
+	mux.Handle("/work", web.Require(identity.Worker, http.NotFoundHandler()))
+	mux.Handle(identity.LoginPath, web.LoginHandler())
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func ask(t *testing.T, client *http.Client, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func request(t *testing.T, method, address, body string, headers ...string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return r
+}
+
+func TestProgramsShowATokenInAHeader(t *testing.T) {
+	s := serve(t, identity.Fleet{Token: rpc.NewSecret("sesame")})
+	for _, c := range []struct {
+		name, path, header, value string
+		code                      int
+		words                     string
+	}{
+		{"right", "/", "Authorization", "Bearer sesame", 200, "hello fleet"},
+		{"none", "/", "X", "", 401, "bears no token"},
+		{"wrong", "/", "Authorization", "Bearer sesam", 401, "not one that this port knows"},
+		{"other scheme", "/", "Authorization", "Basic sesame", 401, "bears no token"},
+		{"role", "/work", "Authorization", "Bearer sesame", 404, ""},
+		{"no token of a browser", "/x?y=z", "Accept", "text/html", 303, ""},
+	} {
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		resp, body := ask(t, client, request(t, "GET", s.URL+c.path, "", c.header, c.value))
+		if resp.StatusCode != c.code || !strings.Contains(body, c.words) || strings.Contains(body, "sesam") {
+			t.Errorf("%s: %d %q", c.name, resp.StatusCode, body)
+		}
+		if to := resp.Header.Get("Location"); c.code == 303 && to != "/login?next=%2Fx%3Fy%3Dz" {
+			t.Errorf("sent to %q", to)
+		}
+	}
+	bad := request(t, "GET", s.URL, "", "Authorization", "Bearer sesame", "Penstock-Namespace", "../x")
+	if resp, _ := ask(t, http.DefaultClient, bad); resp.StatusCode != 400 {
+		t.Errorf("a bad namespace: %d", resp.StatusCode)
+	}
+}
+
+func TestBrowsersLogIn(t *testing.T) {
+	s := serve(t, identity.Fleet{Token: rpc.NewSecret("sese+ame;=%")})
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	browser := &http.Client{Jar: jar}
+	post := func(form url.Values) (*http.Response, string) {
+		return ask(t, browser, request(t, "POST", s.URL+"/login", form.Encode(), "Content-Type", "application/x-www-form-urlencoded"))
+	}
+	if resp, body := ask(t, browser, request(t, "GET", s.URL+"/x", "", "Accept", "text/html")); resp.StatusCode != 200 || !strings.Contains(body, `name="next" value="/x"`) {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, body := post(url.Values{"token": {"wrong"}, "next": {`/"><script>`}}); resp.StatusCode != 401 || !strings.Contains(body, "not one that this port knows") || strings.Contains(body, "<script>") {
+		t.Errorf("%d %s", resp.StatusCode, body)
+	}
+	if resp, body := post(url.Values{"token": {" sese+ame;=% "}, "next": {"/x"}}); resp.StatusCode != 200 || body != "hello fleet" || resp.Request.URL.Path != "/x" {
+		t.Errorf("%d %s %s", resp.StatusCode, body, resp.Request.URL)
+	}
+	if _, body := ask(t, browser, request(t, "GET", s.URL+"/y", "", "Accept", "text/html")); body != "hello fleet" {
+		t.Errorf("the cookie is not kept: %s", body)
+	}
+	post(url.Values{"logout": {"1"}})
+	if resp, _ := ask(t, browser, request(t, "GET", s.URL+"/y", "")); resp.StatusCode != 401 {
+		t.Errorf("after the logout: %d", resp.StatusCode)
+	}
+}
+
+func TestTheCookieIsForTheBrowserAlone(t *testing.T) {
+	login := identity.Web{Authenticator: identity.Fleet{Token: rpc.NewSecret("sesame")}}.LoginHandler()
+	for next, want := range map[string]string{
+		"/a?b": "/a?b", "//evil.com": "/", "https://evil.com": "/", `/\evil.com`: "/", "": "/", "evil": "/", "/\t/evil.com": "/", "javascript:x": "/",
+	} {
+		out := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "https://penstock/login", strings.NewReader(url.Values{"token": {"sesame"}, "next": {next}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		login.ServeHTTP(out, r)
+		cookies := out.Result().Cookies()
+		if to := out.Header().Get("Location"); to != want || len(cookies) != 1 {
+			t.Fatalf("%q leads to %q, with %v", next, to, cookies)
+		}
+		if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || !c.Secure || c.MaxAge != 0 {
+			t.Errorf("cookie %v", c)
+		}
+	}
+}
+
+// TestWithoutTokens holds that a port which asks for none is open to its own machine, and to no other.
+func TestWithoutTokens(t *testing.T) {
+	page := identity.Web{}.Require(identity.Viewer, http.NotFoundHandler())
+	for remote, want := range map[string]int{"127.0.0.1:1": 404, "[::1]:1": 404, "10.0.0.1:1": 403, "": 403} {
+		out := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = remote
+		page.ServeHTTP(out, r)
+		if out.Code != want {
+			t.Errorf("%q: %d, want %d", remote, out.Code, want)
+		}
+	}
+}
