@@ -1,12 +1,280 @@
 package autoscale
 
+import (
+	"math"
+	"slices"
+	"time"
+)
+
 // Past is what Decide has to remember beyond its window: give each call what the one before returned. The zero value is a
-// scaler that has just started.
-type Past struct{}
+// scaler that has just started; one that has lost its past only tries again what did not help.
+type Past struct {
+	Growth *Growth
+	Brakes []Brake
+	Probes []Probe
+	Rising time.Time // since when the demand has been rising without coming to rest
+	Said   kind      // the newest decision that was news
+	SaidAt time.Time
+}
+
+// Probe is how many workers a session is given while nothing is known of it.
+type Probe struct {
+	Session string
+	Workers float64
+	Since   time.Time
+}
+
+const (
+	// slack is how much more than the present workers may be needed, as long as nobody waits.
+	slack = 1.05
+	// clearly is how many of the present workers may be enough to shrink soon, and not only after TrimAfter.
+	clearly = 0.92
+	// manySilent is the share of workers without a report that leaves too little to decide on.
+	manySilent = 0.2
+	// rest is how much the newest demand may be above that of the window for it to have come to rest.
+	rest = 1.1
+	// whole keeps a hair's breadth from costing a worker.
+	whole = 0.01
+)
+
+// kind is the sort of a decision.
+type kind string
+
+const (
+	keep    kind = "keep"
+	bounds  kind = "bounds"
+	stale   kind = "stale"
+	grow    kind = "grow"
+	full    kind = "full"
+	shrink  kind = "shrink"
+	braking kind = "brake"
+)
+
+// scaler is one call of Decide.
+type scaler struct {
+	cfg    Config
+	past   Past
+	window Window
+	now    *Sample
+	recent Window
+	needs  []need
+	sum    float64  // of the needs' parts
+	vain   []Before // the sessions that the newest growth did not help, as found now
+}
 
 // Decide says how many workers there should be after a window of samples, of which there is at least one. cfg comes from
 // WithDefaults.
 func Decide(cfg Config, past Past, window Window) (Decision, Past) {
-	now := window[len(window)-1]
-	return Decision{At: now.At, From: now.Wanted, To: min(max(now.Wanted, cfg.MinWorkers), cfg.MaxWorkers)}, past
+	s := &scaler{cfg: cfg, past: past, window: window, now: window.newest(), recent: window.last(cfg.UpAfter)}
+	s.needs = cfg.needs(s.recent)
+	s.learn()
+	s.probe()
+	for _, n := range s.needs {
+		s.sum += n.part
+	}
+	to, kind := s.choose()
+	d := s.decision(to, kind)
+	s.remember(&d, kind)
+	return d, s.past
+}
+
+// learn finds out whether the newest growth helped.
+func (s *scaler) learn() {
+	s.past.Brakes = loosen(s.past.Brakes, s.needs)
+	if g := s.past.Growth; g != nil && !s.deaf() {
+		vain, done := s.cfg.judge(g, s.now, s.needs)
+		if done {
+			s.past.Growth, s.vain = nil, vain
+			s.past.Brakes = s.cfg.brake(s.past.Brakes, vain, s.needs, s.now.At)
+			s.past.Brakes = slices.DeleteFunc(s.past.Brakes, func(b Brake) bool { return s.freed(g, b) })
+		}
+	}
+	apply(s.past.Brakes, s.needs, s.now)
+	for i := range s.needs {
+		n := &s.needs[i]
+		if had := s.had(n); had > 0 && n.part > storageTrial*had && s.storageSlowed(n) {
+			n.part = n.within(storageTrial * had)
+		}
+	}
+}
+
+// storageSlowed tells whether rows seem to cost more than they did because storage got slower. More workers may help, if it answers
+// late, or not, if it can give no more.
+func (s *scaler) storageSlowed(n *need) bool {
+	if n.Storage < 0.5 || n.Stall < muchStall {
+		return false
+	}
+	usual := s.window.least(s.cfg.UpAfter, func(one *Sample) float64 {
+		if was := one.session(n.ID); was != nil {
+			return was.Cost
+		}
+		return 0
+	})
+	return usual > 0 && n.Cost > faster*usual
+}
+
+// freed tells of a brake whether a growth helped its session after all.
+func (s *scaler) freed(g *Growth, b Brake) bool {
+	in := func(of []Before) bool {
+		return slices.ContainsFunc(of, func(o Before) bool { return o.Session == b.Session })
+	}
+	return in(g.Before) && !in(s.vain) && s.now.Workers > g.From
+}
+
+// had is what a session has of the present workers: in proportion to what it takes of their time.
+func (s *scaler) had(n *need) float64 {
+	all := 0.0
+	for i := range s.needs {
+		all += s.needs[i].Rate * s.needs[i].Cost
+	}
+	if all == 0 {
+		return float64(s.now.Workers) / float64(len(s.needs))
+	}
+	return float64(s.now.Workers) * n.Rate * n.Cost / all
+}
+
+// probe gives sessions of which nothing is known a worker, and twice as many each time that this was too few to learn more.
+func (s *scaler) probe() {
+	var probes []Probe
+	for i := range s.needs {
+		n := &s.needs[i]
+		if n.workers > 0 || n.Trainers == 0 {
+			continue
+		}
+		p := Probe{Session: n.ID, Workers: 1, Since: s.now.At}
+		if k := slices.IndexFunc(s.past.Probes, func(p Probe) bool { return p.Session == n.ID }); k >= 0 {
+			p = s.past.Probes[k]
+		}
+		if s.now.Workers < s.now.Wanted { // those on their way may be enough
+			p.Since = s.now.At
+		}
+		if s.now.At.Sub(p.Since) >= 2*s.cfg.UpAfter && n.Stall > 0.5 && p.Workers < float64(n.Trainers) {
+			p.Workers, p.Since = min(2*p.Workers, float64(n.Trainers)), s.now.At
+		}
+		n.part = n.within(p.Workers)
+		probes = append(probes, p)
+	}
+	s.past.Probes = probes
+}
+
+// deaf tells that too many workers are silent to decide anything.
+func (s *scaler) deaf() bool {
+	return float64(s.now.Silent) > manySilent*float64(s.now.Workers+s.now.Silent)
+}
+
+func (s *scaler) bound(workers float64) int {
+	return min(max(int(math.Ceil(workers-whole)), s.cfg.MinWorkers), s.cfg.MaxWorkers)
+}
+
+func (s *scaler) choose() (to int, k kind) {
+	wanted := s.now.Wanted
+	switch to := s.bound(s.sum); {
+	case wanted != min(max(wanted, s.cfg.MinWorkers), s.cfg.MaxWorkers):
+		return s.bound(float64(wanted)), bounds
+	case len(s.vain) > 0:
+		return min(max(to, 1), wanted), braking
+	case s.deaf():
+		return wanted, stale
+	case to > wanted && s.grows():
+		return to, grow
+	case to == s.cfg.MaxWorkers && s.sum > slack*float64(to) && s.stall() > fewStalls:
+		return wanted, full
+	default:
+		if to := s.fewer(); to < wanted {
+			return to, shrink
+		}
+		return wanted, keep
+	}
+}
+
+func (s *scaler) stall() float64 { return s.recent.mean((*Sample).stall) }
+
+// grows tells whether it is time to grow to what the sum of needs says.
+func (s *scaler) grows() bool {
+	wanted := float64(s.now.Wanted)
+	if s.now.Wanted == 0 || len(s.past.Probes) > 0 && s.sum < 2*float64(len(s.past.Probes)) { // nothing to measure by
+		return true
+	}
+	if s.sum < slack*wanted && s.stall() < fewStalls {
+		return false
+	}
+	if g := s.past.Growth; g != nil && s.demand() < rest*g.Demand {
+		return false // a row that costs more with more workers is the sign of a bottleneck elsewhere: see first whether they help
+	}
+	return s.settled()
+}
+
+// settled tells whether the demand has come to rest, or has been rising for so long that it may never.
+func (s *scaler) settled() bool {
+	needed := func(one *Sample) float64 { return s.cfg.total(one, s.past.Brakes) }
+	half := s.recent.last(s.cfg.UpAfter / 2)
+	if half.median(needed) <= rest*s.recent.median(needed) {
+		s.past.Rising = time.Time{}
+		return true
+	}
+	if s.past.Rising.IsZero() {
+		s.past.Rising = s.now.At
+	}
+	return s.now.At.Sub(s.past.Rising) >= 2*s.cfg.UpAfter
+}
+
+// demand of all sessions, in rows/s.
+func (s *scaler) demand() (sum float64) {
+	for i := range s.needs {
+		sum += s.needs[i].Demand
+	}
+	return sum
+}
+
+// fewer is how many workers are enough, and were for long enough to believe it.
+func (s *scaler) fewer() int {
+	wanted := s.now.Wanted
+	held := s.past.Growth != nil || slices.ContainsFunc(s.now.Sessions, func(one Session) bool { return one.Stale })
+	if held || !s.window.covers(s.cfg.DownAfter) {
+		return wanted
+	}
+	needed := func(one *Sample) float64 { return s.cfg.total(one, s.past.Brakes) }
+	enough := max(s.window.last(s.cfg.DownAfter).peak(s.cfg.UpAfter, needed), s.sum)
+	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.workers == 0 })
+	if to := s.bound(enough); known && float64(to) <= clearly*float64(wanted) {
+		return to
+	}
+	if !s.window.covers(s.cfg.TrimAfter) {
+		return wanted
+	}
+	return min(wanted, s.bound(max(s.window.peak(s.cfg.UpAfter, needed), s.sum)))
+}
+
+// remember notes what the next call has to know of a decision.
+func (s *scaler) remember(d *Decision, k kind) {
+	if k != grow {
+		s.past.Growth = s.pending(d)
+	} else {
+		s.past.Growth = s.growth(d)
+	}
+	if k != keep && (d.To != d.From || k != s.past.Said && d.At.Sub(s.past.SaidAt) >= s.cfg.UpAfter) {
+		d.News = true
+		s.past.Said, s.past.SaidAt = k, d.At
+	}
+}
+
+// pending is the growth that is still to be judged after a decision that is none.
+func (s *scaler) pending(d *Decision) *Growth {
+	if d.To < d.From {
+		return nil
+	}
+	return s.past.Growth
+}
+
+// growth is what to judge a decision by. One that follows another before that was judged goes on from where the first began.
+func (s *scaler) growth(d *Decision) *Growth {
+	g := &Growth{At: d.At, From: s.now.Workers, To: d.To, Demand: s.demand()}
+	for i := range s.needs {
+		n := &s.needs[i]
+		g.Before = append(g.Before, Before{Session: n.ID, Rate: n.Rate, Stall: n.Stall, Part: s.had(n)})
+	}
+	if last := s.past.Growth; last != nil {
+		g.From, g.Before = last.From, last.Before
+	}
+	return g
 }

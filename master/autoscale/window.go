@@ -1,5 +1,11 @@
 package autoscale
 
+import (
+	"iter"
+	"slices"
+	"time"
+)
+
 // Window is the newest samples, the oldest first. They reach back for as long as Decide looks.
 type Window []Sample
 
@@ -12,4 +18,97 @@ func (w Window) Add(cfg Config, s Sample) Window {
 		i++
 	}
 	return append(w[i:], s)
+}
+
+func (w Window) newest() *Sample { return &w[len(w)-1] }
+
+// last is the part of the window that is no older than d.
+func (w Window) last(d time.Duration) Window {
+	from := w.newest().At.Add(-d)
+	i := len(w)
+	for i > 0 && w[i-1].At.After(from) {
+		i--
+	}
+	return w[i:]
+}
+
+// covers reports whether the window reaches back for d.
+func (w Window) covers(d time.Duration) bool {
+	return !w[0].At.After(w.newest().At.Add(-d))
+}
+
+// peak is the greatest of the medians of f over stretches of a window. A stretch is as long as the measurement that growing needs,
+// so what the peak was is what the fleet would have been grown to.
+func (w Window) peak(stretch time.Duration, f func(*Sample) float64) (most float64) {
+	for m := range w.medians(stretch, f) {
+		most = max(most, m)
+	}
+	return most
+}
+
+// least is the least of the medians of f that are not 0, or 0.
+func (w Window) least(stretch time.Duration, f func(*Sample) float64) (least float64) {
+	for m := range w.medians(stretch, f) {
+		if m > 0 && (least == 0 || m < least) {
+			least = m
+		}
+	}
+	return least
+}
+
+// medians goes over the medians of f over stretches of a window, from the newest one back.
+func (w Window) medians(stretch time.Duration, f func(*Sample) float64) iter.Seq[float64] {
+	return func(yield func(float64) bool) {
+		for end := len(w); end > 0; {
+			from := w[:end].last(stretch)
+			if !yield(from.median(f)) {
+				return
+			}
+			end -= len(from)
+		}
+	}
+}
+
+func (w Window) median(f func(*Sample) float64) float64 {
+	values := make([]float64, len(w))
+	for i := range w {
+		values[i] = f(&w[i])
+	}
+	return median(values)
+}
+
+func (w Window) mean(f func(*Sample) float64) float64 {
+	sum := 0.0
+	for i := range w {
+		sum += f(&w[i])
+	}
+	return sum / float64(len(w))
+}
+
+// median of values, which it sorts; 0 of none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+}
+
+func (s *Sample) session(id string) *Session {
+	for i := range s.Sessions {
+		if s.Sessions[i].ID == id {
+			return &s.Sessions[i]
+		}
+	}
+	return nil
+}
+
+// stall is the share of all trainers' time for which they waited.
+func (s *Sample) stall() float64 {
+	trainers, waited := 0, 0.0
+	for _, one := range s.Sessions {
+		trainers += one.Trainers
+		waited += one.Stall * float64(one.Trainers)
+	}
+	return waited / float64(max(1, trainers))
 }

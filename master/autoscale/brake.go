@@ -1,0 +1,139 @@
+package autoscale
+
+import (
+	"slices"
+	"time"
+)
+
+// More workers help a session that waits for workers, and no other. Which it is shows only when they are there: then the session's
+// trainers take more rows, or wait less, or else the bottleneck is elsewhere, and the session gets no more than it had before.
+// Storage, say, may be at its limit: each stream then waits longer for it, so that a row seems to cost more, and would seem to
+// need yet more workers.
+
+// Growth is a decision for more workers whose effect is not known yet.
+type Growth struct {
+	At       time.Time
+	From, To int
+	Demand   float64  // rows/s, then
+	Before   []Before // the sessions that it was to help
+}
+
+// Before is a session as it was before a growth.
+type Before struct {
+	Session     string
+	Rate, Stall float64
+	Part        float64 // of the workers that there were
+}
+
+// Brake keeps a session that more workers did not help to what it had.
+type Brake struct {
+	Session string
+	Cap     float64   // workers
+	Rate    float64   // rows/s that it got with them
+	Until   time.Time // then they are tried again, a few at a time
+	Times   int       // that they were tried in vain
+}
+
+func (b *Brake) holds(at time.Time) bool { return at.Before(b.Until) }
+
+const (
+	// fewStalls is the share of their time that trainers may wait without harm.
+	fewStalls = 0.01
+	// muchStall is worth to be judged by.
+	muchStall = 0.02
+	// helped is the part of what more workers could have given at most that tells that they helped.
+	helped = 0.3
+	// trial is how much more is tried of what did not help before, and storageTrial when storage got slower.
+	trial, storageTrial = 1.25, 1.5
+	// faster is how much faster a session must be for the bottleneck to have changed.
+	faster = 1.3
+)
+
+// judge looks at the newest growth, and says which sessions it did not help. done is false while it is too early to say.
+func (c Config) judge(g *Growth, now *Sample, needs []need) (vain []Before, done bool) {
+	arrived := now.Workers-g.From >= (g.To-g.From)*4/5
+	waited := now.At.Sub(g.At)
+	switch {
+	case now.Wanted < g.To: // somebody took it back
+		return nil, true
+	case waited < 3*c.UpAfter || !arrived && waited < c.StartUp+3*c.UpAfter:
+		return nil, false
+	case !arrived: // workers that did not come cannot have helped
+		return nil, waited > 3*c.StartUp
+	}
+	for _, b := range g.Before {
+		i := slices.IndexFunc(needs, func(n need) bool { return n.ID == b.Session })
+		if i < 0 || b.Stall < muchStall || b.helped(&needs[i], float64(now.Workers)/float64(g.From)) {
+			continue
+		}
+		vain = append(vain, b)
+	}
+	return vain, true
+}
+
+// helped tells whether a session does better with more workers than before.
+func (b Before) helped(n *need, more float64) bool {
+	if n.Stall < muchStall || n.Stall < 0.7*b.Stall {
+		return true
+	}
+	if b.Rate == 0 {
+		return n.Rate > 0
+	}
+	could := more
+	if n.Demand > 0 {
+		could = min(could, n.Demand/b.Rate)
+	}
+	return n.Rate/b.Rate-1 >= helped*(could-1)
+}
+
+// brake notes that a growth was in vain for some sessions.
+func (c Config) brake(brakes []Brake, vain []Before, needs []need, now time.Time) []Brake {
+	out := slices.Clone(brakes)
+	for _, b := range vain {
+		next := Brake{Session: b.Session, Cap: b.Part, Rate: b.Rate, Times: 1}
+		i := slices.IndexFunc(out, func(o Brake) bool { return o.Session == b.Session })
+		if i >= 0 {
+			next.Times = out[i].Times + 1
+		}
+		for _, n := range needs {
+			if n.ID == b.Session {
+				next.Rate = max(next.Rate, n.Rate)
+			}
+		}
+		next.Until = now.Add(c.BrakeFor << min(next.Times-1, 4))
+		if i >= 0 {
+			out[i] = next
+		} else {
+			out = append(out, next)
+		}
+	}
+	return out
+}
+
+// loosen drops the brakes that have no cause any more: the session is gone, its trainers do not wait, or it got faster by itself.
+func loosen(brakes []Brake, needs []need) []Brake {
+	return slices.DeleteFunc(slices.Clone(brakes), func(b Brake) bool {
+		i := slices.IndexFunc(needs, func(n need) bool { return n.ID == b.Session })
+		if i < 0 {
+			return true
+		}
+		n := needs[i]
+		return n.Stall < fewStalls && n.Rate > 0 || n.Rate > faster*b.Rate && n.Rate > 0
+	})
+}
+
+// apply keeps needs to their brakes. One that has ended is tried with a few workers more.
+func apply(brakes []Brake, needs []need, now *Sample) {
+	for i := range needs {
+		n := &needs[i]
+		b := brakeOf(brakes, n.ID)
+		if b == nil || n.workers <= b.Cap {
+			continue
+		}
+		if b.holds(now.At) {
+			n.part, n.braked = n.within(b.Cap), true
+		} else {
+			n.part = n.within(min(n.workers, max(b.Cap+1, trial*b.Cap)))
+		}
+	}
+}

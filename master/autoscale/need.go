@@ -1,0 +1,97 @@
+package autoscale
+
+import "slices"
+
+// fewSamples are too few to believe what a session that just began is said to cost: its first rows took the opening of files, too.
+const fewSamples = 3
+
+// need is what a session needs, by the newest samples.
+type need struct {
+	Session         // medians of what is known, means of the rest
+	workers float64 // at the utilisation aimed at; 0: unknown
+	part    float64 // of them that it may have
+	braked  bool
+}
+
+// workers is what a session needs by one sample, at the utilisation aimed at; 0: unknown.
+func (c Config) workers(s *Session) float64 {
+	return s.Demand * s.Cost / c.Utilisation
+}
+
+// within keeps a session to its share.
+func (s *Session) within(workers float64) float64 {
+	workers = max(workers, float64(s.MinWorkers))
+	if s.MaxWorkers > 0 {
+		workers = min(workers, float64(s.MaxWorkers))
+	}
+	return workers
+}
+
+// needs is what the sessions of the newest sample need.
+func (c Config) needs(recent Window) []need {
+	now := recent.newest()
+	out := make([]need, len(now.Sessions))
+	for i := range now.Sessions {
+		out[i] = c.need(recent, &now.Sessions[i])
+	}
+	return out
+}
+
+func (c Config) need(recent Window, s *Session) need {
+	n := need{Session: *s}
+	n.Rate, n.Stall, n.Storage = 0, 0, 0
+	var demands, costs, workers []float64
+	samples := 0.0
+	for i := range recent {
+		one := recent[i].session(s.ID)
+		if one == nil {
+			continue
+		}
+		samples++
+		n.Rate, n.Stall, n.Storage = n.Rate+one.Rate, n.Stall+one.Stall, n.Storage+one.Storage
+		if one.Demand > 0 {
+			demands = append(demands, one.Demand)
+		}
+		if one.Cost > 0 {
+			costs = append(costs, one.Cost)
+		}
+		if w := c.workers(one); w > 0 {
+			workers = append(workers, w)
+		}
+	}
+	n.Rate, n.Stall, n.Storage = n.Rate/samples, n.Stall/samples, n.Storage/samples
+	n.Demand, n.Cost = median(demands), median(costs)
+	if len(workers) >= fewSamples || len(workers) > 0 && len(recent) < fewSamples {
+		n.workers = median(workers)
+	} else if n.Demand == 0 && len(costs) >= fewSamples && n.Rate > 0 {
+		n.workers = n.atLeast() * n.Cost / c.Utilisation
+	}
+	n.part = n.within(n.workers)
+	return n
+}
+
+// atLeast is a bound of an unknown demand: trainers that never waited would take as much more as they wait now. The more they wait,
+// the less that can be told from it.
+func (n *need) atLeast() float64 { return n.Rate / (1 - min(n.Stall, 0.75)) }
+
+// total is what all sessions need that is known.
+func (c Config) total(s *Sample, caps []Brake) float64 {
+	sum := 0.0
+	for i := range s.Sessions {
+		one := &s.Sessions[i]
+		workers := c.workers(one)
+		if b := brakeOf(caps, one.ID); b != nil && b.holds(s.At) {
+			workers = min(workers, b.Cap)
+		}
+		sum += one.within(workers)
+	}
+	return sum
+}
+
+func brakeOf(brakes []Brake, id string) *Brake {
+	i := slices.IndexFunc(brakes, func(b Brake) bool { return b.Session == id })
+	if i < 0 {
+		return nil
+	}
+	return &brakes[i]
+}

@@ -1,0 +1,180 @@
+package autoscale
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// decision puts numbers and words to what was chosen.
+func (s *scaler) decision(to int, k kind) Decision {
+	d := Decision{
+		At: s.now.At, From: s.now.Wanted, To: to, Demand: s.demand(), Needed: s.sum, Stall: s.stall(),
+		Busy: s.recent.mean(func(one *Sample) float64 { return one.Busy }),
+	}
+	busy := 0.0
+	for i := range s.needs {
+		n := &s.needs[i]
+		busy += n.Demand * n.Cost
+		d.Parts = append(d.Parts, Part{Session: n.ID, Needed: n.part, Braked: n.braked})
+		d.Braked = d.Braked || n.braked
+	}
+	if busy > 0 {
+		d.Capacity = d.Demand / busy
+	}
+	slices.SortFunc(d.Parts, func(a, b Part) int { return strings.Compare(a.Session, b.Session) })
+	d.Bottleneck = s.bottleneck(d)
+	d.Reason = s.reason(d, k)
+	return d
+}
+
+// bottleneck is what holds the session up that waits most.
+func (s *scaler) bottleneck(d Decision) pb.Bottleneck {
+	if len(s.needs) == 0 {
+		return pb.Bottleneck_BOTTLENECK_UNSPECIFIED
+	}
+	n := s.slowest()
+	switch {
+	case n.Stall < fewStalls && n.Rate > 0:
+		return pb.Bottleneck_NONE
+	case n.Storage > 0.5:
+		return pb.Bottleneck_STORAGE
+	case n.braked && n.Stage == "send":
+		return pb.Bottleneck_NETWORK
+	case n.braked:
+		return pb.Bottleneck_CLIENT
+	case n.workers == 0:
+		return pb.Bottleneck_BOTTLENECK_UNSPECIFIED
+	case s.sum > float64(s.now.Workers) || d.Busy > s.cfg.Utilisation:
+		return pb.Bottleneck_WORKERS
+	case n.Stage == "send":
+		return pb.Bottleneck_NETWORK
+	default:
+		return pb.Bottleneck_CLIENT
+	}
+}
+
+// slowest is the session whose trainers wait most.
+func (s *scaler) slowest() *need {
+	worst := &s.needs[0]
+	for i := range s.needs {
+		if n := &s.needs[i]; n.Stall*float64(n.Trainers) > worst.Stall*float64(worst.Trainers) {
+			worst = n
+		}
+	}
+	return worst
+}
+
+func (s *scaler) reason(d Decision, k kind) string {
+	change := fmt.Sprintf("%s to %d", count(d.From, "worker"), d.To)
+	switch k {
+	case bounds:
+		return fmt.Sprintf("%s: the pool is set to have %d to %d", change, s.cfg.MinWorkers, s.cfg.MaxWorkers)
+	case braking:
+		return s.brakeReason(d, change)
+	case stale:
+		return fmt.Sprintf("%s are kept: %d of %d sent no report lately, so what is needed is not known", count(d.From, "worker"), s.now.Silent, s.now.Workers+s.now.Silent)
+	case full:
+		return fmt.Sprintf("%s are the most that the pool may have (--max-workers): %s. %s", count(d.From, "worker"), s.because(d), waits(d))
+	case grow:
+		return fmt.Sprintf("%s: %s. %s", change, s.because(d), waits(d))
+	case shrink:
+		if len(s.needs) == 0 {
+			return change + ": no session runs"
+		}
+		return fmt.Sprintf("%s: %s, and no more were needed for %s", change, s.because(d), s.cfg.DownAfter)
+	default:
+		if len(s.needs) == 0 {
+			return fmt.Sprintf("%s are kept: no session runs", count(d.From, "worker"))
+		}
+		return fmt.Sprintf("%s are kept: %s. %s", count(d.From, "worker"), s.because(d), waits(d))
+	}
+}
+
+// because says how the number of workers comes about.
+func (s *scaler) because(d Decision) string {
+	var parts []string
+	if d.Capacity > 0 {
+		parts = append(parts, fmt.Sprintf("trainers could take %s rows/s and a busy worker makes %s, so %.1f at %.0f%% busy",
+			number(d.Demand), number(d.Capacity), d.Demand/d.Capacity/s.cfg.Utilisation, 100*s.cfg.Utilisation))
+	}
+	for i := range s.needs {
+		n := &s.needs[i]
+		switch {
+		case n.workers == 0 && n.Trainers > 0:
+			parts = append(parts, fmt.Sprintf("session %s gets %s until its speed is known", n.ID, fraction(n.part)))
+		case n.workers > 0 && n.Demand == 0:
+			parts = append(parts, fmt.Sprintf("session %s could take %s rows/s at least, by how much its trainers wait", n.ID, number(n.atLeast())))
+		case n.braked:
+			parts = append(parts, fmt.Sprintf("session %s is kept to %s, for more did not help it", n.ID, fraction(n.part)))
+		case n.part < n.workers && n.MaxWorkers > 0 && n.part == float64(n.MaxWorkers):
+			parts = append(parts, fmt.Sprintf("session %s has its maximum of %d", n.ID, n.MaxWorkers))
+		case n.part < n.workers:
+			parts = append(parts, fmt.Sprintf("session %s gets %s first, to see whether they help: its streams wait for storage %.0f%% of their time", n.ID, fraction(n.part), 100*n.Storage))
+		case n.part > n.workers && n.part == float64(n.MinWorkers):
+			parts = append(parts, fmt.Sprintf("session %s has its minimum of %d", n.ID, n.MinWorkers))
+		}
+	}
+	if len(parts) == 0 {
+		return "no trainer is there"
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (s *scaler) brakeReason(d Decision, change string) string {
+	b := s.vain[0]
+	i := slices.IndexFunc(s.needs, func(n need) bool { return n.ID == b.Session })
+	n := &s.needs[i]
+	elsewhere := "the bottleneck is not the workers"
+	switch d.Bottleneck {
+	case pb.Bottleneck_STORAGE:
+		elsewhere = fmt.Sprintf("storage gives no more: its streams wait for it %.0f%% of their time", 100*n.Storage)
+	case pb.Bottleneck_NETWORK:
+		elsewhere = "the network or the trainers' clients take no more"
+	}
+	until := brakeOf(s.past.Brakes, b.Session).Until.Sub(s.now.At)
+	return fmt.Sprintf("%s: more workers did not help session %s, which takes %s rows/s after %s, and waits %s of its time after %s; %s. No more for %s",
+		change, b.Session, number(n.Rate), number(b.Rate), percent(n.Stall), percent(b.Stall), elsewhere, until)
+}
+
+func waits(d Decision) string {
+	return fmt.Sprintf("Trainers wait %s of their time; workers are %s busy", percent(d.Stall), percent(d.Busy))
+}
+
+func percent(share float64) string {
+	if share > 0 && share < 0.1 {
+		return fmt.Sprintf("%.1f%%", 100*share)
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func fraction(workers float64) string {
+	if workers == math.Trunc(workers) {
+		return count(int(workers), "worker")
+	}
+	return fmt.Sprintf("%.1f workers", workers)
+}
+
+// number writes three digits that count, and the rest as zeros: 12,300.
+func number(x float64) string {
+	if x < 100 {
+		return strconv.FormatFloat(x, 'g', 3, 64)
+	}
+	scale := math.Pow(10, math.Floor(math.Log10(x))-2)
+	digits := strconv.FormatInt(int64(math.Round(x/scale)*scale), 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
