@@ -51,6 +51,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		workercommand.Worker(ops, root.Version),
 		clientcommand.Local(),
 		mastercommand.Session(),
+		mastercommand.Events(),
 		mastercommand.Validate(ops),
 		mastercommand.Plan(ops, workercommand.Decoders),
 		clientcommand.Read(),

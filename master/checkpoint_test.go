@@ -66,6 +66,7 @@ func TestACheckpointOutlivesLeaders(t *testing.T) {
 	if n := take(t, second).GetCheckpoint(); n.GetStep() != 9 || n.GetWorldSize() != 2 {
 		t.Errorf("the checkpoint is %v", n)
 	}
+	awaitEvent(t, second, pb.EventKind_CHECKPOINT, "run", "checkpoint noon was taken, of step 9")
 	first.stop()
 	second.stop()
 
@@ -77,4 +78,8 @@ func TestACheckpointOutlivesLeaders(t *testing.T) {
 	if rest := train(t, joinAll(t, third, "run", 4), 0x7fffffff); !slices.Equal(append(got, rest...), want) {
 		t.Error("behind the checkpoint, other batches come")
 	}
+	awaitEvent(t, third, pb.EventKind_CHECKPOINT, "run", "restored to checkpoint noon, of step 9, for 4 trainers; generation 2")
+	_, err := third.DeleteCheckpoint(t.Context(), &pb.DeleteCheckpointRequest{Session: "run", Name: "noon"})
+	check(t, err)
+	awaitEvent(t, third, pb.EventKind_CHECKPOINT, "run", "checkpoint noon was deleted")
 }

@@ -3,11 +3,14 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/master/store"
 )
 
@@ -86,13 +89,16 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) er
 			return nil
 		}
 	})
+	group.Go(func() error { return t.events.Run(ctx) })
 	if err := t.load(); err != nil {
 		cancel()
 		t.close()
 		return errors.Join(err, group.Wait())
 	}
 	group.Go(t.compact)
+	group.Go(t.tellWorkers)
 	m.setTerm(t)
+	t.events.Add(&pb.Event{Kind: pb.EventKind_LEADER, Words: fmt.Sprintf("master %s leads, with %s", m.cfg.Advertise, english.Plural(len(t.all()), "session", ""))})
 	m.cfg.Logger.Info("this master leads", "sessions", len(t.all()))
 	m.up()
 	<-ctx.Done()

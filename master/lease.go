@@ -66,6 +66,8 @@ func (r *runner) logZombie(c session.Sync, err error) {
 // never heard of start their lease now.
 func (r *runner) expire(now time.Time) error {
 	var changes session.Changes
+	var expired []uint32
+	var atRisk int64
 	generation := r.state.Generation()
 	for _, p := range r.state.Present() {
 		last, ok := r.lastSeen[p.Rank]
@@ -87,9 +89,14 @@ func (r *runner) expire(now time.Time) error {
 			return err
 		}
 		changes = changes.Merge(changed)
+		expired, atRisk = append(expired, p.Rank), atRisk+unreported
 	}
 	if changes.Empty() && len(r.tickets.idle(r.state)) == 0 {
 		return nil
 	}
-	return r.commit(store.Writes{}, changes)
+	err := r.commit(store.Writes{}, changes)
+	if err == nil {
+		r.tellExpired(expired, atRisk)
+	}
+	return err
 }

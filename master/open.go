@@ -10,6 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -122,6 +124,7 @@ func (t *term) create(req *pb.OpenRequest) error {
 		return err
 	}
 	_, err = cfg.Store.Create(ctx, t.leadership, meta, d.Files)
+	created := err == nil
 	switch {
 	case errors.Is(err, store.ErrExists): // by an attempt that never learnt of its success
 	case errors.Is(err, store.ErrTooLarge):
@@ -134,6 +137,10 @@ func (t *term) create(req *pb.OpenRequest) error {
 	r, err := newRunner(t, req.GetSession())
 	if err != nil {
 		return err
+	}
+	if created {
+		r.tell(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)),
+			english.Plural(int(meta.GetSession().GetWorldSize()), "trainer", ""))
 	}
 	return t.add(r)
 }

@@ -53,6 +53,7 @@ type runner struct {
 	together  int // calls to share the next transaction
 	planning  bool
 	planFails int // failures to plan in a row
+	told      told
 }
 
 // seen is when a start of a rank was last acknowledged, by this master's clock.
@@ -94,6 +95,7 @@ func newRunner(t *term, id string) (*runner, error) {
 		r.cancel()
 		return nil, err
 	}
+	r.told = r.toTell()
 	return r, nil
 }
 
@@ -187,6 +189,7 @@ func (r *runner) run() error {
 		r.deleted = true
 		r.term.forget(r)
 		r.logger.Info("session deleted")
+		r.tell(pb.EventKind_SESSION, "deleted")
 		return nil
 	}
 	return err
@@ -236,6 +239,9 @@ func fatal(err error) bool {
 func (r *runner) reload() error {
 	for try := 0; r.term.ctx.Err() == nil; try++ {
 		err := r.load()
+		if err == nil {
+			r.tellChanges()
+		}
 		if err == nil || fatal(err) {
 			return err
 		}
@@ -393,14 +399,7 @@ func (r *runner) view() *pb.Session {
 	opened := r.meta.GetSession().GetWorldSize()
 	out.Lanes = spec.Lanes(out.GetSpec(), opened)
 	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit
-	switch {
-	case s.Failure() != "":
-		out.State = pb.SessionState_FAILED
-	case s.Finished():
-		out.State = pb.SessionState_FINISHED
-	default:
-		out.State = pb.SessionState_RUNNING
-	}
+	out.State = stateNow(s)
 	return out
 }
 
@@ -438,5 +437,6 @@ func (r *runner) commit(w store.Writes, changes session.Changes) error {
 		return err
 	}
 	r.tickets.update(w)
+	r.tellChanges()
 	return nil
 }

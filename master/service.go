@@ -175,6 +175,23 @@ func (s *service) GetFleet(context.Context, *pb.GetFleetRequest) (*pb.Fleet, err
 	return out, nil
 }
 
+// ListEvents is answered by the leader, which writes them.
+func (s *service) ListEvents(ctx context.Context, req *pb.ListEventsRequest) (*pb.ListEventsReply, error) {
+	t, err := s.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	found, err := t.events.List(ctx, req.GetAfter(), int(req.GetLimit()), func(e *pb.Event) bool {
+		return req.GetSession() == "" || e.GetSession() == req.GetSession()
+	})
+	if err != nil {
+		return nil, callError(err)
+	}
+	return &pb.ListEventsReply{Events: found}, nil
+}
+
 // callError says in a status code what the caller should do.
 func callError(err error) error {
 	code := codes.Internal

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/events"
 	"github.com/penstock-ml/penstock/master/store"
 )
 
@@ -28,6 +29,7 @@ type term struct {
 	leadership *store.Leadership
 	ctx        context.Context // ends with the term
 	group      *errgroup.Group
+	events     *events.Log
 
 	mu       sync.Mutex
 	closed   bool
@@ -47,6 +49,7 @@ type opening struct {
 func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group *errgroup.Group) *term {
 	return &term{
 		master: m, leadership: leadership, ctx: ctx, group: group,
+		events:   events.New(eventKeeper{m.cfg.Store, leadership}, m.cfg.Logger),
 		sessions: map[string]*runner{}, openings: map[string]*opening{}, damaged: map[string]error{},
 	}
 }
@@ -235,6 +238,7 @@ func (t *term) deleteDamaged(ctx context.Context, id string) error {
 		t.mu.Lock()
 		delete(t.damaged, id)
 		t.mu.Unlock()
+		t.events.Add(&pb.Event{Kind: pb.EventKind_SESSION, Session: id, Words: "deleted; it could not be taken up"})
 	}
 	return err
 }

@@ -4318,10 +4318,11 @@ type Event struct {
 	UnixMs        int64                  `protobuf:"varint,2,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
 	Kind          EventKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=penstock.v1.EventKind" json:"kind,omitempty"`
 	Words         string                 `protobuf:"bytes,4,opt,name=words,proto3" json:"words,omitempty"`
-	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`   // it is about, if any
-	Rank          *uint32                `protobuf:"varint,6,opt,name=rank,proto3,oneof" json:"rank,omitempty"`  // of that session
-	Worker        string                 `protobuf:"bytes,7,opt,name=worker,proto3" json:"worker,omitempty"`     // it is about, if it is one alone
-	Decision      *Decision              `protobuf:"bytes,8,opt,name=decision,proto3" json:"decision,omitempty"` // of kind SCALE
+	Session       string                 `protobuf:"bytes,5,opt,name=session,proto3" json:"session,omitempty"`     // it is about, if any
+	Namespace     string                 `protobuf:"bytes,6,opt,name=namespace,proto3" json:"namespace,omitempty"` // of that session
+	Rank          *uint32                `protobuf:"varint,7,opt,name=rank,proto3,oneof" json:"rank,omitempty"`    // of that session, if it is about one alone
+	Worker        string                 `protobuf:"bytes,8,opt,name=worker,proto3" json:"worker,omitempty"`       // it is about, if it is one alone
+	Decision      *Decision              `protobuf:"bytes,9,opt,name=decision,proto3" json:"decision,omitempty"`   // of kind SCALE
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4387,6 +4388,13 @@ func (x *Event) GetWords() string {
 func (x *Event) GetSession() string {
 	if x != nil {
 		return x.Session
+	}
+	return ""
+}
+
+func (x *Event) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
 	}
 	return ""
 }
@@ -6867,16 +6875,17 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\"=\n" +
 	"\x0fListEventsReply\x12*\n" +
-	"\x06events\x18\x01 \x03(\v2\x12.penstock.v1.EventR\x06events\"\x81\x02\n" +
+	"\x06events\x18\x01 \x03(\v2\x12.penstock.v1.EventR\x06events\"\x9f\x02\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
 	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\x12*\n" +
 	"\x04kind\x18\x03 \x01(\x0e2\x16.penstock.v1.EventKindR\x04kind\x12\x14\n" +
 	"\x05words\x18\x04 \x01(\tR\x05words\x12\x18\n" +
-	"\asession\x18\x05 \x01(\tR\asession\x12\x17\n" +
-	"\x04rank\x18\x06 \x01(\rH\x00R\x04rank\x88\x01\x01\x12\x16\n" +
-	"\x06worker\x18\a \x01(\tR\x06worker\x121\n" +
-	"\bdecision\x18\b \x01(\v2\x15.penstock.v1.DecisionR\bdecisionB\a\n" +
+	"\asession\x18\x05 \x01(\tR\asession\x12\x1c\n" +
+	"\tnamespace\x18\x06 \x01(\tR\tnamespace\x12\x17\n" +
+	"\x04rank\x18\a \x01(\rH\x00R\x04rank\x88\x01\x01\x12\x16\n" +
+	"\x06worker\x18\b \x01(\tR\x06worker\x121\n" +
+	"\bdecision\x18\t \x01(\v2\x15.penstock.v1.DecisionR\bdecisionB\a\n" +
 	"\x05_rank\"\x11\n" +
 	"\x0fGetFleetRequest\"\x7f\n" +
 	"\x05Fleet\x12\x16\n" +

@@ -22,6 +22,15 @@ func Leader(err error) string {
 	return ""
 }
 
+// ErrUnavailable is of an AtLeader that no leader answered.
+var ErrUnavailable = errors.New("no master answers that leads")
+
+// unavailable has the words of each master that was asked.
+type unavailable struct{ error }
+
+func (u unavailable) Unwrap() error   { return u.error }
+func (unavailable) Is(err error) bool { return err == ErrUnavailable } //nolint:errorlint // that is how Is is written
+
 // AtLeader calls f once with a connection to the leader, for commands that make one call: it tries each address, and
 // whom a master names before the others. Any answer but Unavailable is the leader's. The error names each master that
 // was asked, and has its words without gRPC's frame around them.
@@ -47,7 +56,7 @@ func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(contex
 			todo = append([]string{leader}, todo...)
 		}
 	}
-	return errors.Join(errs...)
+	return unavailable{errors.Join(errs...)}
 }
 
 func at(ctx context.Context, address string, cfg Config, f func(context.Context, pb.MasterClient) error) error {

@@ -212,6 +212,57 @@ func TestSessionAsJSON(t *testing.T) {
 	}
 }
 
+func TestEvents(t *testing.T) {
+	e, err := store.Embedded(t.Context(), t.TempDir(), "", slog.New(slog.DiscardHandler))
+	check(t, err)
+	t.Cleanup(func() { check(t, e.Close()) })
+	address := newMaster(t, e)
+	path := newSpec(t, good)
+	for _, id := range []string{"one", "two"} {
+		_, err = run(t, command.Session(), "create", path, "--id", id, "--master", address)
+		check(t, err)
+	}
+	_, err = run(t, command.Session(), "delete", "one", "--master", address)
+	check(t, err)
+	// What follows the first two ends them: it comes last.
+	follow, stop := context.WithCancel(t.Context())
+	defer stop()
+	out := &until{words: "one: deleted", found: stop}
+	cmd := command.Events()
+	cmd.SetArgs([]string{"--master", address, "--follow"})
+	cmd.SetOut(out)
+	check(t, cmd.ExecuteContext(follow))
+	for _, want := range []string{"leader      fleet: master " + address + " leads", "session     one: opened: 2 files, ", "session     two: opened: 2 files, "} {
+		if strings.Count(out.text.String(), want) != 1 {
+			t.Errorf("lacks %q, or has it twice:\n%s", want, out.text.String())
+		}
+	}
+	text, err := run(t, command.Events(), "--master", address, "--session", "one", "--output", "json", "--limit", "1")
+	check(t, err)
+	var last struct{ Kind, Words, Session string }
+	if err := json.Unmarshal([]byte(text), &last); err != nil || last.Kind != "SESSION" || last.Words != "deleted" || last.Session != "one" {
+		t.Errorf("the newest of one session is %s (%v)", text, err)
+	}
+	if _, err := run(t, command.Events(), "--master", nobody(t), "--follow"); err == nil {
+		t.Error("a master that is not there is waited for")
+	}
+}
+
+// until takes what a command prints, and calls found once that has some words.
+type until struct {
+	words string
+	found func()
+	text  strings.Builder
+}
+
+func (u *until) Write(b []byte) (int, error) {
+	n, err := u.text.Write(b)
+	if strings.Contains(u.text.String(), u.words) {
+		u.found()
+	}
+	return n, err
+}
+
 // nobody returns an address at which nobody listens.
 func nobody(t *testing.T) string {
 	t.Helper()

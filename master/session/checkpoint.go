@@ -157,6 +157,9 @@ func checkName(name string) error {
 // From is the named checkpoint that this generation began with.
 func (s *State) From() RestoredFrom { return s.from }
 
+// Checkpoints are those with a name, by name. They are not to be changed, and good until the next Apply.
+func (s *State) Checkpoints() []*Named { return s.named }
+
 // Named returns a checkpoint, or nil.
 func (s *State) Named(name string) *Named {
 	if i, found := slices.BinarySearchFunc(s.named, name, byName); found {

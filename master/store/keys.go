@@ -16,8 +16,11 @@ const maxID = 256
 type layout struct{ prefix string }
 
 func (l layout) elections() string        { return l.prefix + "leader/" }
+func (l layout) events() string           { return l.prefix + "events/" }
 func (l layout) sessions() string         { return l.prefix + "s/" }
 func (l layout) session(id string) string { return l.sessions() + url.PathEscape(id) + "/" }
+
+func (l layout) event(number uint64) string { return fmt.Sprintf("%s%020d", l.events(), number) }
 
 // Keys of one session, below its own prefix.
 const (

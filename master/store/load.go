@@ -75,9 +75,9 @@ func (s *Store) load(ctx context.Context, lead *Leadership, id, name string) (*S
 	}}
 	// The listing's pages, of which there may be very many, lie between the two.
 	dir := s.keys.session(id)
-	err = s.scan(ctx, dir, dir, dir+dirList, revision, r.key)
+	err = s.scan(ctx, dir, dir, dir+dirList, revision, scanKeys, r.key)
 	if err == nil {
-		err = s.scan(ctx, dir, after(dir+dirList), after(dir), revision, r.key)
+		err = s.scan(ctx, dir, after(dir+dirList), after(dir), revision, scanKeys, r.key)
 	}
 	if err == nil {
 		err = r.finish()
@@ -110,7 +110,7 @@ func (s *Store) Listing(ctx context.Context, session *Session) ([]*pb.File, erro
 	var files []*pb.File
 	pages := uint32(0)
 	dir := s.keys.session(session.ID)
-	err := s.scan(ctx, dir, dir+dirList, after(dir+dirList), 0, func(key string, kv *mvccpb.KeyValue) error {
+	err := s.scan(ctx, dir, dir+dirList, after(dir+dirList), 0, scanKeys, func(key string, kv *mvccpb.KeyValue) error {
 		n, err := numbers(key, dirList, 1)
 		if err != nil {
 			return err
@@ -135,14 +135,15 @@ func (s *Store) Listing(ctx context.Context, session *Session) ([]*pb.File, erro
 	return files, nil
 }
 
-// scanKeys is how many keys one request of a scan reads; a value has up to half a MiB.
+// scanKeys is how many keys of a session one request of a scan reads; a value has up to half a MiB.
 const scanKeys = 32
 
-// scan calls f with each key from one on and before another, the dir cut off, as of a revision, or as they are if it is 0.
-func (s *Store) scan(ctx context.Context, dir, from, end string, revision int64, f func(key string, kv *mvccpb.KeyValue) error) error {
+// scan calls f with each key from one on and before another, the dir cut off, as of a revision, or as they are if it is 0. One request
+// reads up to limit keys.
+func (s *Store) scan(ctx context.Context, dir, from, end string, revision int64, limit int64, f func(key string, kv *mvccpb.KeyValue) error) error {
 	for {
 		call, cancel := s.call(ctx)
-		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(scanKeys))
+		resp, err := s.client.Get(call, from, clientv3.WithRange(end), clientv3.WithRev(revision), clientv3.WithLimit(limit))
 		cancel()
 		if err != nil {
 			return readError("read "+from, err)

@@ -812,12 +812,13 @@ class ListEventsReply(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("number", "unix_ms", "kind", "words", "session", "rank", "worker", "decision")
+    __slots__ = ("number", "unix_ms", "kind", "words", "session", "namespace", "rank", "worker", "decision")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     UNIX_MS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     RANK_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
@@ -826,10 +827,11 @@ class Event(_message.Message):
     kind: EventKind
     words: str
     session: str
+    namespace: str
     rank: int
     worker: str
     decision: Decision
-    def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[_Union[EventKind, str]] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., rank: _Optional[int] = ..., worker: _Optional[str] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[_Union[EventKind, str]] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., worker: _Optional[str] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
 
 class GetFleetRequest(_message.Message):
     __slots__ = ()

@@ -1,0 +1,219 @@
+package master
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/master/session"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+const (
+	// tellEvery is how often events tell of workers, at most: those that come or go at once are one event.
+	tellEvery = time.Second
+	// namedAtOnce is how many workers or ranks one event names.
+	namedAtOnce = 8
+)
+
+// eventKeeper keeps a term's events.
+type eventKeeper struct {
+	*store.Store
+	leadership *store.Leadership
+}
+
+// AppendEvents writes events as this term's leader.
+func (k eventKeeper) AppendEvents(ctx context.Context, events []*pb.Event) error {
+	return k.Store.AppendEvents(ctx, k.leadership, events)
+}
+
+// tellWorkers makes events of workers that come, drain and go.
+func (t *term) tellWorkers() error {
+	known := byName(t.master.fleet.Members(fleet.Worker))
+	for {
+		outdated := t.master.places.get().outdated
+		now := byName(t.master.fleet.Members(fleet.Worker))
+		for _, e := range workerEvents(known, now) {
+			t.events.Add(e)
+		}
+		known = now
+		select {
+		case <-outdated:
+		case <-t.ctx.Done():
+			return nil
+		}
+		select {
+		case <-time.After(tellEvery):
+		case <-t.ctx.Done():
+			return nil
+		}
+	}
+}
+
+func byName(members []fleet.Member) map[string]fleet.Member {
+	out := make(map[string]fleet.Member, len(members))
+	for _, m := range members {
+		out[m.Name] = m
+	}
+	return out
+}
+
+// workerEvents says what became of workers: one event for all that came, one for those that drain now, and one for those that went.
+func workerEvents(before, after map[string]fleet.Member) []*pb.Event {
+	var came, drain, gone, lost []string
+	able := 0
+	for name, m := range after {
+		if !m.Draining {
+			able++
+		}
+		switch old, known := before[name]; {
+		case !known || old.Address != m.Address: // another process of that name
+			came = append(came, name)
+		case m.Draining && !old.Draining:
+			drain = append(drain, name)
+		}
+	}
+	for name, m := range before {
+		if _, ok := after[name]; ok {
+			continue
+		}
+		if m.Draining {
+			gone = append(gone, name)
+		} else {
+			lost = append(lost, name)
+		}
+	}
+	var out []*pb.Event
+	add := func(names []string, one, several string) {
+		if len(names) == 0 {
+			return
+		}
+		slices.Sort(names)
+		e := &pb.Event{Kind: pb.EventKind_WORKER, Words: fmt.Sprintf("%s %s; the fleet has %s", listed(names), several, english.Plural(able, "worker", ""))}
+		if len(names) == 1 {
+			e.Worker, e.Words = names[0], fmt.Sprintf("%s %s; the fleet has %s", names[0], one, english.Plural(able, "worker", ""))
+		}
+		out = append(out, e)
+	}
+	add(came, "joined", "joined")
+	add(drain, "drains", "drain")
+	add(gone, "has drained and left", "have drained and left")
+	add(lost, "is gone, and was not seen to drain", "are gone, and were not seen to drain")
+	return out
+}
+
+// listed names the first few.
+func listed(names []string) string {
+	if more := len(names) - namedAtOnce; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:namedAtOnce], ", "), more)
+	}
+	return english.WordSeries(names, "and")
+}
+
+// tell adds an event of this session.
+func (r *runner) tell(kind pb.EventKind, format string, args ...any) {
+	r.term.events.Add(r.event(kind, fmt.Sprintf(format, args...)))
+}
+
+func (r *runner) event(kind pb.EventKind, words string) *pb.Event {
+	return &pb.Event{Kind: kind, Words: words, Session: r.id, Namespace: r.meta.GetSession().GetNamespace()}
+}
+
+// told is what events have told of a session, as far as they can be told from its state.
+type told struct {
+	state      pb.SessionState
+	generation uint64
+	skipped    int
+	named      []*session.Named
+}
+
+func (r *runner) toTell() told {
+	skipped, _ := r.state.Skipped()
+	return told{state: stateNow(r.state), generation: r.state.Generation(), skipped: len(skipped), named: slices.Clone(r.state.Checkpoints())}
+}
+
+// tellChanges makes events of what became of the session since it was called last. What it tells lies in etcd.
+func (r *runner) tellChanges() {
+	before, now := r.told, r.toTell()
+	r.told = now
+	if now.generation != before.generation {
+		words := fmt.Sprintf("restored to the states that its %s brought; generation %d", english.Plural(int(r.state.World()), "trainer", ""), now.generation)
+		if from := r.state.From(); from.Name != "" {
+			words = fmt.Sprintf("restored to checkpoint %s, of step %s, for %s; generation %d", from.Name, humanize.Comma(int64(from.Step)),
+				english.Plural(int(r.state.World()), "trainer", ""), now.generation)
+		}
+		r.tell(pb.EventKind_CHECKPOINT, "%s", words)
+	}
+	skipped, _ := r.state.Skipped()
+	for _, k := range skipped[min(before.skipped, len(skipped)):] {
+		r.tell(pb.EventKind_DATA, "%s rows are left out of epoch %d: row group %d of %s, from row %d on, cannot be read: %s",
+			humanize.Comma(k.Rows), k.Epoch+1, k.RowGroup, k.File, k.FirstRow, k.Words)
+	}
+	r.tellCheckpoints(before.named, now.named)
+	if now.state == before.state {
+		return
+	}
+	switch now.state {
+	case pb.SessionState_FAILED:
+		r.tell(pb.EventKind_SESSION, "failed: %s", r.state.Failure())
+	case pb.SessionState_FINISHED:
+		r.tell(pb.EventKind_SESSION, "finished: %s handed over in %s",
+			english.Plural(int(r.state.Progress().GetRowsDelivered()), "row", ""), english.Plural(int(epochsOf(r)), "epoch", ""))
+	case pb.SessionState_RUNNING:
+		r.tell(pb.EventKind_SESSION, "runs again")
+	}
+}
+
+func epochsOf(r *runner) uint32 { return max(1, r.meta.GetSession().GetSpec().GetEpochs()) }
+
+func (r *runner) tellCheckpoints(before, now []*session.Named) {
+	has := func(list []*session.Named, n *session.Named) bool {
+		return slices.ContainsFunc(list, func(o *session.Named) bool { return o.Name == n.Name && o.Nonce == n.Nonce })
+	}
+	for _, n := range now {
+		if !has(before, n) {
+			r.tell(pb.EventKind_CHECKPOINT, "checkpoint %s was taken, of step %s", n.Name, humanize.Comma(int64(n.Step)))
+		}
+	}
+	for _, n := range before {
+		if !has(now, n) {
+			r.tell(pb.EventKind_CHECKPOINT, "checkpoint %s was deleted", n.Name)
+		}
+	}
+}
+
+// tellExpired says whose leases ended.
+func (r *runner) tellExpired(ranks []uint32, rows int64) {
+	if len(ranks) == 0 {
+		return
+	}
+	names := make([]string, len(ranks))
+	for i, rank := range ranks {
+		names[i] = strconv.FormatUint(uint64(rank), 10)
+	}
+	e := r.event(pb.EventKind_SESSION, fmt.Sprintf("%s %s: others get what they held; at most %s of them may come twice",
+		english.PluralWord(len(ranks), "the lease ended of rank", "the leases ended of ranks"), listed(names), english.Plural(int(rows), "row", "")))
+	if len(ranks) == 1 {
+		e.Rank = &ranks[0]
+	}
+	r.term.events.Add(e)
+}
+
+// stateNow is the state of a session that lies in etcd.
+func stateNow(s *session.State) pb.SessionState {
+	switch {
+	case s.Failure() != "":
+		return pb.SessionState_FAILED
+	case s.Finished():
+		return pb.SessionState_FINISHED
+	}
+	return pb.SessionState_RUNNING
+}
