@@ -104,7 +104,9 @@ func TestPasswordFromAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	for password, works := range map[string]bool{"secret\n": true, "wrong\n": false} {
 		check(t, os.WriteFile(file, []byte(password), 0o600))
-		s, err := Open(ctx, Config{Endpoints: e.Endpoints(), Username: "root", PasswordFile: file})
+		cfg := patient(e) // etcd takes its time to check a password
+		cfg.Username, cfg.PasswordFile = "root", file
+		s, err := Open(ctx, cfg)
 		if (err == nil) != works {
 			t.Errorf("password %q: %v", password, err)
 		}
