@@ -31,6 +31,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master/access"
+	"github.com/penstock-ml/penstock/master/observe"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -69,15 +70,15 @@ type Config struct {
 
 // Master is a process's master.
 type Master struct {
-	cfg     Config
-	signer  *ticket.Signer
-	grpc    *grpc.Server
-	health  *health.Server
-	fleet   *fleet.Fleet
-	places  *placement
-	load    *load
-	footers *footer.Cache
-	counts  *counter
+	cfg      Config
+	signer   *ticket.Signer
+	grpc     *grpc.Server
+	health   *health.Server
+	fleet    *fleet.Fleet
+	places   *placement
+	observed *observe.Observer
+	footers  *footer.Cache
+	counts   *counter
 
 	announce sync.Once
 
@@ -104,7 +105,7 @@ func New(cfg Config) (*Master, error) {
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
-		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, load: &load{},
+		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, observed: observe.New(observe.Utilisation),
 		footers: footer.NewCache(footerBytes),
 	}
 	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(cfg.RPC.Anonymous())}
@@ -154,14 +155,14 @@ func (m *Master) Run(ctx context.Context) error {
 	return errors.Join(err, m.fleet.Close(), m.counts.pool.Close())
 }
 
-// followFleet keeps placement and load up to date. Each update gives trainers new tickets, so it makes one before
+// followFleet keeps placement and what is observed up to date. Each update gives trainers new tickets, so it makes one before
 // theirs expire, too.
 func (m *Master) followFleet(ctx context.Context) error {
 	renew := time.NewTicker(ticketLife / 4)
 	defer renew.Stop()
 	for {
 		workers := m.fleet.Members(fleet.Worker)
-		m.load.follow(workers)
+		m.observed.Follow(time.Now(), workers)
 		m.places.update(workers)
 		if err := m.counts.keep(workers); err != nil {
 			m.cfg.Logger.Warn("cannot close connections to workers that are gone", "error", err)

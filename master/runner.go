@@ -44,6 +44,7 @@ type runner struct {
 	cancel  context.CancelFunc
 	deleted bool          // to be read once stopped is closed
 	world   atomic.Uint32 // the state's world size
+	over    atomic.Bool   // the session has finished or failed
 
 	stored    *store.Session
 	state     *session.State
@@ -116,11 +117,17 @@ func (r *runner) load() error {
 		}
 	}
 	r.stored, r.state = stored, state
-	r.world.Store(state.World())
+	r.publish()
 	r.tickets = newTicketOffice(r.term.master, stored)
 	stored.Blocks = nil // tickets have them
 	r.lastSeen = map[uint32]seen{}
 	return nil
+}
+
+// publish tells of the state what other goroutines may know.
+func (r *runner) publish() {
+	r.world.Store(r.state.World())
+	r.over.Store(r.state.Finished() || r.state.Failure() != "")
 }
 
 // stateOf is the state that lies in etcd, or that of a session in which nothing has happened yet.
@@ -333,7 +340,7 @@ func (r *runner) execute(calls []call) ([]answer, error) {
 	if commands == 0 {
 		return answers, nil // what they looked at lies in etcd
 	}
-	r.world.Store(r.state.World())
+	r.publish()
 	err := r.commit(store.Writes{}, changes)
 	switch {
 	case err == nil:

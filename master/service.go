@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/master/observe"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -142,12 +143,14 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 	if err != nil {
 		return nil, callError(err)
 	}
+	s.master.observed.Trainer(time.Now(), req)
 	return &pb.SyncReply{
+		Cause:    s.master.observed.Cause(req.GetSession()),
 		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
 		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.Workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 		DepartedRows: a.DepartedRows, Starts: session.LaneStartsProto(a.Starts),
-		Load: s.master.load.total(time.Now()), Steps: session.EpochStepsProto(a.Steps),
+		Load: s.master.observed.Load(time.Now()), Steps: session.EpochStepsProto(a.Steps),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData, Checkpoint: a.Order.Proto(),
 	}, nil
 }
@@ -157,13 +160,28 @@ func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.Worke
 	if req.GetName() == "" || len(req.GetName()) > maxText || len(req.GetAddress()) > maxText {
 		return nil, status.Errorf(codes.InvalidArgument, "a worker's report needs its name, and its name and address have at most %d bytes", maxText)
 	}
-	s.master.load.report(time.Now(), req)
+	s.master.observed.Worker(time.Now(), req)
 	return &pb.WorkerOrders{Keys: s.master.signer.Keys()}, nil
+}
+
+// Observe says what the leader measured.
+func (s *service) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Observation, error) {
+	t, err := s.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if req.GetSession() != "" {
+		if _, err := t.find(req.GetSession()); err != nil {
+			return nil, err
+		}
+	}
+	out := s.master.observed.Observation(time.Now(), req, func(observe.Running) bool { return true })
+	return out, t.progress(ctx, out.GetSessions())
 }
 
 // GetFleet is answered by every master, whether it leads or not, and without etcd.
 func (s *service) GetFleet(context.Context, *pb.GetFleetRequest) (*pb.Fleet, error) {
-	out := &pb.Fleet{Leader: s.master.leaderAddress(), Load: s.master.load.total(time.Now())}
+	out := &pb.Fleet{Leader: s.master.leaderAddress(), Load: s.master.observed.Load(time.Now())}
 	for _, role := range []fleet.Role{fleet.Master, fleet.Worker} {
 		for _, m := range s.master.fleet.Members(role) {
 			out.Members = append(out.Members, &pb.FleetMember{

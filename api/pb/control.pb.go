@@ -179,12 +179,13 @@ type Bottleneck int32
 
 const (
 	Bottleneck_BOTTLENECK_UNSPECIFIED Bottleneck = 0 // too little was measured
-	Bottleneck_NONE                   Bottleneck = 1 // trainers hardly wait, and workers have time to spare
-	Bottleneck_TRAINER                Bottleneck = 2 // trainers take no more
+	Bottleneck_NONE                   Bottleneck = 1 // nothing is read
+	Bottleneck_TRAINER                Bottleneck = 2 // trainers take no more: they hardly wait
 	Bottleneck_CLIENT                 Bottleneck = 3 // the client in the trainer's process
 	Bottleneck_NETWORK                Bottleneck = 4
 	Bottleneck_WORKERS                Bottleneck = 5 // there are too few; `stage` says what they are busy with
-	Bottleneck_STORAGE                Bottleneck = 6 // more workers would read no faster
+	Bottleneck_STORAGE                Bottleneck = 6 // streams wait for it most of their time
+	Bottleneck_STREAMS                Bottleneck = 7 // too few are open, or they are too short: trainers wait, and workers have time to spare
 )
 
 // Enum value maps for Bottleneck.
@@ -197,6 +198,7 @@ var (
 		4: "NETWORK",
 		5: "WORKERS",
 		6: "STORAGE",
+		7: "STREAMS",
 	}
 	Bottleneck_value = map[string]int32{
 		"BOTTLENECK_UNSPECIFIED": 0,
@@ -206,6 +208,7 @@ var (
 		"NETWORK":                4,
 		"WORKERS":                5,
 		"STORAGE":                6,
+		"STREAMS":                7,
 	}
 )
 
@@ -2478,8 +2481,10 @@ type Pace struct {
 	// Median over the newest steps of the time between Next's return and the call of the next Next. A median leaves out the pauses of
 	// warm-up, evaluation and checkpoints.
 	StepNs        int64   `protobuf:"varint,1,opt,name=step_ns,json=stepNs,proto3" json:"step_ns,omitempty"`
-	Rows          float64 `protobuf:"fixed64,2,opt,name=rows,proto3" json:"rows,omitempty"`  // of a batch, on average over these steps
-	Steps         uint32  `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"` // that it is of; 0: too few to tell
+	Rows          float64 `protobuf:"fixed64,2,opt,name=rows,proto3" json:"rows,omitempty"`                        // of a batch, on average over these steps
+	Steps         uint32  `protobuf:"varint,3,opt,name=steps,proto3" json:"steps,omitempty"`                       // that it is of; 0: too few to tell
+	Buffered      float64 `protobuf:"fixed64,4,opt,name=buffered,proto3" json:"buffered,omitempty"`                // rows that were received and not handed over, in batches
+	ClientNs      int64   `protobuf:"varint,5,opt,name=client_ns,json=clientNs,proto3" json:"client_ns,omitempty"` // of this incarnation's time, what Next took without waiting: the client's own work
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2531,6 +2536,20 @@ func (x *Pace) GetRows() float64 {
 func (x *Pace) GetSteps() uint32 {
 	if x != nil {
 		return x.Steps
+	}
+	return 0
+}
+
+func (x *Pace) GetBuffered() float64 {
+	if x != nil {
+		return x.Buffered
+	}
+	return 0
+}
+
+func (x *Pace) GetClientNs() int64 {
+	if x != nil {
+		return x.ClientNs
 	}
 	return 0
 }
@@ -2938,7 +2957,9 @@ type SyncReply struct {
 	SkippedRowGroups uint32         `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
 	BadData          bool           `protobuf:"varint,21,opt,name=bad_data,json=badData,proto3" json:"bad_data,omitempty"` // the failure is that data cannot be read, or changed
 	// A checkpoint that this rank has no part in yet.
-	Checkpoint    *CheckpointOrder `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	Checkpoint *CheckpointOrder `protobuf:"bytes,24,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	// What holds this session's trainers up, as the master sees it. Unset: too little was measured yet.
+	Cause         *Cause `protobuf:"bytes,25,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3127,6 +3148,74 @@ func (x *SyncReply) GetCheckpoint() *CheckpointOrder {
 	return nil
 }
 
+func (x *SyncReply) GetCause() *Cause {
+	if x != nil {
+		return x.Cause
+	}
+	return nil
+}
+
+// Cause is what holds a session's trainers up.
+type Cause struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bottleneck    Bottleneck             `protobuf:"varint,1,opt,name=bottleneck,proto3,enum=penstock.v1.Bottleneck" json:"bottleneck,omitempty"`
+	Stage         string                 `protobuf:"bytes,2,opt,name=stage,proto3" json:"stage,omitempty"` // the busiest of the workers'
+	Words         string                 `protobuf:"bytes,3,opt,name=words,proto3" json:"words,omitempty"` // why, with the numbers behind it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cause) Reset() {
+	*x = Cause{}
+	mi := &file_api_pb_control_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cause) ProtoMessage() {}
+
+func (x *Cause) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cause.ProtoReflect.Descriptor instead.
+func (*Cause) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Cause) GetBottleneck() Bottleneck {
+	if x != nil {
+		return x.Bottleneck
+	}
+	return Bottleneck_BOTTLENECK_UNSPECIFIED
+}
+
+func (x *Cause) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *Cause) GetWords() string {
+	if x != nil {
+		return x.Words
+	}
+	return ""
+}
+
 // CheckpointOrder asks a rank for its State right behind one of its batches.
 type CheckpointOrder struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3142,7 +3231,7 @@ type CheckpointOrder struct {
 
 func (x *CheckpointOrder) Reset() {
 	*x = CheckpointOrder{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3154,7 +3243,7 @@ func (x *CheckpointOrder) String() string {
 func (*CheckpointOrder) ProtoMessage() {}
 
 func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3167,7 +3256,7 @@ func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
 func (*CheckpointOrder) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CheckpointOrder) GetId() uint64 {
@@ -3209,7 +3298,7 @@ type CheckpointPart struct {
 
 func (x *CheckpointPart) Reset() {
 	*x = CheckpointPart{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3221,7 +3310,7 @@ func (x *CheckpointPart) String() string {
 func (*CheckpointPart) ProtoMessage() {}
 
 func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3234,7 +3323,7 @@ func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
 func (*CheckpointPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CheckpointPart) GetId() uint64 {
@@ -3273,7 +3362,7 @@ type FleetLoad struct {
 
 func (x *FleetLoad) Reset() {
 	*x = FleetLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3374,7 @@ func (x *FleetLoad) String() string {
 func (*FleetLoad) ProtoMessage() {}
 
 func (x *FleetLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3387,7 @@ func (x *FleetLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
 func (*FleetLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *FleetLoad) GetWorkers() uint32 {
@@ -3348,7 +3437,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3360,7 +3449,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3373,7 +3462,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ObserveRequest) GetSession() string {
@@ -3413,7 +3502,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3425,7 +3514,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3438,7 +3527,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Observation) GetNowUnixMs() int64 {
@@ -3511,7 +3600,7 @@ type FleetPoint struct {
 
 func (x *FleetPoint) Reset() {
 	*x = FleetPoint{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3612,7 @@ func (x *FleetPoint) String() string {
 func (*FleetPoint) ProtoMessage() {}
 
 func (x *FleetPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3625,7 @@ func (x *FleetPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPoint.ProtoReflect.Descriptor instead.
 func (*FleetPoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FleetPoint) GetUnixMs() int64 {
@@ -3649,7 +3738,7 @@ type SessionLoad struct {
 
 func (x *SessionLoad) Reset() {
 	*x = SessionLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3661,7 +3750,7 @@ func (x *SessionLoad) String() string {
 func (*SessionLoad) ProtoMessage() {}
 
 func (x *SessionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3674,7 +3763,7 @@ func (x *SessionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
 func (*SessionLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SessionLoad) GetSession() string {
@@ -3810,7 +3899,7 @@ type TrainerLoad struct {
 
 func (x *TrainerLoad) Reset() {
 	*x = TrainerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3822,7 +3911,7 @@ func (x *TrainerLoad) String() string {
 func (*TrainerLoad) ProtoMessage() {}
 
 func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3835,7 +3924,7 @@ func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerLoad.ProtoReflect.Descriptor instead.
 func (*TrainerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TrainerLoad) GetRank() uint32 {
@@ -3880,7 +3969,8 @@ func (x *TrainerLoad) GetCounters() *Counters {
 	return nil
 }
 
-// StageTime is what a stage of the workers' work took: storage, decode, filter, transform/OP, tensor, send.
+// StageTime is what a stage of the workers' work took: storage, decode, filter, shuffle, an op's name, tensor, send. What trainers or
+// the network held up is none of it.
 type StageTime struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Stage         string                 `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
@@ -3891,7 +3981,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3903,7 +3993,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3916,7 +4006,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StageTime) GetStage() string {
@@ -3955,7 +4045,7 @@ type WorkerLoad struct {
 
 func (x *WorkerLoad) Reset() {
 	*x = WorkerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3967,7 +4057,7 @@ func (x *WorkerLoad) String() string {
 func (*WorkerLoad) ProtoMessage() {}
 
 func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3980,7 +4070,7 @@ func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLoad.ProtoReflect.Descriptor instead.
 func (*WorkerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WorkerLoad) GetName() string {
@@ -4101,7 +4191,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4113,7 +4203,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4126,7 +4216,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Decision) GetUnixMs() int64 {
@@ -4217,7 +4307,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4229,7 +4319,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4242,7 +4332,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListEventsRequest) GetSession() string {
@@ -4276,7 +4366,7 @@ type ListEventsReply struct {
 
 func (x *ListEventsReply) Reset() {
 	*x = ListEventsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4288,7 +4378,7 @@ func (x *ListEventsReply) String() string {
 func (*ListEventsReply) ProtoMessage() {}
 
 func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4301,7 +4391,7 @@ func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsReply.ProtoReflect.Descriptor instead.
 func (*ListEventsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListEventsReply) GetEvents() []*Event {
@@ -4329,7 +4419,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4341,7 +4431,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4354,7 +4444,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -4428,7 +4518,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4440,7 +4530,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4453,7 +4543,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 type Fleet struct {
@@ -4467,7 +4557,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4479,7 +4569,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4492,7 +4582,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -4531,7 +4621,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4543,7 +4633,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4556,7 +4646,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -4623,7 +4713,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4635,7 +4725,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4648,7 +4738,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -4733,7 +4823,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4745,7 +4835,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4758,7 +4848,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -4926,7 +5016,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4938,7 +5028,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4951,7 +5041,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -5041,7 +5131,7 @@ type WorkerCounters struct {
 	Requests       int64     `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`                                      // to storage
 	BytesNeeded    int64     `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"`            // of bytes_read, those of the column chunks that were decoded
 	OpenNs         int64     `protobuf:"varint,11,opt,name=open_ns,json=openNs,proto3" json:"open_ns,omitempty"`                           // streams were open
-	BlockedNs      int64     `protobuf:"varint,12,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`                  // of open_ns: the trainer or the network took no more
+	BlockedNs      int64     `protobuf:"varint,12,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`                  // of open_ns: the trainer or the network took no more; of send_ns, too
 	CpuNs          int64     `protobuf:"varint,13,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                              // of the process
 	BytesCrossZone int64     `protobuf:"varint,14,opt,name=bytes_cross_zone,json=bytesCrossZone,proto3" json:"bytes_cross_zone,omitempty"` // of bytes_sent, those to trainers of another zone
 	Ops            []*OpTime `protobuf:"bytes,15,rep,name=ops,proto3" json:"ops,omitempty"`                                                // of transform_ns
@@ -5051,7 +5141,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5063,7 +5153,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5076,7 +5166,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -5194,7 +5284,7 @@ type OpTime struct {
 
 func (x *OpTime) Reset() {
 	*x = OpTime{}
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5206,7 +5296,7 @@ func (x *OpTime) String() string {
 func (*OpTime) ProtoMessage() {}
 
 func (x *OpTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5219,7 +5309,7 @@ func (x *OpTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
 func (*OpTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *OpTime) GetOp() string {
@@ -5247,7 +5337,7 @@ type SessionCounters struct {
 
 func (x *SessionCounters) Reset() {
 	*x = SessionCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5259,7 +5349,7 @@ func (x *SessionCounters) String() string {
 func (*SessionCounters) ProtoMessage() {}
 
 func (x *SessionCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5272,7 +5362,7 @@ func (x *SessionCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
 func (*SessionCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *SessionCounters) GetSession() string {
@@ -5300,7 +5390,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5312,7 +5402,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5325,7 +5415,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -5354,7 +5444,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5366,7 +5456,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5379,7 +5469,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -5413,7 +5503,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5425,7 +5515,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5438,7 +5528,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Shard) GetFile() *File {
@@ -5465,7 +5555,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5477,7 +5567,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5490,7 +5580,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -5512,7 +5602,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5524,7 +5614,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5537,7 +5627,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -5567,7 +5657,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5579,7 +5669,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5592,7 +5682,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -5638,7 +5728,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5650,7 +5740,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5663,7 +5753,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -5740,7 +5830,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5752,7 +5842,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5765,7 +5855,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -5960,7 +6050,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5972,7 +6062,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5985,7 +6075,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6057,7 +6147,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6069,7 +6159,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6082,7 +6172,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6133,7 +6223,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6145,7 +6235,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6158,7 +6248,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6232,7 +6322,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6244,7 +6334,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6257,7 +6347,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -6441,7 +6531,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6453,7 +6543,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6466,7 +6556,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -6700,11 +6790,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x14 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
 	"checkpoint\x12%\n" +
-	"\x04pace\x18\x15 \x01(\v2\x11.penstock.v1.PaceR\x04pace\"I\n" +
+	"\x04pace\x18\x15 \x01(\v2\x11.penstock.v1.PaceR\x04pace\"\x82\x01\n" +
 	"\x04Pace\x12\x17\n" +
 	"\astep_ns\x18\x01 \x01(\x03R\x06stepNs\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x01R\x04rows\x12\x14\n" +
-	"\x05steps\x18\x03 \x01(\rR\x05steps\"}\n" +
+	"\x05steps\x18\x03 \x01(\rR\x05steps\x12\x1a\n" +
+	"\bbuffered\x18\x04 \x01(\x01R\bbuffered\x12\x1b\n" +
+	"\tclient_ns\x18\x05 \x01(\x03R\bclientNs\"}\n" +
 	"\rRefusedStream\x12%\n" +
 	"\x02at\x18\x01 \x01(\v2\x15.penstock.v1.PositionR\x02at\x12/\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x19.penstock.v1.RefusalCauseR\x05cause\x12\x14\n" +
@@ -6732,7 +6824,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tLaneStart\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xba\x06\n" +
+	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xe4\x06\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -6758,7 +6850,14 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bbad_data\x18\x15 \x01(\bR\abadData\x12<\n" +
 	"\n" +
 	"checkpoint\x18\x18 \x01(\v2\x1c.penstock.v1.CheckpointOrderR\n" +
-	"checkpoint\"c\n" +
+	"checkpoint\x12(\n" +
+	"\x05cause\x18\x19 \x01(\v2\x12.penstock.v1.CauseR\x05cause\"l\n" +
+	"\x05Cause\x127\n" +
+	"\n" +
+	"bottleneck\x18\x01 \x01(\x0e2\x17.penstock.v1.BottleneckR\n" +
+	"bottleneck\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\tR\x05stage\x12\x14\n" +
+	"\x05words\x18\x03 \x01(\tR\x05words\"c\n" +
 	"\x0fCheckpointOrder\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -7113,7 +7212,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x19REFUSAL_CAUSE_UNSPECIFIED\x10\x00\x12\x0e\n" +
 	"\n" +
 	"UNREADABLE\x10\x01\x12\v\n" +
-	"\aCHANGED\x10\x02*r\n" +
+	"\aCHANGED\x10\x02*\x7f\n" +
 	"\n" +
 	"Bottleneck\x12\x1a\n" +
 	"\x16BOTTLENECK_UNSPECIFIED\x10\x00\x12\b\n" +
@@ -7123,7 +7222,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06CLIENT\x10\x03\x12\v\n" +
 	"\aNETWORK\x10\x04\x12\v\n" +
 	"\aWORKERS\x10\x05\x12\v\n" +
-	"\aSTORAGE\x10\x06*q\n" +
+	"\aSTORAGE\x10\x06\x12\v\n" +
+	"\aSTREAMS\x10\a*q\n" +
 	"\tEventKind\x12\x1a\n" +
 	"\x16EVENT_KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05SCALE\x10\x01\x12\n" +
@@ -7167,7 +7267,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -7209,60 +7309,61 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*EpochSteps)(nil),              // 37: penstock.v1.EpochSteps
 	(*LaneStart)(nil),               // 38: penstock.v1.LaneStart
 	(*SyncReply)(nil),               // 39: penstock.v1.SyncReply
-	(*CheckpointOrder)(nil),         // 40: penstock.v1.CheckpointOrder
-	(*CheckpointPart)(nil),          // 41: penstock.v1.CheckpointPart
-	(*FleetLoad)(nil),               // 42: penstock.v1.FleetLoad
-	(*ObserveRequest)(nil),          // 43: penstock.v1.ObserveRequest
-	(*Observation)(nil),             // 44: penstock.v1.Observation
-	(*FleetPoint)(nil),              // 45: penstock.v1.FleetPoint
-	(*SessionLoad)(nil),             // 46: penstock.v1.SessionLoad
-	(*TrainerLoad)(nil),             // 47: penstock.v1.TrainerLoad
-	(*StageTime)(nil),               // 48: penstock.v1.StageTime
-	(*WorkerLoad)(nil),              // 49: penstock.v1.WorkerLoad
-	(*Decision)(nil),                // 50: penstock.v1.Decision
-	(*ListEventsRequest)(nil),       // 51: penstock.v1.ListEventsRequest
-	(*ListEventsReply)(nil),         // 52: penstock.v1.ListEventsReply
-	(*Event)(nil),                   // 53: penstock.v1.Event
-	(*GetFleetRequest)(nil),         // 54: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 55: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 56: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 57: penstock.v1.Grant
-	(*State)(nil),                   // 58: penstock.v1.State
-	(*WorkerReport)(nil),            // 59: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 60: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 61: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 62: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 63: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 64: penstock.v1.Block
-	(*Shard)(nil),                   // 65: penstock.v1.Shard
-	(*ListingPage)(nil),             // 66: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 67: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 68: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),           // 69: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 70: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 71: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 72: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 73: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 74: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 75: penstock.v1.RankRestore
-	nil,                             // 76: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 77: penstock.v1.Spec
-	(*File)(nil),                    // 78: penstock.v1.File
-	(*RowGroup)(nil),                // 79: penstock.v1.RowGroup
+	(*Cause)(nil),                   // 40: penstock.v1.Cause
+	(*CheckpointOrder)(nil),         // 41: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 42: penstock.v1.CheckpointPart
+	(*FleetLoad)(nil),               // 43: penstock.v1.FleetLoad
+	(*ObserveRequest)(nil),          // 44: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 45: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 46: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 47: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 48: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 49: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 50: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 51: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 52: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 53: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 54: penstock.v1.Event
+	(*GetFleetRequest)(nil),         // 55: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 56: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 57: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 58: penstock.v1.Grant
+	(*State)(nil),                   // 59: penstock.v1.State
+	(*WorkerReport)(nil),            // 60: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 61: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 62: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 63: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 64: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 65: penstock.v1.Block
+	(*Shard)(nil),                   // 66: penstock.v1.Shard
+	(*ListingPage)(nil),             // 67: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 68: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 69: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),           // 70: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 71: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 72: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 73: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 74: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 75: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 76: penstock.v1.RankRestore
+	nil,                             // 77: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 78: penstock.v1.Spec
+	(*File)(nil),                    // 79: penstock.v1.File
+	(*RowGroup)(nil),                // 80: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	6,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	6,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	58,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	77,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	59,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	78,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	8,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	11,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	8,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	8,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	69,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	77,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	70,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	78,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	21,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	77,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	78,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	22,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	35,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
@@ -7272,7 +7373,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	23,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	31,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	20,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	58,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	59,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,   // 22: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	20,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	7,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -7286,113 +7387,115 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	31,  // 32: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
 	36,  // 33: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
 	34,  // 34: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	41,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	42,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
 	33,  // 36: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
 	6,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
 	2,   // 38: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
 	7,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	57,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	58,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
 	7,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
 	7,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	42,  // 43: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
+	43,  // 43: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
 	37,  // 44: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
 	38,  // 45: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
 	35,  // 46: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	40,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	58,  // 48: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	60,  // 49: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
-	3,   // 50: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	45,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	46,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	49,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	50,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
-	3,   // 55: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	21,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	47,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	22,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
-	0,   // 59: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	48,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	45,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	31,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	48,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
-	3,   // 64: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	53,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
-	4,   // 66: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
-	50,  // 67: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	56,  // 68: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	42,  // 69: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	7,   // 70: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	7,   // 71: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	7,   // 72: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	38,  // 73: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	18,  // 74: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	60,  // 75: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	62,  // 76: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	61,  // 77: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	60,  // 78: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	76,  // 79: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	65,  // 80: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	78,  // 81: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	79,  // 82: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	78,  // 83: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	20,  // 84: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	69,  // 85: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	6,   // 86: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	7,   // 87: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	7,   // 88: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	72,  // 89: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	73,  // 90: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	37,  // 91: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	36,  // 92: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	35,  // 93: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	71,  // 94: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	17,  // 95: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	7,   // 96: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	7,   // 97: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	31,  // 98: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 99: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	7,   // 100: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	7,   // 101: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	31,  // 102: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	75,  // 103: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	36,  // 104: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	36,  // 105: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	41,  // 106: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	37,  // 107: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	58,  // 108: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	19,  // 109: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	24,  // 110: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	25,  // 111: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	27,  // 112: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	9,   // 113: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	12,  // 114: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	14,  // 115: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	16,  // 116: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	29,  // 117: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	32,  // 118: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	59,  // 119: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	54,  // 120: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	43,  // 121: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	51,  // 122: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	20,  // 123: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	20,  // 124: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	26,  // 125: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	28,  // 126: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	10,  // 127: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	13,  // 128: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	15,  // 129: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	20,  // 130: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	30,  // 131: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	39,  // 132: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	63,  // 133: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	55,  // 134: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	44,  // 135: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	52,  // 136: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	123, // [123:137] is the sub-list for method output_type
-	109, // [109:123] is the sub-list for method input_type
-	109, // [109:109] is the sub-list for extension type_name
-	109, // [109:109] is the sub-list for extension extendee
-	0,   // [0:109] is the sub-list for field type_name
+	41,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	40,  // 48: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
+	3,   // 49: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
+	59,  // 50: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	61,  // 51: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	3,   // 52: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
+	46,  // 53: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	47,  // 54: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	50,  // 55: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	51,  // 56: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	3,   // 57: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
+	21,  // 58: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	48,  // 59: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	22,  // 60: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	0,   // 61: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
+	49,  // 62: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	46,  // 63: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	31,  // 64: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	49,  // 65: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	3,   // 66: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
+	54,  // 67: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	4,   // 68: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
+	51,  // 69: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	57,  // 70: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	43,  // 71: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
+	7,   // 72: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	7,   // 73: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	7,   // 74: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	38,  // 75: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	18,  // 76: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	61,  // 77: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	63,  // 78: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	62,  // 79: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	61,  // 80: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	77,  // 81: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	66,  // 82: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	79,  // 83: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	80,  // 84: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	79,  // 85: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	20,  // 86: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	70,  // 87: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	6,   // 88: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	7,   // 89: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	7,   // 90: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	73,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	74,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	37,  // 93: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	36,  // 94: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	35,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	72,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	17,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	7,   // 98: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	7,   // 99: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	31,  // 100: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 101: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	7,   // 102: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	7,   // 103: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	31,  // 104: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	76,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	36,  // 106: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	36,  // 107: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	42,  // 108: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	37,  // 109: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	59,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	19,  // 111: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	24,  // 112: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	25,  // 113: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	27,  // 114: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	9,   // 115: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	12,  // 116: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	14,  // 117: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	16,  // 118: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	29,  // 119: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	32,  // 120: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	60,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	55,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	44,  // 123: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	52,  // 124: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	20,  // 125: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	20,  // 126: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	26,  // 127: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	28,  // 128: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	10,  // 129: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	13,  // 130: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	15,  // 131: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	20,  // 132: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	30,  // 133: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	39,  // 134: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	64,  // 135: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	56,  // 136: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	45,  // 137: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	53,  // 138: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	125, // [125:139] is the sub-list for method output_type
+	111, // [111:125] is the sub-list for method input_type
+	111, // [111:111] is the sub-list for extension type_name
+	111, // [111:111] is the sub-list for extension extendee
+	0,   // [0:111] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -7402,14 +7505,14 @@ func file_api_pb_control_proto_init() {
 	}
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
-	file_api_pb_control_proto_msgTypes[48].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[49].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   72,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

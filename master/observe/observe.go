@@ -1,4 +1,170 @@
 // Package observe makes of what workers and trainers report what the fleet does, what its trainers could take, and why they wait.
 // Workers' reports and trainers' Syncs come in; autoscale, the streams that each trainer opens, the Observe call and the dashboard
-// read what comes out. It knows the clock only by the times that it is told. A new leader begins anew.
+// read what comes out.
+//
+// It compares cumulative counters over windows of 5 to 10 seconds: a report that is lost, late or repeated does no harm. It knows the
+// clock only by the times that it is told. An Observer may be used by many goroutines at once. A new leader begins anew, but for the
+// workers, who report to every master.
 package observe
+
+import (
+	"sync"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/fleet"
+)
+
+const (
+	// window is the time over which counters are compared: between half of it and all of it. What has been silent for longer
+	// does not count.
+	window = 10 * time.Second
+	// refresh is how long a sum over all workers is good for.
+	refresh = time.Second
+	// gone is how long a trainer must have been silent to be forgotten.
+	gone = 2 * time.Minute
+	// costLasts is for how long, about, the busy time of rows that were sent counts in the cost of a row.
+	costLasts = 20 * time.Second
+	// Utilisation is the share of its time for which a worker should be busy, unless an Observer is told otherwise.
+	Utilisation = 0.8
+)
+
+// Observer takes reports.
+type Observer struct {
+	utilisation float64
+
+	mu       sync.Mutex
+	workers  map[string]*worker  // of the fleet; nil until it is known
+	sessions map[string]*session // that trainers Sync for
+	load     *pb.FleetLoad       // as of loaded; it never changes
+	loaded   time.Time
+	fleet    *Fleet // as of the newest Tick; it never changes. nil: none in this term
+	series   series
+	decision *pb.Decision
+}
+
+// New returns an observer of a fleet whose workers should be busy for a share of their time.
+func New(utilisation float64) *Observer {
+	return &Observer{utilisation: utilisation, sessions: map[string]*session{}}
+}
+
+// Begin forgets all that was measured of trainers: a term of leadership begins.
+func (o *Observer) Begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sessions, o.fleet, o.series, o.decision = map[string]*session{}, nil, series{}, nil
+}
+
+// Follow forgets the workers that are not in the fleet, and takes reports of those that are.
+func (o *Observer) Follow(now time.Time, workers []fleet.Member) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	next := make(map[string]*worker, len(workers))
+	for _, m := range workers {
+		w := o.workers[m.Name]
+		if w == nil {
+			w = &worker{since: now}
+		}
+		w.member = m
+		next[m.Name] = w
+	}
+	o.workers = next
+}
+
+// Worker takes what a worker of the fleet says.
+func (o *Observer) Worker(now time.Time, r *pb.WorkerReport) {
+	said := reportOf(r)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.workers[r.GetName()]; w != nil { // else the next one comes soon
+		w.take(now, said)
+	}
+}
+
+// Trainer takes a Sync that was acknowledged.
+func (o *Observer) Trainer(now time.Time, r *pb.SyncRequest) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.sessions[r.GetSession()]
+	if s == nil {
+		s = &session{trainers: map[uint32]*trainer{}}
+		o.sessions[r.GetSession()] = s
+	}
+	s.take(now, r)
+}
+
+// Decided takes the scaler's newest decision.
+func (o *Observer) Decided(d *pb.Decision) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.decision = d
+}
+
+// Running is a session that is not over.
+type Running struct {
+	ID, Namespace string
+	World         int // trainers
+	Share         *pb.Share
+}
+
+// Tick measures, once in a second or so. Sessions that do not run are forgotten.
+func (o *Observer) Tick(now time.Time, running []Running) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	next := make(map[string]*session, len(running))
+	for _, r := range running {
+		s := o.sessions[r.ID]
+		if s == nil {
+			s = &session{trainers: map[uint32]*trainer{}}
+		}
+		s.Running = r
+		next[r.ID] = s
+	}
+	o.sessions = next
+	o.fleet = o.measure(now)
+	o.record(now)
+}
+
+// Fleet is what the newest Tick measured; false before the first one of a term. It is not to be changed.
+func (o *Observer) Fleet() (Fleet, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.fleet == nil {
+		return Fleet{}, false
+	}
+	return *o.fleet, true
+}
+
+// Cause is what holds a session's trainers up, as of the newest Tick; nil: too little was measured.
+func (o *Observer) Cause(session string) *pb.Cause {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := o.sessions[session]
+	if s == nil || s.now.Bottleneck == pb.Bottleneck_BOTTLENECK_UNSPECIFIED {
+		return nil
+	}
+	return &pb.Cause{Bottleneck: s.now.Bottleneck, Stage: s.now.Stage, Words: s.now.Why}
+}
+
+// Load is what the workers were busy with lately; it is not to be changed.
+func (o *Observer) Load(now time.Time) *pb.FleetLoad {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.load != nil && now.Sub(o.loaded) < refresh {
+		return o.load
+	}
+	out, sum := &pb.FleetLoad{}, counts{}
+	for _, w := range o.workers {
+		if !w.reports.fresh(now) {
+			continue
+		}
+		out.Workers++
+		out.Streams += uint32(w.reports.newest.streams)
+		out.Slots += uint32(w.reports.newest.slots)
+		out.Seconds += w.reports.seconds()
+		sum = sum.plus(w.grown())
+	}
+	out.Counters = sum.proto()
+	o.load, o.loaded = out, now
+	return out
+}

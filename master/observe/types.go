@@ -9,10 +9,11 @@ import (
 // Fleet is what was measured of the fleet in the seconds before a time.
 type Fleet struct {
 	At time.Time
-	// Workers report and do not drain; Draining ones report still; Starting ones are in the fleet and have not reported yet.
-	Workers, Draining, Starting int
-	Slots                       int // of Workers
-	// Measured is how many of Workers have reported for long enough to compare; the figures below are of these.
+	// Workers report and do not drain; Draining ones report still. Silent ones are in the fleet, do not drain, and have not reported
+	// for longer than a few periods; a worker that starts is none.
+	Workers, Draining, Silent int
+	Slots                     int // of Workers
+	// Measured is how many of Workers have reported for long enough to compare. Busy is of these; what follows is of the Draining, too.
 	Measured  int
 	Busy      float64 // share of the workers' time, 0 to 1
 	Rate      float64 // rows/s that workers sent
@@ -28,8 +29,10 @@ type Fleet struct {
 type Session struct {
 	ID    string
 	Share Share
-	// World is how many trainers it has, Trainers how many of them are present.
+	// World is how many trainers it has, Trainers how many of them are present. Stale: most of them were silent for longer than a
+	// few periods, and the numbers are old.
 	World, Trainers int
+	Stale           bool
 	Demand          float64 // rows/s that its trainers could take; 0: unknown
 	Rate            float64 // rows/s handed over
 	Stall           float64 // share of its trainers' time, 0 to 1
@@ -39,6 +42,7 @@ type Session struct {
 	Granted float64 // workers that its open streams come to
 	Open    float64 // streams, on average
 	Blocked float64 // share of the time of its open streams in which the trainer or the network took no more
+	Storage float64 // share of the rest of their time that went into waiting for storage
 	Stages  []Stage // the longest first
 	Cause
 }
@@ -60,4 +64,5 @@ type Cause struct {
 	Bottleneck pb.Bottleneck
 	Stage      string // the busiest, where workers or storage are the bottleneck
 	Verdict    string // in plain words, with the numbers
+	Why        string // the verdict's part behind how long the trainers waited
 }

@@ -37,6 +37,7 @@ class Bottleneck(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NETWORK: _ClassVar[Bottleneck]
     WORKERS: _ClassVar[Bottleneck]
     STORAGE: _ClassVar[Bottleneck]
+    STREAMS: _ClassVar[Bottleneck]
 
 class EventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -65,6 +66,7 @@ CLIENT: Bottleneck
 NETWORK: Bottleneck
 WORKERS: Bottleneck
 STORAGE: Bottleneck
+STREAMS: Bottleneck
 EVENT_KIND_UNSPECIFIED: EventKind
 SCALE: EventKind
 WORKER: EventKind
@@ -465,14 +467,18 @@ class SyncRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., rank: _Optional[int] = ..., incarnation: _Optional[int] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., released: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., leave: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., revision: _Optional[int] = ..., wants_more: bool = ..., base_version: _Optional[int] = ..., zone: _Optional[str] = ..., nonce: _Optional[str] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., refused: _Optional[_Iterable[_Union[RefusedStream, _Mapping]]] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ..., pace: _Optional[_Union[Pace, _Mapping]] = ...) -> None: ...
 
 class Pace(_message.Message):
-    __slots__ = ("step_ns", "rows", "steps")
+    __slots__ = ("step_ns", "rows", "steps", "buffered", "client_ns")
     STEP_NS_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
+    BUFFERED_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NS_FIELD_NUMBER: _ClassVar[int]
     step_ns: int
     rows: float
     steps: int
-    def __init__(self, step_ns: _Optional[int] = ..., rows: _Optional[float] = ..., steps: _Optional[int] = ...) -> None: ...
+    buffered: float
+    client_ns: int
+    def __init__(self, step_ns: _Optional[int] = ..., rows: _Optional[float] = ..., steps: _Optional[int] = ..., buffered: _Optional[float] = ..., client_ns: _Optional[int] = ...) -> None: ...
 
 class RefusedStream(_message.Message):
     __slots__ = ("at", "cause", "words")
@@ -537,7 +543,7 @@ class LaneStart(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., block: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SyncReply(_message.Message):
-    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps", "departed_rows", "starts", "skipped", "skipped_row_groups", "bad_data", "checkpoint")
+    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps", "departed_rows", "starts", "skipped", "skipped_row_groups", "bad_data", "checkpoint", "cause")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
@@ -560,6 +566,7 @@ class SyncReply(_message.Message):
     SKIPPED_ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
     BAD_DATA_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     revision: int
     unchanged: bool
     grants: _containers.RepeatedCompositeFieldContainer[Grant]
@@ -582,7 +589,18 @@ class SyncReply(_message.Message):
     skipped_row_groups: int
     bad_data: bool
     checkpoint: CheckpointOrder
-    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[CheckpointOrder, _Mapping]] = ...) -> None: ...
+    cause: Cause
+    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[CheckpointOrder, _Mapping]] = ..., cause: _Optional[_Union[Cause, _Mapping]] = ...) -> None: ...
+
+class Cause(_message.Message):
+    __slots__ = ("bottleneck", "stage", "words")
+    BOTTLENECK_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    bottleneck: Bottleneck
+    stage: str
+    words: str
+    def __init__(self, bottleneck: _Optional[_Union[Bottleneck, str]] = ..., stage: _Optional[str] = ..., words: _Optional[str] = ...) -> None: ...
 
 class CheckpointOrder(_message.Message):
     __slots__ = ("id", "name", "step", "batches")

@@ -1,4 +1,4 @@
-package master
+package observe
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 
 // loads is a load whose workers report by a clock of its own.
 type loads struct {
-	load
+	*Observer
 	now time.Time
 }
 
 func newLoads(names ...string) *loads {
-	l := &loads{now: time.Unix(1000, 0)}
+	l := &loads{New(Utilisation), time.Unix(1000, 0)}
 	l.join(names...)
 	return l
 }
@@ -28,19 +28,19 @@ func (l *loads) join(names ...string) {
 	for _, n := range names {
 		members = append(members, fleet.Member{Name: n})
 	}
-	l.follow(members)
+	l.Follow(l.now, members)
 }
 
 // says reports a worker with 3 streams of 8 that decoded so many rows, a nanosecond each.
 func (l *loads) says(name string, rows int64) {
-	l.report(l.now, &pb.WorkerReport{Name: name, Streams: 3, Slots: 8, Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows, SendNs: 7}})
+	l.Worker(l.now, &pb.WorkerReport{Name: name, Streams: 3, Slots: 8, Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows, SendNs: 7}})
 }
 
 func (l *loads) want(t *testing.T, workers uint32, seconds float64, rows int64) {
 	t.Helper()
-	l.sum = nil // each is asked for anew
+	l.load = nil // each is asked for anew
 	want := &pb.FleetLoad{Workers: workers, Streams: 3 * workers, Slots: 8 * workers, Seconds: seconds, Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows}}
-	if got := l.total(l.now); !proto.Equal(got, want) {
+	if got := l.Load(l.now); !proto.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
@@ -69,7 +69,7 @@ func TestLoadIsOfLately(t *testing.T) {
 	for i := range 60 {
 		l.says("a", rows)
 		if i >= 10 {
-			got := l.total(l.now)
+			got := l.Load(l.now)
 			if got.GetSeconds() < 5 || got.GetSeconds() > 12 || float64(got.GetCounters().GetRows()) != 100*got.GetSeconds() {
 				t.Fatalf("after %d s: %v", 2*i, got)
 			}
@@ -82,7 +82,7 @@ func TestLoadIsOfLately(t *testing.T) {
 		rows += 20
 		l.says("a", rows)
 	}
-	if got := l.total(l.now); float64(got.GetCounters().GetRows()) != 10*got.GetSeconds() {
+	if got := l.Load(l.now); float64(got.GetCounters().GetRows()) != 10*got.GetSeconds() {
 		t.Errorf("%v, want 10 rows a second", got)
 	}
 }
@@ -127,14 +127,14 @@ func TestLoadForgets(t *testing.T) {
 func TestLoadIsSummedNowAndThen(t *testing.T) {
 	l := newLoads("a")
 	l.says("a", 0)
-	first := l.total(l.now)
-	l.pass(loadRefresh - 1)
+	first := l.Load(l.now)
+	l.pass(refresh - 1)
 	l.says("a", 5)
-	if l.total(l.now) != first {
+	if l.Load(l.now) != first {
 		t.Error("summed again at once")
 	}
 	l.pass(1)
-	if got := l.total(l.now); got.GetCounters().GetRows() != 5 {
+	if got := l.Load(l.now); got.GetCounters().GetRows() != 5 {
 		t.Errorf("%v", got)
 	}
 }

@@ -1,0 +1,197 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+const (
+	// waits is the share of its time from which on a trainer that waits is a reason to look for why.
+	waits = 0.05
+	// most is the share of a stream's time that holds it up.
+	most = 0.5
+	// full is the share of its time for which a worker is busy that has hardly any left. A stream for each of three quarters of its
+	// slots is all that trainers are asked to open.
+	full = 0.6
+	// mentioned is the share of the workers' work from which on a stage is named.
+	mentioned = 0.1
+)
+
+// evidence is what a verdict rests on besides the session's numbers.
+type evidence struct {
+	measured           int  // trainers
+	batches            bool // there was more than a first one
+	workers, reporting int
+	slots              int
+	client             float64 // share of the trainers' time that the client worked
+	buffered           float64 // batches' rows that a trainer had received
+	used               float64 // share of the workers' time, where this session's streams are
+	stages             map[string]float64
+}
+
+// judge says what holds a session's trainers up. The first rule that holds decides:
+//
+//	too little     no trainer has told for long enough, or has a second batch
+//	trainer        they waited for less than 5% of the time
+//	client         most of that was the client's own work
+//	workers        there are none
+//	too little     none has reported for long enough
+//	streams        none is open
+//	client         workers wait for trainers for half of the time that streams are open, and these have rows to hand over
+//	network        workers wait so, and trainers have none
+//	storage        of the rest of the time, streams wait for storage longest
+//	workers        those of this session's streams have hardly any time left; what they do most is the stage
+//	streams        they have
+func judge(s *Session, e *evidence) Cause {
+	waited := s.Stall + e.client
+	if e.measured == 0 || !e.batches && s.Stall < 1-waits {
+		return Cause{Verdict: "too little was measured yet: that takes a few seconds of reading"}
+	}
+	c := Cause{}
+	switch {
+	case waited < waits:
+		c.Bottleneck = pb.Bottleneck_TRAINER
+	case e.client > s.Stall:
+		c.Bottleneck = pb.Bottleneck_CLIENT
+	case e.workers == 0:
+		c.Bottleneck = pb.Bottleneck_WORKERS
+	case e.reporting == 0:
+	case s.Open == 0:
+		c.Bottleneck = pb.Bottleneck_STREAMS
+	case s.Blocked >= most && e.buffered >= 2:
+		c.Bottleneck = pb.Bottleneck_CLIENT
+	case s.Blocked >= most:
+		c.Bottleneck = pb.Bottleneck_NETWORK
+	default:
+		c = inWorkers(s, e)
+	}
+	c.Why = words(c, s, e)
+	c.Verdict = fmt.Sprintf("trainers waited %s of the time; %s", percent(waited), c.Why)
+	return c
+}
+
+// inWorkers is where in the workers rows take long.
+func inWorkers(s *Session, e *evidence) Cause {
+	work := 0.0
+	for name, seconds := range e.stages {
+		if name != "storage" {
+			work += seconds
+		}
+	}
+	stage := ""
+	if len(s.Stages) > 0 {
+		stage = s.Stages[0].Name
+	}
+	switch {
+	case e.stages["storage"] > work:
+		return Cause{Bottleneck: pb.Bottleneck_STORAGE, Stage: "storage"}
+	case e.used >= full:
+		if stage == "storage" && len(s.Stages) > 1 {
+			stage = s.Stages[1].Name // all others together take longer
+		}
+		return Cause{Bottleneck: pb.Bottleneck_WORKERS, Stage: stage}
+	}
+	return Cause{Bottleneck: pb.Bottleneck_STREAMS, Stage: stage}
+}
+
+// words say why.
+func words(c Cause, s *Session, e *evidence) string {
+	switch c.Bottleneck {
+	case pb.Bottleneck_TRAINER:
+		return "the training loop is the bottleneck"
+	case pb.Bottleneck_CLIENT:
+		return fmt.Sprintf("their own processes are the bottleneck: rows of %.0f batches were received, and making batches took %s of the time",
+			e.buffered, percent(e.client))
+	case pb.Bottleneck_NETWORK:
+		return fmt.Sprintf("the network is the bottleneck: workers' streams wait %s of the time to send", percent(s.Blocked))
+	case pb.Bottleneck_STORAGE:
+		return fmt.Sprintf("storage is the bottleneck: workers' streams wait for it %s of the time", percent(s.Storage))
+	case pb.Bottleneck_WORKERS:
+		if e.workers == 0 {
+			return "there are no workers: start some, or see with `penstock doctor` why the master knows none"
+		}
+		return fmt.Sprintf("workers are the bottleneck: they are busy %s of it, with %s%s", percent(e.used), doing(s, e), needs(s))
+	case pb.Bottleneck_STREAMS:
+		if s.Open == 0 {
+			return "no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
+		}
+		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %d slots, and workers are busy %s of it; larger shards or more streams would help",
+			s.Open, e.slots, percent(e.used))
+	}
+	return "the workers have not reported for long enough to say why"
+}
+
+// doing is such as "hash 61%, decode 30%".
+func doing(s *Session, e *evidence) string {
+	sum := 0.0
+	for _, seconds := range e.stages {
+		sum += seconds
+	}
+	var named []string
+	for _, stage := range s.Stages {
+		if share := stage.Seconds / sum; share >= mentioned {
+			named = append(named, stage.Name+" "+percent(share))
+		}
+	}
+	return strings.Join(named, ", ")
+}
+
+func needs(s *Session) string {
+	if s.Needed <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %.0f rows/s need %.1f workers, and it has %.1f", s.Demand, s.Needed, s.Granted)
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
+
+// together is what holds most of the trainers up.
+func together(f *Fleet) Cause {
+	if len(f.Sessions) == 0 {
+		return Cause{Bottleneck: pb.Bottleneck_NONE, Verdict: "no session is read"}
+	}
+	var worst, known *Session
+	waiting := 0
+	for i := range f.Sessions {
+		s := &f.Sessions[i]
+		if s.Bottleneck == pb.Bottleneck_BOTTLENECK_UNSPECIFIED {
+			continue
+		}
+		known = s
+		if s.Bottleneck == pb.Bottleneck_TRAINER {
+			continue
+		}
+		waiting++
+		if worst == nil || s.Stall*float64(s.Trainers) > worst.Stall*float64(worst.Trainers) {
+			worst = s
+		}
+	}
+	switch {
+	case known == nil && !anyTrainer(f):
+		return Cause{Bottleneck: pb.Bottleneck_NONE, Verdict: "no trainer reads"}
+	case known == nil:
+		return f.Sessions[0].Cause
+	case worst == nil && len(f.Sessions) == 1:
+		return Cause{Bottleneck: known.Bottleneck, Verdict: fmt.Sprintf("%s, and workers are busy %s of it", known.Verdict, percent(f.Busy))}
+	case worst == nil:
+		return Cause{Bottleneck: pb.Bottleneck_TRAINER, Verdict: fmt.Sprintf(
+			"no trainer of %d sessions waits: training loops are the bottleneck, and workers are busy %s of the time", len(f.Sessions), percent(f.Busy))}
+	case len(f.Sessions) == 1:
+		return worst.Cause
+	}
+	return Cause{
+		Bottleneck: worst.Bottleneck, Stage: worst.Stage,
+		Verdict: fmt.Sprintf("%d of %d sessions wait, %s most: %s", waiting, len(f.Sessions), worst.ID, worst.Verdict),
+	}
+}
+
+func anyTrainer(f *Fleet) bool {
+	for i := range f.Sessions {
+		if f.Sessions[i].Trainers > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package observe
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/fleet"
+)
+
+// worker is one of the fleet.
+type worker struct {
+	member  fleet.Member
+	since   time.Time // when it came into sight
+	reports recent[report]
+}
+
+// report is what a worker says of itself.
+type report struct {
+	streams, slots int
+	cpus           float64
+	memory, limit  int64
+	counts         counts
+	sessions       map[string]counts
+}
+
+// sessionsKept bounds the sessions of one worker's report.
+const sessionsKept = 256
+
+func reportOf(r *pb.WorkerReport) report {
+	out := report{
+		streams: int(r.GetStreams()), slots: int(r.GetSlots()), cpus: r.GetCpus(), memory: r.GetMemoryBytes(), limit: r.GetMemoryLimit(),
+		counts: countsOf(r.GetCounters()), sessions: make(map[string]counts, len(r.GetSessions())),
+	}
+	for _, s := range r.GetSessions()[:min(len(r.GetSessions()), sessionsKept)] {
+		out.sessions[s.GetSession()] = countsOf(s.GetCounters())
+	}
+	return out
+}
+
+// take takes a report. Counters of a worker that was started again fall.
+func (w *worker) take(now time.Time, said report) {
+	w.reports.add(now, said, func(before, after report) bool { return !after.counts.minus(before.counts).fell() })
+}
+
+func (w *worker) grown() counts { return w.reports.newest.counts.minus(w.reports.base.counts) }
+
+// grownBySession is how much the counters of each session grew.
+func (w *worker) grownBySession() map[string]counts {
+	out := make(map[string]counts, len(w.reports.newest.sessions))
+	for id, after := range w.reports.newest.sessions {
+		g := after.minus(w.reports.base.sessions[id])
+		if g.fell() { // the worker had forgotten it
+			g = after
+		}
+		out[id] = g
+	}
+	return out
+}
+
+// measured reports whether there is something to compare.
+func (w *worker) measured(now time.Time) bool {
+	return w.reports.fresh(now) && w.reports.seconds() > 0
+}
+
+// busy is the share of its time for which it was: of its processors', or of its slots', whichever is more.
+func (w *worker) busy(grown counts) float64 {
+	dt, said := w.reports.seconds(), &w.reports.newest
+	cpus := said.cpus
+	if cpus <= 0 {
+		cpus = 1
+	}
+	cpu := float64(grown.cpu) / 1e9 / (cpus * dt)
+	slots := grown.active() / (float64(max(said.slots, 1)) * dt)
+	return min(1, max(cpu, slots))
+}
+
+// proto is the worker as it is shown.
+func (w *worker) proto(now time.Time) *pb.WorkerLoad {
+	said := &w.reports.newest
+	out := &pb.WorkerLoad{
+		Name: w.member.Name, Address: w.member.Address, Zone: w.member.Zone, Slots: uint32(w.member.Slots), Draining: w.member.Draining,
+	}
+	if !w.measured(now) {
+		return out
+	}
+	g, dt := w.grown(), w.reports.seconds()
+	stages := map[string]float64{}
+	g.stages(stages, 1/dt)
+	out.Streams, out.Busy, out.Rate = uint32(said.streams), w.busy(g), float64(g.rows)/dt
+	out.BytesRead, out.BytesSent = float64(g.bytesRead)/dt, float64(g.bytesSent)/dt
+	out.MemoryBytes, out.MemoryLimit, out.Stages = said.memory, said.limit, stagesProto(sorted(stages))
+	for id, c := range w.grownBySession() {
+		if c.open > 0 {
+			out.Sessions = append(out.Sessions, id)
+		}
+	}
+	slices.Sort(out.Sessions)
+	return out
+}
+
+// sorted lists stages, the longest first.
+func sorted(seconds map[string]float64) []Stage {
+	out := make([]Stage, 0, len(seconds))
+	for name, s := range seconds {
+		out = append(out, Stage{name, s})
+	}
+	slices.SortFunc(out, func(a, b Stage) int { return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Name, b.Name)) })
+	return out
+}
+
+func stagesProto(stages []Stage) []*pb.StageTime {
+	out := make([]*pb.StageTime, len(stages))
+	for i, s := range stages {
+		out[i] = &pb.StageTime{Stage: s.Name, Seconds: s.Seconds}
+	}
+	return out
+}

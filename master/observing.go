@@ -1,0 +1,86 @@
+package master
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/autoscale"
+	"github.com/penstock-ml/penstock/master/observe"
+)
+
+const (
+	// measureEvery is how often the leader measures.
+	measureEvery = time.Second
+	// lookTimeout is how long what is observed of a session waits for how far it is.
+	lookTimeout = time.Second
+)
+
+// observe measures again and again.
+func (t *term) observe() error {
+	ticker := time.NewTicker(measureEvery)
+	defer ticker.Stop()
+	for {
+		t.master.observed.Tick(time.Now(), t.running())
+		select {
+		case <-ticker.C:
+		case <-t.ctx.Done():
+			return nil
+		}
+	}
+}
+
+// running lists the sessions that are not over.
+func (t *term) running() []observe.Running {
+	var out []observe.Running
+	for _, r := range t.all() {
+		if s := r.meta.GetSession(); !r.over.Load() {
+			out = append(out, observe.Running{ID: r.id, Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare()})
+		}
+	}
+	return out
+}
+
+// progress fills in how far sessions are. What cannot be told in time is left out.
+func (t *term) progress(ctx context.Context, loads []*pb.SessionLoad) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	var group errgroup.Group
+	group.SetLimit(loadsAtOnce)
+	for _, l := range loads {
+		group.Go(func() error {
+			r, err := t.find(l.GetSession())
+			if err != nil {
+				return nil //nolint:nilerr // it has just been deleted
+			}
+			if s, err := look(ctx, r); err == nil {
+				l.Progress, l.State = s.GetProgress(), s.GetState()
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// sampleOf is what the scaler is told of a fleet that should have so many workers.
+func sampleOf(f *observe.Fleet, wanted int) autoscale.Sample {
+	out := autoscale.Sample{At: f.At, Workers: f.Workers, Wanted: wanted, Silent: f.Silent, Busy: f.Busy}
+	for i := range f.Sessions {
+		s := &f.Sessions[i]
+		to := autoscale.Session{
+			ID: s.ID, Trainers: s.Trainers, Demand: s.Demand, Rate: s.Rate, Stall: s.Stall, Cost: s.Cost, Storage: s.Storage,
+			Stale: s.Stale, Weight: s.Share.Weight, MinWorkers: int(s.Share.Min),
+		}
+		if len(s.Stages) > 0 {
+			to.Stage = s.Stages[0].Name
+		}
+		if !math.IsInf(s.Share.Max, 1) {
+			to.MaxWorkers = int(s.Share.Max)
+		}
+		out.Sessions = append(out.Sessions, to)
+	}
+	return out
+}
