@@ -30,6 +30,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/telemetry"
 	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/observe"
 	"github.com/penstock-ml/penstock/master/plan"
@@ -46,6 +47,8 @@ const leastLease = 100 * time.Millisecond
 type Config struct {
 	// Listener is the control port, already bound.
 	Listener net.Listener
+	// HTTP is the port of the dashboard, metrics, probes and profiles, already bound; nil: there is none.
+	HTTP net.Listener
 	// Advertise is the address that trainers and workers dial; "" is the listener's.
 	Advertise string
 	// Fleet is how it finds workers and other masters; Self is filled in but for Name and Zone.
@@ -74,6 +77,8 @@ type Master struct {
 	signer   *ticket.Signer
 	grpc     *grpc.Server
 	health   *health.Server
+	http     *telemetry.Server // or nil
+	viewer   *viewer
 	fleet    *fleet.Fleet
 	places   *placement
 	observed *observe.Observer
@@ -121,6 +126,10 @@ func New(cfg Config) (*Master, error) {
 	pb.RegisterMasterServer(m.grpc, &service{master: m})
 	flight.RegisterFlightServiceServer(m.grpc, &flightInfo{master: m})
 	healthpb.RegisterHealthServer(m.grpc, m.health)
+	m.viewer = &viewer{own: &service{master: m}, pool: rpc.NewPool(cfg.RPC)}
+	if m.http, err = m.newHTTP(); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -128,7 +137,7 @@ func New(cfg Config) (*Master, error) {
 func (m *Master) Run(ctx context.Context) error {
 	var err error
 	if m.fleet, err = fleet.New(m.cfg.Fleet); err != nil {
-		return errors.Join(err, m.cfg.Listener.Close())
+		return errors.Join(err, m.close())
 	}
 	m.cfg.Logger.Info("master is up", "address", m.cfg.Advertise, "gossip", m.fleet.Address())
 	group, ctx := errgroup.WithContext(ctx)
@@ -136,6 +145,9 @@ func (m *Master) Run(ctx context.Context) error {
 	group.Go(func() error { return m.followFleet(ctx) })
 	group.Go(func() error { return m.lead(ctx) })
 	group.Go(func() error { return m.follow(ctx) })
+	if m.http != nil {
+		group.Go(func() error { return m.http.Run(ctx) })
+	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.
 		if err := m.grpc.Serve(m.cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -152,7 +164,16 @@ func (m *Master) Run(ctx context.Context) error {
 		return nil
 	})
 	err = group.Wait()
-	return errors.Join(err, m.fleet.Close(), m.counts.pool.Close())
+	return errors.Join(err, m.fleet.Close(), m.counts.pool.Close(), m.viewer.pool.Close())
+}
+
+// close closes what Run would have served.
+func (m *Master) close() error {
+	err := m.cfg.Listener.Close()
+	if m.cfg.HTTP != nil {
+		err = errors.Join(err, m.cfg.HTTP.Close())
+	}
+	return err
 }
 
 // followFleet keeps placement and what is observed up to date. Each update gives trainers new tickets, so it makes one before

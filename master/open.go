@@ -163,7 +163,7 @@ func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, erro
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),
 	}
-	if _, err := session.New(identity(meta)); err != nil {
+	if _, err := session.New(identityOf(meta)); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
 	return meta, nil

@@ -133,12 +133,12 @@ func (r *runner) publish() {
 // stateOf is the state that lies in etcd, or that of a session in which nothing has happened yet.
 func stateOf(stored *store.Session) (*session.State, error) {
 	if stored.Head.GetGeneration() == 0 {
-		return session.New(identity(stored.Meta))
+		return session.New(identityOf(stored.Meta))
 	}
-	return session.Load(identity(stored.Meta), stored.Head, stored.Ranks, stored.Blocks, stored.Checkpoints)
+	return session.Load(identityOf(stored.Meta), stored.Head, stored.Ranks, stored.Blocks, stored.Checkpoints)
 }
 
-func identity(m *pb.SessionMeta) session.Identity {
+func identityOf(m *pb.SessionMeta) session.Identity {
 	s := m.GetSession()
 	return session.Identity{
 		Session: s.GetId(), Epochs: max(1, s.GetSpec().GetEpochs()), FirstWorldSize: s.GetWorldSize(),

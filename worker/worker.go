@@ -25,6 +25,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/telemetry"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/serve"
@@ -65,6 +66,8 @@ type Config struct {
 	// Memory bounds the bytes of all streams; 0 means DefaultMemory.
 	Memory  int64
 	Storage storage.Storage
+	// HTTP is the port of metrics, probes and profiles, already bound; nil: there is none.
+	HTTP net.Listener
 	// Local, if set, lists this worker for trainers of the same process.
 	Local   *Local
 	Ops     *transform.Registry
@@ -81,6 +84,7 @@ type Worker struct {
 	server   *serve.Server
 	grpc     *grpc.Server
 	health   *health.Server
+	http     *telemetry.Server // or nil
 	fleet    *fleet.Fleet
 	drained  sync.Once
 }
@@ -124,6 +128,9 @@ func New(cfg Config) (*Worker, error) {
 	}
 	flight.RegisterFlightServiceServer(w.grpc, w.server)
 	healthpb.RegisterHealthServer(w.grpc, w.health)
+	if w.http, err = w.newHTTP(); err != nil {
+		return nil, err
+	}
 	return w, nil
 }
 
@@ -132,13 +139,16 @@ func New(cfg Config) (*Worker, error) {
 func (w *Worker) Run(ctx context.Context) error {
 	var err error
 	if w.fleet, err = fleet.New(w.cfg.Fleet); err != nil {
-		return errors.Join(err, w.cfg.Listener.Close())
+		return errors.Join(err, w.close())
 	}
 	defer w.cfg.Local.add(w.cfg.Advertise, w.server)()
 	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.fleet.Run(ctx) })
 	group.Go(func() error { return w.sync(ctx) })
+	if w.http != nil {
+		group.Go(func() error { return w.http.Run(ctx) })
+	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.
 		if err := w.grpc.Serve(w.cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -153,6 +163,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	})
 	err = group.Wait()
 	return errors.Join(err, w.fleet.Close())
+}
+
+// close closes what Run would have served.
+func (w *Worker) close() error {
+	err := w.cfg.Listener.Close()
+	if w.cfg.HTTP != nil {
+		err = errors.Join(err, w.cfg.HTTP.Close())
+	}
+	return err
 }
 
 // drain makes trainers go elsewhere. It may be called by several goroutines, and again.
@@ -212,14 +231,19 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 	}
 }
 
+// state is what the worker says of itself, to the masters and to Prometheus.
+func (w *Worker) state() *pb.WorkerReport {
+	return &pb.WorkerReport{
+		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise,
+		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),
+		MemoryBytes: w.pipeline.MemoryInUse(), MemoryLimit: w.cfg.Memory, Counters: w.pipeline.Counters(),
+	}
+}
+
 // syncOnce reports to all masters at once, since any of them may come to lead and should know the fleet's load then. The
 // keys are those of the first, in the fleet's order, that answers.
 func (w *Worker) syncOnce(ctx context.Context, masters *rpc.Pool) (*pb.WorkerOrders, error) {
-	report := &pb.WorkerReport{
-		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise,
-		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),
-		MemoryBytes: w.pipeline.MemoryInUse(), Counters: w.pipeline.Counters(),
-	}
+	report := w.state()
 	var addresses []string
 	for _, m := range w.fleet.Members(fleet.Master) {
 		addresses = append(addresses, m.Address)

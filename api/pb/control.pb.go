@@ -1567,6 +1567,9 @@ type Progress struct {
 	RowsPlanned   int64                  `protobuf:"varint,4,opt,name=rows_planned,json=rowsPlanned,proto3" json:"rows_planned,omitempty"`       // rows of planned blocks, before the filter
 	RowsDelivered int64                  `protobuf:"varint,5,opt,name=rows_delivered,json=rowsDelivered,proto3" json:"rows_delivered,omitempty"` // handed over by all ranks, all epochs
 	Ranks         []*RankProgress        `protobuf:"bytes,6,rep,name=ranks,proto3" json:"ranks,omitempty"`
+	// The epoch as a strip of equal cells, in its order: how much of each was handed over or left out, and how much trainers hold, 0 to 255.
+	StripDone     []byte `protobuf:"bytes,7,opt,name=strip_done,json=stripDone,proto3" json:"strip_done,omitempty"`
+	StripHeld     []byte `protobuf:"bytes,8,opt,name=strip_held,json=stripHeld,proto3" json:"strip_held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1639,6 +1642,20 @@ func (x *Progress) GetRowsDelivered() int64 {
 func (x *Progress) GetRanks() []*RankProgress {
 	if x != nil {
 		return x.Ranks
+	}
+	return nil
+}
+
+func (x *Progress) GetStripDone() []byte {
+	if x != nil {
+		return x.StripDone
+	}
+	return nil
+}
+
+func (x *Progress) GetStripHeld() []byte {
+	if x != nil {
+		return x.StripHeld
 	}
 	return nil
 }
@@ -6704,14 +6721,18 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\vmin_workers\x18\x02 \x01(\rR\n" +
 	"minWorkers\x12\x1f\n" +
 	"\vmax_workers\x18\x03 \x01(\rR\n" +
-	"maxWorkers\"\xda\x01\n" +
+	"maxWorkers\"\x98\x02\n" +
 	"\bProgress\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x16\n" +
 	"\x06blocks\x18\x02 \x01(\rR\x06blocks\x12%\n" +
 	"\x0eblocks_planned\x18\x03 \x01(\rR\rblocksPlanned\x12!\n" +
 	"\frows_planned\x18\x04 \x01(\x03R\vrowsPlanned\x12%\n" +
 	"\x0erows_delivered\x18\x05 \x01(\x03R\rrowsDelivered\x12/\n" +
-	"\x05ranks\x18\x06 \x03(\v2\x19.penstock.v1.RankProgressR\x05ranks\"\xb0\x01\n" +
+	"\x05ranks\x18\x06 \x03(\v2\x19.penstock.v1.RankProgressR\x05ranks\x12\x1d\n" +
+	"\n" +
+	"strip_done\x18\a \x01(\fR\tstripDone\x12\x1d\n" +
+	"\n" +
+	"strip_held\x18\b \x01(\fR\tstripHeld\"\xb0\x01\n" +
 	"\fRankProgress\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x18\n" +

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -136,10 +137,15 @@ func Status(f *os.File, format string, args ...any) {
 	}
 }
 
-// Announce prints where a server can be reached, one JSON object on one line, for the program that started it.
-func Announce(w io.Writer, address, gossip string) error {
-	return PrintJSON(w, struct {
+// Announce prints where a server can be reached, one JSON object on one line, for the program that started it; http may be nil.
+func Announce(w io.Writer, address, gossip string, http net.Listener) error {
+	out := struct {
 		Address string `json:"address"`
 		Gossip  string `json:"gossip"`
-	}{address, gossip})
+		HTTP    string `json:"http,omitempty"`
+	}{Address: address, Gossip: gossip}
+	if http != nil {
+		out.HTTP = http.Addr().String()
+	}
+	return PrintJSON(w, out)
 }

@@ -44,6 +44,7 @@ type Config struct {
 type Announcement struct {
 	Address string `json:"address"`
 	Gossip  string `json:"gossip"`
+	HTTP    string `json:"http,omitempty"`
 	// TokenFile is a local fleet's.
 	TokenFile string `json:"token_file,omitempty"`
 }

@@ -10,8 +10,10 @@ import (
 )
 
 const (
-	scheme    = "Bearer "
-	namespace = "penstock-namespace"
+	scheme = "Bearer "
+
+	// NamespaceHeader names the namespace that a call is about.
+	NamespaceHeader = "penstock-namespace"
 
 	doGet    = "/arrow.flight.protocol.FlightService/DoGet"
 	doAction = "/arrow.flight.protocol.FlightService/DoAction"
@@ -32,7 +34,7 @@ func (c caller) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 		out["authorization"] = scheme + c.token.Reveal()
 	}
 	if c.namespace != "" {
-		out[namespace] = c.namespace
+		out[NamespaceHeader] = c.namespace
 	}
 	return out, nil
 }
@@ -53,7 +55,7 @@ type Gate func(context.Context, Call) (context.Context, error)
 // Guarded has a server's calls pass a gate by their headers alone: a stranger's message is never read.
 func Guarded(gate Gate) grpc.ServerOption {
 	return grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
-		return gate(ctx, Call{Method: info.FullMethodName, Token: BearerToken(info.Header.Get("authorization")), Namespace: first(info.Header.Get(namespace))})
+		return gate(ctx, Call{Method: info.FullMethodName, Token: BearerToken(info.Header.Get("authorization")), Namespace: first(info.Header.Get(NamespaceHeader))})
 	})
 }
 

@@ -31,12 +31,12 @@ import (
 
 // masterFlags are the settings of `penstock master`.
 type masterFlags struct {
-	listen, advertise, dataDir, ticketKey string
-	lease                                 time.Duration
-	etcd                                  etcdFlags
-	ports                                 cli.RPCFlags
-	stores                                cli.StorageFlags
-	gossip                                cli.FleetFlags
+	listen, advertise, http, dataDir, ticketKey string
+	lease                                       time.Duration
+	etcd                                        etcdFlags
+	ports                                       cli.RPCFlags
+	stores                                      cli.StorageFlags
+	gossip                                      cli.FleetFlags
 }
 
 // Master returns `penstock master`, which runs a master until it is interrupted.
@@ -55,6 +55,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:7070", "control address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "control address that others can reach (default: --listen)")
+	flags.StringVar(&f.http, "http", "127.0.0.1:7072", "address of the dashboard, metrics, probes and profiles; \"\" for none; port 0 takes a free one")
 	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
 	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist (default: ticket.key in --data-dir)")
 	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
@@ -106,9 +107,15 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
+	if cfg.HTTP, err = cli.ListenHTTP(cmd, f.http, cfg.Logger); err != nil {
+		return errors.Join(err, cfg.Listener.Close())
+	}
+	if cfg.HTTP != nil {
+		defer cfg.HTTP.Close() // again, where the master ran
+	}
 	cfg.Up = func(address, gossip string) {
 		if output == "json" {
-			_ = cli.Announce(cmd.OutOrStdout(), address, gossip)
+			_ = cli.Announce(cmd.OutOrStdout(), address, gossip, cfg.HTTP)
 		}
 	}
 	m, err := master.New(cfg)

@@ -15,6 +15,7 @@ func (s *State) Progress() *pb.Progress {
 	p := &pb.Progress{Epoch: s.closed}
 	if e := s.epochPlan(s.closed); e != nil {
 		p.Blocks, p.BlocksPlanned, p.RowsPlanned = e.blocks, e.planned, e.rows
+		p.StripDone, p.StripHeld = s.strip()
 	}
 	for i, k := range s.ranks {
 		if k == nil {

@@ -24,12 +24,12 @@ const leastMemory = 16 << 20
 
 // workerFlags are the settings of `penstock worker`.
 type workerFlags struct {
-	listen, advertise string
-	slots             int
-	memory            cli.Bytes
-	ports             cli.RPCFlags
-	stores            cli.StorageFlags
-	gossip            cli.FleetFlags
+	listen, advertise, http string
+	slots                   int
+	memory                  cli.Bytes
+	ports                   cli.RPCFlags
+	stores                  cli.StorageFlags
+	gossip                  cli.FleetFlags
 }
 
 // Worker returns `penstock worker`, which runs a worker with the given ops until it is interrupted.
@@ -53,6 +53,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "Flight address that trainers can reach (default: --listen)")
+	flags.StringVar(&f.http, "http", "", "address of metrics, probes and profiles (default: none); port 0 takes a free one")
 	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
 	flags.Var(&f.memory, "memory", "bytes that all streams may hold together")
 	f.ports.Register(flags)
@@ -86,9 +87,15 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
+	if cfg.HTTP, err = cli.ListenHTTP(cmd, f.http, cfg.Logger); err != nil {
+		return errors.Join(err, cfg.Listener.Close())
+	}
+	if cfg.HTTP != nil {
+		defer cfg.HTTP.Close() // again, where the worker ran
+	}
 	cfg.Up = func(address, gossip string) {
 		if output == "json" {
-			_ = cli.Announce(cmd.OutOrStdout(), address, gossip)
+			_ = cli.Announce(cmd.OutOrStdout(), address, gossip, cfg.HTTP)
 		}
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {

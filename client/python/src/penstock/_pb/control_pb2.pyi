@@ -299,20 +299,24 @@ class Share(_message.Message):
     def __init__(self, weight: _Optional[float] = ..., min_workers: _Optional[int] = ..., max_workers: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks")
+    __slots__ = ("epoch", "blocks", "blocks_planned", "rows_planned", "rows_delivered", "ranks", "strip_done", "strip_held")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_PLANNED_FIELD_NUMBER: _ClassVar[int]
     ROWS_PLANNED_FIELD_NUMBER: _ClassVar[int]
     ROWS_DELIVERED_FIELD_NUMBER: _ClassVar[int]
     RANKS_FIELD_NUMBER: _ClassVar[int]
+    STRIP_DONE_FIELD_NUMBER: _ClassVar[int]
+    STRIP_HELD_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     blocks: int
     blocks_planned: int
     rows_planned: int
     rows_delivered: int
     ranks: _containers.RepeatedCompositeFieldContainer[RankProgress]
-    def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., blocks_planned: _Optional[int] = ..., rows_planned: _Optional[int] = ..., rows_delivered: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[RankProgress, _Mapping]]] = ...) -> None: ...
+    strip_done: bytes
+    strip_held: bytes
+    def __init__(self, epoch: _Optional[int] = ..., blocks: _Optional[int] = ..., blocks_planned: _Optional[int] = ..., rows_planned: _Optional[int] = ..., rows_delivered: _Optional[int] = ..., ranks: _Optional[_Iterable[_Union[RankProgress, _Mapping]]] = ..., strip_done: _Optional[bytes] = ..., strip_held: _Optional[bytes] = ...) -> None: ...
 
 class RankProgress(_message.Message):
     __slots__ = ("rank", "incarnation", "present", "counters", "may_repeat")

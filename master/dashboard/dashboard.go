@@ -1,0 +1,87 @@
+// Package dashboard is the page that shows what a fleet does and why trainers wait, and the JSON behind it. The page is plain HTML, CSS
+// and modules of JavaScript, embedded as they lie in page/: there is nothing to build and nothing to fetch from elsewhere.
+//
+//	/                     the page; its styles and scripts are public
+//	/api/v1/observation   pb.Observation   ?session= &since=MS &workers=1
+//	/api/v1/events        pb.ListEventsReply   ?session= &after=NUMBER &limit=
+//	/api/v1/sessions      pb.ListSessionsReply
+//	/api/v1/stream        server-sent events: `observation`, `events` and `trouble`, with the parameters of the first two
+//
+// JSON is protobuf's, with the names of the .proto files: fields that are zero are left out, and 64-bit integers are text.
+//
+// It knows the fleet by its Source alone, which package master is. A Dashboard has no goroutines of its own: a stream lives in its request.
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Source is asked for what is shown, with the context of the viewer's request.
+type Source interface {
+	Observe(context.Context, *pb.ObserveRequest) (*pb.Observation, error)
+	ListEvents(context.Context, *pb.ListEventsRequest) (*pb.ListEventsReply, error)
+	ListSessions(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsReply, error)
+}
+
+// Config says what a Dashboard shows to whom. Source is needed.
+type Config struct {
+	Source Source
+	// Guard lets those requests for data pass that are allowed to, and tells the others; nil lets all pass.
+	Guard func(http.Handler) http.Handler
+	// Version of the binary, shown at the foot.
+	Version string
+	// Every is between two messages of a stream; 0 means 2 s.
+	Every time.Duration
+	// Viewers bounds the streams that run at once; 0 means 64.
+	Viewers int
+}
+
+// Dashboard serves the page and its data.
+type Dashboard struct {
+	cfg     Config
+	viewers chan struct{} // one token for each stream
+}
+
+// New returns the handler of all paths above.
+func New(cfg Config) http.Handler {
+	if cfg.Guard == nil {
+		cfg.Guard = func(next http.Handler) http.Handler { return next }
+	}
+	if cfg.Every == 0 {
+		cfg.Every = 2 * time.Second
+	}
+	if cfg.Viewers == 0 {
+		cfg.Viewers = 64
+	}
+	d := &Dashboard{cfg: cfg, viewers: make(chan struct{}, cfg.Viewers)}
+	mux := http.NewServeMux()
+	mux.Handle("GET /api/v1/observation", cfg.Guard(http.HandlerFunc(d.observation)))
+	mux.Handle("GET /api/v1/events", cfg.Guard(http.HandlerFunc(d.events)))
+	mux.Handle("GET /api/v1/sessions", cfg.Guard(http.HandlerFunc(d.sessions)))
+	mux.Handle("GET /api/v1/stream", cfg.Guard(http.HandlerFunc(d.stream)))
+	mux.HandleFunc("GET /api/v1/version", d.version)
+	serve := page()
+	mux.Handle("GET /{$}", cfg.Guard(serve)) // which leads browsers to where they show a token
+	mux.HandleFunc("GET /", serve)
+	return secured(mux)
+}
+
+// policy allows what comes from this port alone: no inline script, no frame around the page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+func secured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,303 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/dashboard"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// source is a fleet whose observation and events the test sets.
+type source struct {
+	mu       sync.Mutex
+	seen     *pb.Observation
+	happened []*pb.Event
+	err      error
+}
+
+func (s *source) set(change func(*source)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+func (s *source) Observe(_ context.Context, req *pb.ObserveRequest) (*pb.Observation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	out := proto.CloneOf(s.seen)
+	out.Points = nil
+	for _, p := range s.seen.GetPoints() {
+		if p.GetUnixMs() > req.GetSinceUnixMs() {
+			out.Points = append(out.Points, p)
+		}
+	}
+	if !req.GetWorkers() {
+		out.Workers = nil
+	}
+	if req.GetSession() != "" {
+		out.Sessions = nil
+		for _, x := range s.seen.GetSessions() {
+			if x.GetSession() == req.GetSession() {
+				out.Sessions = append(out.Sessions, x)
+			}
+		}
+	}
+	return out, nil
+}
+
+func (s *source) ListEvents(_ context.Context, req *pb.ListEventsRequest) (*pb.ListEventsReply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := &pb.ListEventsReply{}
+	for _, e := range s.happened {
+		if e.GetNumber() > req.GetAfter() && (req.GetSession() == "" || req.GetSession() == e.GetSession()) {
+			out.Events = append(out.Events, e)
+		}
+	}
+	return out, s.err
+}
+
+func (s *source) ListSessions(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsReply, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7"}}}, s.err
+}
+
+func serve(t *testing.T, cfg dashboard.Config) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(dashboard.New(cfg))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(body)
+}
+
+func TestAnswers(t *testing.T) {
+	s := &source{seen: generate(3, 2, 50, 1), happened: []*pb.Event{{Number: 1, Words: "a", Session: "run-0"}, {Number: 2, Words: "b"}}}
+	srv := serve(t, dashboard.Config{Source: s, Version: "v9"})
+	for _, c := range []struct {
+		path string
+		want proto.Message
+		into proto.Message
+	}{
+		{"/api/v1/observation?workers=1", s.seen, &pb.Observation{}},
+		{"/api/v1/events?after=1", &pb.ListEventsReply{Events: s.happened[1:]}, &pb.ListEventsReply{}},
+		{"/api/v1/events?session=run-0", &pb.ListEventsReply{Events: s.happened[:1]}, &pb.ListEventsReply{}},
+		{"/api/v1/sessions", &pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7"}}}, &pb.ListSessionsReply{}},
+	} {
+		resp, body := get(t, srv.URL+c.path)
+		if err := protojson.Unmarshal([]byte(body), c.into); err != nil || resp.StatusCode != 200 || !proto.Equal(c.into, c.want) {
+			t.Errorf("%s: %d, %v, %.300s", c.path, resp.StatusCode, err, body)
+		}
+	}
+	if _, body := get(t, srv.URL+"/api/v1/version"); !strings.Contains(body, `"v9"`) {
+		t.Error(body)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s := &source{seen: &pb.Observation{}}
+	srv := serve(t, dashboard.Config{Source: s})
+	for path, want := range map[string]int{
+		"/api/v1/observation?since=soon": 400, "/api/v1/events?limit=-1": 400, "/api/v1/events?limit=9999": 400, "/api/v1/stream?after=x": 400,
+		"/api/v2": 404, "/page/index.html": 404, "/../page.go": 404, "/js/none.js": 404,
+	} {
+		if resp, body := get(t, srv.URL+path); resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d: %s", path, resp.StatusCode, want, body)
+		}
+	}
+	for code, want := range map[codes.Code]int{
+		codes.Unavailable: 503, codes.PermissionDenied: 403, codes.Unauthenticated: 401, codes.NotFound: 404, codes.Unimplemented: 501,
+		codes.Internal: 500, codes.InvalidArgument: 400,
+	} {
+		s.set(func(s *source) { s.err = status.Error(code, "because") })
+		if resp, body := get(t, srv.URL+"/api/v1/observation"); resp.StatusCode != want || !strings.Contains(body, `"because"`) {
+			t.Errorf("%v: %d, want %d: %s", code, resp.StatusCode, want, body)
+		}
+	}
+}
+
+// Whoever the guard does not let pass sees the page, which is the same for all, and nothing of the fleet.
+func TestGuard(t *testing.T) {
+	refuse := func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusUnauthorized) })
+	}
+	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{Verdict: "secret"}}, Guard: refuse})
+	for path, want := range map[string]int{
+		"/": 401, "/index.html": 200, "/api/v1/observation": 401, "/api/v1/events": 401, "/api/v1/sessions": 401, "/api/v1/stream": 401,
+	} {
+		if resp, body := get(t, srv.URL+path); resp.StatusCode != want || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+}
+
+func TestPageIsHeldByBrowsers(t *testing.T) {
+	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}})
+	resp, body := get(t, srv.URL+"/")
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || !strings.Contains(body, "<main") {
+		t.Errorf("%v: %.100s", resp.Header, body)
+	}
+	if p := resp.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || strings.Contains(p, "unsafe") {
+		t.Errorf("policy %q", p)
+	}
+	req, err := http.NewRequest(http.MethodGet, srv.URL+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("If-None-Match", resp.Header.Get("ETag"))
+	again, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Body.Close()
+	if again.StatusCode != http.StatusNotModified {
+		t.Errorf("status %d", again.StatusCode)
+	}
+}
+
+// message is one of a stream.
+type message struct{ id, kind, data string }
+
+// watch opens a stream; next returns its messages, one after another.
+func watch(t *testing.T, url, lastID string) (next func() message, resp *http.Response) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lastID != "" {
+		req.Header.Set("Last-Event-ID", lastID)
+	}
+	resp, err = http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 4<<20)
+	return func() (m message) {
+		t.Helper()
+		for lines.Scan() {
+			key, value, _ := strings.Cut(lines.Text(), ": ")
+			switch key {
+			case "id":
+				m.id = value
+			case "event":
+				m.kind = value
+			case "data":
+				m.data = value
+			case "":
+				return m
+			}
+		}
+		t.Fatalf("the stream ended: %v", lines.Err())
+		return m
+	}, resp
+}
+
+func points(t *testing.T, m message) []*pb.FleetPoint {
+	t.Helper()
+	o := &pb.Observation{}
+	if err := protojson.Unmarshal([]byte(m.data), o); err != nil || m.kind != "observation" {
+		t.Fatalf("%+v: %v", m, err)
+	}
+	return o.GetPoints()
+}
+
+func TestStreamTellsWhatIsNewAndResumes(t *testing.T) {
+	s := &source{seen: &pb.Observation{Points: []*pb.FleetPoint{{UnixMs: 1000}, {UnixMs: 2000}}}, happened: []*pb.Event{{Number: 7, Words: "a"}}}
+	srv := serve(t, dashboard.Config{Source: s, Every: time.Millisecond})
+	next, _ := watch(t, srv.URL+"/api/v1/stream", "")
+	if m := next(); m.kind != "events" || m.id != "" || !strings.Contains(m.data, `"words":"a"`) {
+		t.Errorf("%+v", m)
+	}
+	m := next()
+	if got := points(t, m); len(got) != 2 || m.id != "2000-7" {
+		t.Errorf("%+v", m)
+	}
+	if got := points(t, next()); len(got) != 0 { // which shows that the stream lives
+		t.Errorf("old points came again: %v", got)
+	}
+	s.set(func(s *source) { s.err = status.Error(codes.Unavailable, "no master leads") })
+	for m = next(); m.kind != "trouble"; m = next() {
+	}
+	if m.id != "2000-7" || m.data != `{"error":"no master leads"}` {
+		t.Errorf("%+v", m)
+	}
+	s.set(func(s *source) {
+		s.err = nil
+		s.seen.Points = append(s.seen.Points, &pb.FleetPoint{UnixMs: 3000})
+		s.happened = append(s.happened, &pb.Event{Number: 8, Words: "b"})
+	})
+	resumed, _ := watch(t, srv.URL+"/api/v1/stream?since=5&session=", m.id)
+	if m := resumed(); m.kind != "events" || strings.Contains(m.data, `"a"`) || !strings.Contains(m.data, `"b"`) {
+		t.Errorf("%+v", m)
+	}
+	if got := points(t, resumed()); len(got) != 1 || got[0].GetUnixMs() != 3000 {
+		t.Errorf("%v", got)
+	}
+	if _, resp := watch(t, srv.URL+"/api/v1/stream", "nonsense"); resp.StatusCode != http.StatusBadRequest {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+}
+
+func TestViewersAreBounded(t *testing.T) {
+	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Every: time.Millisecond, Viewers: 1})
+	next, first := watch(t, srv.URL+"/api/v1/stream", "")
+	next()
+	resp, body := get(t, srv.URL+"/api/v1/stream")
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "1 viewers") {
+		t.Errorf("%d: %s", resp.StatusCode, body)
+	}
+	first.Body.Close()
+	for { // until the server sees that the first one is gone
+		_, second := watch(t, srv.URL+"/api/v1/stream", "")
+		if second.StatusCode == http.StatusOK {
+			return
+		}
+	}
+}
+
+// A viewer that is gone ends its stream, and its place is free: the server closes only when all have ended.
+func TestStreamEndsWithItsViewer(t *testing.T) {
+	srv := httptest.NewServer(dashboard.New(dashboard.Config{Source: &source{seen: &pb.Observation{}}}))
+	next, resp := watch(t, srv.URL+"/api/v1/stream", "")
+	next()
+	if err := errors.Join(resp.Body.Close()); err != nil {
+		t.Error(err)
+	}
+	srv.Close()
+}
