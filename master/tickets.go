@@ -64,7 +64,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 	return o.master.signer.Sign(&pb.Ticket{
 		Session: o.session.GetId(), Generation: generation, Epoch: p.Epoch, Block: p.Block, Shard: p.Shard,
 		File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: o.session.GetProgramDigest(),
-		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(),
+		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/telemetry"
@@ -86,6 +88,7 @@ type Worker struct {
 	health   *health.Server
 	http     *telemetry.Server // or nil
 	fleet    *fleet.Fleet
+	cpus     float64 // that it may use
 	drained  sync.Once
 }
 
@@ -117,8 +120,9 @@ func New(cfg Config) (*Worker, error) {
 		pipeline: pipeline.New(pipeline.Config{
 			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, Streams: cfg.Slots,
 			BatchBytes: batchBytes, MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
+			Zone: cfg.Fleet.Self.Zone,
 		}),
-		health: health.NewServer(),
+		health: health.NewServer(), cpus: process.CPUs(os.DirFS("/")),
 	}
 	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
 	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
@@ -233,10 +237,12 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 
 // state is what the worker says of itself, to the masters and to Prometheus.
 func (w *Worker) state() *pb.WorkerReport {
+	counters, sessions := w.pipeline.Sessions()
+	counters.CpuNs = process.CPU().Nanoseconds()
 	return &pb.WorkerReport{
-		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise,
+		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise, Zone: w.cfg.Fleet.Self.Zone,
 		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),
-		MemoryBytes: w.pipeline.MemoryInUse(), MemoryLimit: w.cfg.Memory, Counters: w.pipeline.Counters(),
+		MemoryBytes: w.pipeline.MemoryInUse(), MemoryLimit: w.cfg.Memory, Cpus: w.cpus, Counters: counters, Sessions: sessions,
 	}
 }
 

@@ -7,6 +7,8 @@ type Sender struct {
 	out  grpc.ServerStream
 	how  Compression
 	pool *Pool
+	// Blocking, if set, runs the part of each Send that waits while the connection takes no more.
+	Blocking func(func() error) error
 }
 
 // NewSender sends on out. What it adds to the batches' memory is the pool's.
@@ -35,9 +37,16 @@ func (s *Sender) Send(b *Batch, written func()) error {
 	}
 	p.fill(b, s.how)
 	o := outgoing{parcel: p}
-	err := s.out.SendMsg(&o)
+	err := s.hand(&o)
 	if !o.taken {
 		p.free()
 	}
 	return err
+}
+
+func (s *Sender) hand(o *outgoing) error {
+	if s.Blocking == nil {
+		return s.out.SendMsg(o)
+	}
+	return s.Blocking(func() error { return s.out.SendMsg(o) })
 }

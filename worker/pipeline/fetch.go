@@ -177,7 +177,7 @@ func (s *Stream) readRanges(ctx context.Context, how storage.Reading, ranges []s
 // eachRowGroup begins the row groups, in their order, and hands them to f.
 func (s *Stream) eachRowGroup(ctx context.Context, in <-chan *unit, f func(*rowGroup) error) error {
 	for u := range in {
-		stats := &s.pipeline.stats
+		stats := s.stats
 		err := stats.timed(&stats.storage, func() error {
 			select {
 			case <-u.done:
@@ -204,7 +204,7 @@ func (s *Stream) eachRowGroup(ctx context.Context, in <-chan *unit, f func(*rowG
 
 // begin hands a row group to the decoder, and then to f.
 func (s *Stream) begin(ctx context.Context, u *unit, g *rowGroup, f func(*rowGroup) error) error {
-	stats, uri, index := &s.pipeline.stats, s.ticket.GetFile().GetUri(), int(g.GetIndex())
+	stats, uri, index := s.stats, s.ticket.GetFile().GetUri(), int(g.GetIndex())
 	for _, r := range g.ranges {
 		stats.bytesNeeded.Add(r.Length)
 	}

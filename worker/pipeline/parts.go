@@ -135,7 +135,7 @@ func (c *part) advance(from, n int) error {
 	if c.ahead == 0 {
 		return io.ErrUnexpectedEOF
 	}
-	stats := &c.of.stream.pipeline.stats
+	stats := c.of.stream.stats
 	err := stats.instead(&stats.decode, &stats.storage, func() error { return <-c.read })
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// Config says what a pipeline works with. All fields are needed.
+// Config says what a pipeline works with. All fields but Zone are needed.
 type Config struct {
 	Storage storage.Storage
 	Ops     *transform.Registry
@@ -34,15 +34,16 @@ type Config struct {
 	OverRead int64
 	// Patience is how long Open waits for memory.
 	Patience time.Duration
+	// Zone, if set, is where the worker runs.
+	Zone string
 }
 
 // Pipeline makes streams.
 type Pipeline struct {
-	cfg     Config
-	storage storage.Storage // whose reads are counted
-	memory  *budget
-	footers *footer.Cache
-	stats   stats
+	cfg      Config
+	memory   *budget
+	footers  *footer.Cache
+	sessions sessions
 }
 
 // ErrBusy says that other streams have the memory.
@@ -53,8 +54,7 @@ var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
-	p := &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 8), stats: stats{began: time.Now()}}
-	p.storage = counting{cfg.Storage, &p.stats}
+	p := &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 8), sessions: newSessions()}
 	p.memory.kept, p.memory.drop = p.footers.Size, p.footers.Shrink
 	return p
 }

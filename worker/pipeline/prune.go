@@ -72,7 +72,7 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) ([][]byte, error) {
 	taken := int64(0)
 	defer func() { s.account.give(taken) }()
-	stats := &s.pipeline.stats
+	stats := s.stats
 	var data [][]byte
 	err := stats.timed(&stats.storage, func() (err error) {
 		how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,23 +12,43 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// stats counts what the streams did since began: rows, bytes, and the time of their goroutines by what they were at.
+// stats counts what the streams of a session did since began: rows, bytes, and the time of their goroutines by what they were at.
 type stats struct {
-	began                                    time.Time
-	rows, bytesSent                          atomic.Int64
-	requests, bytesRead, bytesNeeded         atomic.Int64 // of storage
-	storage, decode, transform, tensor, send stopwatch
+	began                                                   time.Time
+	rows, bytesSent, crossZone                              atomic.Int64
+	requests, bytesRead, bytesNeeded                        atomic.Int64 // of storage
+	storage, decode, transform, tensor, send, open, blocked stopwatch
+
+	mu  sync.Mutex
+	ops map[string]*atomic.Int64 // nanoseconds of transform
 }
 
-// Counters returns what this worker has done since its start.
-func (p *Pipeline) Counters() *pb.WorkerCounters {
-	s := &p.stats
-	return &pb.WorkerCounters{
-		Rows: s.rows.Load(), BytesSent: s.bytesSent.Load(),
+// op is the time of an op.
+func (s *stats) op(name string) *atomic.Int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ops == nil {
+		s.ops = map[string]*atomic.Int64{}
+	}
+	if s.ops[name] == nil {
+		s.ops[name] = &atomic.Int64{}
+	}
+	return s.ops[name]
+}
+
+func (s *stats) counters() *pb.WorkerCounters {
+	out := &pb.WorkerCounters{
+		Rows: s.rows.Load(), BytesSent: s.bytesSent.Load(), BytesCrossZone: s.crossZone.Load(),
 		Requests: s.requests.Load(), BytesRead: s.bytesRead.Load(), BytesNeeded: s.bytesNeeded.Load(),
 		StorageNs: s.storage.read(s), DecodeNs: s.decode.read(s), TransformNs: s.transform.read(s),
-		TensorNs: s.tensor.read(s), SendNs: s.send.read(s),
+		TensorNs: s.tensor.read(s), SendNs: s.send.read(s), OpenNs: s.open.read(s), BlockedNs: s.blocked.read(s),
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.ops)) {
+		out.Ops = append(out.Ops, &pb.OpTime{Op: name, Ns: s.ops[name].Load()})
+	}
+	return out
 }
 
 // now is the time since began, in nanoseconds.

@@ -51,10 +51,19 @@ func TestCountersOfASlowTrainer(t *testing.T) {
 		}
 		want := &pb.WorkerCounters{Rows: 300, BytesRead: last.GetBytesRead(), BytesSent: last.GetBytesSent(), SendNs: int64(batches) * int64(time.Hour)}
 		countedReads(want, last)
+		countedTime(want, last)
 		if !proto.Equal(last, want) || batches < 10 || last.GetBytesRead() == 0 || last.GetBytesSent() == 0 {
 			t.Errorf("after %d batches: %v, want %v", batches, last, want)
 		}
 	})
+}
+
+// countedTime expects that the stream was open all the time, and that its ops took none.
+func countedTime(want, got *pb.WorkerCounters) {
+	want.OpenNs = want.GetStorageNs() + want.GetSendNs()
+	for _, op := range got.GetOps() {
+		want.Ops = append(want.Ops, &pb.OpTime{Op: op.GetOp()})
+	}
 }
 
 // countedReads expects as many requests as the file takes, and that less of it was needed than read.
@@ -73,6 +82,7 @@ func TestCountersOfSlowStorage(t *testing.T) {
 			StorageNs: int64(2 * time.Minute), // the footer; then a row group, and behind it two more at the same time
 		}
 		countedReads(want, last)
+		countedTime(want, last)
 		if !proto.Equal(last, want) {
 			t.Errorf("%v, want %v", last, want)
 		}

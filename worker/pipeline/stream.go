@@ -37,8 +37,12 @@ type Stream struct {
 	chain    *transform.Chain
 	builder  *tensor.Builder
 	start    start
-	told     Cursor // where the trainer's cursor is, once it has all that compute sent
-	storage  storage.Storage
+	told     Cursor          // where the trainer's cursor is, once it has all that compute sent
+	storage  storage.Storage // whose reads are counted
+	session  *counted
+	stats    *stats // the session's
+	afar     bool   // the trainer is in another zone
+	ops      opTimes
 	leaves   []int // of the footer, that the program needs
 	account  *account
 	holds    holding
@@ -68,13 +72,18 @@ func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 
 // open reads the footer, compiles the program, and leaves the rest to admit.
 func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, admit func(*Stream) error) (_ *Stream, err error) {
-	s := &Stream{pipeline: p, ticket: t, program: program, storage: p.storage, account: p.memory.open()}
+	session := p.sessions.enter(t.GetSession())
+	s := &Stream{
+		pipeline: p, ticket: t, program: program, account: p.memory.open(),
+		session: session, stats: &session.stats, storage: counting{p.cfg.Storage, &session.stats},
+		afar: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
 		}
 	}()
-	if err := p.stats.timed(&p.stats.storage, func() error { return s.loadFooter(ctx) }); err != nil {
+	if err := s.stats.timed(&s.stats.storage, func() error { return s.loadFooter(ctx) }); err != nil {
 		return nil, err
 	}
 	if err := s.checkTicket(); err != nil {
@@ -144,7 +153,13 @@ func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
 }
 
 // Close gives back the memory.
-func (s *Stream) Close() { s.account.close() }
+func (s *Stream) Close() {
+	s.account.close()
+	if s.session != nil {
+		s.pipeline.sessions.leave(s.session)
+		s.session = nil
+	}
+}
 
 // Schema of the stream's record batches.
 func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
@@ -154,6 +169,8 @@ func (s *Stream) compile() error {
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
 		return err
 	}
+	s.ops = newOpTimes(s.stats, s.chain)
+	s.chain.Watch(s.ops.ran)
 	s.decoder = columns.NewDecoder(s.program.GetSources(), 0)
 	if s.program.GetFilter() == "" {
 		if s.chain.Selects() {
@@ -249,7 +266,7 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 
 // send hands the batches to emit; those that were ready when something failed, too.
 func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error {
-	stats := &s.pipeline.stats
+	stats := s.stats
 	for b := range ready {
 		rows, bytes := int64(b.Meta.GetRows()), b.Bytes
 		if err := stats.timed(&stats.send, func() error { return emit(ctx, b) }); err != nil {
@@ -257,6 +274,9 @@ func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error 
 		}
 		stats.rows.Add(rows)
 		stats.bytesSent.Add(bytes)
+		if s.afar {
+			stats.crossZone.Add(bytes)
+		}
 	}
 	return nil
 }

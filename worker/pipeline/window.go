@@ -84,7 +84,7 @@ func (s *Stream) eachWindow(ctx context.Context, in <-chan *unit, f func(*tensor
 
 // window decodes one window and transforms it.
 func (s *Stream) window(ctx context.Context, g *rowGroup, row int64) (*tensor.Window, error) {
-	stats := &s.pipeline.stats
+	stats := s.stats
 	n := int(min(g.GetWindowRows(), g.GetRows()-row))
 	w := &tensor.Window{Rows: n, File: s.ticket.GetFile(), FirstRow: g.GetFirstRow() + row}
 	if g.pruned != nil && !g.pruned.want[row/g.GetWindowRows()] {
@@ -109,7 +109,7 @@ func (s *Stream) window(ctx context.Context, g *rowGroup, row int64) (*tensor.Wi
 
 // rest decodes what the choice of rows did not need, and transforms the window.
 func (s *Stream) rest(ctx context.Context, w *tensor.Window) error {
-	stats := &s.pipeline.stats
+	stats := s.stats
 	err := stats.timed(&stats.decode, func() (err error) {
 		w.Slots, err = s.decoder.Rest()
 		return err
@@ -123,6 +123,7 @@ func (s *Stream) rest(ctx context.Context, w *tensor.Window) error {
 	}
 	s.chain.Place(s.rows(w), s.pipeline.cfg.Memory-s.account.holds())
 	err = stats.timed(&stats.transform, func() (err error) {
+		s.ops.begin()
 		w.Slots, err = s.chain.Run(w.Slots)
 		return err
 	})
@@ -139,6 +140,7 @@ func (s *Stream) choose(w *tensor.Window) ([]int32, error) {
 	if !selects && !s.program.GetShuffle() {
 		return nil, nil
 	}
+	s.ops.begin()
 	scratch := &s.windows
 	scratch.chosen = vector.Grow(scratch.chosen, vector.Words(w.Rows))
 	for i := range scratch.chosen {
@@ -151,8 +153,12 @@ func (s *Stream) choose(w *tensor.Window) ([]int32, error) {
 	}
 	s.chain.Select(rows, scratch.chosen)
 	scratch.order = rowsOf(scratch.chosen, w.Rows, scratch.order)
+	if selects {
+		s.ops.end(s.ops.filter)
+	}
 	if s.program.GetShuffle() {
 		shuffle(scratch.order, rows)
+		s.ops.end(s.ops.shuffle)
 	}
 	return scratch.order, nil
 }
@@ -201,7 +207,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 	if at.K >= uint64(total) {
 		return nil
 	}
-	cfg, stats := &s.pipeline.cfg, &s.pipeline.stats
+	cfg, stats := &s.pipeline.cfg, s.stats
 	step := s.builder.RowsFor(w, cfg.BatchBytes)
 	for from, to := int(at.K), 0; from < total; from = to {
 		var size int64

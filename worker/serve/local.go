@@ -36,7 +36,9 @@ func (s *Server) hand(in *handover, r *request) error {
 			return err
 		}
 		b.Detach()
-		return s.sending(r.place, func() error { return in.note(in.Batch(in.ctx, message)) })
+		return s.sending(r.place, func() error {
+			return stream.Blocked(func() error { return in.note(in.Batch(in.ctx, message)) })
+		})
 	}))
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"google.golang.org/protobuf/proto"
@@ -19,16 +18,19 @@ import (
 // left, so it counts what is on its way: that is bounded, and belongs to the stream until it was written.
 type outbox struct {
 	sender *wire.Sender
+	stream *pipeline.Stream
 	room   chan struct{}
 }
 
 // newOutbox sends the schema at once, rather than with the first record, which may take its time: Arrow's C++ client can
 // cancel a stream only after its schema came, so trainers that go would leave theirs behind.
-func (s *Server) newOutbox(out flight.FlightService_DoGetServer, schema *arrow.Schema, how wire.Compression) (*outbox, error) {
-	if err := flight.NewRecordWriter(out, ipc.WithSchema(schema)).Close(); err != nil {
+func (s *Server) newOutbox(out flight.FlightService_DoGetServer, stream *pipeline.Stream, how wire.Compression) (*outbox, error) {
+	if err := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema())).Close(); err != nil {
 		return nil, err
 	}
-	return &outbox{wire.NewSender(out, how, &s.messages), make(chan struct{}, pipeline.HandedOver)}, nil
+	sender := wire.NewSender(out, how, &s.messages)
+	sender.Blocking = stream.Blocked
+	return &outbox{sender, stream, make(chan struct{}, pipeline.HandedOver)}, nil
 }
 
 // compression is what a trainer asks for; what this worker does not know is none.
@@ -48,13 +50,21 @@ func (o *outbox) send(ctx context.Context, b pipeline.Batch) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case o.room <- struct{}{}:
-	case <-ctx.Done():
+	if err := o.stream.Blocked(func() error { return o.take(ctx) }); err != nil {
 		message.Release()
-		return context.Cause(ctx)
+		return err
 	}
 	return o.sender.Send(message, func() { <-o.room })
+}
+
+// take waits for room for one more.
+func (o *outbox) take(ctx context.Context) error {
+	select {
+	case o.room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // onTheWire is a batch as internal/wire has it, on the same memory.
@@ -76,12 +86,12 @@ func onTheWire(b pipeline.Batch) (*wire.Batch, error) {
 
 // flush waits until all was written.
 func (o *outbox) flush(ctx context.Context) error {
-	for range cap(o.room) {
-		select {
-		case o.room <- struct{}{}:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	return o.stream.Blocked(func() error {
+		for range cap(o.room) {
+			if err := o.take(ctx); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -174,7 +174,7 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 		return reason(ctx, err)
 	}
 	defer stream.Close()
-	w, err := s.newOutbox(out, stream.Schema(), compression(r.GetCompression()))
+	w, err := s.newOutbox(out, stream, compression(r.GetCompression()))
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -23,6 +24,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -436,6 +438,28 @@ func memoryForOne(t *testing.T, groups ...int) func(*pipeline.Config) {
 		s.Close()
 	}
 	return change
+}
+
+// TestBlocked: while a trainer takes nothing, the whole time that its stream is open is time that the trainer holds it up.
+func TestBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bufconn.Listen(1 << 10)
+		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 4000, 4000, 4000)
+		rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rd.Release()
+		synctest.Wait() // until the worker stands still
+		before := r.pipeline.Counters()
+		time.Sleep(time.Minute)
+		after := r.pipeline.Counters()
+		if open, blocked := after.GetOpenNs()-before.GetOpenNs(), after.GetBlockedNs()-before.GetBlockedNs(); open != int64(time.Minute) || blocked != open {
+			t.Errorf("open for %v, blocked for %v", time.Duration(open), time.Duration(blocked))
+		}
+		r.server.Drain()
+	})
 }
 
 // What the worker has sent and read is never far ahead of a reader that takes one record at a time.

@@ -21,11 +21,13 @@ type Chain struct {
 	order     []int   // in which steps run
 	dead      [][]int // for each step, those whose values are spare after it
 	spares    spares
+	ran       func(step int) // nil: nobody wants to know
 }
 
 // step is one step that makes a slot.
 type step struct {
 	kernel Kernel
+	op     string
 	label  string // "transforms[3] (clamp of int_1)", for messages
 	from   []uint32
 	in     []*vector.Vector
@@ -63,6 +65,7 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 			borrows: borrows,
 			shares:  borrows && borrower.Borrows(),
 			kernel:  b.kernel,
+			op:      s.GetOp(),
 			label:   fmt.Sprintf("%s (%s making %s)", s.GetAt(), s.GetOp(), s.GetName()),
 			from:    s.GetIn(),
 			in:      make([]*vector.Vector, len(s.GetIn())),
@@ -103,6 +106,18 @@ func bindStep(r *Registry, s *pb.Step, types []spec.Type) (bound, error) {
 	}
 	return b, nil
 }
+
+// Ops names the op of each step that makes a slot.
+func (c *Chain) Ops() []string {
+	out := make([]string, len(c.steps))
+	for i := range c.steps {
+		out[i] = c.steps[i].op
+	}
+	return out
+}
+
+// Watch has f called after each step that Run ran, with its number in Ops.
+func (c *Chain) Watch(f func(step int)) { c.ran = f }
 
 // Selects reports whether the Program has steps that choose rows.
 func (c *Chain) Selects() bool { return len(c.selectors) > 0 }
@@ -168,6 +183,9 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 			return nil, fmt.Errorf("%s: %w", s.label, err)
 		}
 		slots[len(sources)+at] = &s.out
+		if c.ran != nil {
+			c.ran(at)
+		}
 		c.settle(s, c.dead[at])
 	}
 	return slots, nil

@@ -1,0 +1,128 @@
+package pipeline
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+const (
+	// remembered is for how long a session's counters are told of behind its last stream.
+	remembered = 5 * time.Minute
+	// sessionsKept bounds how many sessions without a stream are told of.
+	sessionsKept = 64
+)
+
+// sessions are the counters of each session whose streams run, or ran lately.
+type sessions struct {
+	began time.Time
+
+	mu        sync.Mutex
+	known     map[string]*counted
+	forgotten *pb.WorkerCounters // the sum of the others
+}
+
+// counted is a session.
+type counted struct {
+	stats
+	streams int       // that are open
+	ended   time.Time // of the last one, if none is
+}
+
+func newSessions() sessions {
+	return sessions{began: time.Now(), known: map[string]*counted{}, forgotten: &pb.WorkerCounters{}}
+}
+
+// enter counts a stream that opens.
+func (s *sessions) enter(session string) *counted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.known[session]
+	if c == nil {
+		c = &counted{stats: stats{began: s.began}}
+		s.known[session] = c
+	}
+	c.streams++
+	c.open.start(&c.stats)
+	return c
+}
+
+// leave is the end of enter's stream.
+func (s *sessions) leave(c *counted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.open.stop(&c.stats)
+	if c.streams--; c.streams == 0 {
+		c.ended = time.Now()
+	}
+	s.forget()
+}
+
+// forget drops sessions that had no stream for long, and the oldest if there are too many. s.mu must be held.
+func (s *sessions) forget() {
+	var idle []string
+	for id, c := range s.known {
+		if c.streams == 0 {
+			idle = append(idle, id)
+		}
+	}
+	slices.SortFunc(idle, func(a, b string) int { return cmp.Or(s.known[b].ended.Compare(s.known[a].ended), cmp.Compare(a, b)) })
+	for i, id := range idle {
+		if i >= sessionsKept || time.Since(s.known[id].ended) > remembered {
+			s.forgotten = total(s.forgotten, s.known[id].counters())
+			delete(s.known, id)
+		}
+	}
+}
+
+// counters are those of each session, by name, and the sum of all that there ever were.
+func (s *sessions) counters() (all *pb.WorkerCounters, each []*pb.SessionCounters) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget()
+	all = total(s.forgotten, nil)
+	for id, c := range s.known {
+		own := c.counters()
+		all = total(all, own)
+		each = append(each, &pb.SessionCounters{Session: id, Counters: own})
+	}
+	slices.SortFunc(each, func(a, b *pb.SessionCounters) int { return cmp.Compare(a.GetSession(), b.GetSession()) })
+	return all, each
+}
+
+func total(a, b *pb.WorkerCounters) *pb.WorkerCounters {
+	out := &pb.WorkerCounters{
+		Rows: a.GetRows() + b.GetRows(), Requests: a.GetRequests() + b.GetRequests(),
+		BytesRead: a.GetBytesRead() + b.GetBytesRead(), BytesNeeded: a.GetBytesNeeded() + b.GetBytesNeeded(),
+		BytesSent: a.GetBytesSent() + b.GetBytesSent(), BytesCrossZone: a.GetBytesCrossZone() + b.GetBytesCrossZone(),
+		StorageNs: a.GetStorageNs() + b.GetStorageNs(), DecodeNs: a.GetDecodeNs() + b.GetDecodeNs(),
+		TransformNs: a.GetTransformNs() + b.GetTransformNs(), TensorNs: a.GetTensorNs() + b.GetTensorNs(),
+		SendNs: a.GetSendNs() + b.GetSendNs(), OpenNs: a.GetOpenNs() + b.GetOpenNs(), BlockedNs: a.GetBlockedNs() + b.GetBlockedNs(),
+	}
+	ops := map[string]int64{}
+	for _, op := range slices.Concat(a.GetOps(), b.GetOps()) {
+		ops[op.GetOp()] += op.GetNs()
+	}
+	for name, ns := range ops {
+		out.Ops = append(out.Ops, &pb.OpTime{Op: name, Ns: ns})
+	}
+	slices.SortFunc(out.GetOps(), func(a, b *pb.OpTime) int { return cmp.Compare(a.GetOp(), b.GetOp()) })
+	return out
+}
+
+// Counters returns what this worker has done since its start, but for cpu_ns.
+func (p *Pipeline) Counters() *pb.WorkerCounters {
+	all, _ := p.sessions.counters()
+	return all
+}
+
+// Sessions returns the same, and each session's part.
+func (p *Pipeline) Sessions() (*pb.WorkerCounters, []*pb.SessionCounters) {
+	return p.sessions.counters()
+}
+
+// Blocked runs f, in which the trainer or the network takes no more.
+func (s *Stream) Blocked(f func() error) error { return s.stats.timed(&s.stats.blocked, f) }
