@@ -44,7 +44,7 @@ func (w *Writes) count() int {
 // ErrConflict, ErrNotFound, ErrTooLarge and ErrUnknown; after ErrConflict and ErrUnknown, and only then, the
 // session must be loaded again.
 func (s *Store) Commit(ctx context.Context, lead *Leadership, session *Session, w Writes) error {
-	name := fmt.Sprintf("commit to session %q", session.ID)
+	name := fmt.Sprintf("commit to session %q", session.Name)
 	if session.stale {
 		return fmt.Errorf("%w: %s", ErrStale, name)
 	}
@@ -57,7 +57,7 @@ func (s *Store) Commit(ctx context.Context, lead *Leadership, session *Session, 
 }
 
 func (s *Store) commit(ctx context.Context, lead *Leadership, session *Session, name string, w Writes) error {
-	dir := s.keys.session(session.ID)
+	dir := s.keys.session(session.Name)
 	tx := write{name: name, when: []clientv3.Cmp{unchanged(dir+keyMeta, session.fence)}}
 	put, err := tx.putState(dir, session, w)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) commit(ctx context.Context, lead *Leadership, session *Session, 
 	}
 	revision, resp, err := s.run(ctx, lead, tx, clientv3.OpGet(dir+keyMeta, clientv3.WithKeysOnly()))
 	if errors.Is(err, ErrConflict) && len(resp.Responses[1].GetResponseRange().GetKvs()) == 0 {
-		return fmt.Errorf("%w: %q was deleted", ErrNotFound, session.ID)
+		return fmt.Errorf("%w: %q was deleted", ErrNotFound, session.Name)
 	}
 	if err != nil {
 		return err

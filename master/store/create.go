@@ -23,8 +23,8 @@ const (
 // does. It fails with ErrExists if there is one of meta's id. What an earlier, failed Create left is replaced.
 // After ErrUnknown or ErrConflict, Load tells whether the session exists; if not, Create may be called again.
 func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMeta, files []*pb.File) (*Session, error) {
-	id := meta.GetSession().GetId()
-	if err := checkID(id); err != nil {
+	id := NameOf(meta.GetSession().GetNamespace(), meta.GetSession().GetId())
+	if err := id.check(); err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("create session %q", id)
@@ -51,14 +51,14 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 		return nil, err
 	}
 	return &Session{
-		ID: id, Meta: meta,
+		Name: id, Meta: meta,
 		Head: &pb.SessionHead{}, Ranks: map[uint32]*pb.SessionRank{},
 		fence: revision, revisions: map[string]int64{},
 	}, nil
 }
 
 // clear removes what lies under the id of a session that does not exist.
-func (s *Store) clear(ctx context.Context, lead *Leadership, id, name string) error {
+func (s *Store) clear(ctx context.Context, lead *Leadership, id Name, name string) error {
 	dir := s.keys.session(id)
 	_, resp, err := s.run(ctx, lead, write{
 		name: name,
@@ -131,16 +131,17 @@ func encodePages(files []*pb.File) ([][]byte, error) {
 	return pages, nil
 }
 
-// List returns the meta of every session, by id. Of one that is unreadable, as Load will tell, there is only the id.
+// List returns the meta of every session, by name. Of one that is unreadable, as Load will tell, there are only id and namespace.
 func (s *Store) List(ctx context.Context) ([]*pb.SessionMeta, error) {
 	var metas []*pb.SessionMeta
-	err := s.eachSession(ctx, func(id string, kv *mvccpb.KeyValue) error {
+	err := s.eachSession(ctx, func(id Name, kv *mvccpb.KeyValue) error {
 		if kv == nil {
 			return nil // not yet created
 		}
 		m, err := s.decodeMeta(kv)
-		if err != nil || m.GetSession().GetId() != id {
-			m = &pb.SessionMeta{Session: &pb.Session{Id: id}}
+		if err != nil || NameOf(m.GetSession().GetNamespace(), m.GetSession().GetId()) != id {
+			m = &pb.SessionMeta{Session: &pb.Session{}}
+			m.Session.Namespace, m.Session.Id = id.Split()
 		}
 		metas = append(metas, m)
 		return nil
@@ -150,7 +151,7 @@ func (s *Store) List(ctx context.Context) ([]*pb.SessionMeta, error) {
 
 // eachSession calls f with each session's id and meta key, nil if it has none. It skips from session to
 // session, whose other keys may be many.
-func (s *Store) eachSession(ctx context.Context, f func(id string, meta *mvccpb.KeyValue) error) error {
+func (s *Store) eachSession(ctx context.Context, f func(id Name, meta *mvccpb.KeyValue) error) error {
 	end := after(s.keys.sessions())
 	for from := s.keys.sessions(); ; {
 		call, cancel := s.call(ctx)
@@ -193,7 +194,7 @@ func (s *Store) get(ctx context.Context, key string) (*mvccpb.KeyValue, error) {
 
 // sweep removes half-created sessions.
 func (s *Store) sweep(ctx context.Context, lead *Leadership) error {
-	return s.eachSession(ctx, func(id string, meta *mvccpb.KeyValue) error {
+	return s.eachSession(ctx, func(id Name, meta *mvccpb.KeyValue) error {
 		if meta != nil {
 			return nil
 		}
@@ -202,8 +203,8 @@ func (s *Store) sweep(ctx context.Context, lead *Leadership) error {
 }
 
 // Delete removes a session. It fails with ErrNotFound if there is none.
-func (s *Store) Delete(ctx context.Context, lead *Leadership, id string) error {
-	if err := checkID(id); err != nil {
+func (s *Store) Delete(ctx context.Context, lead *Leadership, id Name) error {
+	if err := id.check(); err != nil {
 		return err
 	}
 	dir := s.keys.session(id)

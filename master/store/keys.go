@@ -7,10 +7,49 @@ import (
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/penstock-ml/penstock/internal/identity"
 )
 
 // maxID bounds a session's id.
 const maxID = 256
+
+// Name names a session among those of all namespaces, in each of which ids are unique. It stands in the session's keys: its id,
+// escaped, behind the namespace and a comma, unless that is the default one.
+type Name string
+
+// NameOf returns a session's name.
+func NameOf(namespace, id string) Name {
+	if namespace == "" || namespace == identity.DefaultNamespace {
+		return Name(url.PathEscape(id))
+	}
+	return Name(url.PathEscape(namespace) + separator + url.PathEscape(id))
+}
+
+// separator does not occur in what was escaped.
+const separator = ","
+
+// Split returns a session's namespace and id; the id is "" of what is no name.
+func (n Name) Split() (namespace, id string) {
+	namespace, escaped, other := strings.Cut(string(n), separator)
+	if !other {
+		namespace, escaped = identity.DefaultNamespace, string(n)
+	}
+	id, err := url.PathUnescape(escaped)
+	if err != nil {
+		return "", ""
+	}
+	return namespace, id
+}
+
+// String is for people: the id, behind the namespace and a slash, unless that is the default one.
+func (n Name) String() string {
+	namespace, id := n.Split()
+	if namespace == identity.DefaultNamespace {
+		return id
+	}
+	return namespace + "/" + id
+}
 
 // layout names the keys. Numbers have a fixed width, so that keys lie in numeric order.
 type layout struct{ prefix string }
@@ -18,7 +57,7 @@ type layout struct{ prefix string }
 func (l layout) elections() string        { return l.prefix + "leader/" }
 func (l layout) events() string           { return l.prefix + "events/" }
 func (l layout) sessions() string         { return l.prefix + "s/" }
-func (l layout) session(id string) string { return l.sessions() + url.PathEscape(id) + "/" }
+func (l layout) session(name Name) string { return l.sessions() + string(name) + "/" }
 
 func (l layout) event(number uint64) string { return fmt.Sprintf("%s%020d", l.events(), number) }
 
@@ -41,22 +80,21 @@ func blockDir(b BlockID) string { return fmt.Sprintf("%s%010d/", epochDir(b.Epoc
 
 func partKey(b BlockID, part int) string { return fmt.Sprintf("%s%04d", blockDir(b), part) }
 
-// checkID refuses ids that could not be a key.
-func checkID(id string) error {
-	if id == "" || len(id) > maxID {
+// check refuses names that could not be a key.
+func (n Name) check() error {
+	if _, id := n.Split(); id == "" || len(id) > maxID {
 		return fmt.Errorf("store: a session's id has 1 to %d bytes, not %d", maxID, len(id))
 	}
 	return nil
 }
 
-// sessionOf returns the id of the session that a key belongs to.
-func (l layout) sessionOf(key string) (string, error) {
-	escaped, _, ok := strings.Cut(strings.TrimPrefix(key, l.sessions()), "/")
-	id, err := url.PathUnescape(escaped)
-	if !ok || err != nil {
+// sessionOf returns the session that a key belongs to.
+func (l layout) sessionOf(key string) (Name, error) {
+	name, _, ok := strings.Cut(strings.TrimPrefix(key, l.sessions()), "/")
+	if namespace, id := Name(name).Split(); !ok || NameOf(namespace, id) != Name(name) {
 		return "", fmt.Errorf("%w: key %q", ErrCorrupt, key)
 	}
-	return id, nil
+	return Name(name), nil
 }
 
 // numbers reads the slash-separated numbers of a key below dir.

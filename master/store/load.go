@@ -19,7 +19,7 @@ import (
 // Session is a session as it was read, and the revisions by which Commit notices that somebody else changed it.
 // Commit does not change the exported fields.
 type Session struct {
-	ID   string
+	Name Name
 	Meta *pb.SessionMeta
 	// Head is empty, not nil, before its first Commit.
 	Head  *pb.SessionHead
@@ -40,8 +40,8 @@ const loadTries = 3
 // Load reads a session for its leader, but for its listing, which may be large: see Listing. It puts the meta again,
 // unchanged, so that a write of this leadership whose outcome was unknown can no longer happen: what Load returns is
 // how it went.
-func (s *Store) Load(ctx context.Context, lead *Leadership, id string) (*Session, error) {
-	if err := checkID(id); err != nil {
+func (s *Store) Load(ctx context.Context, lead *Leadership, id Name) (*Session, error) {
+	if err := id.check(); err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("load session %q", id)
@@ -56,7 +56,7 @@ func (s *Store) Load(ctx context.Context, lead *Leadership, id string) (*Session
 	}
 }
 
-func (s *Store) load(ctx context.Context, lead *Leadership, id, name string) (*Session, error) {
+func (s *Store) load(ctx context.Context, lead *Leadership, id Name, name string) (*Session, error) {
 	meta := s.keys.session(id) + keyMeta
 	revision, _, err := s.run(ctx, lead, write{
 		name: name,
@@ -70,7 +70,7 @@ func (s *Store) load(ctx context.Context, lead *Leadership, id, name string) (*S
 		return nil, err
 	}
 	r := reader{store: s, session: &Session{
-		ID: id, Head: &pb.SessionHead{}, Ranks: map[uint32]*pb.SessionRank{},
+		Name: id, Head: &pb.SessionHead{}, Ranks: map[uint32]*pb.SessionRank{},
 		fence: revision, revisions: map[string]int64{},
 	}}
 	// The listing's pages, of which there may be very many, lie between the two.
@@ -109,7 +109,7 @@ func (s *Store) countPages(ctx context.Context, dir string, want uint32) error {
 func (s *Store) Listing(ctx context.Context, session *Session) ([]*pb.File, error) {
 	var files []*pb.File
 	pages := uint32(0)
-	dir := s.keys.session(session.ID)
+	dir := s.keys.session(session.Name)
 	err := s.scan(ctx, dir, dir+dirList, after(dir+dirList), 0, scanKeys, func(key string, kv *mvccpb.KeyValue) error {
 		n, err := numbers(key, dirList, 1)
 		if err != nil {
@@ -130,7 +130,7 @@ func (s *Store) Listing(ctx context.Context, session *Session) ([]*pb.File, erro
 		err = fmt.Errorf("%w: %d listing pages of %d", ErrCorrupt, pages, want)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing of session %q: %w", session.ID, err)
+		return nil, fmt.Errorf("listing of session %q: %w", session.Name, err)
 	}
 	return files, nil
 }

@@ -31,35 +31,35 @@ func TestOutcomes(t *testing.T) {
 		stale   bool
 	}{
 		{"the head was changed", func(id string, _ *Session) {
-			_, err := s.client.Put(ctx, s.keys.session(id)+keyHead, "")
+			_, err := s.client.Put(ctx, s.keys.session(NameOf("", id))+keyHead, "")
 			check(t, err)
 		}, Writes{Head: head(2)}, ErrConflict, true},
 		{"another rank was changed", func(id string, _ *Session) {
-			_, err := s.client.Put(ctx, s.keys.session(id)+rankKey(1), "")
+			_, err := s.client.Put(ctx, s.keys.session(NameOf("", id))+rankKey(1), "")
 			check(t, err)
 		}, Writes{Head: head(2)}, nil, false},
 		{"a rank appeared", func(id string, _ *Session) {
-			_, err := s.client.Put(ctx, s.keys.session(id)+rankKey(1), "")
+			_, err := s.client.Put(ctx, s.keys.session(NameOf("", id))+rankKey(1), "")
 			check(t, err)
 		}, Writes{Ranks: map[uint32]*pb.SessionRank{1: rank(1)}}, ErrConflict, true},
 		{"a rank disappeared", func(id string, _ *Session) {
-			_, err := s.client.Delete(ctx, s.keys.session(id)+rankKey(0))
+			_, err := s.client.Delete(ctx, s.keys.session(NameOf("", id))+rankKey(0))
 			check(t, err)
 		}, Writes{Ranks: map[uint32]*pb.SessionRank{0: rank(2)}}, ErrConflict, true},
 		{"the block exists", func(_ string, session *Session) {
 			check(t, s.Commit(ctx, l, session, Writes{Blocks: []*pb.Block{block(0, 0, 1)}}))
 		}, Writes{Blocks: []*pb.Block{block(0, 0, 1)}}, ErrConflict, true},
 		{"the session was deleted", func(id string, _ *Session) {
-			check(t, s.Delete(ctx, l, id))
+			check(t, s.Delete(ctx, l, NameOf("", id)))
 		}, Writes{}, ErrNotFound, false},
 		{"it was deleted and created again", func(id string, _ *Session) {
-			check(t, s.Delete(ctx, l, id))
+			check(t, s.Delete(ctx, l, NameOf("", id)))
 			create(id)
 		}, Writes{}, ErrConflict, true},
 		// What was sent before a Load and arrives after it must not be written, even if it shares no key with
 		// what came since.
 		{"it was loaded since", func(id string, _ *Session) {
-			_, err := s.Load(ctx, l, id)
+			_, err := s.Load(ctx, l, NameOf("", id))
 			check(t, err)
 		}, Writes{Ranks: map[uint32]*pb.SessionRank{5: rank(1)}}, ErrConflict, true},
 		{"too many writes", nil, Writes{Drop: make([]BlockID, MaxWrites+1)}, ErrTooLarge, false},

@@ -85,13 +85,13 @@ func TestCreateAndLoad(t *testing.T) {
 		id := fmt.Sprintf("run/%d ü", n)
 		created, err := s.Create(ctx, l, meta(id), files(n))
 		check(t, err)
-		loaded, err := s.Load(ctx, l, id)
+		loaded, err := s.Load(ctx, l, NameOf("", id))
 		check(t, err)
 		equal(t, "files", listing(t, s, loaded), files(n))
 		want := meta(id)
 		want.ListingPages = uint32(max(1, (n+999)/1000))
 		equal(t, "metas", []*pb.SessionMeta{created.Meta, loaded.Meta}, []*pb.SessionMeta{want, want})
-		if loaded.ID != id || !proto.Equal(loaded.Head, &pb.SessionHead{}) || len(loaded.Ranks)+len(loaded.Blocks) > 0 {
+		if loaded.Name != NameOf("", id) || !proto.Equal(loaded.Head, &pb.SessionHead{}) || len(loaded.Ranks)+len(loaded.Blocks) > 0 {
 			t.Errorf("a new session is %+v", loaded)
 		}
 		if _, err := s.Create(ctx, l, meta(id), nil); !errors.Is(err, ErrExists) {
@@ -120,7 +120,7 @@ func TestIDs(t *testing.T) {
 		check(t, err)
 	}
 	for i, id := range ids {
-		check(t, s.Delete(t.Context(), l, id))
+		check(t, s.Delete(t.Context(), l, NameOf("", id)))
 		if list, err := s.List(t.Context()); err != nil || len(list) != len(ids)-i-1 {
 			t.Errorf("after %q was deleted %d are left, %v", id, len(list), err)
 		}
@@ -235,7 +235,7 @@ func TestHalfCreatedSessionsAreRemoved(t *testing.T) {
 	pages, err := encodePages(files(2500))
 	check(t, err)
 	for _, id := range []string{"half", "retried", "zzz"} {
-		_, err = s.putPages(ctx, l, s.keys.session(id), "test", pages)
+		_, err = s.putPages(ctx, l, s.keys.session(NameOf("", id)), "test", pages)
 		check(t, err)
 	}
 	if list, err := s.List(ctx); err != nil || len(list) != 1 {
@@ -249,7 +249,7 @@ func TestHalfCreatedSessionsAreRemoved(t *testing.T) {
 	check(t, l.Resign(ctx))
 	l = lead(t, s)
 	for id, want := range map[string]int64{"whole": 2, "retried": 2, "half": 0, "zzz": 0} {
-		resp, err := s.client.Get(ctx, s.keys.session(id), prefix, countOnly)
+		resp, err := s.client.Get(ctx, s.keys.session(NameOf("", id)), prefix, countOnly)
 		check(t, err)
 		if resp.Count != want {
 			t.Errorf("%s has %d keys, want %d", id, resp.Count, want)
@@ -300,14 +300,14 @@ func TestCorruptState(t *testing.T) {
 		session, err := s.Create(ctx, l, meta(id), files(1001))
 		check(t, err)
 		check(t, s.Commit(ctx, l, session, Writes{Blocks: []*pb.Block{block(0, 0, 40_000)}}))
-		key := s.keys.session(id) + string(op.KeyBytes())
+		key := s.keys.session(NameOf("", id)) + string(op.KeyBytes())
 		if op.IsDelete() {
 			_, err = s.client.Delete(ctx, key)
 		} else if name != "" {
 			_, err = s.client.Put(ctx, key, string(op.ValueBytes()))
 		}
 		check(t, err)
-		if _, err := s.Load(ctx, l, id); errors.Is(err, ErrCorrupt) != (name != "") {
+		if _, err := s.Load(ctx, l, NameOf("", id)); errors.Is(err, ErrCorrupt) != (name != "") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
