@@ -12,6 +12,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
 )
@@ -65,6 +67,9 @@ func (s *service) DeleteCheckpoint(ctx context.Context, req *pb.DeleteCheckpoint
 	if err != nil {
 		return nil, err
 	}
+	if err := access.MayDelete(identity.From(ctx), r.meta.GetSession().GetOwner(), "delete its checkpoints"); err != nil {
+		return nil, err
+	}
 	if _, err := r.do(ctx, call{command: session.DeleteCheckpoint{Name: req.GetName()}}); err != nil {
 		return nil, callError(err)
 	}
@@ -77,6 +82,9 @@ func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequ
 		return nil, err
 	}
 	if err := checkNonce(req.GetNonce()); err != nil {
+		return nil, err
+	}
+	if err := access.MayDelete(identity.From(ctx), r.meta.GetSession().GetOwner(), "put it back to a checkpoint"); err != nil {
 		return nil, err
 	}
 	c := session.Restore{Checkpoint: session.Named{Name: req.GetName()}, World: req.GetWorldSize(), Nonce: req.GetNonce()}

@@ -53,7 +53,7 @@ func (c *counter) keep(workers []fleet.Member) error {
 // count is the count of one block.
 type count struct {
 	*counter
-	session string
+	session *pb.Session
 	program []byte // serialised
 	block   *pb.Block
 	logger  *slog.Logger
@@ -148,7 +148,7 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 
 func (c *count) request(s *pb.Shard, workers []*pb.Worker) ([]byte, error) {
 	return streamRequest(c.signer, &pb.Ticket{
-		Session: c.session, Epoch: c.block.GetEpoch(), Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
+		Session: c.session.GetId(), Namespace: c.session.GetNamespace(), Epoch: c.block.GetEpoch(), Block: c.block.GetIndex(), Shard: uint32(slices.Index(c.block.GetShards(), s)),
 		File: s.GetFile(), RowGroups: s.GetRowGroups(), ProgramDigest: []byte(ticket.Digest(c.program)),
 		Workers: workers, ExpiresUnix: time.Now().Add(2 * countTimeout * time.Duration(len(workers))).Unix(),
 	}, c.program)

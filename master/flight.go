@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
@@ -38,7 +39,11 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	cfg := &f.master.cfg
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	dataset, err := Resolve(ctx, cfg.Storage, f.master.footers, cfg.Ops, cfg.Plan, s)
+	limits := cfg.Access.Limits(identity.From(ctx))
+	if err := mayRead(limits, s); err != nil {
+		return nil, err
+	}
+	dataset, err := Resolve(ctx, limited{cfg.Storage, limits}, f.master.footers, cfg.Ops, cfg.Plan, s)
 	if err != nil {
 		return nil, openError(err)
 	}

@@ -14,12 +14,14 @@ import (
 func (r *runner) acknowledge(c session.Command, a answer) {
 	switch c := c.(type) {
 	case session.Sync:
+		r.silence.heard = time.Now()
 		if c.Leave {
 			delete(r.lastSeen, c.Rank)
 			return
 		}
 		r.lastSeen[c.Rank] = seen{c.Generation, c.Incarnation, time.Now()}
 	case session.Join:
+		r.silence.heard = time.Now()
 		if a.Kind != pb.JoinKind_JOIN_KIND_UNSPECIFIED {
 			r.lastSeen[c.Rank] = seen{a.Generation, a.Incarnation, time.Now()}
 		}

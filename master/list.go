@@ -12,12 +12,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
 )
 
 // listPatience is how long a list waits for a session that is busy with a slow etcd.
 const listPatience = 3 * time.Second
 
 // ListSessions answers even if some sessions do not: those have no state.
+// It lists what the caller may see: all namespaces, for one who may see them all and names none.
 func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (*pb.ListSessionsReply, error) {
 	t, err := s.leader(ctx)
 	if err != nil {
@@ -25,7 +27,8 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 	}
 	patient, cancel := context.WithTimeout(ctx, listPatience)
 	defer cancel()
-	runners := t.all()
+	who := identity.From(ctx)
+	runners := slices.DeleteFunc(t.all(), func(r *runner) bool { return !who.Sees(r.meta.GetSession().GetNamespace()) })
 	found := make([]*pb.Session, len(runners))
 	var group errgroup.Group
 	group.SetLimit(loadsAtOnce)
@@ -37,6 +40,7 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 				found[i] = a.view
 			case status.Code(err) != codes.NotFound: // else it was deleted meanwhile
 				found[i] = proto.CloneOf(r.meta.GetSession())
+				found[i].Namespace = r.namespace()
 			}
 			return nil //nolint:nilerr // a session that does not answer is listed as such
 		})
@@ -45,21 +49,25 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 	if ctx.Err() != nil {
 		return nil, callError(ctx.Err())
 	}
-	found = append(slices.DeleteFunc(found, func(s *pb.Session) bool { return s == nil }), t.lost()...)
+	found = append(slices.DeleteFunc(found, func(s *pb.Session) bool { return s == nil }), t.lost(who)...)
 	for _, f := range found {
 		f.Program = nil
 	}
-	slices.SortFunc(found, func(a, b *pb.Session) int { return cmp.Compare(a.GetId(), b.GetId()) })
+	slices.SortFunc(found, func(a, b *pb.Session) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetId(), b.GetId()))
+	})
 	return &pb.ListSessionsReply{Sessions: found}, nil
 }
 
-// lost lists the sessions that cannot be taken up.
-func (t *term) lost() []*pb.Session {
+// lost lists the sessions that a caller may see and that cannot be taken up.
+func (t *term) lost(who identity.Identity) []*pb.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out []*pb.Session
-	for id, err := range t.damaged {
-		out = append(out, &pb.Session{Id: id, State: pb.SessionState_FAILED, Failure: err.Error()})
+	for name, err := range t.damaged {
+		if namespace, id := name.Split(); who.Sees(namespace) {
+			out = append(out, &pb.Session{Namespace: namespace, Id: id, State: pb.SessionState_FAILED, Failure: err.Error()})
+		}
 	}
 	return out
 }

@@ -65,8 +65,10 @@ type Config struct {
 	// Key signs tickets. Masters of one fleet have the same.
 	Key ed25519.PrivateKey
 	// Lease is how long a trainer may hand over rows without an acknowledged Sync; 0 means 90 s.
-	Lease  time.Duration
-	Logger *slog.Logger
+	Lease time.Duration
+	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not; 0: never.
+	SessionTTL time.Duration
+	Logger     *slog.Logger
 	// Up, if set, is called once with the control and gossip addresses when this master leads or knows who does.
 	Up func(address, gossip string)
 }
@@ -103,6 +105,9 @@ func New(cfg Config) (*Master, error) {
 	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
 	if cfg.Lease < leastLease {
 		return nil, fmt.Errorf("master: a lease of %v; at least %v is needed, which is several Syncs", cfg.Lease, leastLease)
+	}
+	if cfg.SessionTTL < 0 || cfg.SessionTTL > 0 && cfg.SessionTTL < cfg.Lease {
+		return nil, fmt.Errorf("master: sessions would be deleted %v after their last trainer's word; at least the lease, %v, is needed, or 0 for never", cfg.SessionTTL, cfg.Lease)
 	}
 	cfg.Advertise = cmp.Or(cfg.Advertise, cfg.Listener.Addr().String())
 	self := &cfg.Fleet.Self

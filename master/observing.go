@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/master/autoscale"
 	"github.com/penstock-ml/penstock/master/observe"
+	"github.com/penstock-ml/penstock/master/store"
 )
 
 const (
@@ -52,7 +53,7 @@ func (t *term) progress(ctx context.Context, loads []*pb.SessionLoad) error {
 	group.SetLimit(loadsAtOnce)
 	for _, l := range loads {
 		group.Go(func() error {
-			r, err := t.find(l.GetSession())
+			r, err := t.find(store.NameOf(l.GetNamespace(), l.GetSession()))
 			if err != nil {
 				return nil //nolint:nilerr // it has just been deleted
 			}

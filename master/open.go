@@ -111,11 +111,11 @@ func merge(problems spec.Problems, err error) error {
 }
 
 // create opens a session and starts it.
-func (t *term) create(req *pb.OpenRequest) error {
+func (t *term) create(req *wanted) error {
 	ctx, cancel := context.WithTimeout(t.ctx, openTimeout)
 	defer cancel()
 	cfg := &t.master.cfg
-	d, err := Resolve(ctx, cfg.Storage, t.master.footers, cfg.Ops, cfg.Plan, req.GetSpec())
+	d, err := Resolve(ctx, limited{cfg.Storage, req.limits}, t.master.footers, cfg.Ops, cfg.Plan, req.GetSpec())
 	if err != nil {
 		return openError(err)
 	}
@@ -132,9 +132,9 @@ func (t *term) create(req *pb.OpenRequest) error {
 	case err != nil:
 		return err
 	default:
-		cfg.Logger.Info("session opened", "session", req.GetSession(), "files", len(d.Files), "bytes", d.Bytes, "world_size", meta.GetSession().GetWorldSize())
+		cfg.Logger.Info("session opened", "session", req.GetSession(), "namespace", req.who.Home(), "owner", req.who.Subject, "files", len(d.Files), "bytes", d.Bytes, "world_size", meta.GetSession().GetWorldSize())
 	}
-	r, err := newRunner(t, req.GetSession())
+	r, err := newRunner(t, req.name)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (t *term) create(req *pb.OpenRequest) error {
 	return t.add(r)
 }
 
-func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, error) {
+func (m *Master) newMeta(req *wanted, d *Dataset) (*pb.SessionMeta, error) {
 	world := max(1, req.GetWorldSize())
 	if _, err := spec.BatchSize(req.GetSpec(), world, world); err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
@@ -159,6 +159,7 @@ func (m *Master) newMeta(req *pb.OpenRequest, d *Dataset) (*pb.SessionMeta, erro
 			Id: req.GetSession(), Spec: req.GetSpec(), WorldSize: world, Generation: 1,
 			Program: program, ProgramDigest: []byte(ticket.Digest(program)), DatasetDigest: plan.DatasetDigest(d.Files),
 			PlannerDigest: m.cfg.Plan.Digest(), Fingerprint: plan.Fingerprint(req.GetSpec(), d.Files, d.Bytes, m.cfg.Plan), CreatedUnix: time.Now().Unix(), Files: int64(len(d.Files)), Bytes: d.Bytes,
+			Namespace: req.who.Home(), Owner: req.who.Subject, Share: req.GetShare(),
 		},
 		PlannerVersion: plan.Version,
 		Planner:        m.cfg.Plan.Proto(),

@@ -69,7 +69,7 @@ type blockPlanner struct {
 	listing func(context.Context) ([]*pb.File, error)
 	footers *footerLoader
 	counts  *counter // nil: outputs are not counted
-	session string
+	session *pb.Session
 	logger  *slog.Logger
 
 	mu    sync.Mutex
@@ -77,20 +77,20 @@ type blockPlanner struct {
 	epoch map[uint32][][]int // the blocks of epochs, as indices of files
 }
 
-func newBlockPlanner(m *Master, stored *store.Session) (*blockPlanner, error) {
+func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*blockPlanner, error) {
 	p := &blockPlanner{
 		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), program: &pb.Program{}, epoch: map[uint32][][]int{},
 		listing: func(ctx context.Context) ([]*pb.File, error) { return m.cfg.Store.Listing(ctx, stored) },
 	}
 	if v := stored.Meta.GetPlannerVersion(); v != plan.Version {
 		return nil, fmt.Errorf("master: session %s was planned by version %d of the planner, this master has %d; run the release that opened it",
-			stored.ID, v, plan.Version)
+			stored.Name, v, plan.Version)
 	}
 	if err := proto.Unmarshal(stored.Meta.GetSession().GetProgram(), p.program); err != nil {
-		return nil, fmt.Errorf("master: session %s: program: %w", stored.ID, err)
+		return nil, fmt.Errorf("master: session %s: program: %w", stored.Name, err)
 	}
 	p.footers = &footerLoader{storage: m.cfg.Storage, cache: m.footers, profile: p.program.GetStorage()}
-	p.session, p.logger = stored.ID, m.cfg.Logger.With("session", stored.ID)
+	p.session, p.logger = stored.Meta.GetSession(), logger
 	if spec.Counted(stored.Meta.GetSession().GetSpec()) {
 		p.counts = m.counts
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -33,7 +34,8 @@ const (
 // changed lies in etcd.
 type runner struct {
 	term   *term
-	id     string
+	name   store.Name
+	id     string // in its namespace
 	logger *slog.Logger
 	meta   *pb.SessionMeta // never changes
 
@@ -51,6 +53,7 @@ type runner struct {
 	planner   *blockPlanner
 	tickets   *ticketOffice
 	lastSeen  map[uint32]seen
+	silence   silence
 	together  int // calls to share the next transaction
 	planning  bool
 	planFails int // failures to plan in a row
@@ -85,9 +88,14 @@ type answer struct {
 
 var errCrowded = status.Error(codes.Unavailable, "too many changes for one transaction; try again")
 
-func newRunner(t *term, id string) (*runner, error) {
+func newRunner(t *term, name store.Name) (*runner, error) {
+	namespace, id := name.Split()
+	logger := t.master.cfg.Logger.With("session", id)
+	if namespace != identity.DefaultNamespace {
+		logger = logger.With("namespace", namespace)
+	}
 	r := &runner{
-		term: t, id: id, logger: t.master.cfg.Logger.With("session", id),
+		term: t, name: name, id: id, logger: logger,
 		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), stopped: make(chan struct{}),
 		together: groupCommit,
 	}
@@ -102,7 +110,7 @@ func newRunner(t *term, id string) (*runner, error) {
 
 // load takes the state from etcd. All leases start anew.
 func (r *runner) load() error {
-	stored, err := r.term.master.cfg.Store.Load(r.term.ctx, r.term.leadership, r.id)
+	stored, err := r.term.master.cfg.Store.Load(r.term.ctx, r.term.leadership, r.name)
 	if err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
@@ -112,7 +120,7 @@ func (r *runner) load() error {
 	}
 	if r.planner == nil {
 		r.meta = stored.Meta
-		if r.planner, err = newBlockPlanner(r.term.master, stored); err != nil {
+		if r.planner, err = newBlockPlanner(r.term.master, stored, r.logger); err != nil {
 			return err
 		}
 	}
@@ -121,6 +129,7 @@ func (r *runner) load() error {
 	r.tickets = newTicketOffice(r.term.master, stored)
 	stored.Blocks = nil // tickets have them
 	r.lastSeen = map[uint32]seen{}
+	r.silence.load(time.Now(), stored, r.term.master.cfg.SessionTTL)
 	return nil
 }
 
@@ -149,6 +158,12 @@ func identityOf(m *pb.SessionMeta) session.Identity {
 		Drop: s.GetSpec().GetLastBatch() == pb.LastBatch_DROP,
 		Skip: s.GetSpec().GetOnError().GetSkip(),
 	}
+}
+
+// namespace is the session's.
+func (r *runner) namespace() string {
+	namespace, _ := r.name.Split()
+	return namespace
 }
 
 // do passes a call to the session's goroutine and waits for the answer.
@@ -182,7 +197,7 @@ func (r *runner) do(ctx context.Context, c call) (answer, error) {
 // end is what callers are told once run has returned.
 func (r *runner) end() error {
 	if r.deleted {
-		return errNoSession(r.id)
+		return errNoSession(r.name)
 	}
 	return store.ErrNotLeader
 }
@@ -216,7 +231,9 @@ func (r *runner) serve() error {
 		case p := <-r.planned:
 			err = r.takePlan(p)
 		case <-ticker.C:
-			err = r.expire(time.Now())
+			if err = r.expire(time.Now()); err == nil {
+				err = r.abandon(time.Now())
+			}
 		case <-r.term.ctx.Done():
 			return nil
 		}
@@ -398,6 +415,7 @@ func (r *runner) logSkipped(n int) {
 // view is what the session looks like from outside.
 func (r *runner) view() *pb.Session {
 	s, out := r.state, proto.CloneOf(r.meta.GetSession())
+	out.Namespace = r.namespace()
 	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
 	out.RestoredFrom = s.From().Proto()
 	out.BadData = s.BadData()
@@ -413,7 +431,7 @@ func (r *runner) view() *pb.Session {
 // remove deletes the session, and returns store.ErrNotFound once it is gone. The answer comes when nobody can find
 // it any more.
 func (r *runner) remove(c call) error {
-	err := r.term.master.cfg.Store.Delete(r.term.ctx, r.term.leadership, r.id)
+	err := r.term.master.cfg.Store.Delete(r.term.ctx, r.term.leadership, r.name)
 	if err == nil || errors.Is(err, store.ErrNotFound) {
 		r.term.forget(r)
 	}
@@ -427,8 +445,10 @@ func (r *runner) remove(c call) error {
 // commit writes the changed keys, and drops the blocks of which nothing is in flight any more. It asks etcd even
 // when nothing changed: a deposed leader must not acknowledge.
 func (r *runner) commit(w store.Writes, changes session.Changes) error {
-	if changes.Head {
+	heard := r.silence.heard
+	if changes.Head || r.silence.due() {
 		w.Head = r.state.Head()
+		w.Head.HeardUnixMs = heard.UnixMilli()
 	}
 	for _, rank := range changes.Ranks {
 		if w.Ranks == nil {
@@ -442,6 +462,9 @@ func (r *runner) commit(w store.Writes, changes session.Changes) error {
 	defer cancel()
 	if err := r.term.master.cfg.Store.Commit(ctx, r.term.leadership, r.stored, w); err != nil {
 		return err
+	}
+	if w.Head != nil {
+		r.silence.recorded = heard
 	}
 	r.tickets.update(w)
 	r.tellChanges()

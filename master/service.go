@@ -1,17 +1,21 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/observe"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
@@ -45,13 +49,13 @@ func (s *service) leader(ctx context.Context) (*term, error) {
 	return nil, st.Err()
 }
 
-// running returns a session of this master's.
+// running returns a session of this master's, which the caller names by its id.
 func (s *service) running(ctx context.Context, id string) (*runner, error) {
 	t, err := s.leader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return t.find(id)
+	return t.find(store.NameOf(identity.From(ctx).Home(), id))
 }
 
 func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, error) {
@@ -62,7 +66,8 @@ func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, e
 	if req, err = withSpec(req); err != nil {
 		return nil, err
 	}
-	r, err := t.open(ctx, req)
+	who := identity.From(ctx)
+	r, err := t.open(ctx, &wanted{req, store.NameOf(who.Home(), req.GetSession()), who, s.master.cfg.Access.Limits(who)})
 	if err != nil {
 		return nil, callError(err)
 	}
@@ -90,7 +95,7 @@ func (s *service) DeleteSession(ctx context.Context, req *pb.DeleteSessionReques
 	if err != nil {
 		return nil, err
 	}
-	if err := t.delete(ctx, req.GetSession()); err != nil {
+	if err := t.delete(ctx, identity.From(ctx), store.NameOf(identity.From(ctx).Home(), req.GetSession())); err != nil {
 		return nil, callError(err)
 	}
 	return &pb.DeleteSessionReply{}, nil
@@ -164,18 +169,34 @@ func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.Worke
 	return &pb.WorkerOrders{Keys: s.master.signer.Keys()}, nil
 }
 
-// Observe says what the leader measured.
+// Observe says what the leader measured, of sessions that the caller may see.
 func (s *service) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Observation, error) {
 	t, err := s.leader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if req.GetSession() != "" {
-		if _, err := t.find(req.GetSession()); err != nil {
+		if _, err := s.running(ctx, req.GetSession()); err != nil {
 			return nil, err
 		}
 	}
-	out := s.master.observed.Observation(time.Now(), req, func(observe.Running) bool { return true })
+	who := identity.From(ctx)
+	out := s.master.observed.Observation(time.Now(), req, func(r observe.Running) bool {
+		if req.GetSession() != "" {
+			return store.NameOf(r.Namespace, r.ID) == store.NameOf(who.Home(), r.ID)
+		}
+		return who.Sees(r.Namespace)
+	})
+	if !who.SeesAll() {
+		out.Decision = nil // its reason names sessions
+		shown := map[string]bool{}
+		for _, s := range out.GetSessions() {
+			shown[s.GetSession()] = true
+		}
+		for _, w := range out.GetWorkers() {
+			w.Sessions = slices.DeleteFunc(w.GetSessions(), func(id string) bool { return !shown[id] })
+		}
+	}
 	return out, t.progress(ctx, out.GetSessions())
 }
 
@@ -201,13 +222,46 @@ func (s *service) ListEvents(ctx context.Context, req *pb.ListEventsRequest) (*p
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	found, err := t.events.List(ctx, req.GetAfter(), int(req.GetLimit()), func(e *pb.Event) bool {
-		return req.GetSession() == "" || e.GetSession() == req.GetSession()
-	})
+	who := identity.From(ctx)
+	found, err := t.events.List(ctx, req.GetAfter(), int(req.GetLimit()), func(e *pb.Event) bool { return isAbout(e, who, req.GetSession()) })
 	if err != nil {
 		return nil, callError(err)
 	}
 	return &pb.ListEventsReply{Events: found}, nil
+}
+
+// isAbout reports whether an event is one that a caller may see, and about a session of its namespace, if it asks after one. What
+// names no session is of the fleet, and everybody's.
+func isAbout(e *pb.Event, who identity.Identity, session string) bool {
+	switch {
+	case session != "":
+		return e.GetSession() == session && cmp.Or(e.GetNamespace(), identity.DefaultNamespace) == who.Home()
+	case e.GetSession() != "":
+		return who.Sees(e.GetNamespace())
+	case e.GetKind() == pb.EventKind_SCALE: // its reason names sessions
+		return who.SeesAll()
+	}
+	return true
+}
+
+// WhoAmI is answered by every master, whether it leads or not.
+func (s *service) WhoAmI(ctx context.Context, _ *pb.WhoAmIRequest) (*pb.Caller, error) {
+	who := identity.From(ctx)
+	limits := s.master.cfg.Access.Limits(who)
+	out := &pb.Caller{
+		Subject: who.Subject, Namespace: who.Home(), Everywhere: who.Everywhere,
+		Unlimited: limits.Unlimited(), Datasets: limits.Datasets, Storage: limits.Profiles(),
+	}
+	for _, r := range who.Roles {
+		out.Roles = append(out.Roles, string(r))
+	}
+	if limits.MaxSessions != nil {
+		out.MaxSessions = proto.Uint32(uint32(*limits.MaxSessions))
+	}
+	if limits.MaxWorkers != nil {
+		out.MaxWorkers = proto.Uint32(uint32(*limits.MaxWorkers))
+	}
+	return out, nil
 }
 
 // callError says in a status code what the caller should do.

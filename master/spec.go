@@ -17,7 +17,7 @@ const maxSpecText = 1 << 20
 
 // withSpec returns a request whose spec, if it has one, is a message, and names nothing that only its sender could find.
 func withSpec(req *pb.OpenRequest) (*pb.OpenRequest, error) {
-	out := &pb.OpenRequest{Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize()}
+	out := &pb.OpenRequest{Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare()}
 	if req.GetSpecText() == "" {
 		return out, checkPaths(out.GetSpec())
 	}

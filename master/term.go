@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/events"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -33,24 +35,36 @@ type term struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[string]*runner
-	openings map[string]*opening
-	damaged  map[string]error // sessions that cannot be taken up, and why
+	sessions map[store.Name]*runner
+	openings map[store.Name]*opening
+	damaged  map[store.Name]error // sessions that cannot be taken up, and why
 }
 
 // opening is a session on its way to be opened. It belongs to the term, not to the call that began it: a listing
 // that takes longer than a caller's patience is there when it asks again.
 type opening struct {
-	spec *pb.Spec
-	done chan struct{}
-	err  error // once done is closed
+	spec       *pb.Spec
+	minWorkers uint32
+	done       chan struct{}
+	err        error // once done is closed
 }
+
+// wanted is a session to find or to open, and for whom.
+type wanted struct {
+	*pb.OpenRequest
+	name   store.Name
+	who    identity.Identity
+	limits access.Limits
+}
+
+// nameOf is a session's name among those of all namespaces.
+func nameOf(s *pb.Session) store.Name { return store.NameOf(s.GetNamespace(), s.GetId()) }
 
 func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group *errgroup.Group) *term {
 	return &term{
 		master: m, leadership: leadership, ctx: ctx, group: group,
 		events:   events.New(eventKeeper{m.cfg.Store, leadership}, m.cfg.Logger),
-		sessions: map[string]*runner{}, openings: map[string]*opening{}, damaged: map[string]error{},
+		sessions: map[store.Name]*runner{}, openings: map[store.Name]*opening{}, damaged: map[store.Name]error{},
 	}
 }
 
@@ -63,14 +77,14 @@ func (t *term) load() error {
 	var group errgroup.Group
 	group.SetLimit(loadsAtOnce)
 	for _, m := range metas {
-		group.Go(func() error { return t.takeUp(m.GetSession().GetId()) })
+		group.Go(func() error { return t.takeUp(nameOf(m.GetSession())) })
 	}
 	return group.Wait()
 }
 
 // takeUp runs a session that lies in etcd. The damage of one session does not stop the others.
-func (t *term) takeUp(id string) error {
-	r, err := newRunner(t, id)
+func (t *term) takeUp(name store.Name) error {
+	r, err := newRunner(t, name)
 	switch {
 	case err == nil:
 		return t.add(r)
@@ -79,10 +93,10 @@ func (t *term) takeUp(id string) error {
 	case errors.Is(err, store.ErrNotFound):
 		return nil
 	}
-	t.master.cfg.Logger.Error("a session cannot be taken up; delete it, or run the release that opened it", "session", id, "error", err)
+	t.master.cfg.Logger.Error("a session cannot be taken up; delete it, or run the release that opened it", "session", name, "error", err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.damaged[id] = err
+	t.damaged[name] = err
 	return nil
 }
 
@@ -93,7 +107,7 @@ func (t *term) add(r *runner) error {
 	if t.closed {
 		return store.ErrNotLeader
 	}
-	t.sessions[r.id] = r
+	t.sessions[r.name] = r
 	t.group.Go(r.run)
 	return nil
 }
@@ -106,32 +120,33 @@ func (t *term) close() {
 }
 
 // find returns a session.
-func (t *term) find(id string) (*runner, error) {
+func (t *term) find(name store.Name) (*runner, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.lookUp(id)
+	return t.lookUp(name)
 }
 
 // lookUp is find for those who hold mu.
-func (t *term) lookUp(id string) (*runner, error) {
-	if err, ok := t.damaged[id]; ok {
-		return nil, status.Errorf(codes.FailedPrecondition, "session %q cannot be taken up; delete it, or run the release that opened it: %v", id, err)
+func (t *term) lookUp(name store.Name) (*runner, error) {
+	if err, ok := t.damaged[name]; ok {
+		return nil, status.Errorf(codes.FailedPrecondition, "session %q cannot be taken up; delete it, or run the release that opened it: %v", name, err)
 	}
-	if r, ok := t.sessions[id]; ok {
+	if r, ok := t.sessions[name]; ok {
 		return r, nil
 	}
-	return nil, errNoSession(id)
+	return nil, errNoSession(name)
 }
 
-func errNoSession(id string) error {
+func errNoSession(name store.Name) error {
+	_, id := name.Split()
 	return status.Errorf(codes.NotFound, "session %q does not exist; `penstock session list` shows those that do", id)
 }
 
 func (t *term) forget(r *runner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.sessions[r.id] == r {
-		delete(t.sessions, r.id)
+	if t.sessions[r.name] == r {
+		delete(t.sessions, r.name)
 	}
 }
 
@@ -146,8 +161,11 @@ func (t *term) all() []*runner {
 }
 
 // open finds a session, or opens it. Calls for the same one share the work.
-func (t *term) open(ctx context.Context, req *pb.OpenRequest) (*runner, error) {
-	if err := checkOpen(req); err != nil {
+func (t *term) open(ctx context.Context, req *wanted) (*runner, error) {
+	if err := checkOpen(req.OpenRequest); err != nil {
+		return nil, err
+	}
+	if err := mayRead(req.limits, req.GetSpec()); err != nil {
 		return nil, err
 	}
 	for {
@@ -156,7 +174,7 @@ func (t *term) open(ctx context.Context, req *pb.OpenRequest) (*runner, error) {
 			return nil, err
 		}
 		if r != nil {
-			return r, r.sameSpec(req)
+			return r, r.sameSpec(req.OpenRequest)
 		}
 		if err := t.await(ctx, o); err != nil {
 			return nil, err
@@ -168,13 +186,13 @@ func (t *term) open(ctx context.Context, req *pb.OpenRequest) (*runner, error) {
 }
 
 // findOrOpen returns a session, or the opening that leads to it.
-func (t *term) findOrOpen(req *pb.OpenRequest) (*runner, *opening, error) {
+func (t *term) findOrOpen(req *wanted) (*runner, *opening, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o, ok := t.openings[req.GetSession()]; ok {
+	if o, ok := t.openings[req.name]; ok {
 		return nil, o, nil
 	}
-	r, err := t.lookUp(req.GetSession())
+	r, err := t.lookUp(req.name)
 	if status.Code(err) != codes.NotFound || req.GetSpec() == nil {
 		return r, nil, err
 	}
@@ -184,14 +202,17 @@ func (t *term) findOrOpen(req *pb.OpenRequest) (*runner, *opening, error) {
 	if len(t.openings) == openingsAtOnce {
 		return nil, nil, status.Errorf(codes.ResourceExhausted, "%d sessions are being opened; try again", openingsAtOnce)
 	}
-	o := &opening{spec: req.GetSpec(), done: make(chan struct{})}
-	t.openings[req.GetSession()] = o
+	if err := req.limits.Admit(t.usage(req.who.Home()), int(req.GetShare().GetMinWorkers())); err != nil {
+		return nil, nil, err
+	}
+	o := &opening{spec: req.GetSpec(), minWorkers: req.GetShare().GetMinWorkers(), done: make(chan struct{})}
+	t.openings[req.name] = o
 	t.group.Go(func() error {
 		defer close(o.done)
 		o.err = t.create(req)
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.openings, req.GetSession())
+		delete(t.openings, req.name)
 		return nil
 	})
 	return nil, o, nil
@@ -208,13 +229,36 @@ func (t *term) await(ctx context.Context, o *opening) error {
 	}
 }
 
-// delete removes a session.
-func (t *term) delete(ctx context.Context, id string) error {
+// usage is what a namespace's sessions take. t.mu must be held.
+func (t *term) usage(namespace string) access.Usage {
+	var used access.Usage
+	count := func(name store.Name, minWorkers uint32) {
+		if of, _ := name.Split(); of == namespace {
+			used.Sessions++
+			used.MinWorkers += int(minWorkers)
+		}
+	}
+	for name, r := range t.sessions {
+		count(name, r.meta.GetSession().GetShare().GetMinWorkers())
+	}
+	for name, o := range t.openings {
+		if t.sessions[name] == nil {
+			count(name, o.minWorkers)
+		}
+	}
+	for name := range t.damaged {
+		count(name, 0)
+	}
+	return used
+}
+
+// delete removes a session, if that is the caller's to do.
+func (t *term) delete(ctx context.Context, who identity.Identity, name store.Name) error {
 	for {
 		t.mu.Lock()
-		o, opening := t.openings[id]
-		_, damaged := t.damaged[id]
-		r, err := t.lookUp(id)
+		o, opening := t.openings[name]
+		_, damaged := t.damaged[name]
+		r, err := t.lookUp(name)
 		t.mu.Unlock()
 		switch {
 		case opening:
@@ -222,23 +266,30 @@ func (t *term) delete(ctx context.Context, id string) error {
 				return err
 			}
 		case damaged:
-			return t.deleteDamaged(ctx, id)
+			if !who.Has(identity.Admin) { // whose it is cannot be read
+				return status.Errorf(codes.PermissionDenied, "session %q is damaged, and is for an administrator of namespace %s to delete", name, who.Home())
+			}
+			return t.deleteDamaged(ctx, name)
 		case err != nil:
 			return err
 		default:
+			if err := access.MayDelete(who, r.meta.GetSession().GetOwner(), "delete it"); err != nil {
+				return err
+			}
 			_, err := r.do(ctx, call{remove: true})
 			return err
 		}
 	}
 }
 
-func (t *term) deleteDamaged(ctx context.Context, id string) error {
-	err := t.master.cfg.Store.Delete(ctx, t.leadership, id)
+func (t *term) deleteDamaged(ctx context.Context, name store.Name) error {
+	err := t.master.cfg.Store.Delete(ctx, t.leadership, name)
 	if err == nil || errors.Is(err, store.ErrNotFound) {
 		t.mu.Lock()
-		delete(t.damaged, id)
+		delete(t.damaged, name)
 		t.mu.Unlock()
-		t.events.Add(&pb.Event{Kind: pb.EventKind_SESSION, Session: id, Words: "deleted; it could not be taken up"})
+		namespace, id := name.Split()
+		t.events.Add(&pb.Event{Kind: pb.EventKind_SESSION, Session: id, Namespace: namespace, Words: "deleted; it could not be taken up"})
 	}
 	return err
 }

@@ -4527,6 +4527,151 @@ func (x *Event) GetDecision() *Decision {
 	return nil
 }
 
+type WhoAmIRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WhoAmIRequest) Reset() {
+	*x = WhoAmIRequest{}
+	mi := &file_api_pb_control_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WhoAmIRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WhoAmIRequest) ProtoMessage() {}
+
+func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
+func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+}
+
+// Caller is who makes a call, and what its namespace may read and take.
+type Caller struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Subject       string                 `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`        // "" where nobody is asked who they are
+	Namespace     string                 `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`    // in which the call finds sessions
+	Everywhere    bool                   `protobuf:"varint,3,opt,name=everywhere,proto3" json:"everywhere,omitempty"` // it may name any other one
+	Roles         []string               `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
+	Unlimited     bool                   `protobuf:"varint,5,opt,name=unlimited,proto3" json:"unlimited,omitempty"` // it may read and take all; else:
+	Datasets      []string               `protobuf:"bytes,6,rep,name=datasets,proto3" json:"datasets,omitempty"`    // URIs of directories
+	Storage       []string               `protobuf:"bytes,7,rep,name=storage,proto3" json:"storage,omitempty"`      // profiles
+	MaxSessions   *uint32                `protobuf:"varint,8,opt,name=max_sessions,json=maxSessions,proto3,oneof" json:"max_sessions,omitempty"`
+	MaxWorkers    *uint32                `protobuf:"varint,9,opt,name=max_workers,json=maxWorkers,proto3,oneof" json:"max_workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Caller) Reset() {
+	*x = Caller{}
+	mi := &file_api_pb_control_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Caller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Caller) ProtoMessage() {}
+
+func (x *Caller) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Caller.ProtoReflect.Descriptor instead.
+func (*Caller) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *Caller) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Caller) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *Caller) GetEverywhere() bool {
+	if x != nil {
+		return x.Everywhere
+	}
+	return false
+}
+
+func (x *Caller) GetRoles() []string {
+	if x != nil {
+		return x.Roles
+	}
+	return nil
+}
+
+func (x *Caller) GetUnlimited() bool {
+	if x != nil {
+		return x.Unlimited
+	}
+	return false
+}
+
+func (x *Caller) GetDatasets() []string {
+	if x != nil {
+		return x.Datasets
+	}
+	return nil
+}
+
+func (x *Caller) GetStorage() []string {
+	if x != nil {
+		return x.Storage
+	}
+	return nil
+}
+
+func (x *Caller) GetMaxSessions() uint32 {
+	if x != nil && x.MaxSessions != nil {
+		return *x.MaxSessions
+	}
+	return 0
+}
+
+func (x *Caller) GetMaxWorkers() uint32 {
+	if x != nil && x.MaxWorkers != nil {
+		return *x.MaxWorkers
+	}
+	return 0
+}
+
 type GetFleetRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4535,7 +4680,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4547,7 +4692,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4560,7 +4705,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 type Fleet struct {
@@ -4574,7 +4719,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4586,7 +4731,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4599,7 +4744,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -4638,7 +4783,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4650,7 +4795,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4663,7 +4808,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -4730,7 +4875,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +4887,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +4900,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -4840,7 +4985,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4852,7 +4997,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4865,7 +5010,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -5033,7 +5178,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5045,7 +5190,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5058,7 +5203,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -5158,7 +5303,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5170,7 +5315,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5183,7 +5328,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -5301,7 +5446,7 @@ type OpTime struct {
 
 func (x *OpTime) Reset() {
 	*x = OpTime{}
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5313,7 +5458,7 @@ func (x *OpTime) String() string {
 func (*OpTime) ProtoMessage() {}
 
 func (x *OpTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5326,7 +5471,7 @@ func (x *OpTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
 func (*OpTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *OpTime) GetOp() string {
@@ -5347,14 +5492,15 @@ func (x *OpTime) GetNs() int64 {
 type SessionCounters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Counters      *WorkerCounters        `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"` // without cpu_ns
+	Counters      *WorkerCounters        `protobuf:"bytes,2,opt,name=counters,proto3" json:"counters,omitempty"`   // without cpu_ns
+	Namespace     string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the session, as its tickets say
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionCounters) Reset() {
 	*x = SessionCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5366,7 +5512,7 @@ func (x *SessionCounters) String() string {
 func (*SessionCounters) ProtoMessage() {}
 
 func (x *SessionCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5379,7 +5525,7 @@ func (x *SessionCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
 func (*SessionCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SessionCounters) GetSession() string {
@@ -5396,6 +5542,13 @@ func (x *SessionCounters) GetCounters() *WorkerCounters {
 	return nil
 }
 
+func (x *SessionCounters) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
 type WorkerOrders struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Drain bool                   `protobuf:"varint,1,opt,name=drain,proto3" json:"drain,omitempty"`
@@ -5407,7 +5560,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5419,7 +5572,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5432,7 +5585,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -5461,7 +5614,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5473,7 +5626,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5486,7 +5639,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -5520,7 +5673,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5532,7 +5685,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5545,7 +5698,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Shard) GetFile() *File {
@@ -5572,7 +5725,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5584,7 +5737,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5597,7 +5750,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -5619,7 +5772,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5631,7 +5784,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5644,7 +5797,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -5674,7 +5827,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5686,7 +5839,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5699,7 +5852,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -5745,7 +5898,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5757,7 +5910,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5770,7 +5923,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -5841,13 +5994,15 @@ type SessionHead struct {
 	Checkpoint    *PendingCheckpoint `protobuf:"bytes,28,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	RestoredFrom  *RestoredFrom      `protobuf:"bytes,29,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"` // the named checkpoint that began this generation
 	RestoredBy    string             `protobuf:"bytes,30,opt,name=restored_by,json=restoredBy,proto3" json:"restored_by,omitempty"`       // nonce of the newest RestoreSession
+	// When a trainer was heard of last, to some part of the time after which abandoned sessions are deleted; 0: not since it was opened.
+	HeardUnixMs   int64 `protobuf:"varint,31,opt,name=heard_unix_ms,json=heardUnixMs,proto3" json:"heard_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5859,7 +6014,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5872,7 +6027,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6050,6 +6205,13 @@ func (x *SessionHead) GetRestoredBy() string {
 	return ""
 }
 
+func (x *SessionHead) GetHeardUnixMs() int64 {
+	if x != nil {
+		return x.HeardUnixMs
+	}
+	return 0
+}
+
 // PendingCheckpoint is a checkpoint that is being taken, or the newest one that could not be.
 type PendingCheckpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6067,7 +6229,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6079,7 +6241,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6092,7 +6254,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6164,7 +6326,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6176,7 +6338,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6189,7 +6351,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6240,7 +6402,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6252,7 +6414,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6265,7 +6427,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6339,7 +6501,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6351,7 +6513,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6364,7 +6526,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -6548,7 +6710,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6560,7 +6722,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6573,7 +6735,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -7006,7 +7168,23 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x04rank\x18\a \x01(\rH\x00R\x04rank\x88\x01\x01\x12\x16\n" +
 	"\x06worker\x18\b \x01(\tR\x06worker\x121\n" +
 	"\bdecision\x18\t \x01(\v2\x15.penstock.v1.DecisionR\bdecisionB\a\n" +
-	"\x05_rank\"\x11\n" +
+	"\x05_rank\"\x0f\n" +
+	"\rWhoAmIRequest\"\xb9\x02\n" +
+	"\x06Caller\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x1e\n" +
+	"\n" +
+	"everywhere\x18\x03 \x01(\bR\n" +
+	"everywhere\x12\x14\n" +
+	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x1c\n" +
+	"\tunlimited\x18\x05 \x01(\bR\tunlimited\x12\x1a\n" +
+	"\bdatasets\x18\x06 \x03(\tR\bdatasets\x12\x18\n" +
+	"\astorage\x18\a \x03(\tR\astorage\x12&\n" +
+	"\fmax_sessions\x18\b \x01(\rH\x00R\vmaxSessions\x88\x01\x01\x12$\n" +
+	"\vmax_workers\x18\t \x01(\rH\x01R\n" +
+	"maxWorkers\x88\x01\x01B\x0f\n" +
+	"\r_max_sessionsB\x0e\n" +
+	"\f_max_workers\"\x11\n" +
 	"\x0fGetFleetRequest\"\x7f\n" +
 	"\x05Fleet\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x122\n" +
@@ -7087,10 +7265,11 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x03ops\x18\x0f \x03(\v2\x13.penstock.v1.OpTimeR\x03ops\"(\n" +
 	"\x06OpTime\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
-	"\x02ns\x18\x02 \x01(\x03R\x02ns\"d\n" +
+	"\x02ns\x18\x02 \x01(\x03R\x02ns\"\x82\x01\n" +
 	"\x0fSessionCounters\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x127\n" +
-	"\bcounters\x18\x02 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"\x96\x01\n" +
+	"\bcounters\x18\x02 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\"\x96\x01\n" +
 	"\fWorkerOrders\x12\x14\n" +
 	"\x05drain\x18\x01 \x01(\bR\x05drain\x127\n" +
 	"\x04keys\x18\x02 \x03(\v2#.penstock.v1.WorkerOrders.KeysEntryR\x04keys\x1a7\n" +
@@ -7123,7 +7302,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\x8f\b\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xb3\b\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -7158,7 +7337,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"checkpoint\x12>\n" +
 	"\rrestored_from\x18\x1d \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\x12\x1f\n" +
 	"\vrestored_by\x18\x1e \x01(\tR\n" +
-	"restoredBy\"\xcc\x01\n" +
+	"restoredBy\x12\"\n" +
+	"\rheard_unix_ms\x18\x1f \x01(\x03R\vheardUnixMs\"\xcc\x01\n" +
 	"\x11PendingCheckpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -7255,7 +7435,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\aSESSION\x10\x04\x12\b\n" +
 	"\x04DATA\x10\x05\x12\x0e\n" +
 	"\n" +
-	"CHECKPOINT\x10\x062\x92\b\n" +
+	"CHECKPOINT\x10\x062\xcd\b\n" +
 	"\x06Master\x126\n" +
 	"\x04Open\x12\x18.penstock.v1.OpenRequest\x1a\x14.penstock.v1.Session\x12B\n" +
 	"\n" +
@@ -7273,7 +7453,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bGetFleet\x12\x1c.penstock.v1.GetFleetRequest\x1a\x12.penstock.v1.Fleet\x12@\n" +
 	"\aObserve\x12\x1b.penstock.v1.ObserveRequest\x1a\x18.penstock.v1.Observation\x12J\n" +
 	"\n" +
-	"ListEvents\x12\x1e.penstock.v1.ListEventsRequest\x1a\x1c.penstock.v1.ListEventsReplyB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
+	"ListEvents\x12\x1e.penstock.v1.ListEventsRequest\x1a\x1c.penstock.v1.ListEventsReply\x129\n" +
+	"\x06WhoAmI\x12\x1a.penstock.v1.WhoAmIRequest\x1a\x13.penstock.v1.CallerB(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3"
 
 var (
 	file_api_pb_control_proto_rawDescOnce sync.Once
@@ -7288,7 +7469,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -7345,46 +7526,48 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*ListEventsRequest)(nil),       // 52: penstock.v1.ListEventsRequest
 	(*ListEventsReply)(nil),         // 53: penstock.v1.ListEventsReply
 	(*Event)(nil),                   // 54: penstock.v1.Event
-	(*GetFleetRequest)(nil),         // 55: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 56: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 57: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 58: penstock.v1.Grant
-	(*State)(nil),                   // 59: penstock.v1.State
-	(*WorkerReport)(nil),            // 60: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 61: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 62: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 63: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 64: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 65: penstock.v1.Block
-	(*Shard)(nil),                   // 66: penstock.v1.Shard
-	(*ListingPage)(nil),             // 67: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 68: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 69: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),           // 70: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 71: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 72: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 73: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 74: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 75: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 76: penstock.v1.RankRestore
-	nil,                             // 77: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 78: penstock.v1.Spec
-	(*File)(nil),                    // 79: penstock.v1.File
-	(*RowGroup)(nil),                // 80: penstock.v1.RowGroup
+	(*WhoAmIRequest)(nil),           // 55: penstock.v1.WhoAmIRequest
+	(*Caller)(nil),                  // 56: penstock.v1.Caller
+	(*GetFleetRequest)(nil),         // 57: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 58: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 59: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 60: penstock.v1.Grant
+	(*State)(nil),                   // 61: penstock.v1.State
+	(*WorkerReport)(nil),            // 62: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 63: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 64: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 65: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 66: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 67: penstock.v1.Block
+	(*Shard)(nil),                   // 68: penstock.v1.Shard
+	(*ListingPage)(nil),             // 69: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 70: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 71: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),           // 72: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 73: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 74: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 75: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 76: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 77: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 78: penstock.v1.RankRestore
+	nil,                             // 79: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 80: penstock.v1.Spec
+	(*File)(nil),                    // 81: penstock.v1.File
+	(*RowGroup)(nil),                // 82: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	6,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	6,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	59,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	78,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	61,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	80,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	8,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	11,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	8,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	8,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	70,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	78,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	72,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	80,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	21,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	78,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	80,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	22,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	35,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
@@ -7394,7 +7577,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	23,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	31,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	20,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	59,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	61,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,   // 22: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	20,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	7,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -7413,7 +7596,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	6,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
 	2,   // 38: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
 	7,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	58,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	60,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
 	7,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
 	7,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
 	43,  // 43: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
@@ -7423,8 +7606,8 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	41,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
 	40,  // 48: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
 	3,   // 49: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
-	59,  // 50: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	61,  // 51: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
+	61,  // 50: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	63,  // 51: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
 	3,   // 52: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
 	46,  // 53: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
 	47,  // 54: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
@@ -7443,33 +7626,33 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	54,  // 67: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
 	4,   // 68: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
 	51,  // 69: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	57,  // 70: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	59,  // 70: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
 	43,  // 71: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
 	7,   // 72: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
 	7,   // 73: penstock.v1.State.base:type_name -> penstock.v1.Interval
 	7,   // 74: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
 	38,  // 75: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
 	18,  // 76: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	61,  // 77: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	63,  // 78: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	62,  // 79: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	61,  // 80: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	77,  // 81: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	66,  // 82: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	79,  // 83: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	80,  // 84: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	79,  // 85: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	63,  // 77: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	65,  // 78: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	64,  // 79: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	63,  // 80: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	79,  // 81: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	68,  // 82: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	81,  // 83: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	82,  // 84: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	81,  // 85: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	20,  // 86: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	70,  // 87: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	72,  // 87: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
 	6,   // 88: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
 	7,   // 89: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
 	7,   // 90: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	73,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	74,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	75,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	76,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
 	37,  // 93: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
 	36,  // 94: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
 	35,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	72,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	74,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
 	17,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
 	7,   // 98: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
 	7,   // 99: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
@@ -7478,12 +7661,12 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	7,   // 102: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
 	7,   // 103: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
 	31,  // 104: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	76,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	78,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
 	36,  // 106: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
 	36,  // 107: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
 	42,  // 108: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
 	37,  // 109: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	59,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	61,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
 	19,  // 111: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
 	24,  // 112: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
 	25,  // 113: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
@@ -7494,26 +7677,28 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	16,  // 118: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
 	29,  // 119: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
 	32,  // 120: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	60,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	55,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	62,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	57,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
 	44,  // 123: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
 	52,  // 124: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	20,  // 125: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	20,  // 126: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	26,  // 127: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	28,  // 128: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	10,  // 129: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	13,  // 130: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	15,  // 131: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	20,  // 132: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	30,  // 133: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	39,  // 134: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	64,  // 135: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	56,  // 136: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	45,  // 137: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	53,  // 138: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	125, // [125:139] is the sub-list for method output_type
-	111, // [111:125] is the sub-list for method input_type
+	55,  // 125: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	20,  // 126: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	20,  // 127: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	26,  // 128: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	28,  // 129: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	10,  // 130: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	13,  // 131: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	15,  // 132: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	20,  // 133: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	30,  // 134: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	39,  // 135: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	66,  // 136: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	58,  // 137: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	45,  // 138: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	53,  // 139: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	56,  // 140: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	126, // [126:141] is the sub-list for method output_type
+	111, // [111:126] is the sub-list for method input_type
 	111, // [111:111] is the sub-list for extension type_name
 	111, // [111:111] is the sub-list for extension extendee
 	0,   // [0:111] is the sub-list for field type_name
@@ -7527,13 +7712,14 @@ func file_api_pb_control_proto_init() {
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
 	file_api_pb_control_proto_msgTypes[49].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   73,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -33,6 +33,7 @@ const (
 	Master_GetFleet_FullMethodName         = "/penstock.v1.Master/GetFleet"
 	Master_Observe_FullMethodName          = "/penstock.v1.Master/Observe"
 	Master_ListEvents_FullMethodName       = "/penstock.v1.Master/ListEvents"
+	Master_WhoAmI_FullMethodName           = "/penstock.v1.Master/WhoAmI"
 )
 
 // MasterClient is the client API for Master service.
@@ -68,6 +69,8 @@ type MasterClient interface {
 	Observe(ctx context.Context, in *ObserveRequest, opts ...grpc.CallOption) (*Observation, error)
 	// ListEvents says what happened, the newest last.
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsReply, error)
+	// WhoAmI says whom the master takes the caller for, and what that allows. Every master answers.
+	WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*Caller, error)
 }
 
 type masterClient struct {
@@ -218,6 +221,16 @@ func (c *masterClient) ListEvents(ctx context.Context, in *ListEventsRequest, op
 	return out, nil
 }
 
+func (c *masterClient) WhoAmI(ctx context.Context, in *WhoAmIRequest, opts ...grpc.CallOption) (*Caller, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Caller)
+	err := c.cc.Invoke(ctx, Master_WhoAmI_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // MasterServer is the server API for Master service.
 // All implementations must embed UnimplementedMasterServer
 // for forward compatibility.
@@ -251,6 +264,8 @@ type MasterServer interface {
 	Observe(context.Context, *ObserveRequest) (*Observation, error)
 	// ListEvents says what happened, the newest last.
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsReply, error)
+	// WhoAmI says whom the master takes the caller for, and what that allows. Every master answers.
+	WhoAmI(context.Context, *WhoAmIRequest) (*Caller, error)
 	mustEmbedUnimplementedMasterServer()
 }
 
@@ -302,6 +317,9 @@ func (UnimplementedMasterServer) Observe(context.Context, *ObserveRequest) (*Obs
 }
 func (UnimplementedMasterServer) ListEvents(context.Context, *ListEventsRequest) (*ListEventsReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListEvents not implemented")
+}
+func (UnimplementedMasterServer) WhoAmI(context.Context, *WhoAmIRequest) (*Caller, error) {
+	return nil, status.Error(codes.Unimplemented, "method WhoAmI not implemented")
 }
 func (UnimplementedMasterServer) mustEmbedUnimplementedMasterServer() {}
 func (UnimplementedMasterServer) testEmbeddedByValue()                {}
@@ -576,6 +594,24 @@ func _Master_ListEvents_Handler(srv interface{}, ctx context.Context, dec func(i
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Master_WhoAmI_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(WhoAmIRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MasterServer).WhoAmI(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Master_WhoAmI_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MasterServer).WhoAmI(ctx, req.(*WhoAmIRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Master_ServiceDesc is the grpc.ServiceDesc for Master service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -638,6 +674,10 @@ var Master_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListEvents",
 			Handler:    _Master_ListEvents_Handler,
+		},
+		{
+			MethodName: "WhoAmI",
+			Handler:    _Master_WhoAmI_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -234,7 +234,8 @@ type Ticket struct {
 	// Workers to ask, best first.
 	Workers       []*Worker `protobuf:"bytes,9,rep,name=workers,proto3" json:"workers,omitempty"`
 	ExpiresUnix   int64     `protobuf:"varint,10,opt,name=expires_unix,json=expiresUnix,proto3" json:"expires_unix,omitempty"`
-	Zone          string    `protobuf:"bytes,11,opt,name=zone,proto3" json:"zone,omitempty"` // of the trainer
+	Zone          string    `protobuf:"bytes,11,opt,name=zone,proto3" json:"zone,omitempty"`           // of the trainer
+	Namespace     string    `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the session; "" is the default one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +343,13 @@ func (x *Ticket) GetExpiresUnix() int64 {
 func (x *Ticket) GetZone() string {
 	if x != nil {
 		return x.Zone
+	}
+	return ""
+}
+
+func (x *Ticket) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
 	}
 	return ""
 }
@@ -711,7 +719,7 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x1f\n" +
 	"\vwindow_rows\x18\x04 \x01(\x03R\n" +
 	"windowRows\x12\x18\n" +
-	"\aoutputs\x18\x05 \x03(\rR\aoutputs\"\xee\x02\n" +
+	"\aoutputs\x18\x05 \x03(\rR\aoutputs\"\x8c\x03\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -727,7 +735,8 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\aworkers\x18\t \x03(\v2\x13.penstock.v1.WorkerR\aworkers\x12!\n" +
 	"\fexpires_unix\x18\n" +
 	" \x01(\x03R\vexpiresUnix\x12\x12\n" +
-	"\x04zone\x18\v \x01(\tR\x04zone\"6\n" +
+	"\x04zone\x18\v \x01(\tR\x04zone\x12\x1c\n" +
+	"\tnamespace\x18\f \x01(\tR\tnamespace\"6\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"V\n" +

@@ -58,8 +58,11 @@ func (i Identity) Home() string { return cmp.Or(i.Namespace, DefaultNamespace) }
 
 // Sees reports whether what belongs to a namespace is the caller's to see; "" is the default namespace.
 func (i Identity) Sees(namespace string) bool {
-	return i.Everywhere && i.Namespace == "" || cmp.Or(namespace, DefaultNamespace) == i.Home()
+	return i.SeesAll() || cmp.Or(namespace, DefaultNamespace) == i.Home()
 }
+
+// SeesAll reports whether what there is in any namespace is the caller's to see.
+func (i Identity) SeesAll() bool { return i.Everywhere && i.Namespace == "" }
 
 // Unlimited reports whether no namespace's limits bind the caller.
 func (i Identity) Unlimited() bool { return i.Everywhere && i.Has(Admin) }

@@ -1,9 +1,10 @@
 package access
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -95,12 +96,17 @@ func (n Namespaces) roles(who identity.Identity) []identity.Role {
 // Unlimited reports whether anything may be read.
 func (l Limits) Unlimited() bool { return l.unlimited }
 
+// Profiles are the storage profiles that may be used; none if there are no limits.
+func (l Limits) Profiles() []string {
+	if len(l.Storage) == 0 && !l.unlimited {
+		return []string{storage.DefaultProfile}
+	}
+	return l.Storage
+}
+
 // MayUse refuses a storage profile.
 func (l Limits) MayUse(profile string) error {
-	allowed := l.Storage
-	if len(allowed) == 0 {
-		allowed = []string{storage.DefaultProfile}
-	}
+	allowed := l.Profiles()
 	same := func(p string) bool { return storage.ProfileName(p) == storage.ProfileName(profile) }
 	if l.unlimited || slices.ContainsFunc(allowed, same) {
 		return nil
@@ -148,6 +154,9 @@ func (l Limits) MayReadFile(uri string) error {
 	return status.Errorf(codes.PermissionDenied, "namespace %s may not read a file that dataset.uri leads to: it does not lie below %s", l.name, orNothing(l.Datasets))
 }
 
+//nolint:gochecknoglobals // never changes
+var encoded = regexp.MustCompile(`%[0-9a-fA-F]{2}`)
+
 // plain refuses URIs that somebody may read in another way than by their letters: steps up, also percent-encoded ones, and
 // characters that do not print.
 func plain(uri string) error {
@@ -160,11 +169,10 @@ func plain(uri string) error {
 		if strings.ContainsFunc(decoded, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return errors.New("it has characters that do not print")
 		}
-		next, err := url.PathUnescape(decoded)
-		if err != nil || next == decoded {
-			break // no encoding, or none that anybody decodes
-		}
-		decoded = next
+		decoded = encoded.ReplaceAllStringFunc(decoded, func(code string) string {
+			b, _ := hex.DecodeString(code[1:]) // the pattern has hexadecimal digits alone
+			return string(b)
+		})
 	}
 	return nil
 }

@@ -32,7 +32,8 @@ import (
 // masterFlags are the settings of `penstock master`.
 type masterFlags struct {
 	listen, advertise, http, dataDir, ticketKey string
-	lease                                       time.Duration
+	lease, sessionTTL                           time.Duration
+	access                                      accessFlags
 	etcd                                        etcdFlags
 	ports                                       cli.RPCFlags
 	stores                                      cli.StorageFlags
@@ -59,6 +60,8 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
 	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist (default: ticket.key in --data-dir)")
 	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
+	flags.DurationVar(&f.sessionTTL, "session-ttl", 7*24*time.Hour, "how long after a trainer was heard of last a session is deleted, with its checkpoints; 0: never")
+	f.access.register(flags)
 	f.etcd.register(flags)
 	f.ports.Register(flags)
 	f.stores.Register(flags)
@@ -71,11 +74,14 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if err != nil {
 		return err
 	}
-	cfg := master.Config{Advertise: f.advertise, Ops: ops, Lease: f.lease}
+	cfg := master.Config{Advertise: f.advertise, Ops: ops, Lease: f.lease, SessionTTL: f.sessionTTL}
 	if cfg.Logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
 	if cfg.RPC, err = f.ports.Config(); err != nil {
+		return err
+	}
+	if cfg.Access, err = f.access.open(cfg.RPC.Token, cfg.Logger); err != nil {
 		return err
 	}
 	cfg.Fleet = f.gossip.Config(cfg.RPC.Token)

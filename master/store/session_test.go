@@ -113,8 +113,19 @@ func TestIDs(t *testing.T) {
 			t.Errorf("id %q is taken", id)
 		}
 	}
+	same := meta("a")
+	for _, namespace := range []string{"vision", "speech"} {
+		same.Session.Namespace = namespace
+		_, err := s.Create(t.Context(), l, same, files(1))
+		check(t, err)
+	}
+	check(t, s.Delete(t.Context(), l, NameOf("vision", "a")))
+	if left, err := s.List(t.Context()); err != nil || len(left) != 1 || left[0].GetSession().GetNamespace() != "speech" {
+		t.Errorf("of two namespaces' sessions is left: %v, %v", left, err)
+	}
+	check(t, s.Delete(t.Context(), l, NameOf("speech", "a")))
 	// None is a part of another, whatever it contains.
-	ids := []string{"a", "a/meta", "a/list/00000000", "a%2Fmeta", "a b", "../a", strings.Repeat("/", maxID)}
+	ids := []string{"a", "vision,a", "a/meta", "a/list/00000000", "a%2Fmeta", "a b", "../a", strings.Repeat("/", maxID)}
 	for _, id := range ids {
 		_, err := s.Create(t.Context(), l, meta(id), files(1))
 		check(t, err)

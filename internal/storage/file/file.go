@@ -119,7 +119,7 @@ func (Disk) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) er
 	if err != nil {
 		return classify(err)
 	}
-	if etag(info) != f.Etag {
+	if ETag(info) != f.Etag {
 		return object.ErrChanged
 	}
 	if errors.Is(readErr, io.EOF) {
@@ -131,11 +131,11 @@ func (Disk) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) er
 func name(uri string) string { return path.Clean(strings.TrimPrefix(uri, Scheme)) }
 
 func describe(uri string, info fs.FileInfo) *pb.File {
-	return &pb.File{Uri: uri, Size: info.Size(), Etag: etag(info)}
+	return &pb.File{Uri: uri, Size: info.Size(), Etag: ETag(info)}
 }
 
-// etag changes whenever the file is written or replaced.
-func etag(info fs.FileInfo) string {
+// ETag changes whenever the file is written or replaced.
+func ETag(info fs.FileInfo) string {
 	var inode uint64
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		inode = s.Ino

@@ -855,6 +855,32 @@ class Event(_message.Message):
     decision: Decision
     def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[_Union[EventKind, str]] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., worker: _Optional[str] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
 
+class WhoAmIRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Caller(_message.Message):
+    __slots__ = ("subject", "namespace", "everywhere", "roles", "unlimited", "datasets", "storage", "max_sessions", "max_workers")
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    EVERYWHERE_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    UNLIMITED_FIELD_NUMBER: _ClassVar[int]
+    DATASETS_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_WORKERS_FIELD_NUMBER: _ClassVar[int]
+    subject: str
+    namespace: str
+    everywhere: bool
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    unlimited: bool
+    datasets: _containers.RepeatedScalarFieldContainer[str]
+    storage: _containers.RepeatedScalarFieldContainer[str]
+    max_sessions: int
+    max_workers: int
+    def __init__(self, subject: _Optional[str] = ..., namespace: _Optional[str] = ..., everywhere: bool = ..., roles: _Optional[_Iterable[str]] = ..., unlimited: bool = ..., datasets: _Optional[_Iterable[str]] = ..., storage: _Optional[_Iterable[str]] = ..., max_sessions: _Optional[int] = ..., max_workers: _Optional[int] = ...) -> None: ...
+
 class GetFleetRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -1014,12 +1040,14 @@ class OpTime(_message.Message):
     def __init__(self, op: _Optional[str] = ..., ns: _Optional[int] = ...) -> None: ...
 
 class SessionCounters(_message.Message):
-    __slots__ = ("session", "counters")
+    __slots__ = ("session", "counters", "namespace")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     COUNTERS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     session: str
     counters: WorkerCounters
-    def __init__(self, session: _Optional[str] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
+    namespace: str
+    def __init__(self, session: _Optional[str] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ..., namespace: _Optional[str] = ...) -> None: ...
 
 class WorkerOrders(_message.Message):
     __slots__ = ("drain", "keys")
@@ -1095,7 +1123,7 @@ class PlannerConfig(_message.Message):
     def __init__(self, block_bytes: _Optional[int] = ..., first_block_bytes: _Optional[int] = ..., block_files: _Optional[int] = ..., shard_bytes: _Optional[int] = ..., window_bytes: _Optional[int] = ...) -> None: ...
 
 class SessionHead(_message.Message):
-    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised", "skipped", "skipped_before", "bad_data", "checkpoint", "restored_from", "restored_by")
+    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised", "skipped", "skipped_before", "bad_data", "checkpoint", "restored_from", "restored_by", "heard_unix_ms")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     FRONTIER_FIELD_NUMBER: _ClassVar[int]
     RETURNED_FIELD_NUMBER: _ClassVar[int]
@@ -1121,6 +1149,7 @@ class SessionHead(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
     RESTORED_BY_FIELD_NUMBER: _ClassVar[int]
+    HEARD_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
     generation: int
     frontier: Position
     returned: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -1146,7 +1175,8 @@ class SessionHead(_message.Message):
     checkpoint: PendingCheckpoint
     restored_from: RestoredFrom
     restored_by: str
-    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_before: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[PendingCheckpoint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., restored_by: _Optional[str] = ...) -> None: ...
+    heard_unix_ms: int
+    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_before: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[PendingCheckpoint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., restored_by: _Optional[str] = ..., heard_unix_ms: _Optional[int] = ...) -> None: ...
 
 class PendingCheckpoint(_message.Message):
     __slots__ = ("id", "name", "nonce", "created_unix", "step", "tries", "retried", "failed")

@@ -1,0 +1,39 @@
+package command
+
+import (
+	"log/slog"
+
+	"github.com/spf13/pflag"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/master/access"
+)
+
+// accessFlags are the settings that say who may do what.
+type accessFlags struct {
+	tokens, namespaces string
+	review             access.ReviewConfig
+}
+
+func (f *accessFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.tokens, "tokens", "", "YAML file with the tokens of callers, their namespaces and roles (see master/access/README.md); read anew when it changes")
+	flags.StringVar(&f.namespaces, "namespaces", "", "YAML file that says what each namespace may read and take; read anew when it changes (default: all may read everything)")
+	flags.BoolVar(&f.review.On, "token-review", false, "let service accounts of Kubernetes in by their tokens: each is a trainer in the namespace of its name")
+	flags.StringSliceVar(&f.review.Audiences, "token-review-audience", []string{"penstock"}, "audiences, one of which service accounts' tokens must be for")
+	flags.StringVar(&f.review.Server, "token-review-server", "", "URL of the Kubernetes API (default: that of the cluster this process runs in)")
+	flags.StringVar(&f.review.CA, "token-review-ca", "", "PEM authorities of the Kubernetes API (default: the cluster's)")
+	flags.StringVar(&f.review.TokenFile, "token-review-token-file", "", "token of this process at the Kubernetes API, which may create tokenreviews (default: its service account's)")
+}
+
+// open reads what the flags name.
+func (f *accessFlags) open(fleet rpc.Secret, logger *slog.Logger) (*access.Control, error) {
+	cfg := access.Config{Fleet: fleet, Tokens: f.tokens, Namespaces: f.namespaces, Logger: logger}
+	if f.review.On {
+		review, err := access.NewReview(f.review)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Review = review
+	}
+	return access.New(cfg)
+}

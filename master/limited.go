@@ -1,0 +1,68 @@
+package master
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master/access"
+)
+
+// limited is a Storage whose listings hold nothing that a namespace may not read: not by a link either. What was not listed is
+// never read.
+type limited struct {
+	storage.Storage
+	limits access.Limits
+}
+
+// List implements storage.Storage.
+func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb.File, error) {
+	if l.limits.Unlimited() {
+		return l.Storage.List(ctx, profile, uris)
+	}
+	datasets := map[string]bool{}
+	for _, uri := range uris {
+		dataset, err := l.limits.MayRead(uri)
+		if err != nil {
+			return nil, err
+		}
+		if err := storage.Confined(dataset, uri); err != nil {
+			return nil, status.Errorf(codes.PermissionDenied, "dataset.uri %q leads out of %s by a link; name what it leads to, or ask an administrator", uri, dataset)
+		}
+		datasets[dataset] = true
+	}
+	files, err := l.Storage.List(ctx, profile, uris)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if err := l.limits.MayReadFile(f.GetUri()); err != nil {
+			return nil, err
+		}
+	}
+	for dataset := range datasets {
+		if err := storage.ConfinedFiles(dataset, files); err != nil {
+			return nil, status.Errorf(codes.PermissionDenied, "a link below %s leads out of it, and may not be followed; remove it, or ask an administrator", dataset)
+		}
+	}
+	return files, nil
+}
+
+// mayRead refuses a spec that names what a namespace may not read.
+func mayRead(limits access.Limits, s *pb.Spec) error {
+	if s == nil {
+		return nil
+	}
+	if err := limits.MayUse(s.GetDataset().GetStorage()); err != nil {
+		return err
+	}
+	for _, uri := range s.GetDataset().GetUri() {
+		if _, err := limits.MayRead(uri); err != nil {
+			return err
+		}
+	}
+	return nil
+}
