@@ -19,7 +19,7 @@ type delta struct {
 	least    int64  // of the block's deltas
 	widths   []byte // of the block's further miniblocks
 	width    int
-	packed   []byte // the miniblock
+	packed   []byte // the miniblock, and what follows it: fast loads may go beyond it
 	at, size int    // values given of it, values in it
 }
 
@@ -118,7 +118,7 @@ func (d *delta) nextMini(want int) error {
 		return errShort
 	}
 	size := min(d.perMini/8*d.width, len(d.src)) // the last may be cut short
-	d.packed, d.src = d.src[:size], d.src[size:]
+	d.packed, d.src = d.src, d.src[size:]
 	return nil
 }
 

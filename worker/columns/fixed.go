@@ -154,6 +154,9 @@ func (f *fixed[T]) read(at, n int) error {
 	if f.same && f.stream.encoding == encodingDeltaPacked {
 		return nextDeltas(&f.stream.delta, dst)
 	}
+	if f.bits && f.stream.encoding == encodingStreamSplit {
+		return f.stream.join(bytesOf(dst), len(dst))
+	}
 	for len(dst) > 0 {
 		m := min(len(dst), blockSize)
 		src, err := f.stream.next(m)
@@ -226,6 +229,12 @@ func spread[T any](v []T, valid []uint64, from, n, present int) {
 	for i := from + n; i > src; {
 		word := valid[(i-1)>>6]
 		for low := max(src, (i-1)&^63); i > low && src > from; {
+			if i&7 == 0 && i-low >= 8 && src-from >= 8 && byte(word>>((i-8)&63)) == 0xff {
+				eight := [8]T(v[src-8:]) // most come in runs
+				i, src = i-8, src-8
+				*(*[8]T)(v[i:]) = eight
+				continue
+			}
 			i--
 			v[i] = v[src-1]
 			src -= int(word >> (i & 63) & 1)
@@ -289,13 +298,8 @@ func (s *stream) next(n int) ([]byte, error) {
 		s.data = s.data[size:]
 		return out, nil
 	case encodingStreamSplit:
-		if n > s.n-s.pos {
-			return nil, errValues
-		}
 		s.scratch = vector.Grow(s.scratch, size)
-		joinPlanes(s.scratch, s.data[s.pos:], s.n, s.width)
-		s.pos += n
-		return s.scratch, nil
+		return s.scratch, s.join(s.scratch, n)
 	case encodingDeltaByteArray:
 		if err := s.bytes.reserve(n); err != nil {
 			return nil, err
@@ -309,6 +313,16 @@ func (s *stream) next(n int) ([]byte, error) {
 	}
 	putInts(s.scratch, s.ints, s.width)
 	return s.scratch, nil
+}
+
+// join writes the next n values of BYTE_STREAM_SPLIT.
+func (s *stream) join(dst []byte, n int) error {
+	if n > s.n-s.pos {
+		return errValues
+	}
+	joinPlanes(dst, s.data[s.pos:], s.n, s.width)
+	s.pos += n
+	return nil
 }
 
 var errValues = errors.New("it ends before its values do")

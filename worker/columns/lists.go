@@ -97,12 +97,18 @@ func (c *column) takeLevels(end, rows, elems int) (int, int) {
 		} else {
 			c.valid.add(gatherBits(b.row[i], start), n)
 		}
-		if elem == ^uint64(0) {
+		switch {
+		case start&elem == ^uint64(0): // rows of one element
+			for k, offsets := 0, (*[64]int32)(c.offsets[rows:]); k < len(offsets); k++ {
+				offsets[k] = int32(elems + k)
+			}
+			rows += 64
+		case elem == ^uint64(0):
 			for ; start != 0; start &= start - 1 {
 				c.offsets[rows] = int32(elems + bits.TrailingZeros64(start))
 				rows++
 			}
-		} else {
+		default:
 			for ; start != 0; start &= start - 1 {
 				c.offsets[rows] = int32(elems + bits.OnesCount64(elem&(start&-start-1)))
 				rows++

@@ -56,17 +56,21 @@ func (s *sparse) size(w *Window, from, to int) int64 {
 
 func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
-	mem.offsets = vector.Grow(mem.offsets, to-from+1)
+	offsets := b.owner.counting(to - from)
+	if v.Type.List || v.Valid != nil {
+		mem.offsets = vector.Grow(mem.offsets, to-from+1)
+		offsets = mem.offsets
+	}
 	lay := floats
 	if s.elem == arrow.PrimitiveTypes.Int64 {
 		lay = ints
 	}
 	if s.out.Weights == nil {
-		values, n, err := lay(&mem.values, mem.offsets, w, v, v, from, to)
+		values, n, err := lay(&mem.values, offsets, w, v, v, from, to)
 		if err != nil {
 			return err
 		}
-		b.add(to-from, bytesOf(mem.offsets))
+		b.add(to-from, bytesOf(offsets))
 		b.add(n, values)
 		return nil
 	}
@@ -74,15 +78,15 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	if err := checkWeights(w, v, weights, from, to); err != nil {
 		return err
 	}
-	values, n, err := lay(&mem.values, mem.offsets, w, v, v, from, to)
+	values, n, err := lay(&mem.values, offsets, w, v, v, from, to)
 	if err != nil {
 		return err
 	}
-	scores, _, err := floats(&mem.weights, mem.offsets, w, weights, v, from, to)
+	scores, _, err := floats(&mem.weights, offsets, w, weights, v, from, to)
 	if err != nil {
 		return fmt.Errorf("weights: %w", err)
 	}
-	b.add(to-from, bytesOf(mem.offsets))
+	b.add(to-from, bytesOf(offsets))
 	b.add(n)
 	b.add(n, values)
 	b.add(n, scores)
@@ -120,23 +124,19 @@ func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, 
 	return bytesOf(values), len(values), nil
 }
 
-// jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets.
+// jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets. Those of scalars without
+// nulls are Builder.counting, which it does not write.
 func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) []D {
 	dst, valid := numbers[D](b, upperBound(w, v, from, to)), ids.ValueValid()
 	switch {
-	case !v.Type.List && valid == nil:
-		for i := range offsets {
-			offsets[i] = int32(i)
-		}
+	case !v.Type.List && valid == nil: // offsets count already
 		take(dst, w, src, from)
 		return dst
 	case !v.Type.List:
 		return dst[:scalars(dst, offsets, w, src, valid, from)]
 	case valid == nil && w.Order == nil:
 		first, last := v.Offsets[from], v.Offsets[to]
-		for i, o := range v.Offsets[from : to+1] {
-			offsets[i] = o - first
-		}
+		less(offsets, v.Offsets[from:to+1], first)
 		convert(dst, src[first:last])
 		return dst
 	case valid == nil:
@@ -164,6 +164,23 @@ func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids 
 	}
 	offsets[to-from] = int32(n)
 	return dst[:n]
+}
+
+// less writes offsets that begin at zero.
+func less(dst, src []int32, first int32) {
+	if first == 0 {
+		copy(dst, src)
+		return
+	}
+	for len(src) >= 8 && len(dst) >= 8 {
+		to, from := (*[8]int32)(dst), (*[8]int32)(src)
+		to[0], to[1], to[2], to[3] = from[0]-first, from[1]-first, from[2]-first, from[3]-first
+		to[4], to[5], to[6], to[7] = from[4]-first, from[5]-first, from[6]-first, from[7]-first
+		dst, src = dst[8:], src[8:]
+	}
+	for i, o := range src {
+		dst[i] = o - first
+	}
 }
 
 // scalars lays out those of output rows from, from+1, ... that are not null, as lists of one, and returns how many they are.

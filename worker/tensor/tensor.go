@@ -64,6 +64,7 @@ type Builder struct {
 	schema  *arrow.Schema
 	free    chan *Batch
 	spare   chan *Batch // that were detached and came back
+	counted []int32     // 0, 1, ...
 }
 
 // output adds one field's arrays to a batch, for rows [from, to) of a window's output.
@@ -103,6 +104,17 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 }
 
 func (b *Builder) newBatch() *Batch { return &Batch{owner: b, mem: make([]scratch, len(b.outputs))} }
+
+// counting is the offsets of n lists of one value each. Batches share it: nobody writes it again.
+func (b *Builder) counting(n int) []int32 {
+	if n >= len(b.counted) {
+		b.counted = make([]int32, n+n/8+64)
+		for i := range b.counted {
+			b.counted[i] = int32(i)
+		}
+	}
+	return b.counted[: n+1 : n+1]
+}
 
 // Schema of the record batches.
 func (b *Builder) Schema() *arrow.Schema { return b.schema }
