@@ -35,8 +35,10 @@ import (
 )
 
 const (
-	batchBytes = 1 << 20
-	overRead   = 256 << 10
+	overRead = 256 << 10
+	// leastBatch and mostBatch bound the size of batches, batchShares says which part of a stream's memory one has (batchBytes).
+	leastBatch, mostBatch = 1 << 20, 4 << 20
+	batchShares           = 24
 	// maxBatch leaves room, below what a message may have (internal/rpc), for what stands around a batch.
 	maxBatch = 240 << 20
 	// maxRequest bounds what a caller can have a worker read before it shows a ticket: that, and a program.
@@ -119,7 +121,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg: cfg,
 		pipeline: pipeline.New(pipeline.Config{
 			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, Streams: cfg.Slots,
-			BatchBytes: batchBytes, MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
+			BatchBytes: batchBytes(cfg.Memory, cfg.Slots), MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
 			Zone: cfg.Fleet.Self.Zone,
 		}),
 		health: health.NewServer(), cpus: process.CPUs(os.DirFS("/")),
@@ -136,6 +138,12 @@ func New(cfg Config) (*Worker, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// batchBytes is about the size of a batch on the wire. Each array of a batch costs the worker and the trainer, above all in Python,
+// so batches are as large as a stream can afford to have a few of.
+func batchBytes(memory int64, slots int) int64 {
+	return min(max(memory/int64(slots)/batchShares, leastBatch), mostBatch)
 }
 
 // Run serves until ctx ends, then drains: it leaves the fleet's candidates, ends its streams between two batches

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxMessage bounds a received message; a record batch is about a megabyte.
+	// maxMessage bounds a received message; a record batch has a few megabytes.
 	maxMessage = 256 << 20
 	// connectionWindow lets a few streams of one connection be in flight on a fast network.
 	connectionWindow = 16 << 20

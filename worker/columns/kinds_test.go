@@ -48,10 +48,16 @@ func lists(most int) func(b array.Builder, r *rand.Rand, row int) {
 // BenchmarkKinds decodes one column of each kind that training data is made of.
 func BenchmarkKinds(b *testing.B) {
 	plain, ids := parquet.WithDictionaryDefault(false), arrow.ListOf(arrow.PrimitiveTypes.Int64)
-	encoded := func(e parquet.Encoding) []parquet.WriterProperty { return []parquet.WriterProperty{plain, parquet.WithEncoding(e)} }
+	encoded := func(e parquet.Encoding) []parquet.WriterProperty {
+		return []parquet.WriterProperty{plain, parquet.WithEncoding(e)}
+	}
 	floats := func(b array.Builder, r *rand.Rand, _ int) { b.(*array.Float32Builder).Append(r.Float32()) }
-	times := func(b array.Builder, r *rand.Rand, row int) { b.(*array.Int64Builder).Append(int64(row*1000 + r.IntN(2000))) }
-	words := func(b array.Builder, r *rand.Rand, _ int) { b.(*array.StringBuilder).Append(fmt.Sprint("word ", r.IntN(300))) }
+	times := func(b array.Builder, r *rand.Rand, row int) {
+		b.(*array.Int64Builder).Append(int64(row*1000 + r.IntN(2000)))
+	}
+	words := func(b array.Builder, r *rand.Rand, _ int) {
+		b.(*array.StringBuilder).Append(fmt.Sprint("word ", r.IntN(300)))
+	}
 	for _, k := range []struct {
 		name    string
 		table   arrow.Table
