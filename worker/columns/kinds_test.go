@@ -63,7 +63,7 @@ func BenchmarkKinds(b *testing.B) {
 		table   arrow.Table
 		options []parquet.WriterProperty
 	}{
-		{"floats", column1(arrow.PrimitiveTypes.Float32, false, floats), []parquet.WriterProperty{plain}},
+		{"floats/plain", column1(arrow.PrimitiveTypes.Float32, false, floats), []parquet.WriterProperty{plain}},
 		{"floats/nulls", column1(arrow.PrimitiveTypes.Float32, true, floats), []parquet.WriterProperty{plain}},
 		{"floats/zstd", column1(arrow.PrimitiveTypes.Float32, false, floats), []parquet.WriterProperty{plain, parquet.WithCompression(compress.Codecs.Zstd)}},
 		{"integers/delta", column1(arrow.PrimitiveTypes.Int64, false, times), encoded(parquet.Encodings.DeltaBinaryPacked)},
@@ -73,7 +73,7 @@ func BenchmarkKinds(b *testing.B) {
 		{"booleans", column1(arrow.FixedWidthTypes.Boolean, false, func(b array.Builder, r *rand.Rand, _ int) {
 			b.(*array.BooleanBuilder).Append(r.IntN(3) == 0)
 		}), []parquet.WriterProperty{plain}},
-		{"strings", column1(arrow.BinaryTypes.String, false, words), []parquet.WriterProperty{plain}},
+		{"strings/plain", column1(arrow.BinaryTypes.String, false, words), []parquet.WriterProperty{plain}},
 		{"strings/dictionary", column1(arrow.BinaryTypes.String, false, words), nil},
 		{"strings/delta", column1(arrow.BinaryTypes.String, false, words), encoded(parquet.Encodings.DeltaLengthByteArray)},
 		{"lists/ones", column1(ids, true, lists(-1)), nil},
