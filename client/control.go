@@ -136,6 +136,11 @@ func (s *Session) request() *pb.SyncRequest {
 			StallNs: int64(s.stats.Stall), ComputeNs: int64(s.stats.Compute), Failovers: s.stats.Failovers, Hedges: s.stats.Hedges,
 		},
 	}
+	buffered := 0.0 // batches
+	if s.stats.Bytes > 0 {
+		buffered = float64(s.ledger.queued) * float64(s.stats.Batches) / float64(s.stats.Bytes)
+	}
+	req.Pace = s.pace.proto(buffered)
 	s.ledger.request(req)
 	s.ledger.report(req, s.making())
 	req.Checkpoint = s.part()

@@ -19,9 +19,12 @@ import (
 // any other error ends the session. It waits, and says so in the log, while the lease has run out because no master
 // can be reached.
 func (s *Session) Next(ctx context.Context) (*Batch, error) {
+	asked := time.Now()
 	s.mu.Lock()
 	if !s.lastReturn.IsZero() {
-		s.stats.Compute += time.Since(s.lastReturn)
+		compute := asked.Sub(s.lastReturn)
+		s.stats.Compute += compute
+		s.pace.step(compute, s.lastRows)
 		s.lastReturn = time.Time{}
 	}
 	s.mu.Unlock()
@@ -40,6 +43,7 @@ func (s *Session) Next(ctx context.Context) (*Batch, error) {
 		}
 		b, err := s.handOver()
 		if b != nil || err != nil {
+			s.worked(asked, stalled)
 			return b, err
 		}
 		begin := time.Now()
@@ -53,6 +57,15 @@ func (s *Session) Next(ctx context.Context) (*Batch, error) {
 		s.stats.Stall += d
 		s.stats.LongestStall = max(s.stats.LongestStall, stalled)
 		s.mu.Unlock()
+	}
+}
+
+// worked adds what a Next took besides waiting.
+func (s *Session) worked(asked time.Time, stalled time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.lastReturn.IsZero() {
+		s.pace.client += max(0, s.lastReturn.Sub(asked)-stalled)
 	}
 }
 
@@ -194,7 +207,7 @@ func (s *Session) batchOf(build *buffers) *Batch {
 		signal(s.wake)
 		s.log.Info("a checkpoint is taken behind this batch", "checkpoint", b.Checkpoint.Name, "step", b.Checkpoint.Step)
 	}
-	s.lastReturn = time.Now()
+	s.lastReturn, s.lastRows = time.Now(), valid
 	return b
 }
 

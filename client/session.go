@@ -67,6 +67,8 @@ type Session struct {
 	revision   uint64
 	leaseEnds  time.Time
 	lastReturn time.Time // of Next with a batch
+	lastRows   int       // of that batch, without padding
+	pace       loopPace
 	hedging    hedging
 	stats      Stats
 

@@ -122,6 +122,7 @@ func (p *player) open(s *OpenStep) error {
 
 func (p *player) next(s *NextStep) error {
 	t := p.trainer(s.Trainer)
+	time.Sleep(s.Pause)
 	if s.Blocks > 0 {
 		return t.blocks(s.Blocks)
 	}
@@ -222,6 +223,9 @@ func (p *player) stats(s *StatsStep) error {
 	if err := p.checkStall(p.trainer(s.Trainer).rank, st, s.Stalled); err != nil {
 		return err
 	}
+	if err := p.checkPace(p.trainer(s.Trainer).rank, s.Pace); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	budget := p.sc.Trainer.Budget
@@ -231,6 +235,22 @@ func (p *player) stats(s *StatsStep) error {
 		s.Dropped != nil && st.Dropped != *s.Dropped, s.Skipped != nil && st.Skipped != *s.Skipped,
 		s.Budget && st.PeakBuffered > budget+p.largest, s.Full && st.Buffered < budget/2:
 		return fmt.Errorf("%+v; expected %+v, a budget of %d bytes, and records of at most %d", st, s, budget, p.largest)
+	}
+	return nil
+}
+
+// checkPace compares what the master was told of a trainer's pace. At least half of the steps take the median or longer.
+func (p *player) checkPace(rank uint32, want *Pace) error {
+	if want == nil {
+		return nil
+	}
+	var got *pb.Pace
+	var told *pb.Counters
+	p.master.Look(func() { got, told = p.master.Ranks[rank].Pace, p.master.Ranks[rank].Counters })
+	tells := want.Steps > 0
+	if got.GetSteps() != want.Steps || got.GetRows() != want.Rows || tells != (got.GetStepNs() > 0) || tells && got.GetStepNs() >= int64(want.Below) ||
+		got.GetStepNs()*int64(want.Steps/2) > told.GetComputeNs() || got.GetClientNs() <= 0 || got.GetBuffered() < 0 {
+		return fmt.Errorf("the master was told the pace %v, and %v; expected %+v", got, told, *want)
 	}
 	return nil
 }

@@ -144,6 +144,8 @@ type OpenStep struct {
 type NextStep struct {
 	On    `yaml:",inline"`
 	Count int // 1 unless set
+	// Pause is how long the training loop takes before it asks for the first of them.
+	Pause time.Duration
 	// Blocks: there is no batch for so long. The request stays, for the next step to wait for.
 	Blocks time.Duration
 	// Checkpoint is what the last of the batches says; the others, and it unless this is set, say of none.
@@ -181,10 +183,18 @@ type StatsStep struct {
 	Hedges       *int64
 	MinHedges    int64 `yaml:"min_hedges"`
 	Dropped      *int64
-	Skipped      *int64        // parts of row groups that the client said are left out
-	Budget       bool          // never more was buffered than the budget
-	Full         bool          // half of the budget is in use
+	Skipped      *int64 // parts of row groups that the client said are left out
+	Budget       bool   // never more was buffered than the budget
+	Full         bool   // half of the budget is in use
+	Pace         *Pace
 	Stalled      time.Duration // at least, as the client and the master know; and nothing of it was compute time
+}
+
+// Pace is how fast the client told the master that its loop could go on.
+type Pace struct {
+	Steps uint32        // that it is of; 0: too few to tell
+	Rows  float64       // of a batch
+	Below time.Duration // a pause that is not in it
 }
 
 // MasterStep changes the master. Answers replace the rules that there were, if there is any field besides.

@@ -64,6 +64,7 @@ type Master struct {
 type Member struct {
 	Held, Consumed position.Set
 	Counters       *pb.Counters
+	Pace           *pb.Pace
 	Left           bool
 	Incarnation    uint64
 
@@ -233,7 +234,7 @@ func (m *Master) sync(req *pb.SyncRequest) (*pb.SyncReply, error) {
 	if m.Failure != "" {
 		return m.failed(), nil
 	}
-	r.Counters = req.GetCounters()
+	r.Counters, r.Pace = req.GetCounters(), req.GetPace()
 	m.report(req, r)
 	m.consume(r, position.SetFromProto(req.GetConsumed()))
 	m.takePart(req)

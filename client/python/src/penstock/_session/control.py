@@ -131,6 +131,7 @@ class Control:
                 hedges=core.hedges,
             ),
         )  # fmt: skip
+        request.pace.CopyFrom(core.pace.to_proto(core.ledger.queued * totals.batches / (totals.bytes or 1)))
         core.ledger.request(request, core.rows_made())
         part = core.checkpointing.part()
         if part is not None:

@@ -32,6 +32,7 @@ from penstock._session.hedging import Hedging
 from penstock._session.lanes import Lanes
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.ledger import Ledger, Snapshot
+from penstock._session.pace import Pace
 from penstock._session.piece import Chunk, Piece
 from penstock._session.position import Interval, from_proto, to_proto
 from penstock._session.rarely import Rarely
@@ -167,6 +168,7 @@ class Core:
         self.master_error = ""  # of the Syncs that fail at present
         self.progress = 0.0  # when a row of the open epoch came last, or the first piece of it
         self.stall = self.longest_stall = self.compute = 0.0
+        self.pace = Pace()
 
     def snapshot(self) -> Snapshot:
         """The present state."""

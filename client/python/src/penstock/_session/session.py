@@ -101,6 +101,8 @@ class Session:
         self._control = Control(core, masters, self._streams.workers)
         self._returned: Offer | None = None  # the offer whose call of next reached its end
         self._last_return: float | None = None
+        self._last_rows = 0  # of the batch that was returned then, without padding
+        self._asked = self._stalled = 0.0  # when next was called last, and the stall until then
         self._said_lapsed = False
         self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
         self._said_dropped = 0  # rows
@@ -140,13 +142,15 @@ class Session:
         """
         self._check_process()
         core = self._core
+        begin = self._asked = time.monotonic()
+        stalled = self._stalled = core.stall
         if core.offered is not self._returned:  # the call before was interrupted before its end
             return self._deliver()
-        begin = time.monotonic()
         if self._last_return is not None:
-            core.compute += begin - self._last_return
+            with core.lock:
+                core.compute += begin - self._last_return
+                core.pace.step(begin - self._last_return, self._last_rows)
             self._last_return = None
-        stalled = core.stall
         while True:
             with core.lock:
                 offer = self._offer()
@@ -170,7 +174,9 @@ class Session:
         offer = core.offered
         assert offer is not None
         if offer.rows is not None:
+            self._last_rows = offer.rows.valid
             self._last_return = time.monotonic()
+            core.pace.client += max(0.0, self._last_return - self._asked - (core.stall - self._stalled))
         elif core.ledger.dropped > self._said_dropped:
             self._tell_dropped(core.ledger.dropped)
         self._returned = offer
