@@ -17,20 +17,20 @@ const (
 	step  = 5_000
 )
 
-// generate makes an observation of a fleet that was too small until a third of its points, and has been right-sized since.
+// generate makes an observation of a fleet that was too small until half of its points, and has been right-sized since.
 func generate(workers, sessions, points int, seed uint64) *pb.Observation {
 	r := rand.New(rand.NewPCG(seed, 1))
 	noise := func() float64 { return 1 + 0.04*r.NormFloat64() }
 	out := &pb.Observation{
 		NowUnixMs:  begin + int64(points)*step,
-		Verdict:    fmt.Sprintf("Trainers wait 0.4%% of the time. %d workers at 76%% give what the trainers take; nothing holds them up.", workers),
-		Bottleneck: pb.Bottleneck_NONE,
+		Verdict:    fmt.Sprintf("Trainers wait 0.4%% of the time. %d workers at 76%% give what the trainers take; they run at full speed.", workers),
+		Bottleneck: pb.Bottleneck_TRAINER,
 	}
 	const cost = 40e-6 // busy seconds of a row
 	full := float64(workers) * 0.8 / cost
 	for i := range points {
 		at, have := float64(i)/float64(points), workers
-		if at < 1.0/3 {
+		if at < 0.5 {
 			have = max(1, workers/3)
 		}
 		capacity := float64(have) / cost
@@ -53,12 +53,12 @@ func generate(workers, sessions, points int, seed uint64) *pb.Observation {
 
 func generateSession(r *rand.Rand, i, of int, fleet []*pb.FleetPoint) *pb.SessionLoad {
 	last := fleet[len(fleet)-1]
-	share := 1 / float64(of)
+	share := 2 * float64(i+1) / float64(of*(of+1)) // the later, the larger
 	s := &pb.SessionLoad{
 		Session: fmt.Sprintf("run-%d", i), Namespace: "ads", Demand: last.GetDemand() * share, Rate: last.GetRate() * share,
 		Stall: last.GetStall(), Cost: 40e-6, Needed: last.GetNeeded() * share, Granted: float64(last.GetWorkers()) * share,
-		Bottleneck: pb.Bottleneck_NONE, Stage: "transform/sigrid_hash", State: pb.SessionState_RUNNING,
-		Verdict:  "Its trainers wait 0.4% of the time; nothing holds them up.",
+		Bottleneck: pb.Bottleneck_TRAINER, Stage: "transform/sigrid_hash", State: pb.SessionState_RUNNING,
+		Verdict:  "Its trainers wait 0.4% of the time; they run at full speed.",
 		Stages:   []*pb.StageTime{{Stage: "storage", Seconds: 0.6}, {Stage: "decode", Seconds: 1.4}, {Stage: "filter", Seconds: 0.1}, {Stage: "transform/log1p", Seconds: 0.3}, {Stage: "transform/sigrid_hash", Seconds: 2.1}, {Stage: "tensor", Seconds: 0.5}, {Stage: "send", Seconds: 0.4}},
 		Progress: &pb.Progress{Epoch: uint32(i % 3), Blocks: 40, BlocksPlanned: 30, RowsPlanned: 75_000_000, RowsDelivered: 51_234_567, StripDone: make([]byte, 128), StripHeld: make([]byte, 128)},
 	}
@@ -98,18 +98,18 @@ func generateWorker(r *rand.Rand, i int, cost float64, sessions int) *pb.WorkerL
 
 // generateEvents tells how that fleet grew.
 func generateEvents(workers, points int) []*pb.Event {
-	third := int64(begin + points/3*step)
+	half := int64(begin + points/2*step)
 	from, to := uint32(max(1, workers/3)), uint32(workers)
 	decision := &pb.Decision{
-		UnixMs: third - step, From: from, To: to, Bottleneck: pb.Bottleneck_WORKERS, Needed: float64(workers) - 0.3, Stall: 0.64, Busy: 0.92,
+		UnixMs: half - step, From: from, To: to, Bottleneck: pb.Bottleneck_WORKERS, Needed: float64(workers) - 0.3, Stall: 0.64, Busy: 0.92,
 		Reason: fmt.Sprintf("from %d to %d workers: trainers could take %.0f rows/s, a worker gives %.0f at full use, and the target is 80%%", from, to, float64(workers)*20000, 25000.0),
 	}
 	out := []*pb.Event{
 		{Number: 1, UnixMs: begin + 1000, Kind: pb.EventKind_LEADER, Words: "master-0 leads"},
 		{Number: 2, UnixMs: begin + 2000, Kind: pb.EventKind_SESSION, Words: "session run-0 opened: 512 files, 1.2 TB, 8 trainers", Session: "run-0"},
 		{Number: 3, UnixMs: decision.GetUnixMs(), Kind: pb.EventKind_SCALE, Words: decision.GetReason(), Decision: decision},
-		{Number: 4, UnixMs: third, Kind: pb.EventKind_WORKER, Words: fmt.Sprintf("%d workers came", to-from)},
-		{Number: 5, UnixMs: third + 60_000, Kind: pb.EventKind_DATA, Words: "row group 3 of s3://clicks/day=11/part-17.parquet was left out: column cat_4, page 2: checksum differs", Session: "run-0", Rank: proto.Uint32(2)},
+		{Number: 4, UnixMs: half, Kind: pb.EventKind_WORKER, Words: fmt.Sprintf("%d workers came", to-from)},
+		{Number: 5, UnixMs: half + 60_000, Kind: pb.EventKind_DATA, Words: "row group 3 of s3://clicks/day=11/part-17.parquet was left out: column cat_4, page 2: checksum differs", Session: "run-0", Rank: proto.Uint32(2)},
 	}
 	return out
 }

@@ -1,0 +1,186 @@
+// A chart over time: lines of one unit on one axis. Arrow keys or the pointer move a line that tells the numbers; below it the same
+// numbers stand in a table.
+
+import { h, s, text, attribute, resize, tip, tipped } from "./dom.js";
+import { clock } from "./format.js";
+
+const left = 58, right = 10, bottom = 18, top = 8;
+const rows = 24; // of the table
+
+export class Chart {
+  #series = [];
+  #points = [];
+  #from = 0;
+  #to = 1;
+  #at = -1; // the point that the cross stands at
+
+  // options: title, height, format, axis: the same without the unit, least: what the axis has at least.
+  constructor(into, options) {
+    this.options = options;
+    this.svg = s("svg", { tabindex: "0", role: "img", height: options.height });
+    this.marks = h("ol", { class: "marks", "aria-label": "Decisions" });
+    this.legend = h("figcaption");
+    this.table = h("tbody");
+    this.head = h("tr");
+    this.details = h("details", { class: "data" }, h("summary", {}, `Numbers of: ${options.title}`),
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Numbers of: ${options.title}` },
+        h("table", {}, h("thead", {}, this.head), this.table)));
+    into.append(h("figure", {}, this.legend, h("div", { class: "plot" }, this.svg, this.marks), this.details));
+    this.svg.addEventListener("pointermove", (e) => this.#hover(e));
+    for (const kind of ["pointerleave", "blur"]) this.svg.addEventListener(kind, () => this.#cross(-1));
+    this.svg.addEventListener("keydown", (e) => this.#key(e));
+    this.details.addEventListener("toggle", () => this.#fillTable());
+    new ResizeObserver(() => this.#draw()).observe(this.svg);
+  }
+
+  // show draws series {name, color, of: point => number or null, style: "line" | "dash" | "area" | "step"} of points between two times,
+  // and marks {at, words, kind} above them.
+  show(points, series, from, to, marks = []) {
+    const begin = points.findIndex((p) => p.at >= from);
+    this.#points = begin < 0 ? [] : points.slice(Math.max(0, begin - 1));
+    [this.#series, this.#from, this.#to, this.#marked] = [series, from, to, marks];
+    this.#draw();
+    this.#fillTable();
+  }
+
+  #marked = [];
+
+  #x(at) {
+    return left + ((at - this.#from) / (this.#to - this.#from)) * (this.width - left - right);
+  }
+
+  #y(value) {
+    return top + (1 - value / this.max) * (this.options.height - top - bottom);
+  }
+
+  #draw() {
+    this.width = this.svg.clientWidth || 600;
+    const { height, format } = this.options;
+    attribute(this.svg, "viewBox", `0 0 ${this.width} ${height}`);
+    this.max = nice(Math.max(this.options.least ?? 0, ...this.#series.flatMap((one) => this.#points.map((p) => one.of(p) ?? 0))));
+    const parts = [];
+    for (const part of [0, 0.5, 1]) {
+      const y = this.#y(part * this.max);
+      parts.push(s("line", { class: "grid", x1: left, x2: this.width - right, y1: y, y2: y }),
+        s("text", { x: left - 7, y: y + 4, "text-anchor": "end" }, (this.options.axis ?? format)(part * this.max)));
+    }
+    for (const at of ticks(this.#from, this.#to, this.width)) {
+      parts.push(s("text", { x: this.#x(at), y: height - 3, "text-anchor": "middle" }, clock(at).slice(0, 5)));
+    }
+    for (const one of this.#series) parts.push(...this.#line(one));
+    this.svg.replaceChildren(s("g", {}, ...parts), this.#crossLine());
+    this.#labels();
+    this.#placeMarks();
+  }
+
+  #line({ of, color, style }) {
+    const runs = [[]];
+    for (const p of this.#points) {
+      const value = of(p);
+      if (value === null) runs.push([]); // not known: a gap
+      else runs.at(-1).push([Math.max(left, this.#x(p.at)), this.#y(value)]);
+    }
+    return runs.filter((run) => run.length > 0).map((run) => {
+      let d = `M${run[0][0].toFixed(1)} ${run[0][1].toFixed(1)}`;
+      for (const [x, y] of run.slice(1)) d += style === "step" ? `H${x.toFixed(1)}V${y.toFixed(1)}` : `L${x.toFixed(1)} ${y.toFixed(1)}`;
+      if (style !== "area") return s("path", { class: `line ${style ?? ""} ${color}`, d });
+      const floor = this.#y(0).toFixed(1);
+      return s("path", { class: `area ${color}`, d: `${d}V${floor}H${run[0][0].toFixed(1)}Z` });
+    });
+  }
+
+  // #labels are the legend, with the newest numbers, and the chart in words.
+  #labels() {
+    const last = this.#points.at(-1), { format, title } = this.options;
+    const value = (one) => (last && one.of(last) !== null ? format(one.of(last)) : "not known");
+    const entries = resize(this.legend, this.#series.length, () => h("span", { class: "legend" }, h("i"), h("span"), h("b")));
+    this.#series.forEach((one, i) => {
+      const [swatch, name, number] = entries[i].children;
+      attribute(swatch, "class", `${one.color} ${one.style ?? ""}`);
+      text(name, one.name);
+      text(number, value(one));
+    });
+    const words = this.#series.map((one) => `${one.name} ${value(one)}`).join(", ");
+    attribute(this.svg, "aria-label", `${title}. ${words || "No data yet"}. Arrow keys read earlier numbers.`);
+  }
+
+  #placeMarks() {
+    const shown = this.#marked.filter((m) => m.at >= this.#from && m.at <= this.#to);
+    const buttons = resize(this.marks, shown.length, () => {
+      const button = h("button", { type: "button" });
+      tipped(button, () => button.getAttribute("aria-label"));
+      return h("li", {}, button);
+    });
+    shown.forEach((m, i) => {
+      const button = buttons[i].firstElementChild;
+      button.style.left = `${this.#x(m.at)}px`;
+      button.style.setProperty("--drop", `${this.options.height - bottom - 15}px`);
+      attribute(button, "class", m.kind);
+      attribute(button, "aria-label", m.words);
+    });
+    this.marks.hidden = shown.length === 0;
+  }
+
+  #hover(e) {
+    const box = this.svg.getBoundingClientRect();
+    const at = this.#from + ((e.clientX - box.left - left) / (this.width - left - right)) * (this.#to - this.#from);
+    let best = -1;
+    this.#points.forEach((p, i) => {
+      if (best < 0 || Math.abs(p.at - at) < Math.abs(this.#points[best].at - at)) best = i;
+    });
+    this.#cross(best, e.clientX, e.clientY);
+  }
+
+  #key(e) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+    if (e.key === "Escape") return this.#cross(-1);
+    if (!step || this.#points.length === 0) return;
+    e.preventDefault();
+    const i = this.#at < 0 ? this.#points.length - 1 : this.#at + step;
+    const box = this.svg.getBoundingClientRect();
+    const at = Math.max(0, Math.min(this.#points.length - 1, i));
+    this.#cross(at, box.left + this.#x(this.#points[at].at), box.top + top);
+  }
+
+  #cross(i, x, y) {
+    this.#at = i;
+    this.svg.lastElementChild.replaceWith(this.#crossLine());
+    tip(i < 0 ? "" : this.#words(this.#points[i]), x, y);
+  }
+
+  #crossLine() {
+    const p = this.#points[this.#at];
+    if (!p) return s("g");
+    const x = Math.max(left, this.#x(p.at));
+    return s("line", { class: "cross", x1: x, x2: x, y1: top, y2: this.options.height - bottom });
+  }
+
+  #words(p) {
+    const value = (one) => (one.of(p) === null ? "not known" : this.options.format(one.of(p)));
+    return [clock(p.at), ...this.#series.map((one) => `${one.name}: ${value(one)}`)].join("\n");
+  }
+
+  #fillTable() {
+    if (!this.details.open) return;
+    this.head.replaceChildren(h("th", { scope: "col" }, "Time"), ...this.#series.map((one) => h("th", { scope: "col", class: "num" }, one.name)));
+    const each = Math.max(1, Math.ceil(this.#points.length / rows));
+    const shown = this.#points.filter((_, i) => (this.#points.length - 1 - i) % each === 0).reverse();
+    this.table.replaceChildren(...shown.map((p) => h("tr", {}, h("th", { scope: "row" }, clock(p.at)),
+      ...this.#series.map((one) => h("td", { class: "num" }, one.of(p) === null ? "" : this.options.format(one.of(p)))))));
+  }
+}
+
+// nice is a round number that is not below x.
+function nice(x) {
+  if (!(x > 0)) return 1;
+  const size = 10 ** Math.floor(Math.log10(x));
+  return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((n) => n * size >= x * 0.999) * size;
+}
+
+// ticks are full minutes that leave each other room.
+function ticks(from, to, width) {
+  const minutes = [1, 2, 5, 10, 15, 30].find((m) => ((to - from) / 60_000 / m) * 70 < width) ?? 60;
+  const each = minutes * 60_000, out = [];
+  for (let at = Math.ceil(from / each) * each; at <= to; at += each) out.push(at);
+  return out;
+}

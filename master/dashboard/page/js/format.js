@@ -1,0 +1,49 @@
+// Numbers in words: tabular, with units, three digits.
+
+const steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+
+function digits(x) {
+  if (x === 0) return "0";
+  return x >= 99.95 ? x.toFixed(0) : x >= 9.995 ? x.toFixed(1) : x.toFixed(2);
+}
+
+// count is 1234567 as "1.23 M".
+export function count(x) {
+  for (const [size, unit] of steps) if (x >= size * 0.9995) return `${digits(x / size)} ${unit}`;
+  return x >= 10 || Number.isInteger(x) ? x.toFixed(0) : digits(x);
+}
+
+export const rate = (x) => `${count(x)} rows/s`;
+
+// bytes is with powers of 1024, as memory and files are counted.
+export function bytes(x) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let i = 0;
+  for (; x >= 1023.5 && i < units.length - 1; i++) x /= 1024;
+  return `${i === 0 ? x.toFixed(0) : digits(x)} ${units[i]}`;
+}
+
+export const byteRate = (x) => `${bytes(x)}/s`;
+
+// share is 0.0123 as "1.2%".
+export function share(x) {
+  const p = 100 * x;
+  return p > 0 && p < 0.05 ? "<0.1%" : p >= 99.95 ? "100%" : `${p.toFixed(p >= 9.95 || p === 0 ? 0 : 1)}%`;
+}
+
+export const whole = (x) => Math.round(x).toLocaleString("en-US");
+
+// workers is a number of workers that may be a part of one.
+export const workers = (x) => (Number.isInteger(x) || x >= 100 ? whole(x) : x.toFixed(1));
+
+export function seconds(x) {
+  if (x >= 1) return `${digits(x)} s`;
+  return x >= 1e-3 ? `${digits(x * 1e3)} ms` : `${digits(x * 1e6)} \u00b5s`;
+}
+
+export function clock(ms) {
+  return new Date(ms).toLocaleTimeString("en-GB");
+}
+
+// num reads protobuf's JSON, where zero is left out and 64-bit integers are text.
+export const num = (x) => Number(x ?? 0);

@@ -1,0 +1,90 @@
+// The page: what the stream tells goes to the history, and from there to the panels, twice a second at most.
+
+import { h, byId, text, attribute } from "./dom.js";
+import { state, change, listen, theme } from "./state.js";
+import { Stream } from "./stream.js";
+import { History } from "./history.js";
+import { verdict, now } from "./verdict.js";
+import { OverTime } from "./overtime.js";
+import { sessionsTable, showEpochs, showStages } from "./sessions.js";
+import { Trainers, Workers } from "./fleet.js";
+import { Events } from "./events.js";
+
+let history = new History();
+let watched = null;
+const charts = new OverTime(), sessions = sessionsTable(), trainers = new Trainers(), workers = new Workers(), events = new Events();
+
+const stream = new Stream({
+  observation: (o) => {
+    history.add(o);
+    draw();
+  },
+  events: (list) => {
+    history.happened(list);
+    draw();
+  },
+  condition: (is, words) => {
+    text(byId("live"), words);
+    byId("live").dataset.state = document.body.dataset.state = is;
+  },
+});
+
+let waits = false;
+function draw() {
+  if (waits) return;
+  waits = true;
+  requestAnimationFrame(() => {
+    waits = false;
+    paint();
+  });
+}
+
+function paint() {
+  const { session: id, range } = state();
+  const all = history.newest.sessions, session = all.find((s) => s.session === id);
+  const some = id ? all.filter((s) => s.session === id) : all;
+  options(all, id);
+  verdict(history.newest, session);
+  now(history.newest, history.points.at(-1), session);
+  charts.show(history, id, Number(range));
+  sessions.show(some);
+  showEpochs(some);
+  showStages(some);
+  trainers.show(some);
+  workers.show(id ? history.newest.workers.filter((w) => w.sessions?.includes(id)) : history.newest.workers, history.workers);
+  events.show(history.events);
+  document.body.dataset.painted = String(history.now);
+}
+
+// options are the sessions to choose from, the chosen one among them though it may be gone.
+function options(all, chosen) {
+  const select = byId("session");
+  const ids = [...new Set([...all.map((s) => s.session), ...(chosen ? [chosen] : []), ...[...select.options].slice(1).map((o) => o.value)])].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  if (ids.join("\n") !== [...select.options].slice(1).map((o) => o.value).join("\n")) {
+    select.replaceChildren(select.options[0], ...ids.map((id) => h("option", { value: id }, id)));
+  }
+  if (document.activeElement !== select) select.value = chosen;
+}
+
+function follow({ session, range }) {
+  byId("range").querySelector(`[value="${range}"]`).checked = true;
+  byId("session").value = session;
+  document.title = session ? `${session} – Penstock` : "Penstock";
+  if (watched !== session) {
+    watched = session;
+    history = new History();
+    attribute(document.body, "data-painted", "");
+    stream.watch(session);
+  }
+  draw();
+}
+
+byId("session").addEventListener("change", (e) => change({ session: e.target.value }));
+byId("range").addEventListener("change", (e) => change({ range: e.target.value }));
+byId("theme").addEventListener("change", (e) => theme(e.target.value));
+byId("theme").value = theme();
+for (const form of document.forms) form.addEventListener("submit", (e) => e.preventDefault());
+addEventListener("keydown", (e) => e.key === "/" && !e.target.closest("select, input") && (e.preventDefault(), byId("session").focus()));
+listen(follow);
+follow(state());
+fetch("/api/v1/version").then((r) => r.json()).then((v) => text(byId("version"), `Penstock ${v.version}`)).catch(() => {});

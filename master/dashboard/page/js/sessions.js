@@ -1,0 +1,102 @@
+// Sessions, how far their epochs are, and where the time of their streams goes.
+
+import { h, s, byId, text, attribute, resize } from "./dom.js";
+import * as f from "./format.js";
+import { Table, bar } from "./table.js";
+import { state, change } from "./state.js";
+import { chip } from "./verdict.js";
+
+const n = f.num;
+const strips = 6; // shown at once
+
+export function sessionsTable() {
+  const link = (row, th) => {
+    if (!th.firstElementChild) th.append(h("a"));
+    text(th.firstElementChild, row.session);
+    attribute(th.firstElementChild, "href", `#session=${encodeURIComponent(row.session)}`);
+  };
+  const why = (row, td) => {
+    if (!td.firstElementChild) td.append(h("span"));
+    chip(td.firstElementChild, row.bottleneck);
+  };
+  return new Table(byId("table-sessions"), [
+    { key: "session", name: "Session", of: (r) => r.session, cell: link },
+    { key: "rate", name: "Delivered", num: true, of: (r) => n(r.rate), cell: (r, td) => text(td, f.rate(n(r.rate))) },
+    { key: "demand", name: "Demand", num: true, of: (r) => n(r.demand), cell: (r, td) => text(td, r.demand ? f.rate(r.demand) : "not known") },
+    { key: "stall", name: "Stall", num: true, of: (r) => n(r.stall), cell: (r, td) => bar(td, n(r.stall), f.share(n(r.stall)), true) },
+    { key: "workers", name: "Workers", num: true, of: (r) => n(r.granted), cell: (r, td) => text(td, f.workers(n(r.granted))) },
+    { key: "needed", name: "Needed", num: true, of: (r) => n(r.needed), cell: (r, td) => text(td, r.needed ? f.workers(r.needed) : "not known") },
+    { key: "epoch", name: "Epoch", num: true, of: (r) => n(r.progress?.epoch), cell: (r, td) => text(td, String(n(r.progress?.epoch) + 1)) },
+    { key: "done", name: "Done", num: true, of: (r) => epoch(r).done, cell: (r, td) => text(td, f.share(epoch(r).done)) },
+    { key: "why", name: "What holds it up", of: (r) => r.bottleneck ?? "", cell: why },
+  ], { caption: "Sessions", page: 10, sort: "-rate", get: () => state().sessions, set: (sessions) => change({ sessions }) });
+}
+
+const cells = (base64) => Uint8Array.from(atob(base64 ?? ""), (c) => c.charCodeAt(0));
+
+// epoch is how much of a session's epoch is done and held, 0 to 1, altogether and by cell.
+export function epoch(session) {
+  const done = cells(session.progress?.strip_done), held = cells(session.progress?.strip_held);
+  const mean = (xs) => (xs.length ? xs.reduce((a, b) => a + b, 0) / 255 / xs.length : 0);
+  return { done: mean(done), held: mean(held), cells: Array.from(done, (d, i) => [d / 255, (held[i] ?? 0) / 255]) };
+}
+
+// showEpochs draws a strip for each session that reads most.
+export function showEpochs(sessions) {
+  const into = byId("epochs");
+  const all = [...sessions].sort((a, b) => n(b.rate) - n(a.rate));
+  const shown = all.slice(0, strips).sort((a, b) => a.session.localeCompare(b.session, "en", { numeric: true }));
+  const words = !shown.length ? "No session runs." : all.length > strips ? `The ${strips} busiest of ${all.length} sessions.` : "Blue was handed over, amber is with trainers, grey is to come.";
+  if (into.firstElementChild?.tagName !== "P") into.append(h("p", { class: "key" }), h("div"));
+  text(into.firstElementChild, words);
+  const boxes = resize(into.lastElementChild, shown.length, () =>
+    h("div", { class: "epoch" }, h("p", {}, h("b"), h("span")), h("div", { class: "strip", role: "img" })));
+  shown.forEach((session, i) => {
+    const e = epoch(session), p = session.progress ?? {};
+    const [line, strip] = boxes[i].children;
+    const far = `epoch ${n(p.epoch) + 1}: ${f.share(e.done)} done, ${f.share(e.held)} with trainers, ${n(p.blocks_planned)} of ${n(p.blocks)} blocks planned`;
+    text(line.firstElementChild, session.session);
+    text(line.lastElementChild, far);
+    attribute(strip, "aria-label", `${session.session}, ${far}`);
+    const bits = resize(strip, e.cells.length, () => h("i"));
+    e.cells.forEach(([done, held], c) => {
+      bits[c].style.setProperty("--done", `${Math.round(100 * done)}%`);
+      bits[c].style.setProperty("--held", `${Math.round(100 * (done + held))}%`);
+    });
+  });
+}
+
+// showStages draws what the streams of sessions were busy with.
+export function showStages(sessions) {
+  const into = byId("stages"), sum = new Map();
+  for (const one of sessions) for (const t of one.stages ?? []) sum.set(t.stage, (sum.get(t.stage) ?? 0) + n(t.seconds));
+  const all = [...sum].sort((a, b) => b[1] - a[1]), total = all.reduce((t, [, x]) => t + x, 0);
+  if (!into.firstElementChild) {
+    into.append(h("p", { class: "key" }), h("div", { class: "stages", "aria-hidden": "true" }), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Where time goes" },
+      h("table", {}, h("caption", { class: "hidden" }, "Where the time of streams goes"),
+        h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Stage"), h("th", { scope: "col", class: "num" }, "Share"), h("th", { scope: "col", class: "num" }, "Streams busy with it"))), h("tbody"))));
+  }
+  const [key, band, box] = into.children, body = box.querySelector("tbody");
+  text(key, total > 0 ? "Of the time of all streams that were not held up by trainers or the network." : "No stream is busy.");
+  band.hidden = box.hidden = total === 0;
+  const parts = resize(band, all.length, () => h("i")), rows = resize(body, all.length, () =>
+    h("tr", {}, h("th", { scope: "row" }, h("i", { class: "swatch" }), h("span")), h("td", { class: "num" }), h("td", { class: "num" })));
+  all.forEach(([stage, x], i) => {
+    const color = `c${Math.min(i, 6)}`;
+    attribute(parts[i], "class", color);
+    parts[i].style.width = `${(100 * x) / total}%`;
+    const [name, part, streams] = rows[i].children;
+    attribute(name.firstElementChild, "class", `swatch ${color}`);
+    text(name.lastElementChild, stage);
+    text(part, f.share(x / total));
+    text(streams, x.toFixed(2));
+  });
+}
+
+// spark draws numbers as a small line.
+export function spark(td, values) {
+  if (!td.firstElementChild) td.append(s("svg", { class: "spark", viewBox: "0 0 96 18", "aria-hidden": "true" }, s("path", { class: "line" })));
+  const most = Math.max(1, ...values);
+  const d = values.map((v, i) => `${i ? "L" : "M"}${(96 - 2 * (values.length - 1 - i)).toFixed(0)} ${(17 - (16 * v) / most).toFixed(1)}`).join("");
+  attribute(td.firstElementChild.firstElementChild, "d", d || "M0 0");
+}
