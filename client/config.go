@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -20,6 +21,9 @@ type Config struct {
 	// Dial makes a connection to a master or a worker (TLS, token, keepalive, HTTP/2 windows). The bytes that lie in
 	// HTTP/2 windows come on top of Budget.
 	Dial func(address string) (*grpc.ClientConn, error)
+	// DialLink opens a connection to a worker (by TLS where Dial does, with NextProtos "h2") that carries batches alone, without
+	// HTTP/2, which would take as much CPU time again as the batches do. If it is nil or fails, they come by gRPC.
+	DialLink func(ctx context.Context, address string) (net.Conn, error)
 	// Session is the session's id, made from the job (run id and loader name).
 	Session string
 	// Spec is what to read. Nil attaches to a session that was created before.

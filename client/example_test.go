@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"net"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -20,6 +21,9 @@ func Example() {
 			Rank:    rank, WorldSize: world,
 			Dial: func(address string) (*grpc.ClientConn, error) {
 				return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			},
+			DialLink: func(ctx context.Context, address string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "tcp", address)
 			},
 		})
 		if err != nil {

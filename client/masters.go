@@ -76,7 +76,7 @@ func (m *masters) attempt(ctx context.Context, address string, timeout time.Dura
 	defer done()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return f(ctx, pb.NewMasterClient(conn))
+	return f(ctx, pb.NewMasterClient(conn.conn))
 }
 
 // persist repeats call with backoff until it succeeds, fails for good, or ctx ends; after each failed round it

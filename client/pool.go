@@ -1,16 +1,21 @@
 package client
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
+
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// pool keeps one connection for each address, shared by all calls and streams to it.
+// pool keeps one connection for each address, shared by all calls and streams to it, and links for batches besides.
 type pool struct {
-	dial func(string) (*grpc.ClientConn, error)
+	dial     func(string) (*grpc.ClientConn, error)
+	dialLink func(context.Context, string) (net.Conn, error) // nil: no links
 
 	mu    sync.Mutex
 	conns map[string]*pooled
@@ -19,16 +24,17 @@ type pool struct {
 // pooled is a connection and its users. A retired one is not in the pool any more: its last user closes it.
 type pooled struct {
 	conn    *grpc.ClientConn
+	links   *wire.Links // nil: none
 	users   int
 	retired bool
 }
 
-func newPool(dial func(string) (*grpc.ClientConn, error)) *pool {
-	return &pool{dial: dial, conns: make(map[string]*pooled)}
+func newPool(dial func(string) (*grpc.ClientConn, error), dialLink func(context.Context, string) (net.Conn, error)) *pool {
+	return &pool{dial: dial, dialLink: dialLink, conns: make(map[string]*pooled)}
 }
 
 // get returns the connection to address, and a function that ends its use.
-func (p *pool) get(address string) (*grpc.ClientConn, func(), error) {
+func (p *pool) get(address string) (*pooled, func(), error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.conns[address]
@@ -44,17 +50,28 @@ func (p *pool) get(address string) (*grpc.ClientConn, func(), error) {
 			return nil, nil, fmt.Errorf("dial %s: %w", address, err)
 		}
 		c = &pooled{conn: conn}
+		if p.dialLink != nil {
+			c.links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) { return p.dialLink(ctx, address) })
+		}
 		p.conns[address] = c
 	}
 	c.users++
-	return c.conn, func() { p.done(c) }, nil
+	return c, func() { p.done(c) }, nil
 }
 
 func (p *pool) done(c *pooled) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if c.users--; c.users == 0 && c.retired {
-		_ = c.conn.Close() // fails only if closed before
+		c.close()
+	}
+}
+
+// close closes what nobody uses any more.
+func (c *pooled) close() {
+	_ = c.conn.Close() // fails only if closed before
+	if c.links != nil {
+		c.links.Close()
 	}
 }
 
@@ -63,7 +80,7 @@ func (p *pool) retire(address string, c *pooled) {
 	delete(p.conns, address)
 	c.retired = true
 	if c.users == 0 {
-		_ = c.conn.Close() // fails only if closed before
+		c.close()
 	}
 }
 

@@ -63,7 +63,7 @@ func (in *incoming) get(address string) error {
 			return err
 		}
 	}
-	conn, done, err := in.pool.get(address)
+	worker, done, err := in.pool.get(address)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (in *incoming) get(address string) error {
 	if err != nil {
 		return fmt.Errorf("stream request: %w", err)
 	}
-	get, err := wire.Get(in.ctx, conn, ticket, &in.memory)
+	get, err := wire.Get(in.ctx, worker.conn, worker.links, ticket, &in.memory)
 	if err != nil {
 		return err
 	}

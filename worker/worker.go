@@ -128,8 +128,12 @@ func New(cfg Config) (*Worker, error) {
 	}
 	w.server = serve.New(w.pipeline, cfg.Slots, cfg.Logger)
 	w.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
-	var err error
-	if w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.MaxRecvMsgSize(maxRequest)); err != nil {
+	links, err := rpc.Links(cfg.RPC, wire.Preface, w.server.Enter)
+	if err != nil {
+		return nil, err
+	}
+	w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.MaxRecvMsgSize(maxRequest), links)
+	if err != nil {
 		return nil, err
 	}
 	flight.RegisterFlightServiceServer(w.grpc, w.server)

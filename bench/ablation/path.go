@@ -145,13 +145,13 @@ type usage struct {
 func (in *input) measure(ctx context.Context, on optimisations) (usage, error) {
 	counted := &counting{Storage: in.storage}
 	w := &worker{in: in, on: on, storage: counted}
-	client, stop, err := serve(ctx, w)
+	client, stop, err := listen(ctx, w)
 	if err != nil {
 		return usage{}, err
 	}
 	runtime.GC()
 	before, began := figures.CPUSeconds(), time.Now()
-	rows, err := receive(ctx, client, on.Wire)
+	rows, err := receive(ctx, client, w.links)
 	u := usage{
 		Wall: time.Since(began).Seconds(), CPU: figures.CPUSeconds() - before,
 		Requests: counted.requests.Load(), Bytes: counted.bytes.Load(), Service: time.Duration(counted.service.Load()).Seconds(),

@@ -11,7 +11,7 @@ import (
 )
 
 // receive is the trainer: it copies each buffer once, to where batches would be joined.
-func receive(ctx context.Context, conn *grpc.ClientConn, own bool) (rows int64, err error) {
+func receive(ctx context.Context, conn *grpc.ClientConn, links *wire.Links) (rows int64, err error) {
 	var into []byte
 	take := func(buffers [][]byte) {
 		into = into[:0]
@@ -19,9 +19,9 @@ func receive(ctx context.Context, conn *grpc.ClientConn, own bool) (rows int64, 
 			into = append(into, b...)
 		}
 	}
-	if own {
+	if links != nil {
 		var pool wire.Pool
-		stream, err := wire.Get(ctx, conn, nil, &pool)
+		stream, err := wire.Get(ctx, conn, links, nil, &pool)
 		for err == nil {
 			var b *wire.Batch
 			if b, err = stream.Next(); err == nil {

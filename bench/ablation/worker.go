@@ -11,9 +11,12 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/serve"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -28,17 +31,26 @@ type worker struct {
 	on      optimisations
 	storage storage.Storage
 	pool    wire.Pool
+	lobby   wire.Lobby
+	links   *wire.Links // to it, with optimisation Wire
 }
 
-// serve runs a worker on a port of loopback.
-func serve(ctx context.Context, w *worker) (*grpc.ClientConn, func() error, error) {
+// listen runs a worker on a port of loopback.
+func listen(ctx context.Context, w *worker) (*grpc.ClientConn, func() error, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, fmt.Errorf("listen on loopback: %w", err)
 	}
 	var options []grpc.ServerOption
 	if w.on.Wire {
-		options = append(options, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.WriteBufferSize(256<<10))
+		links, err := rpc.Links(rpc.Config{}, wire.Preface, w.lobby.Enter)
+		if err != nil {
+			return nil, nil, errors.Join(err, listener.Close())
+		}
+		options = append(options, grpc.ForceServerCodecV2(wire.NewCodec()), links)
+		w.links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
+			return rpc.DialLink(ctx, listener.Addr().String(), rpc.Config{})
+		})
 	}
 	server := grpc.NewServer(options...)
 	flight.RegisterFlightServiceServer(server, w)
@@ -52,13 +64,17 @@ func serve(ctx context.Context, w *worker) (*grpc.ClientConn, func() error, erro
 	}
 	return conn, func() error {
 		err := conn.Close()
+		if w.links != nil {
+			w.links.Close()
+		}
 		server.Stop()
+		w.lobby.Close()
 		return errors.Join(err, <-ended)
 	}, nil
 }
 
 // DoGet streams all files.
-func (w *worker) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
+func (w *worker) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) (err error) {
 	program := w.in.program
 	if !w.on.Projection {
 		program = w.in.all
@@ -71,10 +87,11 @@ func (w *worker) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) e
 	if err != nil {
 		return err
 	}
-	send, err := w.sender(out, builder)
+	send, done, err := w.sender(out, builder)
 	if err != nil {
 		return err
 	}
+	defer func() { err = done(err) }()
 	decoder := w.decoder(program)
 	for i, f := range w.in.files {
 		for g := range w.in.footers[i].RowGroups {
@@ -131,27 +148,29 @@ func cut(ctx context.Context, b *tensor.Builder, w *tensor.Window, send func(*te
 	return nil
 }
 
-// sender sends batches and releases them.
-func (w *worker) sender(out flight.FlightService_DoGetServer, b *tensor.Builder) (func(*tensor.Batch) error, error) {
+// sender sends batches and releases them. done takes the error that the batches end with, and returns the stream's.
+func (w *worker) sender(out flight.FlightService_DoGetServer, b *tensor.Builder) (send func(*tensor.Batch) error, done func(error) error, err error) {
 	if !w.on.Wire {
 		stock := flight.NewRecordWriter(out, ipc.WithSchema(b.Schema()))
 		return func(batch *tensor.Batch) error {
 			defer batch.Release()
 			return stock.Write(batch.Record())
-		}, nil
+		}, func(err error) error { return err }, nil
+	}
+	own, err := w.lobby.Sender(out.Context(), out, wire.None, &w.pool)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := flight.NewRecordWriter(out, ipc.WithSchema(b.Schema())).Close(); err != nil { // sends the schema
-		return nil, err
+		return nil, nil, own.Close(err)
 	}
-	own := wire.NewSender(out, wire.None, &w.pool)
 	return func(batch *tensor.Batch) error {
-		message := &wire.Batch{Rows: batch.Rows, Nodes: make([]wire.Node, len(batch.Nodes)), Buffers: slices.Clone(batch.Buffers), Bytes: batch.Bytes}
-		for i, n := range batch.Nodes {
-			message.Nodes[i] = wire.Node(n)
+		message, err := serve.Message(pipeline.Batch{Batch: batch, Meta: &pb.BatchMeta{}})
+		if err != nil {
+			return err
 		}
-		message.OnRelease(batch.Release)
 		return own.Send(message, func() {})
-	}, nil
+	}, own.Close, nil
 }
 
 // decoder makes vectors of windows.

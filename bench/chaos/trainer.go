@@ -127,7 +127,8 @@ func trainerCommand() *cobra.Command {
 func (t *trainer) config() (client.Config, error) {
 	cfg := client.Config{
 		Masters: t.Masters, Session: t.Session, Rank: uint32(t.Rank), WorldSize: uint32(t.World), Budget: trainerBudget,
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpc.Config{}) },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpc.Config{}) },
+		DialLink: rpc.LinkDialer(rpc.Config{}),
 	}
 	var err error
 	if cfg.Spec, err = spec.Parse([]byte(t.Spec)); err != nil {

@@ -108,8 +108,9 @@ func openJob(t *testing.T, c *cluster.Cluster, s *pb.Spec, change func(*client.C
 	j := &job{}
 	cfg := client.Config{
 		Masters: []string{master}, Session: "job", Spec: s,
-		Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
-		OnSkip: func(k client.Skipped) { j.mu.Lock(); j.skipped = append(j.skipped, k); j.mu.Unlock() },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		DialLink: rpc.LinkDialer(c.RPC()),
+		OnSkip:   func(k client.Skipped) { j.mu.Lock(); j.skipped = append(j.skipped, k); j.mu.Unlock() },
 	}
 	if change != nil {
 		change(&cfg)

@@ -173,8 +173,9 @@ func openOrdered(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, world 
 	for rank := range jobs {
 		cfg := client.Config{
 			Masters: []string{master}, Session: id, Spec: s, Rank: uint32(rank), WorldSize: uint32(world),
-			Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
-			Logger: slog.New(slog.DiscardHandler),
+			Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+			DialLink: rpc.LinkDialer(c.RPC()),
+			Logger:   slog.New(slog.DiscardHandler),
 		}
 		if state != nil {
 			cfg.Restore = []*pb.State{}

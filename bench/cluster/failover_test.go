@@ -130,7 +130,8 @@ func (f *fleet) join(s *pb.Spec, rank, world uint32, log io.Writer, masters ...s
 	f.t.Helper()
 	job, err := client.Open(context.WithoutCancel(f.t.Context()), client.Config{
 		Masters: masters, Session: "job", Spec: s, Rank: rank, WorldSize: world, Logger: slog.New(slog.NewTextHandler(log, nil)),
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, f.RPC()) },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, f.RPC()) },
+		DialLink: rpc.LinkDialer(f.RPC()),
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -95,7 +95,8 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 		began := figures.CPUSeconds()
 		job, err := client.Open(t.Context(), client.Config{
 			Masters: []string{master}, Session: id, Spec: s, Local: local, Logger: slog.New(slog.DiscardHandler),
-			Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+			Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+			DialLink: rpc.LinkDialer(c.RPC()),
 		})
 		if err != nil {
 			t.Fatal(err)

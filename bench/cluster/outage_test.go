@@ -98,6 +98,7 @@ func TestNoMasterAnswers(t *testing.T) {
 			job, err := client.Open(context.WithoutCancel(t.Context()), client.Config{
 				Masters: []string{wire.Address, other}, Session: "job", Spec: s, Budget: budget,
 				Logger: slog.New(slog.NewTextHandler(log, nil)), Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, f.RPC()) },
+				DialLink: rpc.LinkDialer(f.RPC()),
 			})
 			if err != nil {
 				t.Fatal(err)

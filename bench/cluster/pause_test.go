@@ -91,7 +91,8 @@ func startLoop(b *testing.B, workers int) *loop {
 	}
 	l.job, err = client.Open(context.WithoutCancel(b.Context()), client.Config{
 		Masters: []string{master}, Session: "pauses", Spec: s, Logger: slog.New(slog.DiscardHandler),
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, l.fleet.RPC()) },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, l.fleet.RPC()) },
+		DialLink: rpc.LinkDialer(l.fleet.RPC()),
 		OnResume: func(r client.Resume) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
@@ -206,6 +207,7 @@ func TestStoppedWorker(t *testing.T) {
 	job, err := client.Open(context.WithoutCancel(t.Context()), client.Config{
 		Masters: []string{master}, Session: "stopped", Spec: s, Budget: 1 << 20, Logger: slog.New(slog.DiscardHandler),
 		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		DialLink: rpc.LinkDialer(c.RPC()),
 		OnResume: func(r client.Resume) { mu.Lock(); told = append(told, r); mu.Unlock() },
 	})
 	if err != nil {

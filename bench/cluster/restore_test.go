@@ -183,7 +183,8 @@ func openRank(ctx context.Context, c *cluster.Cluster, id string, s *pb.Spec, st
 	return client.Open(ctx, client.Config{
 		Masters: []string{master}, Session: id, Spec: s, Restore: states[rank],
 		Rank: uint32(rank), WorldSize: uint32(len(states)),
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		DialLink: rpc.LinkDialer(c.RPC()),
 	})
 }
 
@@ -264,7 +265,8 @@ func open(t *testing.T, c *cluster.Cluster, s *pb.Spec, restore *pb.State) *clie
 	}
 	cfg := client.Config{
 		Masters: []string{master}, Session: "job", Spec: s,
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		DialLink: rpc.LinkDialer(c.RPC()),
 	}
 	if restore != nil {
 		cfg.Restore = []*pb.State{restore}

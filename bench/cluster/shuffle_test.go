@@ -94,7 +94,8 @@ func placesOf(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, rows int)
 	}
 	job, err := client.Open(t.Context(), client.Config{
 		Masters: []string{master}, Session: id, Spec: s, Logger: slog.New(slog.DiscardHandler),
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		DialLink: rpc.LinkDialer(c.RPC()),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -71,8 +71,9 @@ func openTight(t *testing.T, c *cluster.Cluster, s *pb.Spec, world int) []*clien
 		group.Go(func() (err error) {
 			jobs[rank], err = client.Open(context.WithoutCancel(t.Context()), client.Config{
 				Masters: []string{master}, Session: "tight", Spec: s, Rank: uint32(rank), WorldSize: uint32(world), Budget: 1,
-				Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, network) },
-				Logger: slog.New(slog.DiscardHandler),
+				Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, network) },
+				DialLink: rpc.LinkDialer(network),
+				Logger:   slog.New(slog.DiscardHandler),
 			})
 			return err
 		})

@@ -51,8 +51,9 @@ func beTrainer(task string) error {
 	cfg := rpc.Config{Token: rpc.NewSecret(a.Token)}
 	job, err := client.Open(context.Background(), client.Config{
 		Masters: []string{a.Master}, Session: a.Session, Spec: s, Rank: a.Rank, WorldSize: a.World, SyncEvery: a.SyncEvery,
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) },
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) },
+		DialLink: rpc.LinkDialer(cfg),
 	})
 	if err != nil {
 		return err

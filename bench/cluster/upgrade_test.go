@@ -107,7 +107,8 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Helper()
 		job, err := client.Open(context.WithoutCancel(t.Context()), client.Config{
 			Masters: masters, Session: id, Spec: s, Budget: 1 << 20,
-			Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+			Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+			DialLink: rpc.LinkDialer(c.RPC()),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -110,7 +110,8 @@ func read(ctx context.Context, c *cluster.Cluster, text string) (rows int, err e
 	}
 	session, err := client.Open(ctx, client.Config{
 		Masters: []string{master}, Session: "curves", Spec: s, WorldSize: 1,
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		DialLink: rpc.LinkDialer(c.RPC()),
 	})
 	if err != nil {
 		return 0, err

@@ -99,6 +99,7 @@ func trainerCommand() *cobra.Command {
 		t.session, err = client.Open(cmd.Context(), client.Config{
 			Masters: []string{master}, Session: session, Rank: rank, WorldSize: world, Logger: logger,
 			Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, rpcConfig) },
+			DialLink: rpc.LinkDialer(rpcConfig),
 			OnResume: t.resumed,
 			Budget:   budget,
 		})

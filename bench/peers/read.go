@@ -84,7 +84,7 @@ func (t *trainer) serve(ctx context.Context, orders io.Reader, answers io.Writer
 func (t *trainer) read(ctx context.Context, o order) (p *pass, err error) {
 	began := time.Now()
 	session, err := client.Open(ctx, client.Config{
-		Masters: []string{t.master}, Dial: t.dial, Session: "peers-" + rand.Text()[:10], Spec: t.spec,
+		Masters: []string{t.master}, Dial: t.dial, DialLink: rpc.LinkDialer(rpc.Config{}), Session: "peers-" + rand.Text()[:10], Spec: t.spec,
 	})
 	if err != nil {
 		return nil, err

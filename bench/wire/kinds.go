@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -24,10 +25,11 @@ const (
 	tcp      = "tcp"      // writev
 	stock    = "flight"   // arrow's Flight as it comes
 	tuned    = "tuned"    // arrow's Flight with Penstock's windows and buffers
+	overGRPC = "grpc"     // Penstock's wire where no link can be had
 	penstock = "penstock" // the worker's and the client's wire
 )
 
-var kinds = []string{tcp, stock, tuned, penstock} //nolint:gochecknoglobals // never changed
+var kinds = []string{tcp, stock, tuned, overGRPC, penstock} //nolint:gochecknoglobals // never changed
 
 // record has 26 lists of 10 ids a row and 13 dense values, size bytes in all.
 func record(size int) arrow.Record {
@@ -61,31 +63,43 @@ func filled(n int) *memory.Buffer {
 // server sends the record again and again.
 type server struct {
 	flight.BaseFlightServer
-	kind string
-	rec  arrow.Record
-	n    int
-	pool wire.Pool
+	kind  string
+	rec   arrow.Record
+	n     int
+	pool  wire.Pool
+	lobby wire.Lobby
 }
 
 func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	if s.kind == penstock || s.kind == overGRPC {
+		return s.send(out)
+	}
 	w := flight.NewRecordWriter(out, ipc.WithSchema(s.rec.Schema()))
-	if s.kind != penstock {
-		for range s.n {
-			if err := w.WriteWithAppMetadata(s.rec, []byte("meta")); err != nil {
-				return err
-			}
-		}
-		return w.Close()
-	}
-	if err := w.Close(); err != nil { // the schema
-		return err
-	}
-	sender, room := wire.NewSender(out, wire.None, &s.pool), make(chan struct{}, 2)
 	for range s.n {
-		b := &wire.Batch{Meta: []byte("meta")}
-		if err := b.Flatten(s.rec); err != nil {
+		if err := w.WriteWithAppMetadata(s.rec, []byte("meta")); err != nil {
 			return err
 		}
+	}
+	return w.Close()
+}
+
+// send sends as worker/serve does.
+func (s *server) send(out flight.FlightService_DoGetServer) (err error) {
+	sender, err := s.lobby.Sender(out.Context(), out, wire.None, &s.pool)
+	if err != nil {
+		return err
+	}
+	defer func() { err = sender.Close(err) }()
+	if err := flight.NewRecordWriter(out, ipc.WithSchema(s.rec.Schema())).Close(); err != nil {
+		return err
+	}
+	var flat wire.Batch
+	if err := flat.Flatten(s.rec); err != nil {
+		return err
+	}
+	room := make(chan struct{}, 2)
+	for range s.n {
+		b := &wire.Batch{Rows: flat.Rows, Nodes: flat.Nodes, Buffers: slices.Clone(flat.Buffers), Meta: []byte("meta")}
 		b.OnRelease(func() {})
 		room <- struct{}{}
 		if err := sender.Send(b, func() { <-room }); err != nil {
@@ -112,7 +126,11 @@ func serve(ctx context.Context, what string) error {
 	}
 	srv := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
 	if kind != stock {
-		if srv, err = rpc.NewServer(rpc.Config{}, grpc.ForceServerCodecV2(wire.NewCodec())); err != nil {
+		links, err := rpc.Links(rpc.Config{}, wire.Preface, s.lobby.Enter)
+		if err != nil {
+			return err
+		}
+		if srv, err = rpc.NewServer(rpc.Config{}, grpc.ForceServerCodecV2(wire.NewCodec()), links); err != nil {
 			return err
 		}
 	}
@@ -155,7 +173,12 @@ func receive(ctx context.Context, kind, address string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := get(ctx, kind, conn)
+	var links *wire.Links
+	if kind == penstock {
+		links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) { return rpc.DialLink(ctx, address, rpc.Config{}) })
+		defer links.Close()
+	}
+	n, err := get(ctx, kind, conn, links)
 	return n, errors.Join(err, conn.Close())
 }
 
@@ -177,8 +200,8 @@ func drain(ctx context.Context, address string) (total int64, err error) {
 	}
 }
 
-func get(ctx context.Context, kind string, conn *grpc.ClientConn) (total int64, err error) {
-	if kind != penstock {
+func get(ctx context.Context, kind string, conn *grpc.ClientConn, links *wire.Links) (total int64, err error) {
+	if kind != penstock && kind != overGRPC {
 		in, err := flight.NewClientFromConn(conn, nil).DoGet(ctx, &flight.Ticket{})
 		if err != nil {
 			return 0, err
@@ -201,7 +224,7 @@ func get(ctx context.Context, kind string, conn *grpc.ClientConn) (total int64, 
 		return total, nil
 	}
 	var pool wire.Pool
-	in, err := wire.Get(ctx, conn, nil, &pool)
+	in, err := wire.Get(ctx, conn, links, nil, &pool)
 	if err != nil {
 		return 0, err
 	}

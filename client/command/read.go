@@ -157,7 +157,7 @@ func (r *reader) read(cmd *cobra.Command, s *pb.Spec) (err error) {
 	}
 	r.seen.Session = r.session
 	session, err := client.Open(cmd.Context(), client.Config{
-		Masters: r.masters, Dial: dial, Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world,
+		Masters: r.masters, Dial: dial, DialLink: rpc.LinkDialer(cfg), Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world,
 		Zone: r.zone, Compression: compressions[r.compression], Logger: logger,
 	})
 	if err != nil {

@@ -43,7 +43,8 @@ type Config struct {
 	Token Secret
 	// Namespace is what a client's calls are about, if its token is for several; "" is the token's own.
 	Namespace string
-	// StreamWindow bounds the bytes that a server may send ahead on one stream; 0 means 4 MiB.
+	// StreamWindow bounds the bytes that a server may send ahead on one stream; 0 means 4 MiB, and what the kernel thinks right
+	// for a link.
 	StreamWindow int
 }
 

@@ -28,13 +28,13 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serve serves health checks on network and returns the address to dial.
-func serve(t *testing.T, network, address string, cfg rpc.Config) string {
+func serve(t *testing.T, network, address string, cfg rpc.Config, also ...grpc.ServerOption) string {
 	t.Helper()
 	l, err := net.Listen(network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := rpc.NewServer(cfg, rpc.Guarded(guard(cfg.Token)))
+	s, err := rpc.NewServer(cfg, append(also, rpc.Guarded(guard(cfg.Token)))...)
 	if err != nil {
 		t.Fatal(err)
 	}

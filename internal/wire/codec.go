@@ -95,28 +95,11 @@ func (p *parcel) free() {
 	release()
 }
 
-// fill writes the message of a batch: its large buffers by reference.
+// fill writes the message of a batch for gRPC: its large buffers by reference.
 func (p *parcel) fill(b *Batch, c Compression) {
-	p.body = p.body[:0]
-	var length, copied int64
-	for _, buf := range b.Buffers {
-		n := int64(len(buf))
-		p.body = append(p.body, extent{length, n})
-		if padded := pad(n); n <= small {
-			copied += padded
-			length += padded
-		} else {
-			copied += padded - n
-			length += padded
-		}
-	}
+	length, copied := p.place(b)
 	header := headerSize(len(b.Nodes), len(p.body))
-	room := header + len(b.Meta) + 40 + int(copied)
-	// The rest of its capacity lets gRPC count references to the last piece, however short that is.
-	if cap(p.meta) < room+small+1 {
-		p.meta = make([]byte, 0, room+room/4+small+1)
-	}
-	m := protowire.AppendTag(p.meta[:0], fieldHeader, protowire.BytesType)
+	m := protowire.AppendTag(p.room(header+len(b.Meta)+40+copied), fieldHeader, protowire.BytesType)
 	m = protowire.AppendVarint(m, uint64(header))
 	m = appendHeader(m, b, p.body, length, c)
 	m = protowire.AppendTag(m, fieldMeta, protowire.BytesType)
@@ -124,6 +107,31 @@ func (p *parcel) fill(b *Batch, c Compression) {
 	m = protowire.AppendTag(m, fieldBody, protowire.BytesType)
 	m = protowire.AppendVarint(m, uint64(length))
 	p.cut(m, b.Buffers)
+}
+
+// place finds each buffer its place in the body. It returns the body's length, and how much of it is copied.
+func (p *parcel) place(b *Batch) (length int64, copied int) {
+	p.body = p.body[:0]
+	for _, buf := range b.Buffers {
+		n := int64(len(buf))
+		p.body = append(p.body, extent{length, n})
+		padded := pad(n)
+		length += padded
+		if n > small {
+			padded -= n
+		}
+		copied += int(padded)
+	}
+	return length, copied
+}
+
+// room is where up to n bytes that are not the batch's memory are written. The rest of its capacity lets gRPC count references to
+// the last piece, however short that is.
+func (p *parcel) room(n int) []byte {
+	if cap(p.meta) < n+small+1 {
+		p.meta = make([]byte, 0, n+n/4+small+1)
+	}
+	return p.meta[:0]
 }
 
 // cut lays out the body behind what m has already, and cuts m where buffers stand between.

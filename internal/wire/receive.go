@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // doGet is the call, as Flight.proto has it.
@@ -19,35 +23,76 @@ const doGet = "/arrow.flight.protocol.FlightService/DoGet"
 
 // Stream is a DoGet of any Flight server.
 type Stream struct {
+	ctx    context.Context
 	in     grpc.ClientStream
 	schema *arrow.Schema
 	next   Message
+
+	links *Links
+	link  *link         // nil: batches come by gRPC
+	kept  func() bool   // keeps ctx from closing the link; false: it has
+	over  chan struct{} // closed when the status came, err: io.EOF is a good one
+	err   error
 }
 
-// Get opens a stream and receives its schema. Batches lie in memory of the pool. The stream ends with ctx, at the latest.
-func Get(ctx context.Context, conn *grpc.ClientConn, ticket []byte, pool *Pool) (*Stream, error) {
+// Get opens a stream and receives its schema. Batches lie in memory of the pool, and come on one of links if the server knows what
+// that is; links may be nil. The stream ends with ctx, at the latest.
+func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte, pool *Pool) (*Stream, error) {
+	s := &Stream{ctx: ctx, next: Message{pool: pool}, links: links}
+	link := links.take(ctx)
+	if link != nil {
+		ctx = metadata.AppendToOutgoingContext(ctx, asks, link.id)
+	}
+	err := s.open(ctx, conn, ticket)
+	if link == nil {
+		return s, err
+	}
+	if err == nil {
+		var md metadata.MD
+		if md, err = s.in.Header(); err == nil && len(md.Get(grants)) > 0 {
+			s.use(link)
+			return s, nil
+		}
+	}
+	return s, errors.Join(err, link.Close())
+}
+
+// open makes the call, and receives the schema.
+func (s *Stream) open(ctx context.Context, conn *grpc.ClientConn, ticket []byte) (err error) {
 	// What a message may hold is bounded by the worker; a limit here would look like a busy worker.
-	in, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, doGet,
+	s.in, err = conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, doGet,
 		grpc.ForceCodecV2(NewCodec()), grpc.MaxCallRecvMsgSize(math.MaxInt32))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := in.SendMsg(&flight.Ticket{Ticket: ticket}); err != nil && !errors.Is(err, io.EOF) { // EOF: RecvMsg says why
-		return nil, err
+	if err := s.in.SendMsg(&flight.Ticket{Ticket: ticket}); err != nil && !errors.Is(err, io.EOF) { // EOF: RecvMsg says why
+		return err
 	}
-	if err := in.CloseSend(); err != nil {
-		return nil, err
+	if err := s.in.CloseSend(); err != nil {
+		return err
 	}
-	s := &Stream{in: in, next: Message{pool: pool}}
-	if err := in.RecvMsg(&s.next); err != nil {
+	if err := s.in.RecvMsg(&s.next); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = errors.New("stream ended before its schema")
 		}
-		return nil, err
+		return err
 	}
 	defer s.next.free()
 	s.schema, err = schemaOf(s.next.header)
-	return s, err
+	return err
+}
+
+// use receives from the link. gRPC keeps watch meanwhile: where its connection breaks, so does the stream.
+func (s *Stream) use(l *link) {
+	s.link, s.over = l, make(chan struct{})
+	s.kept = context.AfterFunc(s.ctx, func() { _ = l.Close() }) // what is read from it fails then
+	go func() {
+		if s.err = s.in.RecvMsg(&flight.FlightData{}); s.err == nil {
+			s.err = errors.New("wire: a batch came by gRPC; the stream's come on its link")
+		}
+		_ = l.SetReadDeadline(time.Now().Add(grace)) // fails only if it is closed
+		close(s.over)
+	}()
 }
 
 // Schema of the stream's batches.
@@ -55,10 +100,68 @@ func (s *Stream) Schema() *arrow.Schema { return s.schema }
 
 // Next receives the next batch, of which the caller owns the memory until it releases it. io.EOF is the stream's end.
 func (s *Stream) Next() (*Batch, error) {
-	if err := s.in.RecvMsg(&s.next); err != nil {
+	var err error
+	if s.link == nil {
+		err = s.in.RecvMsg(&s.next)
+	} else {
+		err = s.receive()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return s.next.Batch()
+}
+
+// receive takes the next message from the link. At the end, good or bad, the status says which it was.
+func (s *Stream) receive() error {
+	select {
+	case <-s.over:
+		if err := s.link.SetReadDeadline(time.Now().Add(grace)); err != nil {
+			return s.lost(err)
+		}
+	default:
+	}
+	err := s.link.receive(&s.next)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, errEnd) {
+		return s.lost(err)
+	}
+	select {
+	case <-s.over:
+	case <-s.ctx.Done():
+	}
+	if !s.kept() {
+		return s.lost(context.Cause(s.ctx))
+	}
+	if !errors.Is(s.err, io.EOF) {
+		return s.lost(s.err)
+	}
+	if err := s.link.SetReadDeadline(time.Time{}); err != nil {
+		return s.lost(err)
+	}
+	s.links.put(s.link)
+	return io.EOF
+}
+
+// lost closes the link, from which nothing more comes because of err. The status says more, if it comes.
+func (s *Stream) lost(err error) error {
+	s.kept()
+	_ = s.link.Close() // whatever it says, nobody uses it any more
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case <-s.over:
+		if s.err != nil && !errors.Is(s.err, io.EOF) {
+			return s.err
+		}
+	case <-t.C:
+	}
+	if errors.Is(err, io.EOF) { // which is not the stream's
+		err = errors.New("wire: the stream's link ended before its batches did")
+	}
+	return status.Error(codes.Unavailable, err.Error())
 }
 
 // Batch makes a batch of a message that was received. Its memory goes over to it.

@@ -1,23 +1,33 @@
 package wire
 
-import "google.golang.org/grpc"
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+)
 
 // Sender sends batches on a stream whose server has a Codec. It belongs to one goroutine.
 type Sender struct {
 	out  grpc.ServerStream
 	how  Compression
 	pool *Pool
-	// Blocking, if set, runs the part of each Send that waits while the connection takes no more.
+	// Blocking, if set, runs the part of each Send that waits while the connection takes no more. On a link that is the write as a
+	// whole, the kernel's copy too.
 	Blocking func(func() error) error
+
+	link          *link // nil: batches go by gRPC
+	lobby         *Lobby
+	uninterrupted func() bool // until now, and from now on
 }
 
-// NewSender sends on out. What it adds to the batches' memory is the pool's.
+// NewSender sends on out, by gRPC. What it adds to the batches' memory is the pool's.
 func NewSender(out grpc.ServerStream, how Compression, pool *Pool) *Sender {
 	return &Sender{out: out, how: how, pool: pool}
 }
 
-// Send sends a batch, and refers to its buffers until it releases it: when gRPC has written them, or never will, which
-// may be after Send has returned, or at once, where they are compressed. gRPC forgets what it has not written when a connection breaks,
+// Send sends a batch, and refers to its buffers until it releases it: when they were written, or never will be, or at once, where
+// they are compressed. By gRPC this may be after Send has returned. gRPC forgets what it has not written when a connection breaks,
 // and a message that it was given when its stream had just been cancelled: these are never released. written is called when no
 // memory of the message is left in either case.
 func (s *Sender) Send(b *Batch, written func()) error {
@@ -35,18 +45,42 @@ func (s *Sender) Send(b *Batch, written func()) error {
 		b = packed
 		p.release = func() { packed.Release(); written() }
 	}
+	if s.link != nil {
+		p.line(b, s.how)
+		err := s.blocking(func() error { return s.link.send(p) })
+		p.free()
+		return err
+	}
 	p.fill(b, s.how)
 	o := outgoing{parcel: p}
-	err := s.hand(&o)
+	err := s.blocking(func() error { return s.out.SendMsg(&o) })
 	if !o.taken {
 		p.free()
 	}
 	return err
 }
 
-func (s *Sender) hand(o *outgoing) error {
+// blocking runs what may wait for the connection.
+func (s *Sender) blocking(f func() error) error {
 	if s.Blocking == nil {
-		return s.out.SendMsg(o)
+		return f()
 	}
-	return s.Blocking(func() error { return s.out.SendMsg(o) })
+	return s.Blocking(f)
+}
+
+// Close ends the stream's batches, all of which were sent unless err says why not. It returns err, or why they may not arrive.
+func (s *Sender) Close(err error) error {
+	if s.link == nil {
+		return err
+	}
+	if err == nil {
+		err = s.link.end()
+	}
+	if !s.uninterrupted() && err == nil {
+		err = context.Canceled
+	}
+	if err != nil || !s.lobby.keep(s.link) {
+		err = errors.Join(err, s.link.Close())
+	}
+	return err
 }

@@ -71,14 +71,36 @@ type server struct {
 	out, left atomic.Int64
 	cancelled int64 // streams, of each of which gRPC may forget a message
 	pool      wire.Pool
+	address   string
+	lobby     wire.Lobby
+	byGRPC    atomic.Int64 // batches
+	fail      error        // that streams end with
+}
+
+// counting counts the batches that go by gRPC.
+type counting struct {
+	flight.FlightService_DoGetServer
+	sent *atomic.Int64
+}
+
+func (c counting) SendMsg(m any) error {
+	c.sent.Add(1)
+	return c.FlightService_DoGetServer.SendMsg(m)
 }
 
 func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	sender, err := s.lobby.Sender(out.Context(), counting{out, &s.byGRPC}, s.how, &s.pool)
+	if err != nil {
+		return err
+	}
+	return sender.Close(errors.Join(s.send(sender, out), s.fail))
+}
+
+func (s *server) send(sender *wire.Sender, out flight.FlightService_DoGetServer) error {
 	all := records()
 	if err := flight.NewRecordWriter(out, ipc.WithSchema(all[0].Schema())).Close(); err != nil {
 		return err
 	}
-	sender := wire.NewSender(out, s.how, &s.pool)
 	for i, rec := range all {
 		s.out.Add(1)
 		s.left.Add(1)
@@ -91,13 +113,14 @@ func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) e
 	return nil
 }
 
-func serve(t testing.TB, s *server) *grpc.ClientConn {
+func serve(t testing.TB, s *server, also ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := grpc.NewServer(grpc.ForceServerCodecV2(wire.NewCodec()), grpc.WaitForHandlers(true))
+	s.address = l.Addr().String()
+	srv := grpc.NewServer(append(also, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.WaitForHandlers(true))...)
 	flight.RegisterFlightServiceServer(srv, s)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
@@ -153,7 +176,7 @@ func TestBatchesArriveAligned(t *testing.T) {
 	for _, how := range compressions {
 		conn := serve(t, &server{how: how})
 		var pool wire.Pool
-		s, err := wire.Get(t.Context(), conn, nil, &pool)
+		s, err := wire.Get(t.Context(), conn, nil, nil, &pool)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +232,7 @@ func TestEarlyEnd(t *testing.T) {
 	conn := serve(t, &server{cancelled: streams})
 	for range streams {
 		ctx, cancel := context.WithCancel(t.Context())
-		s, err := wire.Get(ctx, conn, nil, new(wire.Pool))
+		s, err := wire.Get(ctx, conn, nil, nil, new(wire.Pool))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +263,9 @@ type refusing struct {
 }
 
 func (*refusing) Send(*flight.FlightData) error { return nil }
-func (*refusing) SendMsg(any) error             { return errRefused }
+func (r *refusing) Context() context.Context    { return r.ctx }
+
+func (*refusing) SendMsg(any) error { return errRefused }
 
 // FuzzMessage receives any bytes: they are refused, or are a batch whose buffers can be read.
 func FuzzMessage(f *testing.F) {

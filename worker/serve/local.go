@@ -31,7 +31,7 @@ func (s *Server) hand(in *handover, r *request) error {
 			b.Release()
 			return context.Cause(ctx)
 		}
-		message, err := onTheWire(b)
+		message, err := Message(b)
 		if err != nil {
 			return err
 		}

@@ -24,12 +24,17 @@ type outbox struct {
 
 // newOutbox sends the schema at once, rather than with the first record, which may take its time: Arrow's C++ client can
 // cancel a stream only after its schema came, so trainers that go would leave theirs behind.
-func (s *Server) newOutbox(out flight.FlightService_DoGetServer, stream *pipeline.Stream, how wire.Compression) (*outbox, error) {
-	if err := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema())).Close(); err != nil {
+func (s *Server) newOutbox(
+	ctx context.Context, out flight.FlightService_DoGetServer, stream *pipeline.Stream, how wire.Compression,
+) (*outbox, error) {
+	sender, err := s.links.Sender(ctx, out, how, &s.messages)
+	if err != nil {
 		return nil, err
 	}
-	sender := wire.NewSender(out, how, &s.messages)
 	sender.Blocking = stream.Blocked
+	if err := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema())).Close(); err != nil {
+		return nil, sender.Close(err)
+	}
 	return &outbox{sender, stream, make(chan struct{}, pipeline.HandedOver)}, nil
 }
 
@@ -46,7 +51,7 @@ func compression(asked pb.Compression) wire.Compression {
 
 // send sends a batch, which it releases when it was written.
 func (o *outbox) send(ctx context.Context, b pipeline.Batch) error {
-	message, err := onTheWire(b)
+	message, err := Message(b)
 	if err != nil {
 		return err
 	}
@@ -67,8 +72,8 @@ func (o *outbox) take(ctx context.Context) error {
 	}
 }
 
-// onTheWire is a batch as internal/wire has it, on the same memory.
-func onTheWire(b pipeline.Batch) (*wire.Batch, error) {
+// Message is a batch as internal/wire has it, on the same memory, which it has taken over. A batch that fails is released.
+func Message(b pipeline.Batch) (*wire.Batch, error) {
 	meta, err := proto.Marshal(b.Meta)
 	if err != nil {
 		b.Release()

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,6 +36,7 @@ type Server struct {
 	slots    chan struct{}
 	logger   *slog.Logger
 	messages wire.Pool
+	links    wire.Lobby
 	keys     atomic.Pointer[map[string][]byte]
 
 	draining context.Context // ends with errDraining
@@ -68,7 +70,11 @@ func (s *Server) Wait() {
 	for range cap(s.slots) {
 		s.slots <- struct{}{}
 	}
+	s.links.Close()
 }
+
+// Enter takes over a connection that is to carry streams' batches beside gRPC, see rpc.Links.
+func (s *Server) Enter(conn net.Conn) error { return s.links.Enter(conn) }
 
 // Draining is closed once Drain was called.
 func (s *Server) Draining() <-chan struct{} { return s.draining.Done() }
@@ -174,7 +180,7 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 		return reason(ctx, err)
 	}
 	defer stream.Close()
-	w, err := s.newOutbox(out, stream, compression(r.GetCompression()))
+	w, err := s.newOutbox(ctx, out, stream, compression(r.GetCompression()))
 	if err != nil {
 		return err
 	}
@@ -185,7 +191,7 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 	if flushed := s.sending(r.place, func() error { return w.flush(ctx) }); err == nil {
 		err = flushed
 	}
-	return reason(ctx, err)
+	return reason(ctx, w.sender.Close(err))
 }
 
 // reason prefers why ctx was cancelled to the word that it was.

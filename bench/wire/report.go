@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// target is what Penstock's wire should have of plain TCP's speed, with batches of up to targetSize.
+const (
+	target     = 0.85
+	targetSize = 1 << 20
+)
+
+// line is a kind and a size: medians of all rounds.
+type line struct {
+	Bytes  int     `json:"batch_bytes"`
+	Kind   string  `json:"kind"`
+	Speed  float64 `json:"gb_per_second"`
+	OfTCP  float64 `json:"of_tcp"` // speed
+	Server float64 `json:"server_cpu_seconds_per_gb"`
+	Client float64 `json:"client_cpu_seconds_per_gb"`
+	CPU    float64 `json:"cpu_of_tcp"` // CPU time of both
+}
+
+type report []line
+
+// summary takes ratios within a round, so that what else the machine does matters little.
+func summary(size int, kind string, got, tcp []speeds) line {
+	median := func(f func(i int) float64) float64 {
+		var v []float64
+		for i := range got {
+			v = append(v, f(i))
+		}
+		slices.Sort(v)
+		return v[len(v)/2]
+	}
+	return line{
+		Bytes: size, Kind: kind,
+		Speed:  median(func(i int) float64 { return got[i].speed }),
+		OfTCP:  median(func(i int) float64 { return got[i].speed / tcp[i].speed }),
+		Server: median(func(i int) float64 { return got[i].server }),
+		Client: median(func(i int) float64 { return got[i].client }),
+		CPU:    median(func(i int) float64 { return (got[i].server + got[i].client) / (tcp[i].server + tcp[i].client) }),
+	}
+}
+
+func (l line) cells() []string {
+	return []string{
+		fmt.Sprintf("%d KiB", l.Bytes>>10), l.Kind, fmt.Sprintf("%.2f", l.Speed), fmt.Sprintf("%.0f%%", 100*l.OfTCP),
+		fmt.Sprintf("%.2f", l.Server), fmt.Sprintf("%.2f", l.Client), fmt.Sprintf("%.2f", l.CPU),
+	}
+}
+
+func (report) columns() []string {
+	return []string{"batch", "kind", "GB/s", "of TCP", "server, CPU s/GB", "client, CPU s/GB", "CPU to TCP's"}
+}
+
+func (r report) print(out io.Writer) error {
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, strings.Join(r.columns(), "\t"))
+	for _, l := range r {
+		fmt.Fprintln(tw, strings.Join(l.cells(), "\t"))
+	}
+	return tw.Flush()
+}
+
+func (r report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The wire beside stock Flight and plain TCP\n\n`go run ./bench/wire` on %d CPUs (%s/%s, %s). One stream over loopback, "+
+		"a process at each end. Medians; ratios are within a round.\n\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(&b, "| %s |\n|%s\n", strings.Join(r.columns(), " | "), strings.Repeat("---|", len(r.columns())))
+	for _, l := range r {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(l.cells(), " | "))
+	}
+	return b.String()
+}
+
+// check says which sizes miss the target.
+func (r report) check() error {
+	var errs []error
+	for _, l := range r {
+		if l.Kind == penstock && l.Bytes <= targetSize && l.OfTCP < target {
+			errs = append(errs, fmt.Errorf("batches of %d KiB have %.0f%% of plain TCP's speed; the target is %.0f%%",
+				l.Bytes>>10, 100*l.OfTCP, 100*target))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// A link is a connection beside gRPC's that carries the batches of one stream at a time: written with writev, and read straight
+// into the memory where they stay. A message on it is a prefix, the three lengths that follow, then Arrow's header, app_metadata
+// and the body. A prefix of zeros ends the stream's batches; its status comes by gRPC.
+const (
+	prefixBytes = 16
+	// mostHeader and mostMeta bound a message's header and app_metadata.
+	mostHeader = 16 << 20
+	mostMeta   = 64 << 10
+	// ahead is what is read at once where messages begin. Bodies are read into their memory.
+	ahead = 4 << 10
+	// idBytes identify a link. They are random, so that nobody can guess another one's.
+	idBytes = 16
+	// accepted is what a server answers once a stream may ask for the link.
+	accepted = 'K'
+	// asks and grants are gRPC metadata: a client names its link, and a server says that it uses it.
+	asks, grants = "penstock-link-bin", "penstock-link"
+)
+
+// Preface is how a link's connection begins. HTTP/2's begin with "PRI ".
+var Preface = [4]byte([]byte("PLNK")) //nolint:gochecknoglobals // never changed
+
+type link struct {
+	net.Conn
+	id     string
+	in     *bufio.Reader // of a client's
+	header bytes.Buffer  // of the last message, whose memory the next one's gets
+	since  time.Time     // when it was used last, while it waits
+	prefix [prefixBytes]byte
+}
+
+var errEnd = errors.New("wire: the stream's batches have all come")
+
+// receive reads a message, its body into memory of m's pool, or errEnd. Nothing that it reads is trusted.
+func (l *link) receive(m *Message) error {
+	m.header, m.meta, m.size = nil, nil, 0
+	m.free()
+	if _, err := io.ReadFull(l.in, l.prefix[:]); err != nil {
+		return fmt.Errorf("wire: read a batch: %w", err)
+	}
+	le := binary.LittleEndian
+	header, meta, body := le.Uint32(l.prefix[:]), le.Uint32(l.prefix[4:]), le.Uint64(l.prefix[8:])
+	switch {
+	case header == 0 && meta == 0 && body == 0:
+		return errEnd
+	case header > mostHeader || meta > mostMeta || body > maxBody:
+		return fmt.Errorf("%w: header, app_metadata and body of %d, %d and %d bytes", errMessage, header, meta, body)
+	}
+	m.size = prefixBytes + int64(header) + int64(meta) + int64(body)
+	l.header.Reset()
+	_, err := io.CopyN(&l.header, l.in, int64(header)) // it grows with what comes
+	m.header, m.meta = l.header.Bytes(), make([]byte, meta)
+	if err == nil {
+		_, err = io.ReadFull(l.in, m.meta)
+	}
+	if err == nil && body > 0 {
+		err = l.receiveBody(m, int(body))
+	}
+	if err != nil {
+		m.free()
+		return fmt.Errorf("wire: read a batch: %w", err)
+	}
+	return nil
+}
+
+// receiveBody reads a body of n bytes. For a large one no more memory is set aside than four times what has come: its length may
+// not be true.
+func (l *link) receiveBody(m *Message, n int) error {
+	m.body = m.pool.Get(min(n, likelyBody))
+	if _, err := io.ReadFull(l.in, m.body.Bytes); err != nil {
+		return err
+	}
+	for got := len(m.body.Bytes); got < n; got = len(m.body.Bytes) {
+		larger := m.pool.Get(min(n, 4*got))
+		copy(larger.Bytes, m.body.Bytes)
+		m.free()
+		m.body = larger
+		if _, err := io.ReadFull(l.in, larger.Bytes[got:]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// send writes a message, whose pieces are not used any more when it returns.
+func (l *link) send(p *parcel) error {
+	pieces := net.Buffers(p.pieces)
+	if _, err := pieces.WriteTo(l.Conn); err != nil {
+		return fmt.Errorf("wire: write a batch: %w", err)
+	}
+	return nil
+}
+
+// end writes that no batch follows.
+func (l *link) end() error {
+	if _, err := l.Write(make([]byte, prefixBytes)); err != nil {
+		return fmt.Errorf("wire: end a stream: %w", err)
+	}
+	return nil
+}
+
+// line fills the parcel with a batch's message for a link.
+func (p *parcel) line(b *Batch, c Compression) {
+	length, copied := p.place(b)
+	header := headerSize(len(b.Nodes), len(p.body))
+	m := p.room(prefixBytes + header + len(b.Meta) + copied)
+	m = binary.LittleEndian.AppendUint32(m, uint32(header))
+	m = binary.LittleEndian.AppendUint32(m, uint32(len(b.Meta)))
+	m = binary.LittleEndian.AppendUint64(m, uint64(length))
+	m = appendHeader(m, b, p.body, length, c)
+	p.cut(append(m, b.Meta...), b.Buffers)
+}

@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+)
+
+const (
+	// mostWaiting bounds the links that wait at a server for a stream. They are nobody's yet: a stream's caller is authorised, a
+	// link's is not.
+	mostWaiting = 256
+	// longestWait is how long a link may wait for a stream.
+	longestWait = time.Minute
+)
+
+// Lobby is where a server's links wait for the streams that they are for. The zero value is ready for use; Close it.
+type Lobby struct {
+	mu      sync.Mutex
+	waiting map[string]*link
+	closed  bool
+}
+
+// Enter takes over a connection whose client opens a link. It reads the link's name, for which the connection's deadline
+// holds; whoever calls it lifts that then.
+func (l *Lobby) Enter(conn net.Conn) error {
+	id := make([]byte, idBytes)
+	if _, err := io.ReadFull(conn, id); err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	in := &link{Conn: conn, id: string(id)}
+	if !l.keep(in) {
+		return errors.Join(errors.New("wire: too many links wait for their streams"), conn.Close())
+	}
+	if _, err := conn.Write([]byte{accepted}); err != nil {
+		l.drop(in)
+		return err
+	}
+	return nil
+}
+
+// keep lets a link wait, if it may.
+func (l *Lobby) keep(in *link) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || len(l.waiting) >= mostWaiting || l.waiting[in.id] != nil {
+		return false
+	}
+	if l.waiting == nil {
+		l.waiting = map[string]*link{}
+	}
+	l.waiting[in.id] = in
+	in.since = time.Now()
+	time.AfterFunc(longestWait, func() { l.expire(in) })
+	return true
+}
+
+// expire closes a link that has waited too long. One that was used meanwhile has a timer of its own.
+func (l *Lobby) expire(in *link) {
+	l.mu.Lock()
+	expired := l.waiting[in.id] == in && time.Since(in.since) >= longestWait
+	l.mu.Unlock()
+	if expired {
+		l.drop(in)
+	}
+}
+
+// drop closes a link if it still waits.
+func (l *Lobby) drop(in *link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting[in.id] == in {
+		delete(l.waiting, in.id)
+		_ = in.Close() // nobody uses it
+	}
+}
+
+// Close closes the links that wait, and lets no more in.
+func (l *Lobby) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, in := range l.waiting {
+		_ = in.Close() // nobody uses it
+	}
+	clear(l.waiting)
+}
+
+// claim returns the link that a call names, nil if it names none that waits, and tells the caller so. It must be called before
+// the call's first message.
+func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream) (*link, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	named := md.Get(asks)
+	if len(named) != 1 {
+		return nil, nil
+	}
+	l.mu.Lock()
+	in := l.waiting[named[0]]
+	delete(l.waiting, named[0])
+	l.mu.Unlock()
+	if in == nil {
+		return nil, nil
+	}
+	if err := call.SendHeader(metadata.Pairs(grants, "1")); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	return in, nil
+}
+
+// Sender sends the batches of a call: on the link that its caller names, if it does, else by gRPC. To end ctx, which is of the call's, interrupts what it
+// sends on a link. It must be made before the call's first message, and Closed.
+func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, how Compression, pool *Pool) (*Sender, error) {
+	s := NewSender(out, how, pool)
+	var err error
+	if s.link, err = l.claim(ctx, out); err != nil {
+		return nil, err
+	}
+	if s.link != nil {
+		s.lobby = l
+		s.uninterrupted = context.AfterFunc(ctx, func() { _ = s.link.Close() }) // what it sends fails then
+	}
+	return s, nil
+}
