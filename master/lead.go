@@ -98,7 +98,11 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) er
 	group.Go(t.compact)
 	group.Go(t.tellWorkers)
 	m.observed.Begin()
+	m.observed.Tick(time.Now(), t.running())
 	group.Go(t.observe)
+	if t.scaler != nil {
+		group.Go(t.scaler.run)
+	}
 	m.setTerm(t)
 	t.events.Add(&pb.Event{Kind: pb.EventKind_LEADER, Words: fmt.Sprintf("master %s leads, with %s", m.cfg.Advertise, english.Plural(len(t.all()), "session", ""))})
 	m.cfg.Logger.Info("this master leads", "sessions", len(t.all()))

@@ -69,6 +69,8 @@ type Config struct {
 	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not; 0: never.
 	SessionTTL time.Duration
 	Logger     *slog.Logger
+	// Scaling says how many workers there should be, and who keeps them.
+	Scaling Scaling
 	// Up, if set, is called once with the control and gossip addresses when this master leads or knows who does.
 	Up func(address, gossip string)
 }
@@ -109,17 +111,20 @@ func New(cfg Config) (*Master, error) {
 	if cfg.SessionTTL < 0 || cfg.SessionTTL > 0 && cfg.SessionTTL < cfg.Lease {
 		return nil, fmt.Errorf("master: sessions would be deleted %v after their last trainer's word; at least the lease, %v, is needed, or 0 for never", cfg.SessionTTL, cfg.Lease)
 	}
+	var err error
+	if cfg.Scaling.Config, err = cfg.Scaling.Config.WithDefaults(); err != nil {
+		return nil, fmt.Errorf("master: %w", err)
+	}
 	cfg.Advertise = cmp.Or(cfg.Advertise, cfg.Listener.Addr().String())
 	self := &cfg.Fleet.Self
 	self.Name = cmp.Or(self.Name, "master-"+cfg.Advertise)
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
-		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, observed: observe.New(observe.Utilisation),
+		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
 		footers: footer.NewCache(footerBytes),
 	}
 	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(cfg.RPC.Anonymous())}
-	var err error
 	if m.cfg.Access == nil {
 		if m.cfg.Access, err = access.New(access.Config{Fleet: cfg.RPC.Token, Logger: cfg.Logger}); err != nil {
 			return nil, err

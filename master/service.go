@@ -166,7 +166,11 @@ func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.Worke
 		return nil, status.Errorf(codes.InvalidArgument, "a worker's report needs its name, and its name and address have at most %d bytes", maxText)
 	}
 	s.master.observed.Worker(time.Now(), req)
-	return &pb.WorkerOrders{Keys: s.master.signer.Keys()}, nil
+	orders := &pb.WorkerOrders{Keys: s.master.signer.Keys()}
+	if t := s.master.leading(); t != nil {
+		orders.Drain = t.scaler.drains(req.GetName())
+	}
+	return orders, nil
 }
 
 // Observe says what the leader measured, of sessions that the caller may see.

@@ -32,6 +32,7 @@ type term struct {
 	ctx        context.Context // ends with the term
 	group      *errgroup.Group
 	events     *events.Log
+	scaler     *scaler // nil: nobody scales
 
 	mu       sync.Mutex
 	closed   bool
@@ -61,11 +62,15 @@ type wanted struct {
 func nameOf(s *pb.Session) store.Name { return store.NameOf(s.GetNamespace(), s.GetId()) }
 
 func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group *errgroup.Group) *term {
-	return &term{
+	t := &term{
 		master: m, leadership: leadership, ctx: ctx, group: group,
 		events:   events.New(eventKeeper{m.cfg.Store, leadership}, m.cfg.Logger),
 		sessions: map[store.Name]*runner{}, openings: map[store.Name]*opening{}, damaged: map[store.Name]error{},
 	}
+	if m.cfg.Scaling.Actuator != nil {
+		t.scaler = newScaler(t, m.cfg.Scaling)
+	}
+	return t
 }
 
 // load takes up all sessions that etcd knows.

@@ -15,12 +15,13 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // local is `penstock local`.
 type local struct {
 	listen, tokenFile, storageConfig, dir string
-	workers                               int
+	workers, most                         int
 	memory                                cli.Bytes
 }
 
@@ -33,9 +34,10 @@ func Local() *cobra.Command {
 		Long: "Run a fleet on this machine, for trainers on this machine: a master with an embedded etcd, and workers, as\n" +
 			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, however\n" +
 			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, streams go on\n" +
-			"while one that died is replaced. With --output json, one line tells programs where the fleet is:\n" +
+			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can make\n" +
+			"use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
 			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.",
-		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n" +
+		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local --max-workers 4\n" +
 			"  penstock local --output json --end-with-stdin",
 		Args: cobra.NoArgs,
 		RunE: l.run,
@@ -43,6 +45,7 @@ func Local() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&l.listen, "listen", "127.0.0.1:0", "loopback address of the master; port 0 takes a free one")
 	flags.IntVar(&l.workers, "workers", 1, "worker processes; they share the CPUs")
+	flags.IntVar(&l.most, "max-workers", 0, "most worker processes, of which there are --workers at least (default: no more than these)")
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
 	flags.StringVar(&l.tokenFile, "token-file", "", "file with the token that callers must show (default: a new one, in a private directory)")
@@ -59,7 +62,7 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	if err := l.check(); err != nil {
 		return err
 	}
-	f := &localFleet{workers: l.workers, worker: l.workerFlags(cmd), common: l.commonFlags(cmd)}
+	f := &localFleet{workers: l.workers, most: max(l.workers, l.most), worker: l.workerFlags(cmd)}
 	if f.logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
@@ -79,8 +82,10 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	f.logs, f.data = l.dir, filepath.Join(private, "master")
-	f.common = append(f.common, "--token-file="+l.tokenFile)
-	f.master = []string{"--listen=" + l.listen}
+	if f.token, err = rpc.ReadSecret(l.tokenFile); err != nil {
+		return err
+	}
+	f.master = append(l.masterFlags(cmd), "--token-file="+l.tokenFile, "--listen="+l.listen)
 	err = f.run(cmd.Context(), func(a process.Announcement) error {
 		a.TokenFile = l.tokenFile
 		return l.announce(cmd.OutOrStdout(), a, output)
@@ -94,6 +99,9 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 func (l *local) check() error {
 	if l.workers < 1 {
 		return fmt.Errorf("--workers: want 1 or more, found %d", l.workers)
+	}
+	if l.most != 0 && l.most < l.workers {
+		return fmt.Errorf("--max-workers: want %d or more, which --workers asks for, found %d", l.workers, l.most)
 	}
 	host, _, err := net.SplitHostPort(l.listen)
 	if err != nil {
@@ -114,8 +122,8 @@ func (l *local) workerFlags(cmd *cobra.Command) []string {
 	return []string{fmt.Sprint("--memory=", int64(l.memory))}
 }
 
-// commonFlags are those of master and workers.
-func (l *local) commonFlags(cmd *cobra.Command) []string {
+// masterFlags are those of the master, which passes them on to its workers.
+func (l *local) masterFlags(cmd *cobra.Command) []string {
 	var flags []string
 	for _, name := range []string{"log-level", "log-format", "storage-config"} {
 		if f := cmd.Flags().Lookup(name); f.Value.String() != "" {

@@ -5,28 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/penstock-ml/penstock/internal/process"
 )
-
-func TestBackoff(t *testing.T) {
-	var wait, total time.Duration
-	for range 20 { // a worker that dies at once
-		next := backoff(wait, time.Second)
-		if next < wait || next > lastBackoff {
-			t.Fatalf("%v after %v", next, wait)
-		}
-		wait = next
-		total += wait
-	}
-	if wait != lastBackoff || total < time.Minute {
-		t.Errorf("waits %v in the end, %v in total", wait, total)
-	}
-	if got := backoff(wait, settled); got != firstBackoff {
-		t.Errorf("after a long life: %v", got)
-	}
-}
 
 func TestSlots(t *testing.T) {
 	for _, c := range []struct{ cpus, workers, want int }{{1, 1, 2}, {8, 1, 16}, {8, 2, 8}, {8, 3, 6}, {2, 8, 2}} {

@@ -7,155 +7,119 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/process"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 const (
-	// upTimeout bounds how long a process may take to be up.
-	upTimeout = time.Minute
-	// A worker that dies is replaced after firstBackoff; one that dies again within settled, after twice as long each time.
-	firstBackoff, lastBackoff = 100 * time.Millisecond, 10 * time.Second
-	settled                   = time.Minute
+	// upTimeout bounds how long the fleet may take to be up.
+	upTimeout = 2 * time.Minute
+	// askEvery is how often the master is asked which workers are up, and askTimeout how long for an answer.
+	askEvery, askTimeout = 20 * time.Millisecond, 5 * time.Second
 )
 
-// localFleet is a master and workers, each kept by a goroutine of run.
+// localFleet is a master that keeps its workers itself.
 type localFleet struct {
 	binary, logs, data string
-	workers            int
-	// master and worker are the flags of the master and of each worker, common those of both.
-	master, worker, common []string
-	logger                 *slog.Logger
+	workers, most      int // from and to
+	token              rpc.Secret
+	// master and worker are the flags of the master and of each worker.
+	master, worker []string
+	logger         *slog.Logger
 }
 
-// run brings the fleet up, tells up where it is, and keeps it until ctx ends or the master does. Workers are killed at the
-// end: they keep nothing, and there is no other for their streams to go on at.
+// run brings the fleet up, tells up where it is, and keeps it until ctx ends or the master does.
 func (f *localFleet) run(ctx context.Context, up func(process.Announcement) error) (err error) {
-	args := append([]string{"master", "--gossip=127.0.0.1:0", "--join=", "--data-dir=" + f.data}, f.master...)
-	master, err := f.start("master", args)
+	master, err := f.start()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, master.Stop()) }()
-	announced, err := f.await(ctx, master)
+	starting, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
+	announced, err := master.Announced(starting)
+	if err == nil {
+		err = f.awaitWorkers(starting, master, announced.Address)
+	}
+	if err == nil {
+		err = up(announced)
+	}
 	if err != nil {
 		return err
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return f.watch(ctx, master) })
-	var starting sync.WaitGroup
-	starting.Add(f.workers)
-	for i := range f.workers {
-		group.Go(func() error { return f.keep(ctx, i+1, announced.Gossip, starting.Done) })
-	}
-	group.Go(func() error {
-		starting.Wait()
-		if ctx.Err() == nil {
-			return up(announced)
-		}
-		return nil
-	})
-	return group.Wait()
-}
-
-// watch returns an error if the master ends by itself.
-func (f *localFleet) watch(ctx context.Context, master *process.Process) error {
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-master.Done():
-		return fmt.Errorf("local: the master ended by itself (%s), and the fleet with it; its log is %s", master.Status(), f.log("master"))
+		return f.ended(master)
 	}
 }
 
-// keep runs a worker, and another when it dies. It calls started once, when the first is up or keep returns. That the
-// first does not come up is an error: another would not either.
-func (f *localFleet) keep(ctx context.Context, number int, gossip string, started func()) error {
-	started = sync.OnceFunc(started)
-	defer started()
-	name, wait := fmt.Sprint("worker-", number), time.Duration(0)
-	for launch := 1; ; launch++ {
-		began, up := time.Now(), false
-		err := f.serve(ctx, name, launch, gossip, func() {
-			up = true
-			started()
-			if launch > 1 {
-				f.logger.Info("the other worker is up", "worker", name)
-			}
-		})
-		if ctx.Err() != nil {
-			return nil
-		}
-		if launch == 1 && !up {
-			return err
-		}
-		wait = backoff(wait, time.Since(began))
-		f.logger.Warn("a worker ended; starting another", "worker", name, "error", err, "log", f.log(name), "in", wait)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-	}
-}
-
-// serve runs one worker until it or ctx ends, and calls up when it is up.
-func (f *localFleet) serve(ctx context.Context, name string, launch int, gossip string, up func()) (err error) {
-	inFleet := name
-	if launch > 1 { // the fleet believes for a moment that the dead one of that name lives
-		inFleet = fmt.Sprintf("%s.%d", name, launch)
-	}
+func (f *localFleet) start() (*process.Process, error) {
 	args := append([]string{
-		"worker", "--name=" + inFleet, "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + gossip,
-		fmt.Sprint("--slots=", slots(runtime.GOMAXPROCS(0), f.workers)),
-	}, f.worker...)
-	w, err := f.start(name, args)
+		"master", "--gossip=127.0.0.1:0", "--join=", "--http=127.0.0.1:0", "--data-dir=" + f.data, "--scale=local", "--worker-dir=" + f.logs,
+		fmt.Sprint("--min-workers=", f.workers), fmt.Sprint("--max-workers=", f.most),
+		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), f.most)), fmt.Sprint("--worker-cpus=", f.cpus()),
+	}, f.master...)
+	for _, flag := range f.worker {
+		args = append(args, "--worker-flag="+flag)
+	}
+	return process.Start(process.Config{Name: "master", Binary: f.binary, Args: args, Log: f.log("master")})
+}
+
+// cpus is how many each worker uses. Where their number changes, each has its part, so that more of them do more.
+func (f *localFleet) cpus() int {
+	if f.workers == f.most {
+		return 0
+	}
+	return (runtime.GOMAXPROCS(0) + f.most - 1) / f.most
+}
+
+// awaitWorkers waits until the fleet has the workers that it begins with.
+func (f *localFleet) awaitWorkers(ctx context.Context, master *process.Process, address string) error {
+	conn, err := rpc.Dial(address, rpc.Config{Token: f.token})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		err = errors.Join(err, w.Kill())
-		<-w.Done()
-	}()
-	if _, err := f.await(ctx, w); err != nil {
-		return err
-	}
-	up()
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-w.Done():
-		return fmt.Errorf("local: %s ended by itself: %s", name, w.Status())
+	defer conn.Close()
+	for {
+		n, err := workersOf(ctx, pb.NewMasterClient(conn))
+		if err == nil && n >= f.workers {
+			return nil
+		}
+		select {
+		case <-time.After(askEvery):
+		case <-master.Done():
+			return f.ended(master)
+		case <-ctx.Done():
+			return fmt.Errorf("local: %d of %d workers are up: %w", n, f.workers, errors.Join(ctx.Err(), err))
+		}
 	}
 }
 
-// backoff is how long to wait before a worker is replaced that lived for so long, after the wait before it.
-func backoff(before, lived time.Duration) time.Duration {
-	if before == 0 || lived >= settled {
-		return firstBackoff
+func workersOf(ctx context.Context, m pb.MasterClient) (n int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	fleet, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
+	for _, member := range fleet.GetMembers() {
+		if member.GetRole() == "worker" {
+			n++
+		}
 	}
-	return min(2*before, lastBackoff)
+	return n, err
+}
+
+// ended says that the master ended, and the fleet with it.
+func (f *localFleet) ended(master *process.Process) error {
+	return errors.Join(fmt.Errorf("local: the master ended by itself (%s), and the fleet with it; its log is %s", master.Status(), f.log("master")), master.Wait())
+}
+
+func (f *localFleet) log(name string) string {
+	return filepath.Join(f.logs, name+".log")
 }
 
 // slots of each worker together keep all CPUs busy, as those of one worker alone would.
 func slots(cpus, workers int) int { return max(2, (2*cpus+workers-1)/workers) }
-
-func (f *localFleet) log(name string) string { return filepath.Join(f.logs, name+".log") }
-
-func (f *localFleet) start(name string, args []string) (*process.Process, error) {
-	return process.Start(process.Config{Name: name, Binary: f.binary, Args: append(args, f.common...), Log: f.log(name)})
-}
-
-func (f *localFleet) await(ctx context.Context, p *process.Process) (process.Announcement, error) {
-	ctx, cancel := context.WithTimeout(ctx, upTimeout)
-	defer cancel()
-	a, err := p.Announced(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("local: %s is not up after %v; its log is %s", p.Name, upTimeout, f.log(p.Name))
-	}
-	return a, err
-}

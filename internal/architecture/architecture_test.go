@@ -30,6 +30,7 @@ var only = map[string]string{
 	"github.com/minio/minio-go/":  "internal/storage",
 	"github.com/hashicorp/member": "internal/fleet",
 	"github.com/spf13/viper":      "internal/cli",
+	"k8s.io/":                     "master/autoscale/kubernetes",
 }
 
 // offline packages know no network and no clock. zones is none of them: it reads tables, which the package time can.

@@ -38,6 +38,7 @@ type masterFlags struct {
 	ports                                       cli.RPCFlags
 	stores                                      cli.StorageFlags
 	gossip                                      cli.FleetFlags
+	scaling                                     scalingFlags
 }
 
 // Master returns `penstock master`, which runs a master until it is interrupted.
@@ -47,8 +48,9 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 		Use:   "master",
 		Short: "Run a master: it plans, grants and records",
 		Long: "Run a master. Without --etcd it embeds one, with its data in --data-dir. Several masters on one etcd may run:\n" +
-			"one leads, and another takes over when it dies. They must share the ticket key.",
-		Example: "  penstock master\n" +
+			"one leads, and another takes over when it dies. They must share the ticket key. With --scale the leader keeps as many\n" +
+			"workers as trainers can make use of.",
+		Example: "  penstock master\n  penstock master --scale local --max-workers 4\n" +
 			"  penstock master --listen 0.0.0.0:7070 --advertise 10.0.0.5:7070 --gossip 0.0.0.0:7946 --etcd http://etcd-0:2379,http://etcd-1:2379 --ticket-key /etc/penstock/ticket.key",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
@@ -66,6 +68,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	f.ports.Register(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:7946")
+	f.scaling.register(flags)
 	return cli.Setup(cmd)
 }
 
@@ -113,6 +116,11 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
+	workers, scaling, err := f.scaling.actuator(cmd, f.dataDir, cfg.Logger)
+	if err != nil {
+		return err
+	}
+	cfg.Scaling = scaling
 	if cfg.HTTP, err = cli.ListenHTTP(cmd, f.http, cfg.Logger); err != nil {
 		return errors.Join(err, cfg.Listener.Close())
 	}
@@ -120,6 +128,9 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		defer cfg.HTTP.Close() // again, where the master ran
 	}
 	cfg.Up = func(address, gossip string) {
+		if workers != nil {
+			workers.Join(gossip)
+		}
 		if output == "json" {
 			_ = cli.Announce(cmd.OutOrStdout(), address, gossip, cfg.HTTP)
 		}
@@ -128,7 +139,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if err != nil {
 		return err
 	}
-	return runUntil(cmd.Context(), ended, m.Run)
+	return runUntil(cmd.Context(), ended, together(m, workers))
 }
 
 // runUntil runs until ctx ends, or something that run cannot do without.

@@ -16,6 +16,25 @@ type worker struct {
 	reports recent[report]
 }
 
+// Worker is one of the fleet, as those who choose among workers see it.
+type Worker struct {
+	Name     string
+	Streams  int
+	Since    time.Time // when it came into sight
+	Draining bool
+}
+
+// Workers are all of the fleet.
+func (o *Observer) Workers() []Worker {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make([]Worker, 0, len(o.workers))
+	for name, w := range o.workers {
+		out = append(out, Worker{Name: name, Streams: w.reports.newest.streams, Since: w.since, Draining: w.member.Draining})
+	}
+	return out
+}
+
 // report is what a worker says of itself.
 type report struct {
 	streams, slots int
