@@ -3,6 +3,7 @@ package columns
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -57,10 +58,7 @@ func (b *booleans) read(at, n int) error {
 		}
 		m := min(len(dst), r.left)
 		if r.packed {
-			for i := range m {
-				p := r.at + i
-				dst[i] = r.bits[p>>3]>>(p&7)&1 != 0
-			}
+			takeBits(dst[:m], r.bits, r.at)
 		} else {
 			for i := range m {
 				dst[i] = r.value != 0
@@ -70,6 +68,23 @@ func (b *booleans) read(at, n int) error {
 		dst = dst[m:]
 	}
 	return nil
+}
+
+// takeBits writes bits of packed, from number at on, which has them all.
+func takeBits(dst []bool, packed []byte, at int) {
+	i := 0
+	for ; i < len(dst) && (at+i)&7 != 0; i++ {
+		dst[i] = packed[(at+i)>>3]>>((at+i)&7)&1 != 0
+	}
+	out := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst))
+	for ; i+8 <= len(dst); i += 8 {
+		// Bit k of the byte is left in byte k, and carries into the highest bit there.
+		v := uint64(packed[(at+i)>>3]) * 0x0101010101010101 & 0x8040201008040201
+		binary.LittleEndian.PutUint64(out[i:], (v+0x7f7f7f7f7f7f7f7f)>>7&0x0101010101010101)
+	}
+	for ; i < len(dst); i++ {
+		dst[i] = packed[(at+i)>>3]>>((at+i)&7)&1 != 0
+	}
 }
 
 func (b *booleans) spread(valid []uint64, from, n, present int) {

@@ -137,6 +137,9 @@ func (b *block) mask(i, end int) uint64 {
 
 // gatherBits packs the bits of w together that mask has.
 func gatherBits(w, mask uint64) (out uint64) {
+	if mask == ^uint64(0) {
+		return w
+	}
 	for k := 0; mask != 0; k++ {
 		out |= w >> bits.TrailingZeros64(mask) & 1 << k
 		mask &= mask - 1
