@@ -51,6 +51,8 @@ func command(ops *transform.Registry) *cobra.Command {
 		workercommand.Worker(ops, root.Version),
 		clientcommand.Local(),
 		mastercommand.Session(),
+		mastercommand.Top(),
+		mastercommand.Explain(),
 		mastercommand.Events(),
 		mastercommand.Validate(ops),
 		mastercommand.Plan(ops, workercommand.Decoders),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -23,12 +24,11 @@ func Session() *cobra.Command {
 	c := &sessionCommand{}
 	cmd := &cobra.Command{
 		Use:     "session",
-		Short:   "Create, list, show, checkpoint, restore and delete sessions",
+		Short:   "Create, list, show, describe, checkpoint, restore and delete sessions",
 		Example: "  penstock session list\n  penstock session create spec.yaml --id run-7 --world-size 8",
 	}
-	cmd.PersistentFlags().StringSliceVar(&c.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
-	c.ports.Register(cmd.PersistentFlags())
-	cmd.AddCommand(c.create(), c.list(), c.show(), c.delete(), c.checkpoint(), c.checkpoints(), c.restore())
+	c.register(cmd.PersistentFlags())
+	cmd.AddCommand(c.create(), c.list(), c.show(), c.describe(), c.delete(), c.checkpoint(), c.checkpoints(), c.restore())
 	return cli.Setup(cmd)
 }
 
@@ -41,6 +41,12 @@ const (
 type sessionCommand struct {
 	masters []string
 	ports   cli.RPCFlags
+}
+
+// register adds the flags that say whom to ask.
+func (c *sessionCommand) register(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&c.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
+	c.ports.Register(flags)
 }
 
 func (c *sessionCommand) create() *cobra.Command {

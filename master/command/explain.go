@@ -1,0 +1,249 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/cli"
+)
+
+// describedEvents and describedTrainers bound what `session describe` prints.
+const (
+	describedEvents   = 20
+	describedTrainers = 32
+)
+
+// Explain returns `penstock explain`, which says why a session's trainers wait, and what to do about it.
+func Explain() *cobra.Command {
+	c := &sessionCommand{}
+	cmd := &cobra.Command{
+		Use:   "explain SESSION",
+		Short: "Say why a session's trainers wait, with the numbers behind it, and what to do next",
+		Long: "Says in words what holds the trainers of a session up, if anything does, and what to do about it; then the numbers that say so.\n" +
+			"They are of the last seconds: a session that has just begun is not known yet.",
+		Example: "  penstock explain run-7\n  penstock explain run-7 --output json",
+		Args:    cobra.ExactArgs(1),
+	}
+	c.register(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		return c.with(cmd, callTimeout, func(ctx context.Context, m pb.MasterClient) error {
+			seen, err := m.Observe(ctx, &pb.ObserveRequest{Session: args[0], Workers: true})
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				return printProto(cmd.OutOrStdout(), seen)
+			}
+			return printExplanation(cmd.OutOrStdout(), args[0], seen)
+		})
+	}
+	return cli.Setup(cmd)
+}
+
+func printExplanation(w io.Writer, id string, seen *pb.Observation) error {
+	s := loadOf(seen, id)
+	if s == nil {
+		_, err := fmt.Fprintf(w, "session %s does not run, so there is nothing to explain; `penstock session show %s` says how it ended\n", id, id)
+		return err
+	}
+	fmt.Fprintf(w, "%s\n\nnext: %s\n\n", s.GetVerdict(), nextStep(s, seen))
+	if err := printLoad(w, s); err != nil {
+		return err
+	}
+	return printStages(w, s)
+}
+
+func loadOf(seen *pb.Observation, id string) *pb.SessionLoad {
+	for _, s := range seen.GetSessions() {
+		if s.GetSession() == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// nextStep is what to do about a session's bottleneck.
+func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
+	switch s.GetBottleneck() {
+	case pb.Bottleneck_WORKERS:
+		return fmt.Sprintf("add workers (%s serve it, %s are needed), or make its rows cheaper: they spend most of their time in %s. `penstock master --scale` adds and removes workers by itself, up to --max-workers",
+			workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount), s.GetStage())
+	case pb.Bottleneck_STORAGE:
+		return fmt.Sprintf("more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
+			size(bytesRead(seen)))
+	case pb.Bottleneck_NETWORK:
+		return "look at the network between workers and trainers: put both in one zone (--zone), and look for other traffic of the trainers' machines"
+	case pb.Bottleneck_CLIENT:
+		return "the trainer's process is too busy to take batches: give it more CPU, make larger batches, or move work out of the training loop"
+	case pb.Bottleneck_STREAMS:
+		return "workers have time to spare, but too few streams are open or they are too short: write larger row groups or more files, or give the session a larger share"
+	case pb.Bottleneck_TRAINER:
+		return "nothing: the trainers take all that they can"
+	case pb.Bottleneck_NONE:
+		return "nothing: no trainer reads now"
+	}
+	return "wait some seconds, until enough is measured, and ask again"
+}
+
+func bytesRead(seen *pb.Observation) (sum float64) {
+	for _, w := range seen.GetWorkers() {
+		sum += w.GetBytesRead()
+	}
+	return sum
+}
+
+// printLoad writes a session's numbers.
+func printLoad(w io.Writer, s *pb.SessionLoad) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "delivered\t%s\n", rowRate(s.GetRate()))
+	fmt.Fprintf(t, "demand\t%s\n", orUnknown(s.GetDemand(), rowRate))
+	fmt.Fprintf(t, "stall\t%s of its trainers' time\n", percent(s.GetStall()))
+	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount))
+	fmt.Fprintf(t, "a row takes\t%s of a worker\n", orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
+	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
+		fmt.Fprintf(t, "share\tweight %s, at least %d workers, at most %s\n", humanize.Ftoa(max(1, sh.GetWeight())), sh.GetMinWorkers(),
+			orUnlimited(sh.GetMaxWorkers()))
+	}
+	return t.Flush()
+}
+
+func orUnlimited(n uint32) string {
+	if n == 0 {
+		return "any number"
+	}
+	return humanize.Comma(int64(n))
+}
+
+func printStages(w io.Writer, s *pb.SessionLoad) error {
+	total := 0.0
+	for _, x := range s.GetStages() {
+		total += x.GetSeconds()
+	}
+	if total == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "STAGE\tSHARE\tSTREAMS BUSY WITH IT")
+	for _, x := range s.GetStages() {
+		fmt.Fprintf(t, "%s\t%s\t%.2f\n", x.GetStage(), percent(x.GetSeconds()/total), x.GetSeconds())
+	}
+	return t.Flush()
+}
+
+// described is what `session describe --output json` prints.
+type described struct {
+	session *pb.Session
+	seen    *pb.Observation
+	events  *pb.ListEventsReply
+}
+
+func (c *sessionCommand) describe() *cobra.Command {
+	return &cobra.Command{
+		Use: "describe ID", Short: "Show all about a session: its state, load, stages, trainers and events", Args: cobra.ExactArgs(1),
+		Example: "  penstock session describe run-7\n  penstock session describe run-7 --output json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			output, err := cli.Output(cmd)
+			if err != nil {
+				return err
+			}
+			return c.with(cmd, callTimeout, func(ctx context.Context, m pb.MasterClient) error {
+				d, err := askAll(ctx, m, args[0])
+				if err != nil {
+					return err
+				}
+				if output == "json" {
+					return d.writeJSON(cmd.OutOrStdout())
+				}
+				return d.writeText(cmd.OutOrStdout())
+			})
+		},
+	}
+}
+
+func askAll(ctx context.Context, m pb.MasterClient, id string) (d described, err error) {
+	if d.session, err = m.GetSession(ctx, &pb.GetSessionRequest{Session: id}); err != nil {
+		return d, err
+	}
+	if d.seen, err = m.Observe(ctx, &pb.ObserveRequest{Session: id}); err != nil {
+		return d, err
+	}
+	d.events, err = m.ListEvents(ctx, &pb.ListEventsRequest{Session: id, Limit: describedEvents})
+	return d, err
+}
+
+// writeJSON writes one object on one line, of the three answers.
+func (d described) writeJSON(w io.Writer) error {
+	fmt.Fprint(w, `{"session":`)
+	if err := printProto(w, d.session); err != nil {
+		return err
+	}
+	fmt.Fprint(w, `,"observation":`)
+	if err := printProto(w, d.seen); err != nil {
+		return err
+	}
+	fmt.Fprint(w, `,"events":`)
+	if err := printProto(w, d.events); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "}")
+	return err
+}
+
+func (d described) writeText(w io.Writer) error {
+	if err := printSession(w, d.session); err != nil {
+		return err
+	}
+	if s := loadOf(d.seen, d.session.GetId()); s != nil {
+		fmt.Fprintf(w, "\n%s\n\n", s.GetVerdict())
+		if err := printLoad(w, s); err != nil {
+			return err
+		}
+		if err := printStages(w, s); err != nil {
+			return err
+		}
+		if err := printTrainers(w, s.GetTrainers()); err != nil {
+			return err
+		}
+	}
+	if len(d.events.GetEvents()) > 0 {
+		fmt.Fprintln(w)
+	}
+	for _, e := range d.events.GetEvents() {
+		fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(e.GetUnixMs()).Format(time.DateTime), e.GetWords())
+	}
+	return nil
+}
+
+func printTrainers(w io.Writer, trainers []*pb.TrainerLoad) error {
+	if len(trainers) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "RANK\tTAKES\tSTALL\tA STEP TAKES\tSTATE")
+	shown := min(describedTrainers, len(trainers))
+	for _, k := range trainers[:shown] {
+		state := "present"
+		if !k.GetPresent() {
+			state = "gone"
+		}
+		step := orUnknown(float64(k.GetStepNs()), func(ns float64) string { return time.Duration(ns).Round(time.Microsecond).String() })
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", k.GetRank(), rowRate(k.GetRate()), percent(k.GetStall()), step, state)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return leftOut(w, len(trainers)-shown)
+}

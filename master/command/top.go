@@ -1,0 +1,307 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/cli"
+)
+
+// topSorts are the orders of top's tables, by the letters that choose them.
+func topSorts() []string { return []string{"rate", "stall", "busy", "name"} }
+
+// top is `penstock top`.
+type top struct {
+	sessionCommand
+	session, sort string
+	every         time.Duration
+	once          bool
+}
+
+// Top returns `penstock top`, which shows what the fleet does.
+func Top() *cobra.Command {
+	t := &top{}
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show what the fleet, its sessions and its workers do, live",
+		Long: "Shows the verdict, the fleet's numbers, and tables of sessions and workers, again and again. Keys: r, s, b and n sort by rows per\n" +
+			"second, stall, busy and name; q ends. Where the output is no terminal it prints once, with all sessions and workers.",
+		Example: "  penstock top\n  penstock top --sort stall --session run-7\n  penstock top --once\n  penstock top --output json",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
+	}
+	t.register(cmd.Flags())
+	cmd.Flags().StringVar(&t.session, "session", "", "this session alone, and its workers")
+	cmd.Flags().StringVar(&t.sort, "sort", "rate", "order of the tables: "+strings.Join(topSorts(), ", "))
+	cmd.Flags().DurationVar(&t.every, "every", 2*time.Second, "time between two looks")
+	cmd.Flags().BoolVar(&t.once, "once", false, "print once and end")
+	return cli.Setup(cmd)
+}
+
+func (t *top) run(cmd *cobra.Command) error {
+	output, err := cli.Output(cmd)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(topSorts(), t.sort) {
+		return fmt.Errorf("--sort: want one of %s, found %q", strings.Join(topSorts(), ", "), t.sort)
+	}
+	if t.every <= 0 {
+		return fmt.Errorf("--every: want more than 0, found %v", t.every)
+	}
+	if screen, ok := cmd.OutOrStdout().(*os.File); ok && !t.once && output == "text" && term.IsTerminal(int(screen.Fd())) {
+		return t.live(cmd, screen)
+	}
+	seen, err := t.look(cmd)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return printProto(cmd.OutOrStdout(), seen)
+	}
+	return printTop(cmd.OutOrStdout(), seen, t.sort, 0)
+}
+
+func (t *top) look(cmd *cobra.Command) (seen *pb.Observation, err error) {
+	err = t.with(cmd, callTimeout, func(ctx context.Context, m pb.MasterClient) error {
+		seen, err = m.Observe(ctx, &pb.ObserveRequest{Session: t.session, Workers: true})
+		return err
+	})
+	if t.session != "" {
+		seen.Workers = slices.DeleteFunc(seen.GetWorkers(), func(w *pb.WorkerLoad) bool { return !slices.Contains(w.GetSessions(), t.session) })
+	}
+	return seen, err
+}
+
+// live draws on a screen of its own until it is told to end. A fleet that does not answer is looked at again.
+func (t *top) live(cmd *cobra.Command, screen *os.File) (err error) {
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	cmd.SetContext(ctx)
+	keys := make(chan byte)
+	if in := int(os.Stdin.Fd()); term.IsTerminal(in) {
+		before, err := term.MakeRaw(in)
+		if err != nil {
+			return fmt.Errorf("terminal: %w", err)
+		}
+		defer func() { _ = term.Restore(in, before) }() // nothing more can be done about it
+		go readKeys(ctx, keys)                          // waits for a key until the process ends
+	}
+	fmt.Fprint(screen, "\033[?1049h\033[?25l")
+	defer fmt.Fprint(screen, "\033[?25h\033[?1049l")
+	ticker := time.NewTicker(t.every)
+	defer ticker.Stop()
+	for {
+		seen, err := t.look(cmd)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // interrupted
+		}
+		t.draw(screen, seen, err)
+		for again := false; !again; {
+			select {
+			case <-ticker.C:
+				again = true
+			case <-ctx.Done():
+				return nil
+			case key := <-keys:
+				if key == 'q' || key == 3 { // Ctrl-C
+					return nil
+				}
+				t.sortBy(key)
+				t.draw(screen, seen, err)
+			}
+		}
+	}
+}
+
+func readKeys(ctx context.Context, keys chan<- byte) {
+	var key [1]byte
+	for {
+		if _, err := os.Stdin.Read(key[:]); err != nil {
+			return
+		}
+		select {
+		case keys <- key[0]:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sortBy takes a key that chooses an order.
+func (t *top) sortBy(key byte) {
+	for _, name := range topSorts() {
+		if name[0] == key {
+			t.sort = name
+		}
+	}
+}
+
+// draw fills the screen, with lines that are cut at its edge.
+func (t *top) draw(screen *os.File, seen *pb.Observation, err error) {
+	width, height, sizeErr := term.GetSize(int(screen.Fd()))
+	if sizeErr != nil {
+		width, height = 80, 24
+	}
+	var text bytes.Buffer
+	if err == nil {
+		err = printTop(&text, seen, t.sort, height)
+	}
+	if err != nil {
+		text.Reset()
+		fmt.Fprintf(&text, "%v\n", err)
+	}
+	var out strings.Builder
+	out.WriteString("\033[H")
+	for i, line := range strings.Split(strings.TrimRight(text.String(), "\n"), "\n") {
+		if i >= height {
+			break
+		}
+		if i > 0 {
+			out.WriteString("\r\n")
+		}
+		if runes := []rune(line); len(runes) > width {
+			line = string(runes[:width])
+		}
+		out.WriteString(line + "\033[K")
+	}
+	out.WriteString("\033[J")
+	fmt.Fprint(screen, out.String())
+}
+
+// printTop writes what was observed, on so many lines; 0 is as many as there are.
+func printTop(w io.Writer, seen *pb.Observation, sort string, height int) error {
+	p := &pb.FleetPoint{}
+	if n := len(seen.GetPoints()); n > 0 {
+		p = seen.GetPoints()[n-1]
+	}
+	fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), seen.GetVerdict())
+	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %d workers, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
+		rowRate(p.GetRate()), orUnknown(p.GetDemand(), rowRate), percent(p.GetStall()), p.GetWorkers(), orUnknown(p.GetNeeded(), workerCount),
+		percent(p.GetBusy()), size(p.GetBytesRead()), size(p.GetBytesCrossZone()))
+	sessionLines, workerLines := len(seen.GetSessions()), len(seen.GetWorkers())
+	if height > 0 { // four lines above, heads, an empty line, and a word on what is left out of each
+		room := max(2, height-8)
+		sessionLines = min(sessionLines, max(room/3, room-workerLines))
+		workerLines = min(workerLines, room-sessionLines)
+	}
+	return errors.Join(printTopSessions(w, seen.GetSessions(), sort, sessionLines), printTopWorkers(w, seen.GetWorkers(), sort, workerLines))
+}
+
+func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, lines int) error {
+	if len(sessions) == 0 {
+		fmt.Fprintln(w, "no session runs")
+	}
+	sessions = slices.Clone(sessions)
+	slices.SortFunc(sessions, func(a, b *pb.SessionLoad) int {
+		order := map[string]int{"rate": cmp.Compare(b.GetRate(), a.GetRate()), "stall": cmp.Compare(b.GetStall(), a.GetStall()), "busy": cmp.Compare(b.GetGranted(), a.GetGranted())}[sort]
+		return cmp.Or(order, cmp.Compare(a.GetSession(), b.GetSession()))
+	})
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	if len(sessions) > 0 {
+		fmt.Fprintln(t, "SESSION\tDELIVERED\tDEMAND\tSTALL\tWORKERS\tNEEDED\tTRAINERS\tEPOCH\tHELD UP BY")
+	}
+	for _, s := range sessions[:lines] {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", s.GetSession(), rowRate(s.GetRate()), orUnknown(s.GetDemand(), rowRate), percent(s.GetStall()),
+			workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return leftOut(w, len(sessions)-lines)
+}
+
+func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines int) error {
+	fmt.Fprintln(w)
+	if len(workers) == 0 {
+		fmt.Fprintln(w, "no worker reports")
+		return nil
+	}
+	workers = slices.Clone(workers)
+	slices.SortFunc(workers, func(a, b *pb.WorkerLoad) int {
+		order := map[string]int{"rate": cmp.Compare(b.GetRate(), a.GetRate()), "busy": cmp.Compare(b.GetBusy(), a.GetBusy())}[sort]
+		return cmp.Or(order, cmp.Compare(a.GetName(), b.GetName()))
+	})
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WORKER\tBUSY\tSENDS\tREADS\tSTREAMS\tMEMORY\tZONE\tSTATE\tADDRESS")
+	for _, k := range workers[:lines] {
+		state := "serves"
+		if k.GetDraining() {
+			state = "drains"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), percent(k.GetBusy()), rowRate(k.GetRate()), size(k.GetBytesRead()),
+			k.GetStreams(), k.GetSlots(), size(float64(k.GetMemoryBytes())), size(float64(k.GetMemoryLimit())), cmp.Or(k.GetZone(), "-"), state, k.GetAddress())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return leftOut(w, len(workers)-lines)
+}
+
+func leftOut(w io.Writer, n int) error {
+	if n == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "and %s more\n", humanize.Comma(int64(n)))
+	return err
+}
+
+func presentTrainers(s *pb.SessionLoad) (n int) {
+	for _, t := range s.GetTrainers() {
+		if t.GetPresent() {
+			n++
+		}
+	}
+	return n
+}
+
+// heldUpBy says what a session waits for.
+func heldUpBy(s *pb.SessionLoad) string {
+	switch b := s.GetBottleneck(); b {
+	case pb.Bottleneck_BOTTLENECK_UNSPECIFIED:
+		return "not known yet"
+	case pb.Bottleneck_NONE, pb.Bottleneck_TRAINER:
+		return "nothing"
+	case pb.Bottleneck_WORKERS:
+		return strings.TrimSuffix("too few workers: "+s.GetStage(), ": ")
+	case pb.Bottleneck_STREAMS:
+		return "too few streams"
+	default:
+		return strings.ToLower(b.String())
+	}
+}
+
+func rowRate(x float64) string { return strings.TrimSpace(humanize.SIWithDigits(x, 1, "")) + " rows/s" }
+
+func percent(x float64) string {
+	if x > 0 && x < 0.0995 {
+		return fmt.Sprintf("%.1f%%", 100*x)
+	}
+	return fmt.Sprintf("%.0f%%", 100*x)
+}
+
+func size(x float64) string { return humanize.IBytes(uint64(max(0, x))) }
+
+func workerCount(x float64) string { return humanize.FtoaWithDigits(x, 1) }
+
+// orUnknown is for numbers that are 0 where nothing is known.
+func orUnknown(x float64, words func(float64) string) string {
+	if x == 0 {
+		return "unknown"
+	}
+	return words(x)
+}

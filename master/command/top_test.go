@@ -1,0 +1,114 @@
+package command
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// aFleet has so many workers and sessions, each busier than the one before.
+func aFleet(workers, sessions int) *pb.Observation {
+	out := &pb.Observation{
+		Verdict: "too few workers",
+		Points:  []*pb.FleetPoint{{Rate: 9}, {Rate: 1234567, Demand: 2e6, Stall: 0.0421, Workers: uint32(workers), Needed: 7.25, Busy: 0.97, BytesRead: 3 << 30}},
+	}
+	for i := range sessions {
+		out.Sessions = append(out.Sessions, &pb.SessionLoad{
+			Session: fmt.Sprintf("run-%d", i), Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode",
+			Verdict: "its trainers wait for workers", Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
+			Stages: []*pb.StageTime{{Stage: "decode", Seconds: 3}, {Stage: "storage", Seconds: 1}},
+		})
+	}
+	for i := range workers {
+		out.Workers = append(out.Workers, &pb.WorkerLoad{Name: fmt.Sprintf("worker-%d", i), Busy: float64(i%10) / 10, Slots: 8, Draining: i == 1, Sessions: []string{"run-0"}})
+	}
+	return out
+}
+
+func TestPrintTop(t *testing.T) {
+	for _, c := range []struct {
+		workers, sessions, height, lines int
+		want                             []string
+	}{
+		{3, 2, 0, 11, []string{"too few workers", "1.2 M rows/s delivered, 2 M rows/s demanded; stall 4.2%; 3 workers, 7.2 needed, busy 97%; storage 3.0 GiB/s", "too few workers: decode", "drains", "1 of 2"}},
+		{1000, 40, 0, 1046, []string{"worker-999"}},
+		{1000, 40, 24, 24, []string{"and 989 more", "and 35 more"}},
+		{1, 40, 24, 24, []string{"worker-0", "and 25 more"}},
+		{0, 0, 24, 5, []string{"no session runs", "no worker reports"}},
+		{50, 50, 3, 12, nil},
+	} {
+		var out bytes.Buffer
+		if err := printTop(&out, aFleet(c.workers, c.sessions), "rate", c.height); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "\n"); n != c.lines && (c.height == 0 || n > max(12, c.height)) {
+			t.Errorf("%d workers, %d sessions: %d lines, want %d:\n%s", c.workers, c.sessions, n, c.lines, out.String())
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%d workers, %d sessions: no %q in\n%s", c.workers, c.sessions, want, out.String())
+			}
+		}
+	}
+}
+
+func TestTopSorts(t *testing.T) {
+	for order, want := range map[string][2]string{"rate": {"run-2", "worker-0"}, "stall": {"run-0", "worker-0"}, "busy": {"run-0", "worker-2"}, "name": {"run-0", "worker-0"}} {
+		var out bytes.Buffer
+		if err := printTop(&out, aFleet(3, 3), order, 0); err != nil {
+			t.Fatal(err)
+		}
+		_, sessions, _ := strings.Cut(out.String(), "HELD UP BY\n")
+		_, workers, _ := strings.Cut(out.String(), "ADDRESS\n")
+		if !strings.HasPrefix(sessions, want[0]) || !strings.HasPrefix(workers, want[1]) {
+			t.Errorf("by %s: want %v first in\n%s", order, want, out.String())
+		}
+	}
+}
+
+func TestPrintExplanation(t *testing.T) {
+	for b := range pb.Bottleneck_name {
+		seen := aFleet(2, 1)
+		seen.Sessions[0].Bottleneck = pb.Bottleneck(b)
+		var out bytes.Buffer
+		if err := printExplanation(&out, "run-0", seen); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"its trainers wait for workers\n\nnext: ", "demand       unknown", "40µs of a worker", "decode   75%    3.00"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%v: no %q in\n%s", pb.Bottleneck(b), want, out.String())
+			}
+		}
+		if waits := strings.Contains(out.String(), "wait some seconds"); waits != (b == 0) {
+			t.Errorf("%v:\n%s", pb.Bottleneck(b), out.String())
+		}
+	}
+	var out bytes.Buffer
+	if err := printExplanation(&out, "gone", aFleet(1, 1)); err != nil || !strings.Contains(out.String(), "gone does not run") {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	d := described{&pb.Session{Id: "run-0", State: pb.SessionState_RUNNING}, aFleet(2, 1), &pb.ListEventsReply{Events: []*pb.Event{{Number: 1, Words: "it was opened"}}}}
+	var text, object bytes.Buffer
+	if err := d.writeText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"session", "its trainers wait", "decode", "41ms", "gone", "it was opened"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, text.String())
+		}
+	}
+	if err := d.writeJSON(&object); err != nil {
+		t.Fatal(err)
+	}
+	var parts map[string]map[string]any
+	if err := json.Unmarshal(object.Bytes(), &parts); err != nil || parts["session"]["id"] != "run-0" || parts["observation"]["verdict"] == nil || parts["events"]["events"] == nil {
+		t.Errorf("%v: %s", err, object.String())
+	}
+}
