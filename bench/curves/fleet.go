@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,7 +16,6 @@ import (
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/client"
-	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
@@ -131,36 +128,15 @@ func read(ctx context.Context, c *cluster.Cluster, text string) (rows int, err e
 func spent(c *cluster.Cluster) (cost, error) {
 	out := cost{Wall: float64(time.Now().UnixNano()) / 1e9, Trainer: figures.CPUSeconds()}
 	var err error
-	if out.Master, err = cpuTime(c.MasterProcess()); err != nil {
+	if out.Master, err = figures.CPUSecondsOf(c.MasterProcess().PID()); err != nil {
 		return out, err
 	}
 	for _, w := range c.Workers() {
-		seconds, err := cpuTime(w)
+		seconds, err := figures.CPUSecondsOf(w.PID())
 		if err != nil {
 			return out, err
 		}
 		out.Workers += seconds
 	}
 	return out, nil
-}
-
-// ticks is how many of proc's units of time make a second, on all of Linux's machines.
-const ticks = 100
-
-// cpuTime reads what proc(5) says of a process: its times are fields 14 and 15, counted from 1, and the second field,
-// which is in parentheses, may have spaces.
-func cpuTime(p *process.Process) (seconds float64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if err != nil {
-		return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
-	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
-		}
-		seconds += float64(n) / ticks
-	}
-	return seconds, nil
 }

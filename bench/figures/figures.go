@@ -3,10 +3,12 @@
 package figures
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 )
 
@@ -17,6 +19,27 @@ func CPUSeconds() float64 {
 		panic(err) // it fails for wrong arguments only
 	}
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// ticks is how many of proc's units of time make a second, on all of Linux's machines.
+const ticks = 100
+
+// CPUSecondsOf reads what proc(5) says of a process: its times are fields 14 and 15, counted from 1, and the second field,
+// which is in parentheses, may have spaces.
+func CPUSecondsOf(pid int) (seconds float64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
+	}
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
+	for _, f := range fields[11:13] {
+		n, err := strconv.ParseInt(string(f), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
+		}
+		seconds += float64(n) / ticks
+	}
+	return seconds, nil
 }
 
 // Write writes name.md, a page, and name.json, of data, into a folder, which it makes if need be.

@@ -20,9 +20,9 @@ type Growth struct {
 
 // Before is a session as it was before a growth.
 type Before struct {
-	Session     string
-	Rate, Stall float64
-	Part        float64 // of the workers that there were
+	Session    string
+	Rate, Wait float64 // rows/s, and the share of its trainers' time that was lost
+	Part       float64 // of the workers that there were
 }
 
 // Brake keeps a session that more workers did not help to what it had.
@@ -42,7 +42,7 @@ const (
 	// muchStall is worth to be judged by.
 	muchStall = 0.02
 	// helped is the part of what more workers could have given at most that tells that they helped.
-	helped = 0.3
+	helped = 0.5
 	// trial is how much more is tried of what did not help before, and storageTrial when storage got slower.
 	trial, storageTrial = 1.25, 1.5
 	// faster is how much faster a session must be for the bottleneck to have changed.
@@ -54,7 +54,7 @@ func (c Config) judge(g *Growth, now *Sample, needs []need) (vain []Before, done
 	arrived := now.Workers-g.From >= (g.To-g.From)*4/5
 	waited := now.At.Sub(g.At)
 	switch {
-	case now.Wanted < g.To: // somebody took it back
+	case now.Wanted < g.To, float64(g.To) < rest*float64(g.From): // somebody took it back, or it is too little to tell
 		return nil, true
 	case waited < 3*c.UpAfter || !arrived && waited < c.StartUp+3*c.UpAfter:
 		return nil, false
@@ -63,7 +63,7 @@ func (c Config) judge(g *Growth, now *Sample, needs []need) (vain []Before, done
 	}
 	for _, b := range g.Before {
 		i := slices.IndexFunc(needs, func(n need) bool { return n.ID == b.Session })
-		if i < 0 || b.Stall < muchStall || b.helped(&needs[i], float64(now.Workers)/float64(g.From)) {
+		if i < 0 || b.Wait < muchStall || b.Rate == 0 || needs[i].workers == 0 || b.helped(&needs[i], float64(now.Workers)/float64(g.From)) {
 			continue
 		}
 		vain = append(vain, b)
@@ -73,11 +73,8 @@ func (c Config) judge(g *Growth, now *Sample, needs []need) (vain []Before, done
 
 // helped tells whether a session does better with more workers than before.
 func (b Before) helped(n *need, more float64) bool {
-	if n.Stall < muchStall || n.Stall < 0.7*b.Stall {
+	if n.wait < muchStall || n.wait < 0.7*b.Wait {
 		return true
-	}
-	if b.Rate == 0 {
-		return n.Rate > 0
 	}
 	could := more
 	if n.Demand > 0 {
@@ -93,7 +90,7 @@ func (c Config) brake(brakes []Brake, vain []Before, needs []need, now time.Time
 		next := Brake{Session: b.Session, Cap: b.Part, Rate: b.Rate, Times: 1}
 		i := slices.IndexFunc(out, func(o Brake) bool { return o.Session == b.Session })
 		if i >= 0 {
-			next.Times = out[i].Times + 1
+			next.Times, next.Cap = out[i].Times+1, min(out[i].Cap, b.Part)
 		}
 		for _, n := range needs {
 			if n.ID == b.Session {
@@ -118,7 +115,7 @@ func loosen(brakes []Brake, needs []need) []Brake {
 			return true
 		}
 		n := needs[i]
-		return n.Stall < fewStalls && n.Rate > 0 || n.Rate > faster*b.Rate && n.Rate > 0
+		return n.wait < fewStalls && n.Rate > 0 || n.Rate > faster*b.Rate && n.Rate > 0
 	})
 }
 

@@ -46,7 +46,7 @@ func (c Config) WithDefaults() (Config, error) {
 		c.MaxWorkers = 1000
 	}
 	if c.Utilisation == 0 {
-		c.Utilisation = 0.9
+		c.Utilisation = 0.8
 	}
 	switch {
 	case c.MinWorkers < 0 || c.MaxWorkers < c.MinWorkers:

@@ -12,6 +12,7 @@ type Past struct {
 	Growth *Growth
 	Brakes []Brake
 	Probes []Probe
+	Lifts  []Lift
 	Rising time.Time // since when the demand has been rising without coming to rest
 	Said   kind      // the newest decision that was news
 	SaidAt time.Time
@@ -25,8 +26,10 @@ type Probe struct {
 }
 
 const (
-	// slack is how much more than the present workers may be needed, as long as nobody waits.
-	slack = 1.05
+	// slack is how much more than the present workers may be needed, as long as nobody waits: they are busier then than aimed at.
+	slack = 1.12
+	// little is a change that is not worth a decision while trainers wait no more than they may.
+	little = 0.03
 	// clearly is how many of the present workers may be enough to shrink soon, and not only after TrimAfter.
 	clearly = 0.92
 	// manySilent is the share of workers without a report that leaves too little to decide on.
@@ -68,6 +71,7 @@ func Decide(cfg Config, past Past, window Window) (Decision, Past) {
 	s := &scaler{cfg: cfg, past: past, window: window, now: window.newest(), recent: window.last(cfg.UpAfter)}
 	s.needs = cfg.needs(s.recent)
 	s.learn()
+	s.lift()
 	s.probe()
 	for _, n := range s.needs {
 		s.sum += n.part
@@ -101,7 +105,7 @@ func (s *scaler) learn() {
 // storageSlowed tells whether rows seem to cost more than they did because storage got slower. More workers may help, if it answers
 // late, or not, if it can give no more.
 func (s *scaler) storageSlowed(n *need) bool {
-	if n.Storage < 0.5 || n.Stall < muchStall {
+	if n.Storage < 0.5 || n.wait < muchStall {
 		return false
 	}
 	usual := s.window.least(s.cfg.UpAfter, func(one *Sample) float64 {
@@ -148,7 +152,7 @@ func (s *scaler) probe() {
 		if s.now.Workers < s.now.Wanted { // those on their way may be enough
 			p.Since = s.now.At
 		}
-		if s.now.At.Sub(p.Since) >= 2*s.cfg.UpAfter && n.Stall > 0.5 && p.Workers < float64(n.Trainers) {
+		if s.now.At.Sub(p.Since) >= 2*s.cfg.UpAfter && n.wait > 0.5 && p.Workers < float64(n.Trainers) {
 			p.Workers, p.Since = min(2*p.Workers, float64(n.Trainers)), s.now.At
 		}
 		n.part = n.within(p.Workers)
@@ -177,7 +181,7 @@ func (s *scaler) choose() (to int, k kind) {
 		return wanted, stale
 	case to > wanted && s.grows():
 		return to, grow
-	case to == s.cfg.MaxWorkers && s.sum > slack*float64(to) && s.stall() > fewStalls:
+	case to == s.cfg.MaxWorkers && s.sum > slack*float64(to) && s.wait() > fewStalls:
 		return wanted, full
 	default:
 		if to := s.fewer(); to < wanted {
@@ -185,6 +189,14 @@ func (s *scaler) choose() (to int, k kind) {
 		}
 		return wanted, keep
 	}
+}
+
+// wait is the share of its trainers' time that the session loses that waits most.
+func (s *scaler) wait() (most float64) {
+	for i := range s.needs {
+		most = max(most, s.needs[i].wait)
+	}
+	return most
 }
 
 func (s *scaler) stall() float64 { return s.recent.mean((*Sample).stall) }
@@ -195,8 +207,11 @@ func (s *scaler) grows() bool {
 	if s.now.Wanted == 0 || len(s.past.Probes) > 0 && s.sum < 2*float64(len(s.past.Probes)) { // nothing to measure by
 		return true
 	}
-	if s.sum < slack*wanted && s.stall() < fewStalls {
+	if s.sum < slack*wanted && s.wait() < muchStall || s.sum < (1+little)*wanted && s.wait() < lostMuch {
 		return false
+	}
+	if s.wait() < muchStall && s.window.last(3*s.cfg.UpAfter).median(s.needed) < slack*wanted {
+		return false // there is time to see whether it lasts
 	}
 	if g := s.past.Growth; g != nil && s.demand() < rest*g.Demand {
 		return false // a row that costs more with more workers is the sign of a bottleneck elsewhere: see first whether they help
@@ -204,11 +219,13 @@ func (s *scaler) grows() bool {
 	return s.settled()
 }
 
+// needed is what all sessions of a sample need.
+func (s *scaler) needed(one *Sample) float64 { return s.cfg.total(one, s.past) }
+
 // settled tells whether the demand has come to rest, or has been rising for so long that it may never.
 func (s *scaler) settled() bool {
-	needed := func(one *Sample) float64 { return s.cfg.total(one, s.past.Brakes) }
 	half := s.recent.last(s.cfg.UpAfter / 2)
-	if half.median(needed) <= rest*s.recent.median(needed) {
+	if half.median(s.needed) <= rest*s.recent.median(s.needed) {
 		s.past.Rising = time.Time{}
 		return true
 	}
@@ -233,8 +250,7 @@ func (s *scaler) fewer() int {
 	if held || !s.window.covers(s.cfg.DownAfter) {
 		return wanted
 	}
-	needed := func(one *Sample) float64 { return s.cfg.total(one, s.past.Brakes) }
-	enough := max(s.window.last(s.cfg.DownAfter).peak(s.cfg.UpAfter, needed), s.sum)
+	enough := max(s.window.last(s.cfg.DownAfter).peak(s.cfg.UpAfter, s.needed), s.sum)
 	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.workers == 0 })
 	if to := s.bound(enough); known && float64(to) <= clearly*float64(wanted) {
 		return to
@@ -242,7 +258,10 @@ func (s *scaler) fewer() int {
 	if !s.window.covers(s.cfg.TrimAfter) {
 		return wanted
 	}
-	return min(wanted, s.bound(max(s.window.peak(s.cfg.UpAfter, needed), s.sum)))
+	if to := s.bound(max(s.window.peak(s.cfg.UpAfter, s.needed), s.sum)); float64(to) <= (1-little)*float64(wanted) {
+		return to
+	}
+	return wanted
 }
 
 // remember notes what the next call has to know of a decision.
@@ -271,7 +290,7 @@ func (s *scaler) growth(d *Decision) *Growth {
 	g := &Growth{At: d.At, From: s.now.Workers, To: d.To, Demand: s.demand()}
 	for i := range s.needs {
 		n := &s.needs[i]
-		g.Before = append(g.Before, Before{Session: n.ID, Rate: n.Rate, Stall: n.Stall, Part: s.had(n)})
+		g.Before = append(g.Before, Before{Session: n.ID, Rate: n.Rate, Wait: n.wait, Part: s.had(n)})
 	}
 	if last := s.past.Growth; last != nil {
 		g.From, g.Before = last.From, last.Before

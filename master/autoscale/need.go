@@ -9,6 +9,7 @@ const fewSamples = 3
 type need struct {
 	Session         // medians of what is known, means of the rest
 	workers float64 // at the utilisation aimed at; 0: unknown
+	wait    float64 // share of the trainers' time that is lost to waiting; see lost
 	part    float64 // of them that it may have
 	braked  bool
 }
@@ -66,8 +67,18 @@ func (c Config) need(recent Window, s *Session) need {
 	} else if n.Demand == 0 && len(costs) >= fewSamples && n.Rate > 0 {
 		n.workers = n.atLeast() * n.Cost / c.Utilisation
 	}
-	n.part = n.within(n.workers)
+	n.part, n.wait = n.within(n.workers), n.lost()
 	return n
+}
+
+// lost is the share of the trainers' time that is lost to waiting for data. Trainers that take their steps together wait in the
+// collective for the one that waits for data, and seem to compute: then all lose what the one loses. They take as much less than they
+// could, and so it shows, but a pause for a checkpoint shows like this, too, without anybody waiting.
+func (n *need) lost() float64 {
+	if n.Demand == 0 {
+		return n.Stall
+	}
+	return max(n.Stall, min(1-n.Rate/n.Demand, n.Stall*float64(n.Trainers)))
 }
 
 // atLeast is a bound of an unknown demand: trainers that never waited would take as much more as they wait now. The more they wait,
@@ -75,12 +86,12 @@ func (c Config) need(recent Window, s *Session) need {
 func (n *need) atLeast() float64 { return n.Rate / (1 - min(n.Stall, 0.75)) }
 
 // total is what all sessions need that is known.
-func (c Config) total(s *Sample, caps []Brake) float64 {
+func (c Config) total(s *Sample, past Past) float64 {
 	sum := 0.0
 	for i := range s.Sessions {
 		one := &s.Sessions[i]
-		workers := c.workers(one)
-		if b := brakeOf(caps, one.ID); b != nil && b.holds(s.At) {
+		workers := c.workers(one) * past.lifted(one.ID)
+		if b := brakeOf(past.Brakes, one.ID); b != nil && b.holds(s.At) {
 			workers = min(workers, b.Cap)
 		}
 		sum += one.within(workers)

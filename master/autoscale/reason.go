@@ -39,7 +39,7 @@ func (s *scaler) bottleneck(d Decision) pb.Bottleneck {
 	}
 	n := s.slowest()
 	switch {
-	case n.Stall < fewStalls && n.Rate > 0:
+	case n.wait < muchStall && n.Rate > 0:
 		return pb.Bottleneck_NONE
 	case n.Storage > 0.5:
 		return pb.Bottleneck_STORAGE
@@ -62,7 +62,7 @@ func (s *scaler) bottleneck(d Decision) pb.Bottleneck {
 func (s *scaler) slowest() *need {
 	worst := &s.needs[0]
 	for i := range s.needs {
-		if n := &s.needs[i]; n.Stall*float64(n.Trainers) > worst.Stall*float64(worst.Trainers) {
+		if n := &s.needs[i]; n.wait*float64(n.Trainers) > worst.wait*float64(worst.Trainers) {
 			worst = n
 		}
 	}
@@ -113,6 +113,10 @@ func (s *scaler) because(d Decision) string {
 			parts = append(parts, fmt.Sprintf("session %s is kept to %s, for more did not help it", n.ID, fraction(n.part)))
 		case n.part < n.workers && n.MaxWorkers > 0 && n.part == float64(n.MaxWorkers):
 			parts = append(parts, fmt.Sprintf("session %s has its maximum of %d", n.ID, n.MaxWorkers))
+		case n.part > n.workers && s.past.lifted(n.ID) > 1:
+			parts = append(parts, fmt.Sprintf("session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: its streams are few, or uneven", n.ID, s.past.lifted(n.ID), number(n.Rate)))
+		case n.part < n.workers && brakeOf(s.past.Brakes, n.ID) != nil:
+			parts = append(parts, fmt.Sprintf("session %s gets %s, to see whether they help now", n.ID, fraction(n.part)))
 		case n.part < n.workers:
 			parts = append(parts, fmt.Sprintf("session %s gets %s first, to see whether they help: its streams wait for storage %.0f%% of their time", n.ID, fraction(n.part), 100*n.Storage))
 		case n.part > n.workers && n.part == float64(n.MinWorkers):
@@ -137,8 +141,8 @@ func (s *scaler) brakeReason(d Decision, change string) string {
 		elsewhere = "the network or the trainers' clients take no more"
 	}
 	until := brakeOf(s.past.Brakes, b.Session).Until.Sub(s.now.At)
-	return fmt.Sprintf("%s: more workers did not help session %s, which takes %s rows/s after %s, and waits %s of its time after %s; %s. No more for %s",
-		change, b.Session, number(n.Rate), number(b.Rate), percent(n.Stall), percent(b.Stall), elsewhere, until)
+	return fmt.Sprintf("%s: more workers did not help session %s, which takes %s rows/s after %s, and loses %s of its time to waiting after %s; %s. No more for %s",
+		change, b.Session, number(n.Rate), number(b.Rate), percent(n.wait), percent(b.Wait), elsewhere, until)
 }
 
 func waits(d Decision) string {

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/autoscale"
+)
+
+// Result is what became of a scenario.
+type Result struct {
+	Scenario      string        `json:"scenario"`
+	About         string        `json:"about"`
+	Hours         float64       `json:"simulated_hours"`
+	Phases        []PhaseResult `json:"phases"`
+	Stall         float64       `json:"stall"` // of the worst session, over all
+	Decisions     int           `json:"decisions"`
+	PerHour       float64       `json:"decisions_per_hour"`
+	Reversals     int           `json:"reversals"` // decisions that took back the one before within ten minutes
+	MasterCPU     float64       `json:"master_cpu_seconds_per_hour"`
+	MasterMemory  uint64        `json:"master_heap_bytes"`
+	Seconds       float64       `json:"seconds"` // that the simulation took, without the search
+	Failures      []string      `json:"failures"`
+	Events        []Event       `json:"events"`
+	history       []point
+	phaseOptimums []int
+}
+
+// Event is a decision that was news.
+type Event struct {
+	At     string `json:"at"`
+	From   int    `json:"from"`
+	To     int    `json:"to"`
+	Reason string `json:"reason"`
+}
+
+// PhaseResult is what became of a phase.
+type PhaseResult struct {
+	From      string  `json:"from"`
+	To        string  `json:"to"`
+	Expect    string  `json:"expect"`
+	Fewest    int     `json:"fewest"` // workers, by search
+	Workers   float64 `json:"workers"`
+	Over      float64 `json:"over"` // Workers over Fewest, less 1
+	Stall     float64 `json:"stall"`
+	Decisions int     `json:"decisions"` // until the right size
+	Seconds   float64 `json:"seconds"`   // until then
+	Ready     float64 `json:"ready"`     // until there were as many workers as needed
+	Overshoot float64 `json:"overshoot"`
+}
+
+const (
+	tolerance    = 0.1
+	reversal     = 10 * time.Minute
+	mostPerHour  = 6
+	mostBraked   = 12  // decisions an hour while the bottleneck is elsewhere
+	brakedTo     = 1.3 // of the workers before
+	brakedAtMost = 1.6
+)
+
+// enough is the most workers that are within 10% of the fewest; a whole one at least.
+func enough(fewest int) float64 { return math.Max(float64(fewest)+1, (1+tolerance)*float64(fewest)) }
+
+// judge compares a run with what its scenario wants.
+func judge(w *world, fewest []int) Result {
+	r := Result{
+		Scenario: w.Name, About: w.About, Hours: w.Duration.Hours(), Stall: stall(w.history, 0, w.Duration),
+		Decisions: len(w.scaler.decisions), history: w.history, phaseOptimums: fewest,
+	}
+	r.PerHour = float64(r.Decisions) / r.Hours
+	r.MasterCPU = w.master.spent.Seconds() / r.Hours
+	r.Reversals = reversals(w.scaler.decisions)
+	for _, d := range w.scaler.news {
+		r.Events = append(r.Events, Event{At: d.At.Sub(begin).String(), From: d.From, To: d.To, Reason: d.Reason})
+	}
+	for i, p := range w.Phases {
+		one := w.judgePhase(p, fewest[i])
+		r.Phases = append(r.Phases, one)
+		for _, why := range w.fails(p, one) {
+			r.Failures = append(r.Failures, fmt.Sprintf("%s to %s: %s", p.From, p.To, why))
+		}
+	}
+	if w.NoFlapping {
+		if r.Reversals > 0 {
+			r.Failures = append(r.Failures, fmt.Sprintf("it flaps: %d decisions took back the one before within %s", r.Reversals, reversal))
+		}
+		if r.PerHour > mostPerHour {
+			r.Failures = append(r.Failures, fmt.Sprintf("%.1f decisions an hour are more than %d", r.PerHour, mostPerHour))
+		}
+		if r.Stall >= fewStalls {
+			r.Failures = append(r.Failures, fmt.Sprintf("trainers wait %.1f%% of their time", 100*r.Stall))
+		}
+	}
+	return r
+}
+
+func reversals(decisions []autoscale.Decision) (n int) {
+	for i := 1; i < len(decisions); i++ {
+		a, b := decisions[i-1], decisions[i]
+		if (a.To > a.From) != (b.To > b.From) && b.At.Sub(a.At) < reversal {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) judgePhase(p Phase, fewest int) PhaseResult {
+	settled := p.From + (p.To-p.From)/2
+	if p.Expect == steady {
+		settled = p.From
+	}
+	r := PhaseResult{From: p.From.String(), To: p.To.String(), Expect: string(p.Expect), Fewest: fewest}
+	r.Workers, _ = wanted(w.history, settled, p.To)
+	r.Stall = stall(w.history, settled, p.To)
+	if fewest == 0 {
+		return r
+	}
+	r.Over = r.Workers/float64(fewest) - 1
+	within := func(n int) bool { return float64(n) <= enough(fewest) && float64(n) >= (1-tolerance)*float64(fewest) }
+	in, decided := false, 0
+	for _, d := range w.scaler.decisions {
+		at := d.At.Sub(begin)
+		if at <= p.From {
+			in = within(d.To)
+			continue
+		}
+		if at > p.To {
+			break
+		}
+		decided++
+		if within(d.To) && !in {
+			r.Decisions, r.Seconds = decided, (at - p.From).Seconds()
+		}
+		in = within(d.To)
+		r.Overshoot = max(r.Overshoot, float64(d.To)/float64(fewest)-1)
+	}
+	for _, h := range w.history {
+		if h.At > p.From && float64(h.Workers) >= (1-tolerance)*float64(fewest) {
+			r.Ready = (h.At - p.From).Seconds()
+			break
+		}
+	}
+	return r
+}
+
+// fails lists what a phase should have been and was not.
+func (w *world) fails(p Phase, r PhaseResult) (why []string) {
+	fail := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	switch p.Expect {
+	case sized, steady:
+		if r.Workers > enough(r.Fewest) {
+			fail("%.1f workers are more than 10%% over the %d that are needed", r.Workers, r.Fewest)
+		}
+		if r.Stall >= fewStalls {
+			fail("trainers wait %.1f%% of their time", 100*r.Stall)
+		}
+		if p.Expect == sized && r.Decisions > p.Decisions {
+			fail("%d decisions were taken to come to the right size", r.Decisions)
+		}
+	case braked:
+		before, _ := wanted(w.history, p.From-time.Minute, p.From)
+		_, most := wanted(w.history, p.From, p.To)
+		if r.Workers > brakedTo*before || float64(most) > brakedAtMost*before {
+			fail("%.1f workers in the end and %d at most, where %.1f were before and more do not help", r.Workers, most, before)
+		}
+		if named := w.named(p, pb.Bottleneck_STORAGE); named < 0.9 {
+			fail("storage is named as the bottleneck in %.0f%% of the time only", 100*named)
+		}
+		decisions := 0
+		for _, d := range w.scaler.decisions {
+			if at := d.At.Sub(begin); at > p.From && at <= p.To {
+				decisions++
+			}
+		}
+		if float64(decisions) > mostBraked*max(1, (p.To-p.From).Hours()) {
+			fail("%d decisions, though none can help", decisions)
+		}
+	case free:
+	}
+	return why
+}
+
+// named is the share of a phase's second half in which the scaler named a bottleneck.
+func (w *world) named(p Phase, b pb.Bottleneck) float64 {
+	all, of := 0.0, 0.0
+	for _, h := range w.history {
+		if h.At > (p.From+p.To)/2 && h.At <= p.To {
+			all++
+			if h.Bottleneck == b {
+				of++
+			}
+		}
+	}
+	return of / max(1, all)
+}

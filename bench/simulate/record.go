@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/bench/figures"
+	"github.com/penstock-ml/penstock/bench/workload"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// recorder measures what a worker's model is made of, on real fleets of one worker.
+type recorder struct {
+	binary, dir, data string
+	rounds            int
+	progress          io.Writer
+}
+
+const how = "`go run ./bench/simulate record`: for each workload of bench/workload, a fleet of one worker process serves all rows to a Go trainer on the same machine, " +
+	"round after round; medians. CPU seconds are the worker's, by /proc. stream_cpus is CPU seconds over wall seconds of a worker that serves one stream at a time (--slots 1), " +
+	"at least 1: on a busy machine it is a bound from below."
+
+// record writes what it measured into a file.
+func record(ctx context.Context, file, data string, rounds int, progress io.Writer) error {
+	dir, err := os.MkdirTemp("", "penstock-simulate-*")
+	if err != nil {
+		return fmt.Errorf("make a temporary directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	r := &recorder{binary: filepath.Join(dir, "penstock"), dir: dir, data: data, rounds: rounds, progress: progress}
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", r.binary, "github.com/penstock-ml/penstock").CombinedOutput(); err != nil {
+		return fmt.Errorf("build penstock: %w\n%s", err, out)
+	}
+	rec := &Recorded{
+		How: how, Machine: fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
+		ShardBytes: 64 << 20, BudgetBytes: 256 << 20, Workloads: map[string]Workload{},
+	}
+	var starts []float64
+	for _, name := range []string{"rm1", "rm2", "rm5", "jpeg"} {
+		w, started, err := r.workload(ctx, name)
+		if err != nil {
+			return fmt.Errorf("workload %s: %w", name, err)
+		}
+		rec.Workloads[name] = w
+		starts = append(starts, started...)
+	}
+	slices.Sort(starts)
+	rec.StartUp = starts[len(starts)/2]
+	text, err := json.MarshalIndent(rec, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write what was recorded: %w", err)
+	}
+	if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write what was recorded: %w", err)
+	}
+	return nil
+}
+
+func (r *recorder) workload(ctx context.Context, name string) (out Workload, starts []float64, err error) {
+	w, err := workload.Named(name)
+	if err != nil {
+		return out, nil, err
+	}
+	files, err := w.Make(ctx, r.data, nil)
+	if err != nil {
+		return out, nil, err
+	}
+	out.Batch = w.BatchSize
+	for _, f := range files {
+		info, err := os.Stat(f)
+		if err != nil {
+			return out, nil, fmt.Errorf("look at the dataset: %w", err)
+		}
+		out.Stored += float64(info.Size()) / float64(w.Rows)
+	}
+	var cpus, streams []float64
+	for range r.rounds {
+		for _, slots := range []int{0, 1} {
+			m, err := r.measure(ctx, w, files, slots)
+			if err != nil {
+				return out, nil, err
+			}
+			fmt.Fprintf(r.progress, "%s, %d slots: %.3g s of CPU in %.3g s, started in %.2g s\n", name, slots, m.cpu, m.wall, m.start)
+			starts = append(starts, m.start)
+			if slots == 1 {
+				streams = append(streams, m.cpu/m.wall)
+				continue
+			}
+			cpus = append(cpus, m.cpu/float64(w.Rows))
+			out.Tensors = float64(m.bytes) / float64(w.Rows)
+		}
+	}
+	slices.Sort(cpus)
+	slices.Sort(streams)
+	out.CPU, out.Spread = cpus[len(cpus)/2], cpus[len(cpus)-1]/cpus[0]
+	out.StreamCPUs = max(1, streams[len(streams)/2])
+	return out, starts, nil
+}
+
+// measurement is one reading of a workload.
+type measurement struct {
+	cpu, wall, start float64
+	bytes            int64
+}
+
+func (r *recorder) measure(ctx context.Context, w workload.Workload, files []string, slots int) (m measurement, err error) {
+	dir, err := os.MkdirTemp(r.dir, "fleet-*")
+	if err != nil {
+		return m, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	cfg := cluster.Config{Binary: r.binary, Dir: dir, WorkerFlags: []string{fmt.Sprintf("--slots=%d", slots)}}
+	c, err := cluster.Start(ctx, cfg, 0)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	start := time.Now()
+	worker, err := c.StartWorker(ctx)
+	if err != nil {
+		return m, err
+	}
+	m.start = time.Since(start).Seconds()
+	before, err := figures.CPUSecondsOf(worker.PID())
+	if err != nil {
+		return m, err
+	}
+	start = time.Now()
+	if m.bytes, err = read(ctx, c, w.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet"))); err != nil {
+		return m, err
+	}
+	m.wall = time.Since(start).Seconds()
+	after, err := figures.CPUSecondsOf(worker.PID())
+	m.cpu = after - before
+	return m, err
+}
+
+// read takes a session's batches, and returns how many bytes came.
+func read(ctx context.Context, c *cluster.Cluster, text string) (bytes int64, err error) {
+	s, err := spec.Parse([]byte(text))
+	if err != nil {
+		return 0, err
+	}
+	master, err := c.Master(ctx)
+	if err != nil {
+		return 0, err
+	}
+	session, err := client.Open(ctx, client.Config{
+		Masters: []string{master}, Session: "record", Spec: s, WorldSize: 1,
+		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, session.Close()) }()
+	for batch, err := range session.Batches(ctx) {
+		if err != nil {
+			return 0, err
+		}
+		batch.Release()
+	}
+	return session.Stats().Bytes, nil
+}
