@@ -50,6 +50,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		mastercommand.Master(ops, root.Version),
 		workercommand.Worker(ops, root.Version),
 		clientcommand.Local(),
+		mastercommand.Keys(),
 		mastercommand.Session(),
 		mastercommand.Top(),
 		mastercommand.Explain(),

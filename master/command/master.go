@@ -197,6 +197,21 @@ func readTicketKey(path string) (ed25519.PrivateKey, error) {
 }
 
 func newTicketKey(path string) (ed25519.PrivateKey, error) {
+	text, err := ticketKeyText()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fmt.Errorf("ticket key: %w", err)
+	}
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return nil, fmt.Errorf("ticket key: %w", err)
+	}
+	return readTicketKey(path)
+}
+
+// ticketKeyText is a ticket key of its own, as PEM.
+func ticketKeyText() ([]byte, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("ticket key: %w", err)
@@ -205,14 +220,7 @@ func newTicketKey(path string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ticket key: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("ticket key: %w", err)
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return nil, fmt.Errorf("ticket key: %w", err)
-	}
-	return key, nil
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 // etcdFlags are the settings of an etcd of one's own.
