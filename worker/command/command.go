@@ -30,7 +30,7 @@ const leastMemory = 16 << 20
 type workerFlags struct {
 	listen, advertise, http string
 	slots                   int
-	memory                  cli.Bytes
+	memory, limit           cli.Bytes
 	ports                   cli.RPCFlags
 	stores                  cli.StorageFlags
 	gossip                  cli.FleetFlags
@@ -48,7 +48,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 			"until they have left. A stream that needs more waits for the others, or ends with an error that says how much it takes.\n" +
 			"It reads ahead as far as its share of the memory goes (--memory / --slots), and row groups that are larger than half of\n" +
 			"that in pieces: more memory hides a slower storage. The process takes up to 96 MiB more, which is the Go runtime's limit\n" +
-			"(GOMEMLIMIT, if set, wins): leave room for that in a container.",
+			"(GOMEMLIMIT, if set, wins). In a container give --memory-limit, the container's limit, in place of --memory.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
 		Args: cobra.NoArgs,
@@ -60,6 +60,8 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	flags.StringVar(&f.http, "http", "", "address of metrics, probes and profiles (default: none); port 0 takes a free one")
 	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
 	flags.Var(&f.memory, "memory", "bytes that all streams may hold together")
+	flags.Var(&f.limit, "memory-limit", "bytes that the process may take, such as its container's limit: --memory is then what leaves room for the rest")
+	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
 	f.ports.Register(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
@@ -73,6 +75,12 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	}
 	if f.slots < 0 {
 		return fmt.Errorf("--slots: want 0 or more, found %d", f.slots)
+	}
+	if f.limit > 0 {
+		f.memory = f.limit - overhead - f.limit/16
+		if f.memory < leastMemory {
+			return fmt.Errorf("--memory-limit: %v leaves too little for streams; want 128MiB or more", &f.limit)
+		}
 	}
 	if f.memory < leastMemory {
 		return fmt.Errorf("--memory: want 16MiB or more, found %v", &f.memory)
