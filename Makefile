@@ -20,11 +20,15 @@ PYTHON_OLDEST := pyarrow==19.0.0 grpcio==1.71.0 protobuf==5.29.0 numpy==1.26.0 #
 PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6 types-protobuf==7.35.1.20260906
 PROTOC_PYTHON := grpcio-tools==1.71.2 setuptools==80.9.0 # its code runs with protobuf 5.29 and newer
 
-.PHONY: build test test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz proto \
+.PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz proto \
 	proto-check tools python wheel clean
 
 build:            ## the binary
 	CGO_ENABLED=0 go build -trimpath -o penstock .
+
+image:            ## dist/penstock.tar, a container image made without an engine; for docker load, podman load, ctr images import
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .cache/image/penstock .
+	go run ./deploy/image --tag penstock:dev --output dist/penstock.tar /usr/bin/penstock=.cache/image/penstock
 
 test: test-go test-python ## all tests that need no torch
 
@@ -52,6 +56,9 @@ test-pythons: build ## a part of them under each other Python that is here, the 
 		(cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock $$venv/bin/python -m pytest --ignore=tests/torch \
 			-m "every_python or not fleet and not slow and not tools") || exit 1; \
 	done
+
+test-kubernetes: $(TOOLS)/bin/minio ## what deploy/kubernetes ships, on a real cluster of this machine's; as root on Linux
+	bench/kubernetes/test.sh
 
 test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add
 	PATH="$(CURDIR)/.venv/bin:$$PATH" GOAMD64=v3 go test ./worker/...

@@ -21,6 +21,7 @@ var allowed = map[string][]string{
 	"worker":   {"api", "internal"},
 	"client":   {"api", "internal"},
 	"bench":    {"api", "internal", "master", "worker", "client"},
+	"deploy":   {"api", "internal", "master", "worker", "client"},
 	"main.go":  {"api", "internal", "master", "worker", "client", "bench"},
 }
 

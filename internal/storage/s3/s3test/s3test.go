@@ -5,6 +5,7 @@ package s3test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"net/http"
 
 	"github.com/minio/minio-go/v7"
@@ -19,8 +20,14 @@ type Writer struct {
 
 // NewWriter returns a writer to the service at address ("host:port", without TLS).
 func NewWriter(address, accessKey, secretKey string) (*Writer, error) {
-	transport := &http.Transport{}
+	return NewTLSWriter(address, nil, accessKey, secretKey)
+}
+
+// NewTLSWriter returns a writer to the service at address, whose certificate is checked as cfg says; nil is no TLS.
+func NewTLSWriter(address string, cfg *tls.Config, accessKey, secretKey string) (*Writer, error) {
+	transport := &http.Transport{TLSClientConfig: cfg}
 	client, err := minio.New(address, &minio.Options{
+		Secure:    cfg != nil,
 		Creds:     credentials.NewStaticV4(accessKey, secretKey, ""),
 		Region:    "us-east-1",
 		Transport: transport,

@@ -47,7 +47,7 @@ _TRANSIENT = {
 }
 
 
-# How gRPC words a connection that was made, and then failed as TLS: by a port without it, by a certificate, or by its name.
+# How gRPC words a connection that was made and then failed as TLS: by a port without it, a certificate, or its name.
 _HANDSHAKE_FAILED = ("handshake failed (TSI_PROTOCOL_FAILURE)", "Hostname Verification Check failed")
 
 
