@@ -38,9 +38,16 @@ func (k eventKeeper) AppendEvents(ctx context.Context, events []*pb.Event) error
 // tellWorkers makes events of workers that come, drain and go.
 func (t *term) tellWorkers() error {
 	known := byName(t.master.fleet.Members(fleet.Worker))
+	drained := map[string]bool{}
 	for {
 		outdated := t.master.places.get().outdated
 		now := byName(t.master.fleet.Members(fleet.Worker))
+		for name, m := range known {
+			if _, there := now[name]; !there && drained[name] { // since it was told of last
+				m.Draining = true
+				known[name] = m
+			}
+		}
 		for _, e := range workerEvents(known, now) {
 			t.events.Add(e)
 		}
@@ -50,10 +57,29 @@ func (t *term) tellWorkers() error {
 		case <-t.ctx.Done():
 			return nil
 		}
-		select {
-		case <-time.After(tellEvery):
-		case <-t.ctx.Done():
+		if drained = t.drainsMeanwhile(); t.ctx.Err() != nil {
 			return nil
+		}
+	}
+}
+
+// drainsMeanwhile waits for tellEvery, and returns which workers drained meanwhile: they may be gone at its end.
+func (t *term) drainsMeanwhile() map[string]bool {
+	drained := map[string]bool{}
+	over := time.After(tellEvery)
+	for {
+		outdated := t.master.places.get().outdated
+		for _, m := range t.master.fleet.Members(fleet.Worker) {
+			if m.Draining {
+				drained[m.Name] = true
+			}
+		}
+		select {
+		case <-outdated:
+		case <-over:
+			return drained
+		case <-t.ctx.Done():
+			return drained
 		}
 	}
 }
