@@ -22,6 +22,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -96,7 +97,7 @@ func start(t *testing.T, s settings) *node {
 	st, err := store.Open(t.Context(), store.Config{Endpoints: s.endpoints, CallTimeout: s.call, LeaseTTL: s.ttl})
 	check(t, err)
 	cfg := s.Config
-	cfg.Store, cfg.Ops, cfg.Key = st, noOps{}, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	cfg.Store, cfg.Ops, cfg.Signer = st, noOps{}, ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
 	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.Fleet.Bind = "127.0.0.1:0"
 	cfg.Plan = plan.Config{BlockBytes: 1, FirstBlockBytes: 1, ShardBytes: 1}

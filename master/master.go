@@ -9,7 +9,6 @@ package master
 import (
 	"cmp"
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -62,8 +61,8 @@ type Config struct {
 	Ops     spec.Catalog
 	// Plan says how finely datasets are cut.
 	Plan plan.Config
-	// Key signs tickets. Masters of one fleet have the same.
-	Key ed25519.PrivateKey
+	// Signer signs tickets. Masters of one fleet have the same keys.
+	Signer *ticket.Signer
 	// Lease is how long a trainer may hand over rows without an acknowledged Sync; 0 means 90 s.
 	Lease time.Duration
 	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not; 0: never.
@@ -98,11 +97,8 @@ type Master struct {
 
 // New prepares a master; Run runs it and closes its listener.
 func New(cfg Config) (*Master, error) {
-	if cfg.Listener == nil || cfg.Store == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Logger == nil {
-		return nil, errors.New("master: Listener, Store, Storage, Ops and Logger are needed")
-	}
-	if len(cfg.Key) != ed25519.PrivateKeySize {
-		return nil, errors.New("master: Key is no Ed25519 private key")
+	if cfg.Listener == nil || cfg.Store == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Signer == nil || cfg.Logger == nil {
+		return nil, errors.New("master: Listener, Store, Storage, Ops, Signer and Logger are needed")
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
 	if cfg.Lease < leastLease {
@@ -121,7 +117,7 @@ func New(cfg Config) (*Master, error) {
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
-		cfg: cfg, signer: ticket.NewSigner(cfg.Key), health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
+		cfg: cfg, signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
 		footers: footer.NewCache(footerBytes),
 	}
 	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(cfg.RPC.Anonymous())}
@@ -187,22 +183,30 @@ func (m *Master) close() error {
 }
 
 // followFleet keeps placement and what is observed up to date. Each update gives trainers new tickets, so it makes one before
-// theirs expire, too.
+// theirs expire, too, and when another key signs them.
 func (m *Master) followFleet(ctx context.Context) error {
-	renew := time.NewTicker(ticketLife / 4)
+	renew, keys := time.NewTicker(ticketLife/4), time.NewTicker(time.Second)
 	defer renew.Stop()
+	defer keys.Stop()
 	for {
+		key := m.signer.Key()
 		workers := m.fleet.Members(fleet.Worker)
 		m.observed.Follow(time.Now(), workers)
 		m.places.update(workers)
 		if err := m.counts.keep(workers); err != nil {
 			m.cfg.Logger.Warn("cannot close connections to workers that are gone", "error", err)
 		}
-		select {
-		case <-m.fleet.Changed():
-		case <-renew.C:
-		case <-ctx.Done():
-			return nil
+		for wait := true; wait; {
+			select {
+			case <-m.fleet.Changed():
+				wait = false
+			case <-renew.C:
+				wait = false
+			case <-keys.C:
+				wait = m.signer.Key() == key
+			case <-ctx.Done():
+				return nil
+			}
 		}
 	}
 }

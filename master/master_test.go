@@ -7,6 +7,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/master"
@@ -25,7 +26,7 @@ func newMaster(t *testing.T, gossip string) (*master.Master, net.Listener) {
 	check(t, err)
 	m, err := master.New(master.Config{
 		Listener: l, Store: st, Storage: disk, Ops: noOps{}, Logger: slog.New(slog.DiscardHandler),
-		Fleet: fleet.Config{Bind: gossip}, Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
+		Fleet: fleet.Config{Bind: gossip}, Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))),
 	})
 	check(t, err)
 	return m, l

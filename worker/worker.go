@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"runtime"
@@ -259,7 +260,7 @@ func (w *Worker) state() *pb.WorkerReport {
 }
 
 // syncOnce reports to all masters at once, since any of them may come to lead and should know the fleet's load then. The
-// keys are those of the first, in the fleet's order, that answers.
+// keys are those of all that answer.
 func (w *Worker) syncOnce(ctx context.Context, masters *rpc.Pool) (*pb.WorkerOrders, error) {
 	report := w.state()
 	var addresses []string
@@ -281,8 +282,9 @@ func (w *Worker) syncOnce(ctx context.Context, masters *rpc.Pool) (*pb.WorkerOrd
 			continue
 		}
 		if out == nil {
-			out = &pb.WorkerOrders{Keys: o.GetKeys()}
+			out = &pb.WorkerOrders{Keys: map[string][]byte{}}
 		}
+		maps.Copy(out.Keys, o.GetKeys()) // masters may be in the middle of changing them
 		out.Drain = out.Drain || o.GetDrain()
 	}
 	if out == nil {

@@ -25,15 +25,15 @@ var (
 )
 
 // Signer signs tickets.
-type Signer struct {
-	key  ed25519.PrivateKey
-	name string
+type Signer struct{ keys func() []ed25519.PrivateKey }
+
+// NewSigner returns a signer with one key.
+func NewSigner(key ed25519.PrivateKey) *Signer {
+	return RotatingSigner(func() []ed25519.PrivateKey { return []ed25519.PrivateKey{key} })
 }
 
-// NewSigner returns a signer whose key is named after a hash of its public half.
-func NewSigner(key ed25519.PrivateKey) *Signer {
-	return &Signer{key: key, name: KeyName(key.Public().(ed25519.PublicKey))}
-}
+// RotatingSigner returns a signer with the keys of the moment, at least one: the first signs, and tickets of all of them are good.
+func RotatingSigner(keys func() []ed25519.PrivateKey) *Signer { return &Signer{keys} }
 
 // KeyName names a public key: the first 8 bytes of its SHA-256, in hexadecimal.
 func KeyName(key ed25519.PublicKey) string {
@@ -43,8 +43,16 @@ func KeyName(key ed25519.PublicKey) string {
 
 // Keys is what a worker needs to verify this signer's tickets.
 func (s *Signer) Keys() map[string][]byte {
-	return map[string][]byte{s.name: s.key.Public().(ed25519.PublicKey)}
+	out := map[string][]byte{}
+	for _, key := range s.keys() {
+		public := key.Public().(ed25519.PublicKey)
+		out[KeyName(public)] = public
+	}
+	return out
 }
+
+// Key names the key that signs.
+func (s *Signer) Key() string { return KeyName(s.keys()[0].Public().(ed25519.PublicKey)) }
 
 // Sign returns the signed ticket, serialised.
 func (s *Signer) Sign(t *pb.Ticket) ([]byte, error) {
@@ -52,7 +60,8 @@ func (s *Signer) Sign(t *pb.Ticket) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ticket: marshal: %w", err)
 	}
-	return proto.Marshal(&pb.SignedTicket{Ticket: body, Signature: ed25519.Sign(s.key, body), Key: s.name})
+	key := s.keys()[0]
+	return proto.Marshal(&pb.SignedTicket{Ticket: body, Signature: ed25519.Sign(key, body), Key: KeyName(key.Public().(ed25519.PublicKey))})
 }
 
 // Verify checks a stream request against public keys by name and returns its ticket and program. An error

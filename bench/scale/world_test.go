@@ -18,6 +18,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
 	"github.com/penstock-ml/penstock/master"
@@ -117,7 +118,7 @@ func startMaster(b *testing.B, etcd *storetest.Cluster, d *disk) *node {
 	st, err := store.Open(b.Context(), store.Config{Endpoints: etcd.Endpoints(), Logger: logger})
 	check(b, err)
 	cfg := master.Config{
-		Store: st, Storage: d, Ops: transform.Builtin(), Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Logger: logger,
+		Store: st, Storage: d, Ops: transform.Builtin(), Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), Logger: logger,
 		Plan: plan.Config{
 			ShardBytes: 1, BlockBytes: filesPerBlock * int64(len(d.data)), FirstBlockBytes: filesPerBlock * int64(len(d.data)),
 		},

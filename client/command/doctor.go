@@ -75,7 +75,7 @@ func Doctor(version string) *cobra.Command {
 	flags.StringSliceVar(&d.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
 	flags.StringVar(&d.session, "session", "", "id of a session to ask after, too")
 	flags.DurationVar(&d.timeout, "timeout", 5*time.Second, "how long each step may take")
-	d.ports.Register(flags)
+	d.ports.RegisterClient(flags)
 	return cli.Setup(cmd)
 }
 

@@ -90,7 +90,7 @@ func Read() *cobra.Command {
 	flags.StringVar(&r.zone, "zone", "", "zone of this trainer; it reads from workers of the same one first")
 	flags.Int64Var(&r.head, "head", 0, "print (or write to PATH) so many rows, and stop")
 	flags.StringVar(&r.compression, "compression", "none", "of batches on their way: none, lz4 or zstd")
-	r.ports.Register(flags)
+	r.ports.RegisterClient(flags)
 	return cli.Setup(cmd)
 }
 

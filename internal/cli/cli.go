@@ -42,8 +42,8 @@ func Logger(cmd *cobra.Command, w io.Writer) (*slog.Logger, error) {
 
 // RPCFlags are the settings of a port or a connection.
 type RPCFlags struct {
-	cert, key, ca, clientCA, serverName, token string
-	tls                                        bool
+	cert, key, ca, clientCA, namespace, serverName, token string
+	tls                                                   bool
 }
 
 // Register adds the flags to a command.
@@ -54,12 +54,18 @@ func (f *RPCFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.clientCA, "tls-client-ca", "", "PEM authorities; ports ask their callers for a certificate of theirs")
 	flags.StringVar(&f.serverName, "tls-server-name", "", "name that the certificates of the ports called must bear (default: the host of each address)")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS with the system's authorities")
-	flags.StringVar(&f.token, "token-file", "", "file with the token that callers must show")
+	flags.StringVar(&f.token, "token-file", "", "file with the token that is shown to masters; a master's own lets its bearers do everything. It is read anew when it changes")
+}
+
+// RegisterClient adds those of a command that asks masters.
+func (f *RPCFlags) RegisterClient(flags *pflag.FlagSet) {
+	f.Register(flags)
+	flags.StringVar(&f.namespace, "namespace", "", "namespace that the command is about, where the token is for all of them (default: the token's own)")
 }
 
 // Config reads what the flags name.
 func (f *RPCFlags) Config() (rpc.Config, error) {
-	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, ClientCA: f.clientCA, ServerName: f.serverName, TLS: f.tls}
+	cfg := rpc.Config{Cert: f.cert, Key: f.key, CA: f.ca, ClientCA: f.clientCA, ServerName: f.serverName, TLS: f.tls, Namespace: f.namespace}
 	if (f.cert == "") != (f.key == "") {
 		return cfg, fmt.Errorf("--tls-cert and --tls-key go together")
 	}
@@ -109,8 +115,8 @@ func PrintJSON(w io.Writer, v any) error {
 
 // FleetFlags are the settings of gossip.
 type FleetFlags struct {
-	name, zone, bind, advertise string
-	join                        []string
+	name, zone, bind, advertise, key string
+	join                             []string
 }
 
 // Register adds the flags to a command; bind is the default gossip address.
@@ -119,15 +125,24 @@ func (f *FleetFlags) Register(flags *pflag.FlagSet, bind string, join ...string)
 	flags.StringVar(&f.zone, "zone", "", "zone of this process; trainers read from workers of their own zone first")
 	flags.StringVar(&f.bind, "gossip", bind, "gossip address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "gossip-advertise", "", "gossip address that others can reach (default: --gossip)")
+	flags.StringVar(&f.key, "gossip-key-file", "", "file with the key of gossip, the same for all of the fleet: one a line, of which the first encrypts and all decrypt (default: the token)")
 	flags.StringSliceVar(&f.join, "join", join, "gossip addresses of masters or workers; one that answers is enough")
 }
 
-// Config is what the flags say. The token, if there is one, encrypts the gossip too.
-func (f *FleetFlags) Config(token rpc.Secret) fleet.Config {
-	return fleet.Config{
+// Config is what the flags say. The token, if there is one, encrypts the gossip if there is no key of its own.
+func (f *FleetFlags) Config(token rpc.Secret) (fleet.Config, error) {
+	cfg := fleet.Config{
 		Self: fleet.Member{Name: f.name, Zone: f.zone},
 		Bind: f.bind, Advertise: f.advertise, Join: f.join, Secret: token,
 	}
+	if f.key == "" {
+		return cfg, nil
+	}
+	var err error
+	if cfg.Secret, err = rpc.ReadSecret(f.key); err != nil {
+		return cfg, fmt.Errorf("--gossip-key-file: %w", err)
+	}
+	return cfg, nil
 }
 
 // Status replaces the line of progress on a terminal; "" ends it. Elsewhere nothing is shown.

@@ -8,7 +8,6 @@ package fleet
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log"
@@ -57,7 +56,7 @@ type Config struct {
 	Advertise string
 	// Join names gossip addresses of members, any of which is enough. Names are resolved anew at each attempt.
 	Join []string
-	// Secret encrypts the gossip if there is one; all members need the same.
+	// Secret encrypts the gossip if there is one; all members need the same. While it is being replaced, all of it decrypt.
 	Secret rpc.Secret
 	Logger *slog.Logger
 }
@@ -66,6 +65,7 @@ type Config struct {
 type Fleet struct {
 	cfg     Config
 	list    *memberlist.Memberlist
+	keyring *memberlist.Keyring // nil: gossip is not encrypted
 	changed chan struct{}
 	missed  chan struct{} // tells Run that a master went
 	reborn  chan string   // tells Run of the gossip address of a member that is a new process under an old name
@@ -154,8 +154,11 @@ func (f *Fleet) memberlistConfig() (mc *memberlist.Config, err error) {
 	mc.Ping = delegate{f}
 	mc.Logger = log.New(logWriter{f}, "", 0)
 	if !cfg.Secret.IsZero() {
-		key := sha256.Sum256([]byte("penstock gossip\x00" + cfg.Secret.Reveal()))
-		mc.SecretKey = key[:]
+		keys := gossipKeys(cfg.Secret)
+		if mc.Keyring, err = memberlist.NewKeyring(keys, keys[0]); err != nil {
+			return nil, fmt.Errorf("fleet: gossip keys: %w", err)
+		}
+		f.keyring = mc.Keyring
 	}
 	return mc, nil
 }

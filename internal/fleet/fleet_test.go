@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -180,11 +182,61 @@ func TestWrongSecret(t *testing.T) {
 		cfg, l := config("b", a.Address())
 		cfg.Secret = rpc.NewSecret(secrets[1])
 		b := start(t, cfg)
-		await(t, "do all members have the same token?", l, l)
+		await(t, "do all members have the same --gossip-key-file", l, l)
 		if len(a.Members(Worker)) != 1 || len(b.Members(Worker)) != 1 {
 			t.Errorf("%q: members with different secrets met", secrets)
 		}
 	}
+}
+
+// TestKeysAreReplaced holds that members stay together while the key of gossip is replaced, and that the old one is worth nothing then.
+func TestKeysAreReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	set := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("old")
+	secret, err := rpc.ReadSecret(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(name string, secret rpc.Secret, to ...string) (*Fleet, *logs) {
+		cfg, l := config(name, to...)
+		cfg.Secret = secret
+		return start(t, cfg), l
+	}
+	a, _ := join("a", secret)
+	b, _ := join("b", secret, a.Address())
+	eventually(t, a, "b comes", count(2))
+	for _, text := range []string{"old\nnew\n", "new\nold\n", "new\n"} {
+		set(text)
+		want := gossipKeys(secret)
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			want = gossipKeys(secret)
+			if len(want) == strings.Count(text, "\n") && keysAre(a, want) && keysAre(b, want) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%q is not taken", text)
+			}
+		}
+	}
+	c, _ := join("c", rpc.NewSecret("new"), a.Address())
+	eventually(t, c, "the new key is good", count(3))
+	eventually(t, b, "b is still there", count(3))
+	_, log := join("d", rpc.NewSecret("old"), a.Address())
+	await(t, "do all members have the same --gossip-key-file", log, log)
+	if len(a.Members(Worker)) != 3 {
+		t.Errorf("%+v", a.Members(Worker))
+	}
+}
+
+func keysAre(f *Fleet, want [][]byte) bool {
+	got := f.keyring.GetKeys()
+	return len(got) == len(want) && bytes.Equal(got[0], want[0])
 }
 
 func TestNamesakes(t *testing.T) {

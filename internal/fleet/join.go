@@ -22,6 +22,14 @@ const (
 // the parts of a divided fleet find each other again. A member that was restarted under its name before anybody missed
 // it is told who there is. Run returns when ctx ends.
 func (f *Fleet) Run(ctx context.Context) error {
+	if f.keyring != nil {
+		following := make(chan struct{})
+		defer func() { <-following }()
+		go func() {
+			defer close(following)
+			f.followKeys(ctx)
+		}()
+	}
 	retry, warned := firstRetry, false
 	began := time.Now()
 	for {
@@ -30,7 +38,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		alone := f.list.NumMembers() < 2
 		if late := time.Since(began) > patience; err != nil && alone && late && !warned && ctx.Err() == nil {
 			warned = true
-			f.cfg.Logger.Warn("cannot join the fleet yet; trying on (do all members have the same token?)", "join", f.cfg.Join, "error", err)
+			f.cfg.Logger.Warn("cannot join the fleet yet; trying on (do all members have the same --gossip-key-file, or else token?)", "join", f.cfg.Join, "error", err)
 		}
 		if err != nil && alone || len(f.Members(Master)) == 0 {
 			wait, retry = retry, min(2*retry, lastRetry)

@@ -108,10 +108,8 @@ func (r *Review) Authenticate(ctx context.Context, token string) (identity.Ident
 		return identity.Identity{}, identity.ErrStranger // no JWT: nobody else is told of it
 	}
 	key := sha256.Sum256([]byte(token))
-	r.mu.Lock()
-	v, ok := r.kept[key]
-	r.mu.Unlock()
-	if ok && time.Now().Before(v.until) {
+	v, ok := r.known(key)
+	if ok {
 		return v.who, v.err
 	}
 	select {
@@ -133,18 +131,18 @@ func (r *Review) Authenticate(ctx context.Context, token string) (identity.Ident
 	return v.who, v.err
 }
 
-// keep remembers a verdict, in the place of those that are over, or else of any.
+// known returns a verdict that is not over.
+func (r *Review) known(key [sha256.Size]byte) (verdict, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	v, ok := r.kept[key]
+	return v, ok && time.Now().Before(v.until)
+}
+
+// keep remembers a verdict, in the place of any other one if there are too many: who comes again is reviewed again.
 func (r *Review) keep(key [sha256.Size]byte, v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.kept) >= reviewsKept {
-		now := time.Now()
-		for k, old := range r.kept {
-			if now.After(old.until) {
-				delete(r.kept, k)
-			}
-		}
-	}
 	for k := range r.kept {
 		if len(r.kept) < reviewsKept {
 			break

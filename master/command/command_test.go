@@ -23,6 +23,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -77,7 +78,7 @@ func newMaster(t *testing.T, e *store.Embed) string {
 	up := make(chan string, 1)
 	m, err := master.New(master.Config{
 		Listener: l, Store: st, Storage: disk, Ops: noOps{}, Logger: logger, Fleet: fleet.Config{Bind: "127.0.0.1:0"},
-		Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), Up: func(address, _ string) { up <- address },
+		Signer: ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))), Up: func(address, _ string) { up <- address },
 	})
 	check(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

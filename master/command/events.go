@@ -48,7 +48,7 @@ func Events() *cobra.Command {
 	flags.StringVar(&e.session, "session", "", "print events of this session alone")
 	flags.Uint32Var(&e.limit, "limit", 0, "print the newest so many (default: all that are kept)")
 	flags.BoolVarP(&e.follow, "follow", "f", false, "go on as events come, until interrupted")
-	e.ports.Register(flags)
+	e.ports.RegisterClient(flags)
 	return cli.Setup(cmd)
 }
 

@@ -3,17 +3,11 @@
 package command
 
 import (
-	"cmp"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -60,7 +54,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags.StringVar(&f.advertise, "advertise", "", "control address that others can reach (default: --listen)")
 	flags.StringVar(&f.http, "http", "127.0.0.1:7072", "address of the dashboard, metrics, probes and profiles; \"\" for none; port 0 takes a free one")
 	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
-	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist (default: ticket.key in --data-dir)")
+	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist, and read anew when it changes: of several keys the first signs (default: ticket.key in --data-dir)")
 	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
 	flags.DurationVar(&f.sessionTTL, "session-ttl", 7*24*time.Hour, "how long after a trainer was heard of last a session is deleted, with its checkpoints; 0: never")
 	f.access.register(flags)
@@ -87,12 +81,14 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if cfg.Access, err = f.access.open(cfg.RPC.Token, cfg.Logger); err != nil {
 		return err
 	}
-	cfg.Fleet = f.gossip.Config(cfg.RPC.Token)
+	if cfg.Fleet, err = f.gossip.Config(cfg.RPC.Token); err != nil {
+		return err
+	}
 	cfg.Fleet.Self.Version = version
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
 	}
-	if cfg.Key, err = f.key(cfg.Logger); err != nil {
+	if cfg.Signer, err = f.signer(cfg.Logger); err != nil {
 		return err
 	}
 	storeConfig := f.etcd.config()
@@ -159,68 +155,6 @@ func runUntil(ctx context.Context, ended <-chan error, run func(context.Context)
 		}
 	})
 	return group.Wait()
-}
-
-// key reads the ticket key, or makes one if the file does not exist.
-func (f *masterFlags) key(logger *slog.Logger) (ed25519.PrivateKey, error) {
-	path := cmp.Or(f.ticketKey, filepath.Join(f.dataDir, "ticket.key"))
-	key, err := readTicketKey(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return key, err
-	}
-	if key, err = newTicketKey(path); err == nil && len(f.etcd.endpoints) > 0 {
-		logger.Warn("made a new ticket key; all masters of one etcd must share it, or workers refuse the tickets of some: "+
-			"give each other master a copy of the file, named by --ticket-key", "file", path)
-	}
-	return key, err
-}
-
-// readTicketKey reads a PKCS #8 key.
-func readTicketKey(path string) (ed25519.PrivateKey, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("ticket key: %w", err)
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("ticket key: %s holds no PEM block; `openssl genpkey -algorithm ed25519` makes one", path)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("ticket key: %s: %w", path, err)
-	}
-	key, ok := parsed.(ed25519.PrivateKey)
-	if !ok {
-		return nil, fmt.Errorf("ticket key: %s holds a %T; want Ed25519", path, parsed)
-	}
-	return key, nil
-}
-
-func newTicketKey(path string) (ed25519.PrivateKey, error) {
-	text, err := ticketKeyText()
-	if err != nil {
-		return nil, err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("ticket key: %w", err)
-	}
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		return nil, fmt.Errorf("ticket key: %w", err)
-	}
-	return readTicketKey(path)
-}
-
-// ticketKeyText is a ticket key of its own, as PEM.
-func ticketKeyText() ([]byte, error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("ticket key: %w", err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, fmt.Errorf("ticket key: %w", err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
 // etcdFlags are the settings of an etcd of one's own.

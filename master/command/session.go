@@ -46,7 +46,7 @@ type sessionCommand struct {
 // register adds the flags that say whom to ask.
 func (c *sessionCommand) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
-	c.ports.Register(flags)
+	c.ports.RegisterClient(flags)
 }
 
 func (c *sessionCommand) create() *cobra.Command {

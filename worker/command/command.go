@@ -92,7 +92,9 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if cfg.RPC, err = f.ports.Config(); err != nil {
 		return err
 	}
-	cfg.Fleet = f.gossip.Config(cfg.RPC.Token)
+	if cfg.Fleet, err = f.gossip.Config(cfg.RPC.Token); err != nil {
+		return err
+	}
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
 	}

@@ -1,0 +1,151 @@
+package access_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
+)
+
+// apiServer answers TokenReviews as Kubernetes does, of some tokens.
+type apiServer struct {
+	mu     sync.Mutex
+	asked  []string
+	answer map[string]string // status, as JSON, by token
+	code   int
+}
+
+func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var review struct {
+		APIVersion, Kind string
+		Spec             struct {
+			Token     string
+			Audiences []string
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(body, &review)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked = append(a.asked, review.Spec.Token)
+	switch {
+	case err != nil || r.URL.Path != "/apis/authentication.k8s.io/v1/tokenreviews" || review.Kind != "TokenReview" || !slices.Equal(review.Spec.Audiences, []string{"penstock"}):
+		w.WriteHeader(http.StatusBadRequest)
+	case r.Header.Get("Authorization") != "Bearer the-masters-own":
+		w.WriteHeader(http.StatusUnauthorized)
+	default:
+		w.WriteHeader(a.code)
+		_, _ = io.WriteString(w, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "status": `+a.answer[review.Spec.Token]+`}`)
+	}
+}
+
+func newReview(t *testing.T, a *apiServer, token string) *access.Review {
+	t.Helper()
+	s := httptest.NewTLSServer(a)
+	t.Cleanup(s.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	r, err := access.NewReview(access.ReviewConfig{
+		On: true, Audiences: []string{"penstock"}, Server: s.URL, CA: write(t, "ca.pem", string(ca)), TokenFile: write(t, "token", token),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func account(name, audience string) string {
+	return `{"authenticated": true, "audiences": ["` + audience + `"], "user": {"username": "` + name + `"}}`
+}
+
+func TestServiceAccounts(t *testing.T) {
+	a := &apiServer{code: http.StatusCreated, answer: map[string]string{
+		"a.b.good":    account("system:serviceaccount:vision:trainer", "penstock"),
+		"a.b.others":  account("system:serviceaccount:vision:trainer", "https://kubernetes.default.svc"),
+		"a.b.user":    account("alice", "penstock"),
+		"a.b.odd":     account("system:serviceaccount:../x:trainer", "penstock"),
+		"a.b.half":    account("system:serviceaccount:vision", "penstock"),
+		"a.b.no":      `{"authenticated": false, "error": "invalid"}`,
+		"a.b.aged":    `{"authenticated": true, "user": {"username": "system:serviceaccount:vision:trainer"}}`,
+		"a.b.nothing": `{}`,
+	}}
+	r := newReview(t, a, "the-masters-own")
+	for token := range a.answer {
+		who, err := r.Authenticate(t.Context(), token)
+		if token == "a.b.good" {
+			if err != nil || who.Home() != "vision" || who.Subject != "system:serviceaccount:vision:trainer" || !who.Has(identity.Trainer) || who.Has(identity.Admin) || who.Everywhere {
+				t.Errorf("%s: %+v, %v", token, who, err)
+			}
+		} else if !errors.Is(err, identity.ErrStranger) {
+			t.Errorf("%s: %+v, %v", token, who, err)
+		}
+	}
+	asked := len(a.asked)
+	for _, token := range []string{"a.b.good", "a.b.no"} { // both are remembered
+		_, _ = r.Authenticate(t.Context(), token)
+	}
+	for _, token := range []string{"no-jwt", "", "a.b", "a.b." + strings.Repeat("x", 1<<20)} {
+		if _, err := r.Authenticate(t.Context(), token); !errors.Is(err, identity.ErrStranger) {
+			t.Errorf("%.20q: %v", token, err)
+		}
+	}
+	if len(a.asked) != asked {
+		t.Errorf("asked again, or of what is no JWT: %.20q", a.asked[asked:])
+	}
+}
+
+func TestReviewsThatFail(t *testing.T) {
+	a := &apiServer{code: http.StatusForbidden, answer: map[string]string{"a.b.c": account("system:serviceaccount:vision:trainer", "penstock")}}
+	for range 2 { // a failure is not remembered
+		if _, err := newReview(t, a, "the-masters-own").Authenticate(t.Context(), "a.b.c"); err == nil || errors.Is(err, identity.ErrStranger) || !strings.Contains(err.Error(), "system:auth-delegator") {
+			t.Errorf("%v", err)
+		}
+	}
+	a.code = http.StatusCreated
+	if _, err := newReview(t, a, "another").Authenticate(t.Context(), "a.b.c"); err == nil || errors.Is(err, identity.ErrStranger) || strings.Contains(err.Error(), "a.b.c") {
+		t.Errorf("with another token of its own: %v", err)
+	}
+	for _, cfg := range []access.ReviewConfig{
+		{On: true, Audiences: []string{"penstock"}},
+		{On: true, Server: "https://k"},
+		{On: true, Server: "http://k", Audiences: []string{"penstock"}, TokenFile: write(t, "token", "x")},
+	} {
+		if _, err := access.NewReview(cfg); err == nil || !strings.Contains(err.Error(), "--token-review") {
+			t.Errorf("%+v: %v", cfg, err)
+		}
+	}
+}
+
+// TestReviewsAreForgotten holds that a token which was withdrawn is refused a minute later.
+func TestReviewsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := access.NewVerdicts()
+		c.Keep("token", time.Minute)
+		time.Sleep(time.Minute - time.Second)
+		if !c.Has("token") {
+			t.Error("forgotten too early")
+		}
+		time.Sleep(2 * time.Second)
+		if c.Has("token") {
+			t.Error("believed for too long")
+		}
+		for i := range 3 * access.ReviewsKept {
+			c.Keep(string(rune(i)), time.Minute)
+		}
+		if c.Len() > access.ReviewsKept {
+			t.Errorf("%d are kept", c.Len())
+		}
+	})
+}
