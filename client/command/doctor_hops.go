@@ -227,7 +227,27 @@ func (t *target) askFleet(ctx context.Context, m pb.MasterClient) finding {
 	if t.doctor.rpc.Token.IsZero() {
 		return good("it answers without a token")
 	}
-	return good("it takes the token")
+	who, err := m.WhoAmI(ctx, &pb.WhoAmIRequest{})
+	if status.Code(err) == codes.Unimplemented { // a master of an earlier release
+		return good("it takes the token")
+	}
+	if err != nil {
+		return t.explain(err)
+	}
+	return good("it takes the token: %s", describe(who))
+}
+
+// describe says in words whose token it is, and what it opens.
+func describe(who *pb.Caller) string {
+	where := "namespace " + who.GetNamespace()
+	if who.GetEverywhere() {
+		where = "all namespaces"
+	}
+	reads := "anything"
+	if !who.GetUnlimited() {
+		reads = cmp.Or(strings.Join(who.GetDatasets(), ", "), "nothing")
+	}
+	return fmt.Sprintf("%q has roles %s in %s, and may read %s", who.GetSubject(), strings.Join(who.GetRoles(), ", "), where, reads)
 }
 
 // askLeader asks after a session, since only the leader knows of them.

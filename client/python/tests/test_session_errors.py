@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from penstock import errors
+from penstock import _opening, errors
 from penstock._pb import control_pb2 as pb
 from penstock._pb import stream_pb2
 from penstock._session import Config, Security, Session
@@ -537,3 +537,16 @@ def test_record_with_offsets_outside_its_buffers_is_refused() -> None:
     column = pa.Array.from_buffers(kind, 2, [None, offsets.buffers()[1]], children=[pa.array([1], pa.int64())])
     with pytest.raises(LayoutError, match=r"record: .*offset"):
         Layout.parse(schema).check(pa.record_batch([column], schema))
+
+
+@pytest.mark.pure
+def test_token_file_is_renewed(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\nolder\n")
+    security = _opening.security(None, file, None, None, None, None, False, {})
+    assert security.metadata() == (("authorization", "Bearer first"),)
+    file.write_text("second\n")
+    assert security.metadata() == (("authorization", "Bearer second"),)
+    file.unlink()
+    assert security.metadata() == (("authorization", "Bearer first"),)
+    assert "first" not in repr(security)

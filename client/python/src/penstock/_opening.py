@@ -22,6 +22,7 @@ from penstock._onbox import LocalFleet
 from penstock._pb import control_pb2, spec_pb2, stream_pb2
 from penstock._reader import Reader, SessionReader
 from penstock._session import Config, Security, Session, forks
+from penstock._session.config import read_token
 from penstock.errors import UsageError
 from penstock.monitor import log_event
 
@@ -269,9 +270,9 @@ def security(
     """How ports are reached. What arguments leave out may stand in PENSTOCK_TOKEN_FILE and PENSTOCK_TLS_..."""
     if token is not None and token_file is not None:
         raise UsageError("token= and token_file= exclude each other; give one of them")
-    if token is None:
-        path = token_file or environ.get("PENSTOCK_TOKEN_FILE")
-        token = None if not path else _bytes("token_file", path).decode().strip()
+    path = token_file or (environ.get("PENSTOCK_TOKEN_FILE") if token is None else None)
+    if path:
+        token = read_token(_bytes("token_file", path))
     tls_ca = tls_ca or environ.get("PENSTOCK_TLS_CA")
     tls_server_name = tls_server_name or environ.get("PENSTOCK_TLS_SERVER_NAME")
     return Security(
@@ -281,6 +282,7 @@ def security(
         key=_bytes("tls_key", tls_key) if tls_key else None,
         tls=tls,
         server_name=tls_server_name or None,
+        token_file=os.fspath(path) if path else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from penstock import errors
 from penstock._pb import control_pb2, spec_pb2, stream_pb2
@@ -20,6 +21,7 @@ class Security:
     key: bytes | None = field(default=None, repr=False)
     tls: bool = False
     server_name: str | None = None
+    token_file: str | None = None  # which token was read from, and may be renewed in
 
     @property
     def encrypted(self) -> bool:
@@ -38,8 +40,23 @@ class Security:
             )
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The headers of a call."""
-        return () if self.token is None else (("authorization", f"Bearer {self.token}"),)
+        """The headers of a call to a master. Workers are shown tickets, and no token."""
+        token = self._newest()
+        return () if token is None else (("authorization", f"Bearer {token}"),)
+
+    def _newest(self) -> str | None:
+        """The token as its file has it now: those of service accounts are renewed each hour or so."""
+        if self.token_file is None:
+            return self.token
+        try:
+            return read_token(Path(self.token_file).read_bytes()) or self.token
+        except (OSError, UnicodeDecodeError):  # it is being replaced
+            return self.token
+
+
+def read_token(text: bytes) -> str | None:
+    """The token that a file shows: of several, one a line, the first."""
+    return next(iter(text.decode().split()), None)
 
 
 def is_local(address: str) -> bool:

@@ -104,9 +104,8 @@ class Workers:
         return flight.FlightClient(location, **options)
 
     def options(self) -> flight.FlightCallOptions:
-        """Of each stream."""
-        headers = [(k.encode(), v.encode()) for k, v in self._security.metadata()]
-        return flight.FlightCallOptions(headers=headers)
+        """Of each stream. A ticket opens it: a token is not for workers to see."""
+        return flight.FlightCallOptions()
 
     def forget(self, address: str, client: flight.FlightClient) -> None:
         """Has the next stream to an address connect anew, without the backoff of a connection that failed."""
