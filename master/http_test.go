@@ -1,0 +1,72 @@
+package master_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/master"
+)
+
+// startHTTP runs a master with an HTTP port, and returns that, too.
+func startHTTP(t *testing.T, endpoints []string, cfg rpc.Config) (*node, string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	return start(t, settings{endpoints: endpoints, Config: master.Config{HTTP: l, RPC: cfg}}), "http://" + l.Addr().String()
+}
+
+func httpGet(t *testing.T, url, token string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	check(t, err)
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	check(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	check(t, err)
+	return resp.StatusCode, string(body)
+}
+
+// Each master shows what the leader knows, and none shows it to strangers.
+func TestEachMasterShowsTheFleet(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	e := etcd(t, "")
+	cfg := rpc.Config{Token: rpc.NewSecret("secret")}
+	leader, first := startHTTP(t, e.Endpoints(), cfg)
+	openSession(t, leader, "run", newSpec(dataset(t, 1)), 1)
+	_, second := startHTTP(t, e.Endpoints(), cfg)
+	for _, at := range []string{first, second} {
+		code, body := httpGet(t, at+"/api/v1/sessions", "secret")
+		reply := &pb.ListSessionsReply{}
+		if err := protojson.Unmarshal([]byte(body), reply); err != nil || code != 200 || len(reply.GetSessions()) != 1 || reply.GetSessions()[0].GetId() != "run" {
+			t.Errorf("%s: %d, %v: %s", at, code, err, body)
+		}
+		for _, path := range []string{"/api/v1/observation", "/api/v1/events", "/readyz"} {
+			if code, body := httpGet(t, at+path, "secret"); code != 200 {
+				t.Errorf("%s%s: %d: %s", at, path, code, body)
+			}
+		}
+		for _, path := range []string{"/", "/api/v1/sessions", "/api/v1/observation", "/api/v1/events", "/api/v1/stream", "/metrics", "/debug/pprof/"} {
+			for _, token := range []string{"", "wrong"} {
+				if code, body := httpGet(t, at+path, token); code != 401 || strings.Contains(body, "run") && !strings.Contains(body, "token") {
+					t.Errorf("%s%s with token %q: %d: %s", at, path, token, code, body)
+				}
+			}
+		}
+	}
+	for at, leads := range map[string]string{first: "penstock_master_leading 1", second: "penstock_master_leading 0"} {
+		if _, body := httpGet(t, at+"/metrics", "secret"); !strings.Contains(body, leads) || strings.Contains(body, "penstock_fleet_workers") != strings.HasSuffix(leads, "1") {
+			t.Errorf("%s: want %q:\n%s", at, leads, body)
+		}
+	}
+}
