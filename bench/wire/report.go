@@ -85,7 +85,7 @@ func (r report) check() error {
 	var errs []error
 	for _, l := range r {
 		if l.Kind == penstock && l.Bytes <= targetSize && l.OfTCP < target {
-			errs = append(errs, fmt.Errorf("batches of %d KiB have %.0f%% of plain TCP's speed; the target is %.0f%%",
+			errs = append(errs, fmt.Errorf("batches of %d KiB have %.1f%% of plain TCP's speed; the target is %.0f%%",
 				l.Bytes>>10, 100*l.OfTCP, 100*target))
 		}
 	}

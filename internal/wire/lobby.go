@@ -122,7 +122,7 @@ func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, how Compressi
 		return nil, err
 	}
 	if s.link != nil {
-		s.lobby = l
+		s.lobby, s.ctx = l, ctx
 		s.uninterrupted = context.AfterFunc(ctx, func() { _ = s.link.Close() }) // what it sends fails then
 	}
 	return s, nil

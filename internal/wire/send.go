@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // Sender sends batches on a stream whose server has a Codec. It belongs to one goroutine.
@@ -17,6 +19,7 @@ type Sender struct {
 	Blocking func(func() error) error
 
 	link          *link // nil: batches go by gRPC
+	ctx           context.Context
 	lobby         *Lobby
 	uninterrupted func() bool // until now, and from now on
 }
@@ -49,7 +52,7 @@ func (s *Sender) Send(b *Batch, written func()) error {
 		p.line(b, s.how)
 		err := s.blocking(func() error { return s.link.send(p) })
 		p.free()
-		return err
+		return s.broken(err)
 	}
 	p.fill(b, s.how)
 	o := outgoing{parcel: p}
@@ -58,6 +61,17 @@ func (s *Sender) Send(b *Batch, written func()) error {
 		p.free()
 	}
 	return err
+}
+
+// broken is what a trainer is told of a link that takes no more: why that was closed, or to go on at its cursor.
+func (s *Sender) broken(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.ctx.Err() != nil:
+		return context.Cause(s.ctx)
+	}
+	return status.Error(codes.Unavailable, err.Error())
 }
 
 // blocking runs what may wait for the connection.
@@ -74,10 +88,10 @@ func (s *Sender) Close(err error) error {
 		return err
 	}
 	if err == nil {
-		err = s.link.end()
+		err = s.broken(s.link.end())
 	}
 	if !s.uninterrupted() && err == nil {
-		err = context.Canceled
+		err = context.Cause(s.ctx)
 	}
 	if err != nil || !s.lobby.keep(s.link) {
 		err = errors.Join(err, s.link.Close())
