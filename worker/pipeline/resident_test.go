@@ -21,7 +21,8 @@ import (
 
 const (
 	residentMemory   = 128 << 20
-	residentOverhead = 96 << 20 // as `penstock worker` has it
+	residentOverhead = 96 << 20 // as `penstock worker` has it, and the percentage too
+	residentGarbage  = 400
 	residentFile     = "PENSTOCK_TEST_RESIDENT"
 )
 
@@ -61,6 +62,7 @@ func TestResidentMemory(t *testing.T) {
 
 func readResident(t *testing.T, path string) {
 	debug.SetMemoryLimit(residentMemory + residentOverhead)
+	debug.SetGCPercent(residentGarbage)
 	store, err := storage.New(storage.Config{})
 	if err != nil {
 		t.Fatal(err)
