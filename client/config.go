@@ -30,6 +30,8 @@ type Config struct {
 	Spec *pb.Spec
 	// Rank of this trainer, below WorldSize. WorldSize 0 is 1.
 	Rank, WorldSize uint32
+	// Share is the session's part of the workers, set when it is opened for the first time. Nil is an equal one.
+	Share *pb.Share
 	// Zone, if set, is where this trainer runs: it reads from workers of the same zone as long as they can serve it.
 	Zone string
 	// Restore holds checkpoints of ranks, of this session or of another; each rank's belongs in exactly one Open of the

@@ -114,7 +114,7 @@ func (s *Session) open(ctx context.Context) error {
 		if s.cfg.Spec == nil {
 			s.session, err = m.GetSession(ctx, &pb.GetSessionRequest{Session: s.cfg.Session})
 		} else {
-			s.session, err = m.Open(ctx, &pb.OpenRequest{Session: s.cfg.Session, Spec: s.cfg.Spec, WorldSize: s.cfg.WorldSize})
+			s.session, err = m.Open(ctx, &pb.OpenRequest{Session: s.cfg.Session, Spec: s.cfg.Spec, WorldSize: s.cfg.WorldSize, Share: s.cfg.Share})
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/master/autoscale"
 	"github.com/penstock-ml/penstock/master/observe"
+	"github.com/penstock-ml/penstock/master/place"
 	"github.com/penstock-ml/penstock/master/store"
 )
 
@@ -26,10 +27,39 @@ func (t *term) observe() error {
 	defer ticker.Stop()
 	for {
 		t.master.observed.Tick(time.Now(), t.running())
+		t.divide()
 		select {
 		case <-ticker.C:
 		case <-t.ctx.Done():
 			return nil
+		}
+	}
+}
+
+// divide sets how many streams the trainers of each session keep open: those that the session's part of the workers comes to.
+func (t *term) divide() {
+	f, ok := t.master.observed.Fleet()
+	if !ok {
+		return
+	}
+	var claims []place.Claim
+	var sessions []*observe.Session
+	for i := range f.Sessions {
+		s := &f.Sessions[i]
+		if s.Trainers == 0 {
+			continue
+		}
+		need := s.Needed
+		if need == 0 { // unknown
+			need = math.Inf(1)
+		}
+		claims = append(claims, place.Claim{Weight: s.Share.Weight, Need: need, Min: s.Share.Min, Max: s.Share.Max})
+		sessions = append(sessions, s)
+	}
+	places := t.master.places.get()
+	for i, part := range place.Divide(float64(places.Workers), claims) {
+		if r, err := t.find(store.NameOf(sessions[i].Namespace, sessions[i].ID)); err == nil { // else it has just been deleted
+			r.streams.Store(places.StreamsOf(part, max(sessions[i].World, 1), r.streams.Load()))
 		}
 	}
 }
@@ -39,7 +69,7 @@ func (t *term) running() []observe.Running {
 	var out []observe.Running
 	for _, r := range t.all() {
 		if s := r.meta.GetSession(); !r.over.Load() {
-			out = append(out, observe.Running{ID: r.id, Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare()})
+			out = append(out, observe.Running{ID: s.GetId(), Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare()})
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,17 +177,32 @@ func checkOpen(req *pb.OpenRequest) error {
 	if id == "" || len(id) > maxID || !utf8.ValidString(id) || strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return status.Errorf(codes.InvalidArgument, "session id %q: want printable characters, 1 to %d bytes", id[:min(len(id), maxID)], maxID)
 	}
+	if s := req.GetShare(); !(s.GetWeight() >= 0 && s.GetWeight() <= mostWeight) || s.GetMaxWorkers() > 0 && s.GetMinWorkers() > s.GetMaxWorkers() {
+		return status.Errorf(codes.InvalidArgument, "a share of weight %g with %d to %d workers: want a weight from 0 (which means 1) to %d, and a minimum that is not above the maximum",
+			s.GetWeight(), s.GetMinWorkers(), s.GetMaxWorkers(), mostWeight)
+	}
 	return nil
 }
 
-// sameSpec refuses to attach to a session of another spec.
+// mostWeight bounds a session's weight.
+const mostWeight = 1_000_000
+
+// sameSpec refuses to attach to a session of another spec, or of another share, if that is asked for.
 func (r *runner) sameSpec(req *pb.OpenRequest) error {
+	if share := r.meta.GetSession().GetShare(); req.GetShare() != nil && !sameShare(share, req.GetShare()) {
+		return status.Errorf(codes.AlreadyExists, "session %s exists with another share: weight %g, %d to %d workers (0: no maximum); open it with that or with none, or delete it",
+			r.id, cmp.Or(share.GetWeight(), 1), share.GetMinWorkers(), share.GetMaxWorkers())
+	}
 	have := r.meta.GetSession().GetSpec()
 	if req.GetSpec() == nil || same(have, req.GetSpec()) {
 		return nil
 	}
 	return status.Errorf(codes.AlreadyExists, "session %s exists with another spec: %s; use another session id, or delete that session",
 		r.id, strings.Join(spec.Diff(have, req.GetSpec()), "; "))
+}
+
+func sameShare(a, b *pb.Share) bool {
+	return cmp.Or(a.GetWeight(), 1) == cmp.Or(b.GetWeight(), 1) && a.GetMinWorkers() == b.GetMinWorkers() && a.GetMaxWorkers() == b.GetMaxWorkers()
 }
 
 // same reports whether specs mean the same, however they are written.

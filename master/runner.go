@@ -47,6 +47,7 @@ type runner struct {
 	deleted bool          // to be read once stopped is closed
 	world   atomic.Uint32 // the state's world size
 	over    atomic.Bool   // the session has finished or failed
+	streams atomic.Uint32 // that each trainer should keep open, by the session's part of the workers; 0: not known yet
 
 	stored    *store.Session
 	state     *session.State

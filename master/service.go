@@ -136,7 +136,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		return nil, err
 	}
 	places := s.master.places.get()
-	streams := places.Streams(int(r.world.Load()))
+	streams := cmp.Or(r.streams.Load(), places.Streams(int(r.world.Load())))
 	revision, sameFleet := places.split(req.GetRevision())
 	a, err := r.do(ctx, call{refresh: !sameFleet, zone: req.GetZone(), refused: req.GetRefused(), command: session.Sync{
 		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(), Nonce: req.GetNonce(),
@@ -148,9 +148,9 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 	if err != nil {
 		return nil, callError(err)
 	}
-	s.master.observed.Trainer(time.Now(), req)
+	s.master.observed.Trainer(time.Now(), r.meta.GetSession().GetNamespace(), req)
 	return &pb.SyncReply{
-		Cause:    s.master.observed.Cause(req.GetSession()),
+		Cause:    s.master.observed.Cause(r.meta.GetSession().GetNamespace(), req.GetSession()),
 		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
 		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.Workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,

@@ -65,6 +65,7 @@ func (o *ticketOffice) ticket(generation uint64, p position.Position, places *pl
 		Session: o.session.GetId(), Namespace: o.session.GetNamespace(), Generation: generation, Epoch: p.Epoch, Block: p.Block, Shard: p.Shard,
 		File: shard.GetFile(), RowGroups: shard.GetRowGroups(), ProgramDigest: o.session.GetProgramDigest(),
 		Workers: places.For(shard, zone), ExpiresUnix: time.Now().Add(ticketLife).Unix(), Zone: zone,
+		Weight: o.session.GetShare().GetWeight(),
 	})
 }
 

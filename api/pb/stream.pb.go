@@ -232,10 +232,12 @@ type Ticket struct {
 	RowGroups     []*RowGroup            `protobuf:"bytes,7,rep,name=row_groups,json=rowGroups,proto3" json:"row_groups,omitempty"`
 	ProgramDigest []byte                 `protobuf:"bytes,8,opt,name=program_digest,json=programDigest,proto3" json:"program_digest,omitempty"`
 	// Workers to ask, best first.
-	Workers       []*Worker `protobuf:"bytes,9,rep,name=workers,proto3" json:"workers,omitempty"`
-	ExpiresUnix   int64     `protobuf:"varint,10,opt,name=expires_unix,json=expiresUnix,proto3" json:"expires_unix,omitempty"`
-	Zone          string    `protobuf:"bytes,11,opt,name=zone,proto3" json:"zone,omitempty"`           // of the trainer
-	Namespace     string    `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the session; "" is the default one
+	Workers     []*Worker `protobuf:"bytes,9,rep,name=workers,proto3" json:"workers,omitempty"`
+	ExpiresUnix int64     `protobuf:"varint,10,opt,name=expires_unix,json=expiresUnix,proto3" json:"expires_unix,omitempty"`
+	Zone        string    `protobuf:"bytes,11,opt,name=zone,proto3" json:"zone,omitempty"`           // of the trainer
+	Namespace   string    `protobuf:"bytes,12,opt,name=namespace,proto3" json:"namespace,omitempty"` // of the session; "" is the default one
+	// Of the session, in its Share: a worker whose places are all taken gives each session places by weight. 0 means 1.
+	Weight        float64 `protobuf:"fixed64,13,opt,name=weight,proto3" json:"weight,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -352,6 +354,13 @@ func (x *Ticket) GetNamespace() string {
 		return x.Namespace
 	}
 	return ""
+}
+
+func (x *Ticket) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
 }
 
 type Worker struct {
@@ -719,7 +728,7 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x1f\n" +
 	"\vwindow_rows\x18\x04 \x01(\x03R\n" +
 	"windowRows\x12\x18\n" +
-	"\aoutputs\x18\x05 \x03(\rR\aoutputs\"\x8c\x03\n" +
+	"\aoutputs\x18\x05 \x03(\rR\aoutputs\"\xa4\x03\n" +
 	"\x06Ticket\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1e\n" +
 	"\n" +
@@ -736,7 +745,8 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\fexpires_unix\x18\n" +
 	" \x01(\x03R\vexpiresUnix\x12\x12\n" +
 	"\x04zone\x18\v \x01(\tR\x04zone\x12\x1c\n" +
-	"\tnamespace\x18\f \x01(\tR\tnamespace\"6\n" +
+	"\tnamespace\x18\f \x01(\tR\tnamespace\x12\x16\n" +
+	"\x06weight\x18\r \x01(\x01R\x06weight\"6\n" +
 	"\x06Worker\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\"V\n" +

@@ -52,6 +52,7 @@ func (c *sessionCommand) register(flags *pflag.FlagSet) {
 func (c *sessionCommand) create() *cobra.Command {
 	var id string
 	var world uint32
+	share := &pb.Share{}
 	cmd := &cobra.Command{
 		Use:     "create SPEC",
 		Short:   "Open a session before its trainers come",
@@ -60,13 +61,16 @@ func (c *sessionCommand) create() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&id, "id", "", "id of the session, such as the job's run id (required)")
 	cmd.Flags().Uint32Var(&world, "world-size", 1, "number of trainers")
+	cmd.Flags().Float64Var(&share.Weight, "weight", 1, "its part of the workers beside other sessions")
+	cmd.Flags().Uint32Var(&share.MinWorkers, "min-workers", 0, "workers that it has in any case")
+	cmd.Flags().Uint32Var(&share.MaxWorkers, "max-workers", 0, "workers that it has at most; 0 is no maximum")
 	_ = cmd.MarkFlagRequired("id") // the flag exists
 	cmd.RunE = c.call(func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error) {
 		s, err := cli.ReadSpec(args[0])
 		if err != nil {
 			return nil, err
 		}
-		return m.Open(ctx, &pb.OpenRequest{Session: id, Spec: s, WorldSize: world})
+		return m.Open(ctx, &pb.OpenRequest{Session: id, Spec: s, WorldSize: world, Share: share})
 	}, openTimeout)
 	return cmd
 }

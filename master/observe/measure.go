@@ -19,7 +19,7 @@ func (o *Observer) measure(now time.Time) *Fleet {
 	f := &Fleet{At: now}
 	all, bySession := o.work(now, f)
 	f.Stages = sorted(all.stages)
-	for _, id := range slices.Sorted(maps.Keys(o.sessions)) {
+	for _, id := range slices.SortedFunc(maps.Keys(o.sessions), byName) {
 		s, w := o.sessions[id], bySession[id]
 		if w == nil {
 			w = &work{}
@@ -33,8 +33,8 @@ func (o *Observer) measure(now time.Time) *Fleet {
 }
 
 // work sums over workers what they did, and fills in what a fleet says of them.
-func (o *Observer) work(now time.Time, f *Fleet) (all *work, bySession map[string]*work) {
-	all, bySession = &work{stages: map[string]float64{}}, map[string]*work{}
+func (o *Observer) work(now time.Time, f *Fleet) (all *work, bySession map[name]*work) {
+	all, bySession = &work{stages: map[string]float64{}}, map[name]*work{}
 	for _, w := range o.workers {
 		draining := w.member.Draining
 		switch fresh := w.reports.fresh(now); {
@@ -68,7 +68,7 @@ func (o *Observer) work(now time.Time, f *Fleet) (all *work, bySession map[strin
 
 // divide adds what a worker did to the sessions that it did it for. Its busy time is theirs in proportion to the time in which their
 // streams were open and their trainers would have taken more.
-func (w *worker) divide(busy float64, bySession map[string]*work) {
+func (w *worker) divide(busy float64, bySession map[name]*work) {
 	dt, slots := w.reports.seconds(), float64(max(1, w.reports.newest.slots))
 	grown := w.grownBySession()
 	active := 0.0
@@ -97,7 +97,7 @@ func (w *worker) divide(busy float64, bySession map[string]*work) {
 // session is what is known of one.
 func (o *Observer) session(s *session, w *work, t trained, f *Fleet) Session {
 	out := Session{
-		ID: s.ID, Share: shareOf(s.Share), World: s.World, Trainers: t.present, Stale: 2*t.silent > t.present,
+		ID: s.ID, Namespace: s.Namespace, Share: shareOf(s.Share), World: s.World, Trainers: t.present, Stale: 2*t.silent > t.present,
 		Demand: s.demand(), Rate: t.rate, Cost: s.cost(), Granted: w.granted, Open: w.open, Stages: sorted(w.stages),
 	}
 	out.Needed = out.Demand * out.Cost / o.utilisation

@@ -8,11 +8,13 @@
 package observe
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/identity"
 )
 
 const (
@@ -34,9 +36,9 @@ type Observer struct {
 	utilisation float64
 
 	mu       sync.Mutex
-	workers  map[string]*worker  // of the fleet; nil until it is known
-	sessions map[string]*session // that trainers Sync for
-	load     *pb.FleetLoad       // as of loaded; it never changes
+	workers  map[string]*worker // of the fleet; nil until it is known
+	sessions map[name]*session  // that trainers Sync for
+	load     *pb.FleetLoad      // as of loaded; it never changes
 	loaded   time.Time
 	fleet    *Fleet // as of the newest Tick; it never changes. nil: none in this term
 	series   series
@@ -45,14 +47,14 @@ type Observer struct {
 
 // New returns an observer of a fleet whose workers should be busy for a share of their time.
 func New(utilisation float64) *Observer {
-	return &Observer{utilisation: utilisation, sessions: map[string]*session{}}
+	return &Observer{utilisation: utilisation, sessions: map[name]*session{}}
 }
 
 // Begin forgets all that was measured of trainers: a term of leadership begins.
 func (o *Observer) Begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sessions, o.fleet, o.series, o.decision = map[string]*session{}, nil, series{}, nil
+	o.sessions, o.fleet, o.series, o.decision = map[name]*session{}, nil, series{}, nil
 }
 
 // Follow forgets the workers that are not in the fleet, and takes reports of those that are.
@@ -82,13 +84,14 @@ func (o *Observer) Worker(now time.Time, r *pb.WorkerReport) {
 }
 
 // Trainer takes a Sync that was acknowledged.
-func (o *Observer) Trainer(now time.Time, r *pb.SyncRequest) {
+func (o *Observer) Trainer(now time.Time, namespace string, r *pb.SyncRequest) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := o.sessions[r.GetSession()]
+	id := nameOf(namespace, r.GetSession())
+	s := o.sessions[id]
 	if s == nil {
 		s = &session{trainers: map[uint32]*trainer{}}
-		o.sessions[r.GetSession()] = s
+		o.sessions[id] = s
 	}
 	s.take(now, r)
 }
@@ -98,6 +101,20 @@ func (o *Observer) Decided(d *pb.Decision) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.decision = d
+}
+
+// name tells sessions apart: ids are unique within a namespace.
+type name struct{ namespace, id string }
+
+func nameOf(namespace, id string) name {
+	if namespace == identity.DefaultNamespace {
+		namespace = ""
+	}
+	return name{namespace, id}
+}
+
+func byName(a, b name) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.id, b.id))
 }
 
 // Running is a session that is not over.
@@ -111,14 +128,15 @@ type Running struct {
 func (o *Observer) Tick(now time.Time, running []Running) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	next := make(map[string]*session, len(running))
+	next := make(map[name]*session, len(running))
 	for _, r := range running {
-		s := o.sessions[r.ID]
+		id := nameOf(r.Namespace, r.ID)
+		s := o.sessions[id]
 		if s == nil {
 			s = &session{trainers: map[uint32]*trainer{}}
 		}
 		s.Running = r
-		next[r.ID] = s
+		next[id] = s
 	}
 	o.sessions = next
 	o.fleet = o.measure(now)
@@ -136,10 +154,10 @@ func (o *Observer) Fleet() (Fleet, bool) {
 }
 
 // Cause is what holds a session's trainers up, as of the newest Tick; nil: too little was measured.
-func (o *Observer) Cause(session string) *pb.Cause {
+func (o *Observer) Cause(namespace, session string) *pb.Cause {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := o.sessions[session]
+	s := o.sessions[nameOf(namespace, session)]
 	if s == nil || s.now.Bottleneck == pb.Bottleneck_BOTTLENECK_UNSPECIFIED {
 		return nil
 	}

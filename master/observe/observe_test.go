@@ -96,7 +96,7 @@ func (w *world) read(j *job) {
 		if t.step > 0 {
 			r.Pace.StepNs, r.Pace.Rows, r.Pace.Steps = int64(t.step), 1000, 9
 		}
-		w.Trainer(w.now, r)
+		w.Trainer(w.now, j.Namespace, r)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestTooLittle(t *testing.T) {
 	if o := w.Observation(w.now, &pb.ObserveRequest{}, all); o.GetBottleneck() != pb.Bottleneck_BOTTLENECK_UNSPECIFIED || !strings.Contains(o.GetVerdict(), "too little") {
 		t.Errorf("before the first tick: %v", o)
 	}
-	if s := w.pass(1).session(t, "run"); s.Demand != 0 || s.Needed != 0 || !strings.Contains(s.Verdict, "too little") || w.Cause("run") != nil {
+	if s := w.pass(1).session(t, "run"); s.Demand != 0 || s.Needed != 0 || !strings.Contains(s.Verdict, "too little") || w.Cause("", "run") != nil {
 		t.Errorf("%+v", s)
 	}
 	if s := w.pass(29).session(t, "run"); s.Demand != 0 || s.Needed != 0 || s.Cost == 0 || s.Bottleneck != pb.Bottleneck_WORKERS {
@@ -239,7 +239,7 @@ func TestTrainersThatGo(t *testing.T) {
 	if s := w.pass(20).session(t, "run"); s.Trainers != 1 || !near(s.Rate, 5000) {
 		t.Errorf("one came back: %+v", s)
 	}
-	w.Trainer(w.now, &pb.SyncRequest{Session: "run", Leave: true})
+	w.Trainer(w.now, "", &pb.SyncRequest{Session: "run", Leave: true})
 	w.jobs = nil
 	f, _ := w.pass(1).Fleet()
 	if len(f.Sessions) != 0 || f.Bottleneck != pb.Bottleneck_NONE {
@@ -305,7 +305,7 @@ func TestVerdicts(t *testing.T) {
 			if f, _ := w.Fleet(); f.Bottleneck != c.want || !strings.Contains(f.Verdict, c.says) {
 				t.Errorf("of the fleet: %+v", f.Cause)
 			}
-			if why := w.Cause("run"); why.GetBottleneck() != c.want || !strings.Contains(s.Verdict, why.GetWords()) {
+			if why := w.Cause("", "run"); why.GetBottleneck() != c.want || !strings.Contains(s.Verdict, why.GetWords()) {
 				t.Errorf("for trainers: %v", why)
 			}
 		})

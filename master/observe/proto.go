@@ -24,7 +24,7 @@ func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, visible func
 	seen := *o.fleet
 	seen.Sessions = nil
 	for i := range o.fleet.Sessions {
-		s := o.sessions[o.fleet.Sessions[i].ID]
+		s := o.sessions[nameOf(o.fleet.Sessions[i].Namespace, o.fleet.Sessions[i].ID)]
 		if (r.GetSession() == "" || r.GetSession() == s.ID) && visible(s.Running) {
 			shown = append(shown, s)
 			seen.Sessions = append(seen.Sessions, s.now)
@@ -34,12 +34,12 @@ func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, visible func
 	cause := together(&seen) // of others' sessions it says nothing
 	out.Verdict, out.Bottleneck = cause.Verdict, cause.Bottleneck
 	slices.SortFunc(shown, func(a, b *session) int { return cmp.Compare(b.now.Rate, a.now.Rate) })
-	points := map[string][]*pb.FleetPoint{}
+	points := map[name][]*pb.FleetPoint{}
 	for _, s := range shown[:min(len(shown), seriesOf)] {
-		points[s.ID] = s.series.proto(r.GetSinceUnixMs())
+		points[nameOf(s.Namespace, s.ID)] = s.series.proto(r.GetSinceUnixMs())
 	}
 	for _, s := range out.GetSessions() {
-		s.Points = points[s.GetSession()]
+		s.Points = points[nameOf(s.GetNamespace(), s.GetSession())]
 	}
 	if r.GetWorkers() {
 		for _, w := range o.workers {

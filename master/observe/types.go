@@ -27,8 +27,9 @@ type Fleet struct {
 
 // Session is a running session in the seconds before a time.
 type Session struct {
-	ID    string
-	Share Share
+	ID        string
+	Namespace string
+	Share     Share
 	// World is how many trainers it has, Trainers how many of them are present. Stale: most of them were silent for longer than a
 	// few periods, and the numbers are old.
 	World, Trainers int

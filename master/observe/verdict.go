@@ -39,13 +39,14 @@ type evidence struct {
 //	workers        there are none
 //	too little     none has reported for long enough
 //	streams        none is open
-//	client         workers wait for trainers for half of the time that streams are open, and these have rows to hand over
+//	client         workers wait for trainers for half of the time that streams are open, though their processors are not busy, and
+//	               trainers have rows to hand over
 //	network        workers wait so, and trainers have none
 //	storage        of the rest of the time, streams wait for storage longest
 //	workers        those of this session's streams have hardly any time left; what they do most is the stage
 //	streams        they have
 func judge(s *Session, e *evidence) Cause {
-	waited := s.Stall + e.client
+	waited := min(1, s.Stall+e.client)
 	if e.measured == 0 || !e.batches && s.Stall < 1-waits {
 		return Cause{Verdict: "too little was measured yet: that takes a few seconds of reading"}
 	}
@@ -60,9 +61,9 @@ func judge(s *Session, e *evidence) Cause {
 	case e.reporting == 0:
 	case s.Open == 0:
 		c.Bottleneck = pb.Bottleneck_STREAMS
-	case s.Blocked >= most && e.buffered >= 2:
+	case s.Blocked >= most && e.used < full && e.buffered >= 2:
 		c.Bottleneck = pb.Bottleneck_CLIENT
-	case s.Blocked >= most:
+	case s.Blocked >= most && e.used < full: // workers that lack processors are slow to send, too
 		c.Bottleneck = pb.Bottleneck_NETWORK
 	default:
 		c = inWorkers(s, e)

@@ -41,7 +41,7 @@ type report struct {
 	cpus           float64
 	memory, limit  int64
 	counts         counts
-	sessions       map[string]counts
+	sessions       map[name]counts
 }
 
 // sessionsKept bounds the sessions of one worker's report.
@@ -50,10 +50,10 @@ const sessionsKept = 256
 func reportOf(r *pb.WorkerReport) report {
 	out := report{
 		streams: int(r.GetStreams()), slots: int(r.GetSlots()), cpus: r.GetCpus(), memory: r.GetMemoryBytes(), limit: r.GetMemoryLimit(),
-		counts: countsOf(r.GetCounters()), sessions: make(map[string]counts, len(r.GetSessions())),
+		counts: countsOf(r.GetCounters()), sessions: make(map[name]counts, len(r.GetSessions())),
 	}
 	for _, s := range r.GetSessions()[:min(len(r.GetSessions()), sessionsKept)] {
-		out.sessions[s.GetSession()] = countsOf(s.GetCounters())
+		out.sessions[nameOf(s.GetNamespace(), s.GetSession())] = countsOf(s.GetCounters())
 	}
 	return out
 }
@@ -66,8 +66,8 @@ func (w *worker) take(now time.Time, said report) {
 func (w *worker) grown() counts { return w.reports.newest.counts.minus(w.reports.base.counts) }
 
 // grownBySession is how much the counters of each session grew.
-func (w *worker) grownBySession() map[string]counts {
-	out := make(map[string]counts, len(w.reports.newest.sessions))
+func (w *worker) grownBySession() map[name]counts {
+	out := make(map[name]counts, len(w.reports.newest.sessions))
 	for id, after := range w.reports.newest.sessions {
 		g := after.minus(w.reports.base.sessions[id])
 		if g.fell() { // the worker had forgotten it
@@ -112,7 +112,7 @@ func (w *worker) proto(now time.Time) *pb.WorkerLoad {
 	out.MemoryBytes, out.MemoryLimit, out.Stages = said.memory, said.limit, stagesProto(sorted(stages))
 	for id, c := range w.grownBySession() {
 		if c.open > 0 {
-			out.Sessions = append(out.Sessions, id)
+			out.Sessions = append(out.Sessions, id.id)
 		}
 	}
 	slices.Sort(out.Sessions)

@@ -21,9 +21,12 @@ type sessions struct {
 	began time.Time
 
 	mu        sync.Mutex
-	known     map[string]*counted
+	known     map[sessionName]*counted
 	forgotten *pb.WorkerCounters // the sum of the others
 }
+
+// sessionName tells sessions apart: ids are unique within a namespace.
+type sessionName struct{ namespace, id string }
 
 // counted is a session.
 type counted struct {
@@ -33,11 +36,12 @@ type counted struct {
 }
 
 func newSessions() sessions {
-	return sessions{began: time.Now(), known: map[string]*counted{}, forgotten: &pb.WorkerCounters{}}
+	return sessions{began: time.Now(), known: map[sessionName]*counted{}, forgotten: &pb.WorkerCounters{}}
 }
 
 // enter counts a stream that opens.
-func (s *sessions) enter(session string) *counted {
+func (s *sessions) enter(t *pb.Ticket) *counted {
+	session := sessionName{t.GetNamespace(), t.GetSession()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.known[session]
@@ -63,13 +67,13 @@ func (s *sessions) leave(c *counted) {
 
 // forget drops sessions that had no stream for long, and the oldest if there are too many. s.mu must be held.
 func (s *sessions) forget() {
-	var idle []string
+	var idle []sessionName
 	for id, c := range s.known {
 		if c.streams == 0 {
 			idle = append(idle, id)
 		}
 	}
-	slices.SortFunc(idle, func(a, b string) int { return cmp.Or(s.known[b].ended.Compare(s.known[a].ended), cmp.Compare(a, b)) })
+	slices.SortFunc(idle, func(a, b sessionName) int { return s.known[b].ended.Compare(s.known[a].ended) })
 	for i, id := range idle {
 		if i >= sessionsKept || time.Since(s.known[id].ended) > remembered {
 			s.forgotten = total(s.forgotten, s.known[id].counters())
@@ -87,9 +91,11 @@ func (s *sessions) counters() (all *pb.WorkerCounters, each []*pb.SessionCounter
 	for id, c := range s.known {
 		own := c.counters()
 		all = total(all, own)
-		each = append(each, &pb.SessionCounters{Session: id, Counters: own})
+		each = append(each, &pb.SessionCounters{Session: id.id, Namespace: id.namespace, Counters: own})
 	}
-	slices.SortFunc(each, func(a, b *pb.SessionCounters) int { return cmp.Compare(a.GetSession(), b.GetSession()) })
+	slices.SortFunc(each, func(a, b *pb.SessionCounters) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetSession(), b.GetSession()))
+	})
 	return all, each
 }
 

@@ -72,7 +72,7 @@ func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 
 // open reads the footer, compiles the program, and leaves the rest to admit.
 func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, admit func(*Stream) error) (_ *Stream, err error) {
-	session := p.sessions.enter(t.GetSession())
+	session := p.sessions.enter(t)
 	s := &Stream{
 		pipeline: p, ticket: t, program: program, account: p.memory.open(),
 		session: session, stats: &session.stats, storage: counting{p.cfg.Storage, &session.stats},

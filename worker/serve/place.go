@@ -1,12 +1,15 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // heldBack is for how long a stream's trainer must have had no room for the next batch before its place may go to another stream.
@@ -14,21 +17,27 @@ import (
 // there may be no other place in the fleet.
 const heldBack = time.Second
 
-var errYielded = errors.New("busy: its trainer had no room, and another stream needs the place; go on at the cursor")
+var errYielded = errors.New("busy: another stream needs the place, of a session with fewer of them, or of a trainer with room; go on at the cursor")
 
 // place is what a stream or a count has of the worker while it runs.
 type place struct {
 	ctx    context.Context // ends with the call, with errDraining or with errYielded
 	cancel context.CancelCauseFunc
 	sends  time.Time // since when; zero: it does not. Under Server.mu
+
+	session string
+	weight  float64 // of the session, in its share of the pool
+	since   time.Time
 }
 
-// enter takes a place for a call. If all are taken, the one goes for it that has been held back longest.
-func (s *Server) enter(ctx context.Context) (*place, error) {
+// enter takes a place for a call. If all are taken, the one goes for it that has been held back longest, or one of the session that has
+// most for its weight.
+func (s *Server) enter(ctx context.Context, t *pb.Ticket) (*place, error) {
+	p := &place{session: t.GetNamespace() + "\x00" + t.GetSession(), weight: cmp.Or(max(0, t.GetWeight()), 1), since: time.Now()}
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		if !s.yield() {
+		if !s.yield() && !s.share(p) {
 			return nil, s.busy()
 		}
 		// The stream that yields frees its slot as soon as its send has ended. Another call may be quicker to take it.
@@ -42,7 +51,6 @@ func (s *Server) enter(ctx context.Context) (*place, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	p := &place{}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,6 +84,41 @@ func (s *Server) yield() bool {
 		return false
 	}
 	longest.cancel(errYielded)
+	return true
+}
+
+// share ends a stream of the session that has the most places for its weight, if it would still have as many for it as the newcomer's
+// session then: so a session that is cut does not cut back, and each has its part by weight. Each place is kept for a while, that
+// its stream may get on.
+func (s *Server) share(newcomer *place) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	taken, longest := map[string]int{}, map[string]*place{}
+	for p := range s.places {
+		if p.ctx.Err() != nil {
+			continue
+		}
+		taken[p.session]++
+		if l := longest[p.session]; l == nil || p.since.Before(l.since) {
+			longest[p.session] = p
+		}
+	}
+	own := float64(taken[newcomer.session]+1) / newcomer.weight
+	if taken[newcomer.session] == 0 {
+		own = 0 // whatever its weight: a session is not shut out by one that keeps another place
+	}
+	var victim *place
+	most := 0.0
+	for id, p := range longest {
+		has := float64(taken[id]-1) / p.weight
+		if id != newcomer.session && taken[id] > 1 && has >= own && (victim == nil || has > most) && time.Since(p.since) >= heldBack {
+			victim, most = p, has
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	victim.cancel(errYielded)
 	return true
 }
 

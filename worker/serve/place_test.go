@@ -1,86 +1,58 @@
 package serve
 
 import (
-	"context"
-	"net"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/penstock-ml/penstock/worker/pipeline"
-	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
-// A stream whose trainer does not read gives its place, or its memory, to one that needs it, though not at once, and goes on
-// where it was.
-func TestHeldBackStreamYields(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		slots  int
-		change func(*pipeline.Config)
-		asks   int // how often, until the other one is served
-	}{
-		{"place", 1, nil, 1},
-		{"memory", 2, memoryForOne(t, 4000, 4000, 4000), 2},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := bufconn.Listen(1 << 10)
-				dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
-				r := newRigOn(t, l, &pipelinetest.Store{}, c.slots, c.change, dial).shard(t, 4000, 4000, 4000)
-				held, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
-				if err != nil {
+// TestSessionsSharePlaces: a session with many places gives them up to one with fewer for its weight, and never takes them back.
+func TestSessionsSharePlaces(t *testing.T) {
+	for weight, want := range map[float64]int{0: 2, 1: 2, 3: 3, 0.25: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := New(nil, 4, slog.New(slog.DiscardHandler))
+			enter := func(session string, weight float64) (err error) {
+				p, err := s.enter(t.Context(), &pb.Ticket{Session: session, Weight: weight})
+				if err == nil {
+					go func() { // its stream
+						<-p.ctx.Done()
+						s.leave(p)
+					}()
+				}
+				return err
+			}
+			for range 4 {
+				if err := enter("heavy", 0); err != nil {
 					t.Fatal(err)
 				}
-				defer held.Release()
-				synctest.Wait() // until the worker stands still
-				r.refused(t)
+			}
+			if err := enter("light", weight); status.Code(err) != codes.ResourceExhausted {
+				t.Errorf("weight %g: got %v of places that were just taken", weight, err)
+			}
+			got := 0
+			for {
 				time.Sleep(heldBack)
-				for range c.asks - 1 {
-					r.refused(t)
-					synctest.Wait()
+				if enter("light", weight) != nil {
+					break
 				}
-				r.whole(t, 12_000)
-				var d delivered
-				if err := d.read(held, never); status.Code(err) != codes.ResourceExhausted || len(d.rows) == 0 || len(d.rows) == 12_000 {
-					t.Errorf("%d rows, then %v; want some, then ResourceExhausted", len(d.rows), err)
-				}
-				rest, err := r.get(t.Context(), t, r.request(t, d.at))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer rest.Release()
-				if err := d.read(rest, never); err != nil {
-					t.Fatal(err)
-				}
-				d.check(t, 12_000)
-			})
+				got++
+			}
+			if got != want {
+				t.Errorf("weight %g: %d of 4 places, want %d", weight, got, want)
+			}
+			time.Sleep(heldBack)
+			if err := enter("heavy", 0); status.Code(err) != codes.ResourceExhausted {
+				t.Errorf("weight %g: got %v, want the places to stay as they are", weight, err)
+			}
+			for p := range s.places {
+				p.cancel(nil)
+			}
 		})
 	}
-}
-
-func (r *rig) refused(t *testing.T) {
-	t.Helper()
-	if _, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("got %v, want ResourceExhausted", err)
-	}
-}
-
-func (r *rig) whole(t *testing.T, rows int) {
-	t.Helper()
-	rd, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rd.Release()
-	var d delivered
-	if err := d.read(rd, never); err != nil {
-		t.Fatal(err)
-	}
-	d.check(t, rows)
 }

@@ -125,7 +125,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 	if s.draining.Err() != nil {
 		return grpcError(errDraining)
 	}
-	if r.place, err = s.enter(ctx); err != nil {
+	if r.place, err = s.enter(ctx, r.ticket); err != nil {
 		return grpcError(err)
 	}
 	stopDraining := context.AfterFunc(s.draining, func() { r.cancel(errDraining) }) //nolint:contextcheck // the drain is the server's

@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 from penstock._session.pace import LEAST, STEPS, WARM_UP, Pace
 
 

@@ -30,6 +30,28 @@ _COMPRESSIONS = {"none": stream_pb2.COMPRESSION_UNSPECIFIED, "lz4": stream_pb2.L
 _ADDRESS = re.compile(r"unix:.+|(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^][:/\s]+):(?P<port>[0-9]{1,5})")
 
 
+def share(given: float | Mapping[str, float] | None) -> tuple[float, int, int] | None:
+    """The argument share= in full: weight, min_workers and max_workers, of which 0 is no maximum."""
+    if given is None:
+        return None
+    fields = {"weight": 1.0, "min_workers": 0, "max_workers": 0}
+    try:
+        fields.update(given if isinstance(given, Mapping) else {"weight": given})
+        weight, least, most = float(fields["weight"]), int(fields["min_workers"]), int(fields["max_workers"])
+    except (TypeError, ValueError):
+        weight, least, most = 0.0, 0, 0
+    if len(fields) != 3 or not 0 < weight <= 1e6 or least < 0 or most < 0 or 0 < most < least:
+        raise UsageError(
+            f'share={given!r}: give a weight above 0, or {{"weight": 2, "min_workers": 1, "max_workers": 8}}, '
+            "where max_workers is not below min_workers"
+        )
+    return weight, least, most
+
+
+def _share(weight: float, least: int, most: int) -> control_pb2.Share:
+    return control_pb2.Share(weight=weight, min_workers=least, max_workers=most)
+
+
 @dataclass(frozen=True)
 class Restore:
     """States to go on from: this rank's own (shared is False), or those of all ranks, the same on each."""
@@ -106,6 +128,7 @@ class Opening:
     process_group: Any
     mesh: Any
     security: Security
+    share: tuple[float, int, int] | None  # weight, min_workers, max_workers
     zone: str
     compression: str
     budget: int
@@ -195,6 +218,7 @@ class Opening:
             working_dir=self.working_dir,
             rank=at.rank,
             world_size=at.world_size,
+            share=None if self.share is None else _share(*self.share),
             zone=self.zone,
             compression=_COMPRESSIONS[self.compression],
             restore=None if restore is None else restore.brought_by(at),

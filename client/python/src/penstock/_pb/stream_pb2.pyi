@@ -42,7 +42,7 @@ class RowGroup(_message.Message):
     def __init__(self, index: _Optional[int] = ..., first_row: _Optional[int] = ..., rows: _Optional[int] = ..., window_rows: _Optional[int] = ..., outputs: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Ticket(_message.Message):
-    __slots__ = ("session", "generation", "epoch", "block", "shard", "file", "row_groups", "program_digest", "workers", "expires_unix", "zone", "namespace")
+    __slots__ = ("session", "generation", "epoch", "block", "shard", "file", "row_groups", "program_digest", "workers", "expires_unix", "zone", "namespace", "weight")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class Ticket(_message.Message):
     EXPIRES_UNIX_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
     session: str
     generation: int
     epoch: int
@@ -67,7 +68,8 @@ class Ticket(_message.Message):
     expires_unix: int
     zone: str
     namespace: str
-    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., epoch: _Optional[int] = ..., block: _Optional[int] = ..., shard: _Optional[int] = ..., file: _Optional[_Union[File, _Mapping]] = ..., row_groups: _Optional[_Iterable[_Union[RowGroup, _Mapping]]] = ..., program_digest: _Optional[bytes] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ..., expires_unix: _Optional[int] = ..., zone: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+    weight: float
+    def __init__(self, session: _Optional[str] = ..., generation: _Optional[int] = ..., epoch: _Optional[int] = ..., block: _Optional[int] = ..., shard: _Optional[int] = ..., file: _Optional[_Union[File, _Mapping]] = ..., row_groups: _Optional[_Iterable[_Union[RowGroup, _Mapping]]] = ..., program_digest: _Optional[bytes] = ..., workers: _Optional[_Iterable[_Union[Worker, _Mapping]]] = ..., expires_unix: _Optional[int] = ..., zone: _Optional[str] = ..., namespace: _Optional[str] = ..., weight: _Optional[float] = ...) -> None: ...
 
 class Worker(_message.Message):
     __slots__ = ("name", "address")

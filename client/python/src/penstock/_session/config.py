@@ -110,6 +110,7 @@ class Config:
     working_dir: str = ""
     rank: int = 0
     world_size: int = 1
+    share: control_pb2.Share | None = None  # of the workers, set when the session is opened for the first time
     zone: str = ""
     compression: stream_pb2.Compression = stream_pb2.COMPRESSION_UNSPECIFIED  # of batches on their way
     restore: tuple[control_pb2.State, ...] | None = None

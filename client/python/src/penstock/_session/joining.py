@@ -36,7 +36,7 @@ def open_session(config: Config, masters: Masters) -> Core:
     else:
         opened = pb.OpenRequest(
             session=config.session, spec=config.spec, spec_text=config.spec_text, working_dir=config.working_dir,
-            world_size=config.world_size,
+            world_size=config.world_size, share=config.share,
         )  # fmt: skip
         info, _ = _call(config, masters, "Open", opened, pb.Session)
     nonce = uuid.uuid4().hex
