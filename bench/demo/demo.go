@@ -22,12 +22,15 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
+// leastToScale is how many rows it takes for trainers' speed to change, and the fleet to follow, before all is over.
+const leastToScale = 1_000_000
+
 // options are the demo's flags.
 type options struct {
 	rows, workers, trainers, kill int
 	data, cache                   string
 	storageFile                   string
-	keep                          bool
+	keep, steady                  bool
 }
 
 // Command returns `penstock demo`.
@@ -37,18 +40,20 @@ func Command() *cobra.Command {
 		Use:   "demo",
 		Short: "Run the main job on this machine, kill a worker, and check every row",
 		Long: "Run the main job with everything embedded: etcd, a master, workers and trainers as processes on loopback.\n" +
-			"A Criteo-shaped dataset is made once and cached. In the middle of the epoch a worker is killed with SIGKILL\n" +
-			"and replaced. In the end every row is compared with a plain row-at-a-time interpreter of the spec: the exit\n" +
+			"A Criteo-shaped dataset is made once and cached. The trainers are slow at first, fast in the middle and slow again, and\n" +
+			"the fleet grows and shrinks with them: each decision says why, and the dashboard shows it. In the middle of the epoch\n" +
+			"a worker is killed with SIGKILL and replaced. In the end every row is compared with a plain row-at-a-time interpreter of the spec: the exit\n" +
 			"status is 0 only if each arrived exactly once, with the right values.",
 		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock demo --data s3://bucket/table/ --output json",
 		Args:    cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	o.dataset(flags)
-	flags.IntVar(&o.workers, "workers", 3, "worker processes")
+	flags.IntVar(&o.workers, "workers", 3, "most worker processes; with --steady, all of them")
 	flags.IntVar(&o.trainers, "trainers", 2, "trainer processes")
 	flags.IntVar(&o.kill, "kill", 1, "workers to kill on the way")
 	flags.StringVar(&o.data, "data", "", "URI of a Parquet dataset to read instead; features are chosen by type")
+	flags.BoolVar(&o.steady, "steady", false, "keep the trainers as fast as they can be, and the number of workers as it is (so it is for small datasets, and with --data)")
 	flags.BoolVar(&o.keep, "keep", false, "keep the processes' logs and ledgers (they are kept anyway when something fails)")
 	flags.StringVar(&o.storageFile, "storage-config", "", "YAML file with storage profiles, for --data")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -231,6 +236,7 @@ func run(ctx context.Context, o options, out io.Writer) (*Report, error) {
 		show.say("the dataset has no rows, and so no middle to kill a worker in")
 		o.kill = 0
 	}
+	o.steady = o.steady || o.data != "" || j.total < leastToScale
 	report, err := j.run(ctx, o, dir, show)
 	if ctx.Err() != nil && !o.keep {
 		return nil, errors.Join(errors.New("demo: interrupted"), os.RemoveAll(dir))

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,9 +31,11 @@ type Report struct {
 	LongestPauseMs    float64   `json:"longest_pause_ms"`
 	Resumes           []resume  `json:"resumes"`
 	// ReplacementRows were served by the workers that were started after a kill.
-	ReplacementRows  int64    `json:"replacement_rows"`
-	WorkerPeakMemory int64    `json:"worker_peak_memory_bytes"`
-	Problems         []string `json:"problems,omitempty"`
+	ReplacementRows int64 `json:"replacement_rows"`
+	// Workers is how many served, one after the other, and Decisions are the scaler's, in words.
+	Workers   []int    `json:"workers"`
+	Decisions []string `json:"decisions"`
+	Problems  []string `json:"problems,omitempty"`
 
 	examples []string
 }
@@ -49,7 +52,7 @@ func (r *Report) compare(c reference.Report) {
 	}
 }
 
-func (r *Report) trainers(last []trainerReport, replacements map[string]bool) {
+func (r *Report) trainers(last []trainerReport) {
 	var bytes int64
 	for _, t := range last {
 		bytes += t.Bytes
@@ -57,7 +60,7 @@ func (r *Report) trainers(last []trainerReport, replacements map[string]bool) {
 		r.LongestPauseMs = max(r.LongestPauseMs, float64(t.LongestPause)/float64(time.Millisecond))
 		r.Resumes = append(r.Resumes, t.Resumes...)
 		for worker, rows := range t.RowsByWorker {
-			if replacements[worker] {
+			if strings.Contains(worker, ".") { // behind the dot is the count of its processes
 				r.ReplacementRows += rows
 			}
 		}
@@ -97,7 +100,11 @@ func (r *Report) String() string {
 		}
 		line("  resumed at", "%s: %s → %s after %d ms", s.Cursor, s.From, s.To, s.Pause.Milliseconds())
 	}
-	line("worker memory", "%s at most", humanize.IBytes(uint64(r.WorkerPeakMemory)))
+	sizes := make([]string, len(r.Workers))
+	for i, n := range r.Workers {
+		sizes[i] = strconv.Itoa(n)
+	}
+	line("workers", "%s", strings.Join(sizes, " → "))
 	for _, x := range r.examples {
 		line("", "%s", x)
 	}

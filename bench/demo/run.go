@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"google.golang.org/grpc"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/bench/cluster"
@@ -30,14 +30,11 @@ type fleet struct {
 	cluster  *cluster.Cluster
 	dir      string
 	show     *progress
-	workers  []*process.Process
 	trainers []*process.Process
 
-	last         []trainerReport // by rank
-	killed       []*process.Process
-	dead         int // workers that ended by themselves
-	replacements map[string]bool
-	report       Report
+	last   []trainerReport // by rank
+	alive  int             // workers that serve, as seen last
+	report Report
 }
 
 // run starts the fleet, kills as many workers as asked for, waits for the trainers and verifies.
@@ -46,18 +43,18 @@ func (j *job) run(ctx context.Context, o options, dir string, show *progress) (*
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
-	cfg := cluster.Config{Binary: binary, Dir: dir}
+	cfg := cluster.Config{Binary: binary, Dir: dir, MasterFlags: o.masterFlags(dir)}
 	if o.storageFile != "" {
 		cfg.Env = []string{"PENSTOCK_STORAGE_CONFIG=" + o.storageFile}
 	}
-	c, err := cluster.Start(ctx, cfg, o.workers)
+	c, err := cluster.Start(ctx, cfg, 0)
 	if err != nil {
 		return nil, err
 	}
 	f := &fleet{
-		job: j, options: o, cluster: c, dir: dir, show: show, workers: c.Workers(),
-		last: make([]trainerReport, o.trainers), replacements: map[string]bool{},
-		report: Report{StallShare: []float64{}, Killed: []string{}, Resumes: []resume{}},
+		job: j, options: o, cluster: c, dir: dir, show: show,
+		last:   make([]trainerReport, o.trainers),
+		report: Report{StallShare: []float64{}, Killed: []string{}, Resumes: []resume{}, Workers: []int{}, Decisions: []string{}},
 	}
 	err = f.train(ctx)
 	f.stopped(c.Close())
@@ -71,13 +68,32 @@ func (j *job) run(ctx context.Context, o options, dir string, show *progress) (*
 	return &f.report, nil
 }
 
+// masterFlags have the master keep the workers. Those of a fleet that changes are a CPU each, so that more of them do more.
+func (o options) masterFlags(dir string) []string {
+	least, own := o.workers, []string(nil)
+	if !o.steady {
+		least, own = 1, []string{"--worker-cpus=1", "--worker-flag=--slots=2"}
+	}
+	return append([]string{
+		"--scale=local", "--worker-dir=" + dir, fmt.Sprint("--min-workers=", least), fmt.Sprint("--max-workers=", o.workers),
+		"--scale-up-after=2s", "--scale-down-after=3s", "--worker-start-up=5s", "--http=127.0.0.1:0",
+	}, own...)
+}
+
 // train opens the session and follows the trainers until all have ended.
 func (f *fleet) train(ctx context.Context) error {
-	master, err := f.cluster.Master(ctx)
+	up, err := f.cluster.MasterProcess().Announced(ctx)
 	if err != nil {
 		return err
 	}
-	if err := f.open(ctx, master); err != nil {
+	master := up.Address
+	f.show.say("the dashboard, while this runs: http://%s/", up.HTTP)
+	conn, err := rpc.Dial(master, f.cluster.RPC())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := f.open(ctx, conn); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -91,7 +107,8 @@ func (f *fleet) train(ctx context.Context) error {
 			return err
 		}
 	}
-	died := f.watch(ctx, &listeners)
+	looks := make(chan look)
+	listeners.Go(func() { f.watch(ctx, conn, looks) })
 	for running := f.options.trainers; running > 0; {
 		select {
 		case r := <-reports:
@@ -104,14 +121,14 @@ func (f *fleet) train(ctx context.Context) error {
 			}
 			f.last[r.rank] = r.trainerReport
 			f.showRun(time.Since(began))
-		case p := <-died:
-			if err := f.lost(p); err != nil {
-				return err
-			}
+		case l := <-looks:
+			f.looked(l)
+		case <-f.cluster.MasterProcess().Done(): // the trainers would wait forever
+			return errors.Join(errors.New("demo: the master ended by itself"), f.cluster.MasterProcess().Wait())
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if err := f.maybeKill(ctx); err != nil {
+		if err := f.maybeKill(); err != nil {
 			return err
 		}
 	}
@@ -119,44 +136,6 @@ func (f *fleet) train(ctx context.Context) error {
 	f.show.end()
 	return f.ended()
 }
-
-// watch tells of the master and of workers that end while the trainers run.
-func (f *fleet) watch(ctx context.Context, listeners *sync.WaitGroup) <-chan *process.Process {
-	died := make(chan *process.Process)
-	for _, p := range append(slices.Clone(f.workers), f.cluster.MasterProcess()) {
-		listeners.Go(func() {
-			select {
-			case <-p.Done():
-			case <-ctx.Done():
-				return
-			}
-			select {
-			case died <- p:
-			case <-ctx.Done():
-			}
-		})
-	}
-	return died
-}
-
-// lost takes note of a process that ended by itself. Without the master or any worker the trainers would wait forever.
-func (f *fleet) lost(p *process.Process) error {
-	if slices.Contains(f.killed, p) {
-		return nil
-	}
-	err := p.Wait()
-	if err == nil {
-		err = fmt.Errorf("demo: %s ended by itself", p.Name)
-	}
-	f.dead++
-	if p == f.cluster.MasterProcess() || f.alive() == 0 {
-		return err
-	}
-	f.show.say("%s ended by itself; the others go on", p.Name)
-	return nil // closing the cluster reports it
-}
-
-func (f *fleet) alive() int { return len(f.workers) - len(f.killed) - f.dead }
 
 // trainerFailed says why; the others would wait for its lease to end.
 func (f *fleet) trainerFailed(rank int) error {
@@ -166,15 +145,10 @@ func (f *fleet) trainerFailed(rank int) error {
 	return fmt.Errorf("demo: trainer %d ended without its last report", rank)
 }
 
-func (f *fleet) open(ctx context.Context, master string) error {
-	conn, err := rpc.Dial(master, f.cluster.RPC())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
+func (f *fleet) open(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	_, err = pb.NewMasterClient(conn).Open(ctx, &pb.OpenRequest{Session: session, Spec: f.spec, WorldSize: uint32(f.options.trainers)})
+	_, err := pb.NewMasterClient(conn).Open(ctx, &pb.OpenRequest{Session: session, Spec: f.spec, WorldSize: uint32(f.options.trainers)})
 	if err != nil {
 		return fmt.Errorf("demo: open the session: %w", err)
 	}
@@ -197,6 +171,9 @@ func (f *fleet) startTrainer(ctx context.Context, master string, rank int, repor
 	for i := range f.kill {
 		// Spread over the first four fifths, so that each replacement has something to do.
 		args = append(args, fmt.Sprint("--hold-at=", f.total*4*int64(i+1)/int64(5*(f.kill+1)*f.options.trainers)))
+	}
+	if !f.steady {
+		args = append(args, f.pace()...)
 	}
 	p, err := f.cluster.Run(ctx, fmt.Sprint("trainer-", rank), args...)
 	if err != nil {
@@ -223,6 +200,17 @@ func (f *fleet) startTrainer(ctx context.Context, master string, rank int, repor
 	return nil
 }
 
+// pace has a trainer be slow for its first rows and its last ones.
+func (f *fleet) pace() []string {
+	const slowLast = 6 * time.Second
+	each := f.total / int64(f.options.trainers)
+	from := each * 88 / 100
+	batches := max(1, (each-from)/f.spec.GetBatchSize())
+	return []string{
+		fmt.Sprint("--slow-until=", each*3/100), fmt.Sprint("--slow-from=", from), fmt.Sprint("--slow-step=", slowLast/time.Duration(batches)),
+	}
+}
+
 func send(ctx context.Context, to chan<- rankReport, r rankReport) {
 	select {
 	case to <- r:
@@ -230,16 +218,15 @@ func send(ctx context.Context, to chan<- rankReport, r rankReport) {
 	}
 }
 
-// maybeKill kills a worker and starts another when a trainer holds for that, and lets trainers go on whose kill is done.
-// Only a trainer that holds is sent the signal: it listens.
-func (f *fleet) maybeKill(ctx context.Context) error {
+// maybeKill kills a worker when a trainer holds for that, and lets trainers go on whose kill is done. Only a trainer that holds is
+// sent the signal: it listens.
+func (f *fleet) maybeKill() error {
 	for i, t := range f.trainers {
 		if f.last[i].Hold == 0 {
 			continue
 		}
-		kill := f.last[i].Hold > len(f.killed)
-		if kill {
-			if err := f.killWorker(); err != nil {
+		if f.last[i].Hold > len(f.report.Killed) {
+			if done, err := f.killWorker(); err != nil || !done {
 				return err
 			}
 		}
@@ -247,49 +234,7 @@ func (f *fleet) maybeKill(ctx context.Context) error {
 		if err := t.Signal(syscall.SIGUSR1); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return fmt.Errorf("demo: let %s go on: %w", t.Name, err)
 		}
-		if kill {
-			if err := f.replace(ctx); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
-}
-
-func (f *fleet) killWorker() error {
-	victim := f.victim()
-	f.killed = append(f.killed, victim)
-	if err := victim.Kill(); err != nil {
-		return err
-	}
-	<-victim.Done()
-	f.show.say("killed %s (SIGKILL); starting another", victim.Name)
-	return nil
-}
-
-// victim is the living worker with the most open streams.
-func (f *fleet) victim() *process.Process {
-	var victim *process.Process
-	most := -1
-	for _, w := range f.workers {
-		streams := 0
-		for _, t := range f.last {
-			streams += t.Streams[w.Name]
-		}
-		if streams > most && !slices.Contains(f.killed, w) {
-			victim, most = w, streams
-		}
-	}
-	return victim
-}
-
-func (f *fleet) replace(ctx context.Context) error {
-	w, err := f.cluster.StartWorker(ctx)
-	if err != nil {
-		return err
-	}
-	f.workers = append(f.workers, w)
-	f.replacements[w.Name] = true
 	return nil
 }
 
@@ -300,7 +245,7 @@ func (f *fleet) showRun(elapsed time.Duration) {
 	}
 	f.show.show("training", rows, f.total, fmt.Sprintf("%s rows/s  %s/s  stalled %.0f%%  %d workers",
 		humanize.Comma(int64(float64(rows)/elapsed.Seconds())), humanize.Bytes(uint64(float64(bytes)/elapsed.Seconds())),
-		100*share(stall, stall+compute), f.alive()))
+		100*share(stall, stall+compute), f.alive))
 }
 
 // ended takes the trainers' last words.
@@ -311,24 +256,18 @@ func (f *fleet) ended() error {
 			errs = append(errs, err)
 		}
 	}
-	f.report.Kills = len(f.killed)
-	for _, p := range f.killed {
-		f.report.Killed = append(f.report.Killed, p.Name)
+	f.report.Kills = len(f.report.Killed)
+	if f.report.Kills < f.kill {
+		f.report.Problems = append(f.report.Problems, fmt.Sprintf("only %d of %d workers were killed: the epoch was over before", f.report.Kills, f.kill))
 	}
-	if len(f.killed) < f.kill {
-		f.report.Problems = append(f.report.Problems, fmt.Sprintf("only %d of %d workers were killed: the epoch was over before", len(f.killed), f.kill))
-	}
-	f.report.trainers(f.last, f.replacements)
+	f.report.trainers(f.last)
 	return errors.Join(errs...)
 }
 
-// stopped takes what closing the cluster found, and the workers' memory, known only now.
+// stopped takes what closing the cluster found.
 func (f *fleet) stopped(err error) {
 	if err != nil {
 		f.report.Problems = append(f.report.Problems, err.Error())
-	}
-	for _, w := range f.workers {
-		f.report.WorkerPeakMemory = max(f.report.WorkerPeakMemory, w.PeakMemory())
 	}
 }
 

@@ -57,6 +57,7 @@ type trainer struct {
 	records *reference.Records
 	holds   []int64 // row counts at which to wait for a signal, those passed taken out
 	held    int
+	slow    slowness
 	out     io.Writer
 
 	mu      sync.Mutex
@@ -66,12 +67,25 @@ type trainer struct {
 	reported time.Time
 }
 
+// slowness is of a trainer whose accelerator takes a while for each batch, at the beginning and at the end.
+type slowness struct {
+	until, from int64 // rows
+	step        time.Duration
+}
+
+func (s slowness) work(rows int64) {
+	if s.step > 0 && (rows < s.until || rows >= s.from) {
+		time.Sleep(s.step)
+	}
+}
+
 // trainerCommand is what the demo runs as its trainers.
 func trainerCommand() *cobra.Command {
 	var (
 		master, session, ledger string
 		rank, world             uint32
 		holds                   []int64
+		slow                    slowness
 		ports                   cli.RPCFlags
 	)
 	cmd := &cobra.Command{Use: "trainer", Short: "One trainer of the demo", Hidden: true, Args: cobra.NoArgs}
@@ -82,6 +96,9 @@ func trainerCommand() *cobra.Command {
 	flags.Uint32Var(&rank, "rank", 0, "rank")
 	flags.Uint32Var(&world, "world-size", 1, "number of trainers")
 	flags.Int64SliceVar(&holds, "hold-at", nil, "rows after which to wait for SIGUSR1")
+	flags.Int64Var(&slow.until, "slow-until", 0, "rows up to which it is slow")
+	flags.Int64Var(&slow.from, "slow-from", 0, "rows from which it is slow again")
+	flags.DurationVar(&slow.step, "slow-step", 0, "time that it takes for a batch while it is slow")
 	ports.Register(flags)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		rpcConfig, err := ports.Config()
@@ -92,7 +109,7 @@ func trainerCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		t := &trainer{holds: holds, out: cmd.OutOrStdout()}
+		t := &trainer{holds: holds, slow: slow, out: cmd.OutOrStdout()}
 		if t.ledger, err = reference.CreateLedger(ledger); err != nil {
 			return err
 		}
@@ -137,6 +154,7 @@ func (t *trainer) run(ctx context.Context) error {
 		if err := t.take(batch); err != nil {
 			return err
 		}
+		t.slow.work(t.report.Rows)
 		if err := t.hold(ctx, goOn); err != nil {
 			return err
 		}

@@ -181,7 +181,7 @@ func (s *scaler) choose() (to int, k kind) {
 		return wanted, stale
 	case to > wanted && s.grows():
 		return to, grow
-	case to == s.cfg.MaxWorkers && s.sum > slack*float64(to) && s.wait() > fewStalls:
+	case to == s.cfg.MaxWorkers && to == wanted && s.sum > slack*float64(to) && s.wait() > fewStalls:
 		return wanted, full
 	default:
 		if to := s.fewer(); to < wanted {
