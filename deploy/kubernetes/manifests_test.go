@@ -306,6 +306,14 @@ func checkSelectors(t *testing.T, objects []runtime.Object, o runtime.Object) {
 				t.Errorf("Service %s: no container has port %s", o.Name, p.TargetPort.StrVal)
 			}
 		}
+	case *rbacv1.Role: // kustomize may take a name for that of a generated object
+		for _, rule := range o.Rules {
+			for _, named := range rule.ResourceNames {
+				if !slices.ContainsFunc(objects, func(other runtime.Object) bool { d, ok := other.(*appsv1.Deployment); return ok && d.Name == named }) {
+					t.Errorf("Role %s: there is no Deployment %s", o.Name, named)
+				}
+			}
+		}
 	case *policyv1.PodDisruptionBudget:
 		chosen("PodDisruptionBudget", o.Name, labels.SelectorFromSet(o.Spec.Selector.MatchLabels))
 	case *networkingv1.NetworkPolicy:
