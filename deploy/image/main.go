@@ -116,7 +116,11 @@ func (m *image) layer(args []string) (layer []byte, first string, err error) {
 		if err := directories(w, path.Dir(to), made); err != nil {
 			return nil, "", err
 		}
-		if err := file(w, to, 0o644|int64(info.Mode().Perm())&0o111, content); err != nil {
+		mode := int64(0o644)
+		if info.Mode()&0o111 != 0 {
+			mode = 0o755
+		}
+		if err := file(w, to, mode, content); err != nil {
 			return nil, "", err
 		}
 	}
