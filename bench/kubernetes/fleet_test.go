@@ -107,9 +107,6 @@ func (f *fleet) prepare(t *testing.T) {
 	must(os.WriteFile(f.at("job/pace"), []byte("1"), 0o644))
 	b := &testbed{t: t}
 	b.run(f.binary("penstock"), "keys", f.at("kubernetes/keys"))
-	token, err := os.ReadFile(f.at("kubernetes/keys/fleet/token"))
-	must(err)
-	must(os.WriteFile(f.at("job/token"), token, 0o644))
 	f.files, err = dataset.Criteo(t.Context(), f.at("data"), rows, func(int, int) {})
 	must(err)
 	f.data = filepath.Dir(f.files[0])
