@@ -35,7 +35,7 @@ func TestReadme(t *testing.T) {
 	script = strings.Replace(script, "./penstock session checkpoint ", trainers+"./penstock session checkpoint ", 1)
 	out := bash(t, dir, script)
 	for _, want := range []string{
-		"spec.yaml is valid", "row groups", "sigrid_hash", "label=", "rows/s", "run-7", "0 of 2", "noon", "0 of 4", "opened: ",
+		"spec.yaml is valid", "row groups", "sigrid_hash", "label=", "rows/s", "run-7", "0 of 2", "noon", "0 of 4", "HELD UP BY", "serves", "next: ", "opened: ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the commands' output lacks %q:\n%s", want, out)
