@@ -25,6 +25,7 @@ type Result struct {
 	Failures      []string      `json:"failures"`
 	Events        []Event       `json:"events"`
 	history       []point
+	phases        []Phase
 	phaseOptimums []int
 }
 
@@ -52,12 +53,14 @@ type PhaseResult struct {
 }
 
 const (
-	tolerance    = 0.1
-	reversal     = 10 * time.Minute
-	mostPerHour  = 6
-	mostBraked   = 12  // decisions an hour while the bottleneck is elsewhere
-	brakedTo     = 1.3 // of the workers before
-	brakedAtMost = 1.6
+	tolerance   = 0.1
+	reversal    = 10 * time.Minute
+	mostPerHour = 6
+	// mostReversals an hour are no flapping: a peak may come just when the fleet had shrunk.
+	mostReversals = 0.25
+	mostBraked    = 12  // decisions an hour while the bottleneck is elsewhere
+	brakedTo      = 1.3 // of the workers before
+	brakedAtMost  = 1.6
 )
 
 // enough is the most workers that are within 10% of the fewest; a whole one at least.
@@ -67,7 +70,7 @@ func enough(fewest int) float64 { return math.Max(float64(fewest)+1, (1+toleranc
 func judge(w *world, fewest []int) Result {
 	r := Result{
 		Scenario: w.Name, About: w.About, Hours: w.Duration.Hours(), Stall: stall(w.history, 0, w.Duration),
-		Decisions: len(w.scaler.decisions), history: w.history, phaseOptimums: fewest,
+		Decisions: len(w.scaler.decisions), history: w.history, phases: w.Phases, phaseOptimums: fewest,
 	}
 	r.PerHour = float64(r.Decisions) / r.Hours
 	r.MasterCPU = w.master.spent.Seconds() / r.Hours
@@ -83,7 +86,7 @@ func judge(w *world, fewest []int) Result {
 		}
 	}
 	if w.NoFlapping {
-		if r.Reversals > 0 {
+		if float64(r.Reversals) > mostReversals*r.Hours {
 			r.Failures = append(r.Failures, fmt.Sprintf("it flaps: %d decisions took back the one before within %s", r.Reversals, reversal))
 		}
 		if r.PerHour > mostPerHour {

@@ -148,14 +148,17 @@ func names(list []Scenario) []string {
 
 var errNoScenario = errors.New("there is no such scenario")
 
-// pick takes the scenarios of a name.
-func pick(list []Scenario, name string) ([]Scenario, error) {
-	if name == "all" {
+// pick takes the scenarios of names, with commas between.
+func pick(list []Scenario, wanted string) (out []Scenario, err error) {
+	if wanted == "all" {
 		return list, nil
 	}
-	i := slices.IndexFunc(list, func(sc Scenario) bool { return sc.Name == name })
-	if i < 0 {
-		return nil, fmt.Errorf("--scenario %s: %w; there are %s and all", name, errNoScenario, strings.Join(names(list), ", "))
+	for name := range strings.SplitSeq(wanted, ",") {
+		i := slices.IndexFunc(list, func(sc Scenario) bool { return sc.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--scenario %s: %w; there are %s and all", name, errNoScenario, strings.Join(names(list), ", "))
+		}
+		out = append(out, list[i])
 	}
-	return list[i : i+1], nil
+	return out, nil
 }

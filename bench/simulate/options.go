@@ -34,7 +34,7 @@ type options struct {
 
 func (o *options) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.scenario, "scenario", "", "what happens: all, or one of those in bench/README.md (default: what the flags below say)")
+	f.StringVar(&o.scenario, "scenario", "", "what happens: all, or some of those in bench/README.md (default: what the flags below say)")
 	f.StringVar(&o.out, "out", filepath.Join("bench", "results"), "folder that takes simulate.md, simulate.json and plots; empty: none")
 	f.Float64Var(&o.size, "size", 1, "part of the scenarios' workers, trainers and shards to simulate, and of no more than two hours if below 1")
 	f.DurationVar(&o.duration, "duration", 30*time.Minute, "virtual time to simulate")

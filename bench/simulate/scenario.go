@@ -188,7 +188,7 @@ func coldStart(rec *Recorded) Scenario {
 	sc.Duration = 25 * time.Minute
 	sc.Jobs[0].From, sc.Jobs[0].To = time.Minute, 16*time.Minute
 	sc.Phases = []Phase{
-		{time.Minute, 16 * time.Minute, sized, 2}, // the first worker, and then what is needed
+		{time.Minute, 16 * time.Minute, sized, 4}, // one worker, and two, to learn what a row costs; what is needed; a correction
 	}
 	return sc
 }
@@ -209,8 +209,8 @@ func mixed(rec *Recorded) Scenario {
 	sc.Workers, sc.Duration = 12, 60*time.Minute
 	sc.Jobs = []Job{
 		{Name: "heavy", Workload: "rm5", Trainers: 100, Shards: 100_000, Load: 30, From: 10 * time.Minute, To: 45 * time.Minute},
-		{Name: "light-a", Workload: "rm1", Trainers: 2, Shards: 20_000, Load: 2},
-		{Name: "light-b", Workload: "rm1", Trainers: 4, Shards: 20_000, Load: 4, Steps: []Step{{25 * time.Minute, 3}}},
+		{Name: "light-a", Workload: "rm2", Trainers: 8, Shards: 20_000, Load: 2},
+		{Name: "light-b", Workload: "rm2", Trainers: 16, Shards: 20_000, Load: 4, Steps: []Step{{25 * time.Minute, 3}}},
 		{Name: "images", Workload: "jpeg", Trainers: 24, Shards: 20_000, Load: 5},
 	}
 	sc.Phases = []Phase{

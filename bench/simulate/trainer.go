@@ -31,8 +31,17 @@ func (j *job) serve() error {
 	return nil
 }
 
-// streams is how many each trainer may open.
-func (j *job) streams() uint32 { return j.world.places.Streams(len(j.trainers)) }
+// streams is how many each trainer may open: of what the fleet can serve, the session's part by what it needs.
+func (j *job) streams() uint32 {
+	all := 0.0
+	for _, o := range j.world.jobs {
+		if o.present {
+			all += o.demand() * o.work.CPU
+		}
+	}
+	part := j.demand() * j.work.CPU / all
+	return j.world.places.Streams(int(float64(len(j.trainers)) / part))
+}
 
 func (t *trainer) finish() {
 	for i := 0; i < len(t.streams); {

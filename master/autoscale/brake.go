@@ -14,8 +14,9 @@ import (
 type Growth struct {
 	At       time.Time
 	From, To int
-	Demand   float64  // rows/s, then
-	Before   []Before // the sessions that it was to help
+	Arrived  time.Time // when most of the workers were there; zero: they are not
+	Demand   float64   // rows/s, then
+	Before   []Before  // the sessions that it was to help
 }
 
 // Before is a session as it was before a growth.
@@ -51,12 +52,12 @@ const (
 
 // judge looks at the newest growth, and says which sessions it did not help. done is false while it is too early to say.
 func (c Config) judge(g *Growth, now *Sample, needs []need) (vain []Before, done bool) {
-	arrived := now.Workers-g.From >= (g.To-g.From)*4/5
+	arrived := !g.Arrived.IsZero()
 	waited := now.At.Sub(g.At)
 	switch {
 	case now.Wanted < g.To, float64(g.To) < rest*float64(g.From): // somebody took it back, or it is too little to tell
 		return nil, true
-	case waited < 3*c.UpAfter || !arrived && waited < c.StartUp+3*c.UpAfter:
+	case arrived && now.At.Sub(g.Arrived) < 2*c.UpAfter, !arrived && waited < c.StartUp+3*c.UpAfter:
 		return nil, false
 	case !arrived: // workers that did not come cannot have helped
 		return nil, waited > 3*c.StartUp
@@ -80,7 +81,7 @@ func (b Before) helped(n *need, more float64) bool {
 	if n.Demand > 0 {
 		could = min(could, n.Demand/b.Rate)
 	}
-	return n.Rate/b.Rate-1 >= helped*(could-1)
+	return n.Rate/b.Rate-1 >= min(helped*(could-1), faster-1)
 }
 
 // brake notes that a growth was in vain for some sessions.

@@ -16,6 +16,9 @@ type Past struct {
 	Rising time.Time // since when the demand has been rising without coming to rest
 	Said   kind      // the newest decision that was news
 	SaidAt time.Time
+	// Shrunk is when the fleet shrank last, and Restless when it had to grow again soon after; Grown when it last grew by less than
+	// twice, which noise may do.
+	Shrunk, Restless, Grown time.Time
 }
 
 // Probe is how many workers a session is given while nothing is known of it.
@@ -32,6 +35,9 @@ const (
 	little = 0.03
 	// clearly is how many of the present workers may be enough to shrink soon, and not only after TrimAfter.
 	clearly = 0.92
+	// byFar is the same after a time in which the fleet shrank too early, for as long as calm.
+	byFar = 0.75
+	calm  = 2 * time.Hour
 	// manySilent is the share of workers without a report that leaves too little to decide on.
 	manySilent = 0.2
 	// rest is how much the newest demand may be above that of the window for it to have come to rest.
@@ -86,6 +92,11 @@ func Decide(cfg Config, past Past, window Window) (Decision, Past) {
 func (s *scaler) learn() {
 	s.past.Brakes = loosen(s.past.Brakes, s.needs)
 	if g := s.past.Growth; g != nil && !s.deaf() {
+		if g.Arrived.IsZero() && s.now.Workers-g.From >= (g.To-g.From)*9/10 {
+			here := *g
+			here.Arrived = s.now.At
+			g, s.past.Growth = &here, &here
+		}
 		vain, done := s.cfg.judge(g, s.now, s.needs)
 		if done {
 			s.past.Growth, s.vain = nil, vain
@@ -252,16 +263,25 @@ func (s *scaler) fewer() int {
 	}
 	enough := max(s.window.last(s.cfg.DownAfter).peak(s.cfg.UpAfter, s.needed), s.sum)
 	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.workers == 0 })
-	if to := s.bound(enough); known && float64(to) <= clearly*float64(wanted) {
+	if to := s.bound(enough); known && float64(to) <= s.soon()*float64(wanted) {
 		return to
 	}
 	if !s.window.covers(s.cfg.TrimAfter) {
 		return wanted
 	}
-	if to := s.bound(max(s.window.peak(s.cfg.UpAfter, s.needed), s.sum)); float64(to) <= (1-little)*float64(wanted) {
+	if to := s.bound(max(s.window.peak(s.cfg.UpAfter, s.needed), s.sum)); float64(to) <= max(s.soon(), clearly)*float64(wanted) || s.soon() == clearly && float64(to) <= (1-little)*float64(wanted) {
 		return to
 	}
 	return wanted
+}
+
+// soon is the part of the present workers that may be shrunk to without waiting for TrimAfter.
+func (s *scaler) soon() float64 {
+	restless := !s.past.Restless.IsZero() && s.now.At.Sub(s.past.Restless) < calm
+	if restless || !s.past.Grown.IsZero() && s.now.At.Sub(s.past.Grown) < s.cfg.TrimAfter {
+		return byFar
+	}
+	return clearly
 }
 
 // remember notes what the next call has to know of a decision.
@@ -270,6 +290,15 @@ func (s *scaler) remember(d *Decision, k kind) {
 		s.past.Growth = s.pending(d)
 	} else {
 		s.past.Growth = s.growth(d)
+		if !s.past.Shrunk.IsZero() && d.At.Sub(s.past.Shrunk) < s.cfg.TrimAfter {
+			s.past.Restless = d.At
+		}
+		if d.To < 2*d.From {
+			s.past.Grown = d.At
+		}
+	}
+	if k == shrink {
+		s.past.Shrunk = d.At
 	}
 	if k != keep && (d.To != d.From || k != s.past.Said && d.At.Sub(s.past.SaidAt) >= s.cfg.UpAfter) {
 		d.News = true

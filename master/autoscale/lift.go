@@ -41,7 +41,7 @@ func (p Past) liftOf(session string) int {
 func (s *scaler) lift() {
 	s.past.Lifts = slices.DeleteFunc(slices.Clone(s.past.Lifts), func(l Lift) bool {
 		i := slices.IndexFunc(s.needs, func(n need) bool { return n.ID == l.Session })
-		if i < 0 || brakeOf(s.past.Brakes, l.Session) != nil {
+		if i < 0 || brakeOf(s.past.Brakes, l.Session) != nil || s.now.At.Sub(l.Since) > calm {
 			return true
 		}
 		d := s.needs[i].Demand
@@ -78,5 +78,5 @@ func (s *scaler) short(n *need) bool {
 	was := s.cfg.need(before, s.now.session(n.ID))
 	first := before[0].session(n.ID)
 	return was.wait >= lostMuch && was.Storage < muchStorage && n.Rate < rest*was.Rate && first != nil && first.Demand > 0 &&
-		before[0].Workers == s.now.Workers && n.Demand < another*was.Demand
+		!slices.ContainsFunc(before, func(one Sample) bool { return one.Workers != s.now.Workers || one.Wanted != s.now.Workers }) && n.Demand < another*was.Demand
 }
