@@ -108,7 +108,7 @@ func New(cfg Config) (*Master, error) {
 		return nil, fmt.Errorf("master: sessions would be deleted %v after their last trainer's word; at least the lease, %v, is needed, or 0 for never", cfg.SessionTTL, cfg.Lease)
 	}
 	var err error
-	if cfg.Scaling.Config, err = cfg.Scaling.Config.WithDefaults(); err != nil {
+	if cfg.Scaling.Config, err = cfg.Scaling.WithDefaults(); err != nil {
 		return nil, fmt.Errorf("master: %w", err)
 	}
 	cfg.Advertise = cmp.Or(cfg.Advertise, cfg.Listener.Addr().String())

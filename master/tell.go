@@ -58,7 +58,7 @@ func (t *term) tellWorkers() error {
 			return nil
 		}
 		if drained = t.drainsMeanwhile(); t.ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the term ends
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (o *options) scenarios(rec *Recorded, given func(string) bool) ([]Scenario,
 			return nil, err
 		}
 	} else {
-		list = []Scenario{one(rec, "custom", "as the flags say")}
+		list = []Scenario{one("custom", "as the flags say")}
 		list[0].Workers = o.begin
 	}
 	for i := range list {

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 )
 
+//nolint:gochecknoglobals // never changed
 var (
 	blue   = color.RGBA{R: 0x1f, G: 0x77, B: 0xb4, A: 0xff}
 	orange = color.RGBA{R: 0xff, G: 0x7f, B: 0x0e, A: 0xff}

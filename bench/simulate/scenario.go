@@ -96,10 +96,10 @@ const (
 	free expectation = "-"
 )
 
-var usualNoise = Noise{Shards: 0.3, Costs: 0.15, Workers: 0.05, Measured: 0.03, Lasts: time.Minute}
+var usualNoise = Noise{Shards: 0.3, Costs: 0.15, Workers: 0.05, Measured: 0.03, Lasts: time.Minute} //nolint:gochecknoglobals // never changed
 
 // defaults are what scenarios have in common.
-func defaults(rec *Recorded) Scenario {
+func defaults() Scenario {
 	return Scenario{Seed: 1, CPUs: 4, StartUp: 20 * time.Second, Latency: 50 * time.Millisecond, Max: 1000, Noise: usualNoise}
 }
 
@@ -120,8 +120,8 @@ func (sc *Scenario) check() error {
 // scenarios lists all there are, at a size: 1 is full, and tests take less.
 func scenarios(rec *Recorded, size float64) []Scenario {
 	out := []Scenario{
-		stepUp(rec), stepDown(rec), coldStart(rec), ramp(rec), mixed(rec), noise(rec), storageSlow(rec), storageStuck(rec), failures(rec),
-		blind(rec), huge(rec),
+		stepUp(), stepDown(), coldStart(), ramp(), mixed(), noise(), storageSlow(rec), storageStuck(), failures(),
+		blind(), huge(),
 	}
 	for i := range out {
 		out[i].shrink(size)
@@ -152,16 +152,16 @@ func (sc *Scenario) shrink(size float64) {
 	}
 }
 
-func one(rec *Recorded, name, about string) Scenario {
-	sc := defaults(rec)
+func one(name, about string) Scenario {
+	sc := defaults()
 	sc.Name, sc.About = name, about
 	sc.Jobs = []Job{{Name: "train", Workload: "jpeg", Trainers: 80, Shards: 100_000, Load: 16}}
 	sc.Duration = 30 * time.Minute
 	return sc
 }
 
-func stepUp(rec *Recorded) Scenario {
-	sc := one(rec, "step-up", "trainers become four times as fast")
+func stepUp() Scenario {
+	sc := one("step-up", "trainers become four times as fast")
 	sc.Workers = 18
 	sc.Jobs[0].Steps = []Step{{10 * time.Minute, 4}}
 	sc.Phases = []Phase{
@@ -171,8 +171,8 @@ func stepUp(rec *Recorded) Scenario {
 	return sc
 }
 
-func stepDown(rec *Recorded) Scenario {
-	sc := one(rec, "step-down", "trainers become four times as slow")
+func stepDown() Scenario {
+	sc := one("step-down", "trainers become four times as slow")
 	sc.Workers = 70
 	sc.Jobs[0].Load = 64
 	sc.Jobs[0].Steps = []Step{{10 * time.Minute, 0.25}}
@@ -183,8 +183,8 @@ func stepDown(rec *Recorded) Scenario {
 	return sc
 }
 
-func coldStart(rec *Recorded) Scenario {
-	sc := one(rec, "cold-start", "a session comes to a fleet of no workers, and goes")
+func coldStart() Scenario {
+	sc := one("cold-start", "a session comes to a fleet of no workers, and goes")
 	sc.Duration = 25 * time.Minute
 	sc.Jobs[0].From, sc.Jobs[0].To = time.Minute, 16*time.Minute
 	sc.Phases = []Phase{
@@ -193,8 +193,8 @@ func coldStart(rec *Recorded) Scenario {
 	return sc
 }
 
-func ramp(rec *Recorded) Scenario {
-	sc := one(rec, "day", "the demand doubles and halves over a day")
+func ramp() Scenario {
+	sc := one("day", "the demand doubles and halves over a day")
 	sc.Workers = 10
 	sc.Duration = 24 * time.Hour
 	sc.Jobs[0].Load, sc.Jobs[0].Trainers, sc.Jobs[0].Swing = 8, 24, 0.33
@@ -203,8 +203,8 @@ func ramp(rec *Recorded) Scenario {
 	return sc
 }
 
-func mixed(rec *Recorded) Scenario {
-	sc := defaults(rec)
+func mixed() Scenario {
+	sc := defaults()
 	sc.Name, sc.About = "mixed", "heavy and light sessions come, go and change their speed"
 	sc.Workers, sc.Duration = 12, 60*time.Minute
 	sc.Jobs = []Job{
@@ -222,8 +222,8 @@ func mixed(rec *Recorded) Scenario {
 	return sc
 }
 
-func noise(rec *Recorded) Scenario {
-	sc := one(rec, "noise", "the demand drifts by 10% all day, and what is measured of it is off by 5%")
+func noise() Scenario {
+	sc := one("noise", "the demand drifts by 10% all day, and what is measured of it is off by 5%")
 	sc.Workers, sc.Duration = 12, 24*time.Hour
 	sc.Jobs[0].Load, sc.Jobs[0].Trainers = 10, 32
 	sc.Noise.Demand, sc.Noise.Measured, sc.Noise.Lasts = 0.1, 0.05, 5*time.Minute
@@ -234,7 +234,7 @@ func noise(rec *Recorded) Scenario {
 }
 
 func storageSlow(rec *Recorded) Scenario {
-	sc := one(rec, "storage-slow", "storage gives half of what is needed for an hour")
+	sc := one("storage-slow", "storage gives half of what is needed for an hour")
 	sc.Workers, sc.Duration = 18, 100*time.Minute
 	sc.Storage = []Cap{{10 * time.Minute, sc.need(rec) / 2}, {70 * time.Minute, -1}}
 	sc.Phases = []Phase{
@@ -245,8 +245,8 @@ func storageSlow(rec *Recorded) Scenario {
 	return sc
 }
 
-func storageStuck(rec *Recorded) Scenario {
-	sc := one(rec, "storage-stuck", "storage gives nothing for ten minutes")
+func storageStuck() Scenario {
+	sc := one("storage-stuck", "storage gives nothing for ten minutes")
 	sc.Workers, sc.Duration = 18, 40*time.Minute
 	sc.Storage = []Cap{{10 * time.Minute, 0}, {20 * time.Minute, -1}}
 	sc.Phases = []Phase{
@@ -257,8 +257,8 @@ func storageStuck(rec *Recorded) Scenario {
 	return sc
 }
 
-func failures(rec *Recorded) Scenario {
-	sc := one(rec, "failures", "workers die, one in three at once, then a trainer, then the leader")
+func failures() Scenario {
+	sc := one("failures", "workers die, one in three at once, then a trainer, then the leader")
 	sc.Workers, sc.Duration = 18, 50*time.Minute
 	for at := 10 * time.Minute; at < 20*time.Minute; at += 30 * time.Second {
 		sc.Kills = append(sc.Kills, Kill{at, 0.04})
@@ -274,8 +274,8 @@ func failures(rec *Recorded) Scenario {
 	return sc
 }
 
-func blind(rec *Recorded) Scenario {
-	sc := one(rec, "stale-reports", "measurements come ten seconds late, and workers' reports not at all for five minutes, in which demand doubles")
+func blind() Scenario {
+	sc := one("stale-reports", "measurements come ten seconds late, and workers' reports not at all for five minutes, in which demand doubles")
 	sc.Workers, sc.Delay = 18, 10*time.Second
 	sc.Jobs[0].Steps = []Step{{12 * time.Minute, 2}}
 	sc.Silences = []Span{{10 * time.Minute, 5 * time.Minute}}
@@ -286,8 +286,8 @@ func blind(rec *Recorded) Scenario {
 	return sc
 }
 
-func huge(rec *Recorded) Scenario {
-	sc := defaults(rec)
+func huge() Scenario {
+	sc := defaults()
 	sc.Name, sc.About = "huge", "a thousand trainers, a million shards, and up to ten thousand workers that start within a minute"
 	sc.Max, sc.Workers, sc.StartUp, sc.Duration = 10_000, 2_200, time.Minute, 20*time.Minute
 	sc.Jobs = []Job{{

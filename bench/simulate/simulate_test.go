@@ -45,7 +45,7 @@ func TestAStepIsJudged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc := stepUp(rec)
+	sc := stepUp()
 	sc.shrink(0.3)
 	sc.Duration, sc.Phases = 16*time.Minute, []Phase{{10 * time.Minute, 16 * time.Minute, sized, 2}}
 	first, err := simulate(t.Context(), sc, rec)

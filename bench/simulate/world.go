@@ -49,8 +49,8 @@ type world struct {
 	stuck   float64 // part of the wanted bytes that storage gave in the last tick
 }
 
-// epochTime turns virtual time into the scaler's.
-var begin = time.Unix(1_800_000_000, 0)
+// begin is when virtual time begins.
+var begin = time.Unix(1_800_000_000, 0) //nolint:gochecknoglobals // never changed
 
 func newWorld(sc Scenario, rec *Recorded, workers int, scale bool) (*world, error) {
 	w := &world{

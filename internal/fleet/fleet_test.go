@@ -213,9 +213,8 @@ func TestKeysAreReplaced(t *testing.T) {
 	eventually(t, a, "b comes", count(2))
 	for _, text := range []string{"old\nnew\n", "new\nold\n", "new\n"} {
 		set(text)
-		want := gossipKeys(secret)
 		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-			want = gossipKeys(secret)
+			want := gossipKeys(secret)
 			if len(want) == strings.Count(text, "\n") && keysAre(a, want) && keysAre(b, want) {
 				break
 			}

@@ -111,7 +111,7 @@ func (w Web) LoginHandler() http.Handler {
 		}
 		r.Body = http.MaxBytesReader(out, r.Body, maxForm)
 		next := within(r.PostFormValue("next"))
-		cookie := &http.Cookie{Name: cookieName, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil}
+		cookie := &http.Cookie{Name: cookieName, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil} //nolint:gosec // a port without TLS is for this machine alone
 		if r.PostFormValue("logout") != "" {
 			cookie.MaxAge = -1
 			http.SetCookie(out, cookie)
@@ -127,7 +127,7 @@ func (w Web) LoginHandler() http.Handler {
 		}
 		cookie.Value = url.QueryEscape(token)
 		http.SetCookie(out, cookie)
-		http.Redirect(out, r, next, http.StatusSeeOther)
+		http.Redirect(out, r, next, http.StatusSeeOther) //nolint:gosec // next is a path within this site
 	})
 }
 

@@ -69,7 +69,7 @@ func TestProgramsShowATokenInAHeader(t *testing.T) {
 		{"no token of a browser", "/x?y=z", "Accept", "text/html", 303, ""},
 	} {
 		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		resp, body := ask(t, client, request(t, "GET", s.URL+c.path, "", c.header, c.value))
+		resp, body := ask(t, client, request(t, "GET", s.URL+c.path, "", c.header, c.value)) //nolint:bodyclose // ask closes it
 		if resp.StatusCode != c.code || !strings.Contains(body, c.words) || strings.Contains(body, "sesam") {
 			t.Errorf("%s: %d %q", c.name, resp.StatusCode, body)
 		}
@@ -78,7 +78,7 @@ func TestProgramsShowATokenInAHeader(t *testing.T) {
 		}
 	}
 	bad := request(t, "GET", s.URL, "", "Authorization", "Bearer sesame", "Penstock-Namespace", "../x")
-	if resp, _ := ask(t, http.DefaultClient, bad); resp.StatusCode != 400 {
+	if resp, _ := ask(t, http.DefaultClient, bad); resp.StatusCode != 400 { //nolint:bodyclose // ask closes it
 		t.Errorf("a bad namespace: %d", resp.StatusCode)
 	}
 }
@@ -93,16 +93,16 @@ func TestBrowsersLogIn(t *testing.T) {
 	post := func(form url.Values) (*http.Response, string) {
 		return ask(t, browser, request(t, "POST", s.URL+"/login", form.Encode(), "Content-Type", "application/x-www-form-urlencoded"))
 	}
-	if resp, body := ask(t, browser, request(t, "GET", s.URL+"/x", "", "Accept", "text/html")); resp.StatusCode != 200 || !strings.Contains(body, `name="next" value="/x"`) {
+	if resp, body := ask(t, browser, request(t, "GET", s.URL+"/x", "", "Accept", "text/html")); resp.StatusCode != 200 || !strings.Contains(body, `name="next" value="/x"`) { //nolint:bodyclose // ask closes it
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	if resp, body := post(url.Values{"token": {"wrong"}, "next": {`/"><script>`}}); resp.StatusCode != 401 || !strings.Contains(body, "not one that this port knows") || strings.Contains(body, "<script>") {
+	if resp, body := post(url.Values{"token": {"wrong"}, "next": {`/"><script>`}}); resp.StatusCode != 401 || !strings.Contains(body, "not one that this port knows") || strings.Contains(body, "<script>") { //nolint:bodyclose // ask closes it
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	if resp, body := post(url.Values{"token": {" sese+ame;=% "}, "next": {"/x"}}); resp.StatusCode != 200 || body != "hello fleet" || resp.Request.URL.Path != "/x" {
+	if resp, body := post(url.Values{"token": {" sese+ame;=% "}, "next": {"/x"}}); resp.StatusCode != 200 || body != "hello fleet" || resp.Request.URL.Path != "/x" { //nolint:bodyclose // ask closes it
 		t.Errorf("%d %s %s", resp.StatusCode, body, resp.Request.URL)
 	}
-	if _, body := ask(t, browser, request(t, "GET", s.URL+"/y", "", "Accept", "text/html")); body != "hello fleet" {
+	if _, body := ask(t, browser, request(t, "GET", s.URL+"/y", "", "Accept", "text/html")); body != "hello fleet" { //nolint:bodyclose // ask closes it
 		t.Errorf("the cookie is not kept: %s", body)
 	}
 	post(url.Values{"logout": {"1"}})

@@ -31,7 +31,7 @@ func Confined(dir, uri string) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", dir, err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // nothing was written
 	_, err = root.Stat(below(dir, canonical))
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -49,7 +49,7 @@ func ConfinedFiles(dir string, files []*pb.File) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", dir, err)
 	}
-	defer root.Close()
+	defer root.Close() //nolint:errcheck // nothing was written
 	for _, f := range files {
 		if !strings.HasPrefix(f.GetUri(), dir) {
 			continue

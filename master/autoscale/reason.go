@@ -70,16 +70,16 @@ func (s *scaler) slowest() *need {
 }
 
 func (s *scaler) reason(d Decision, k kind) string {
-	change := fmt.Sprintf("%s to %d", count(d.From, "worker"), d.To)
+	change := fmt.Sprintf("%s to %d", workers(d.From), d.To)
 	switch k {
 	case bounds:
 		return fmt.Sprintf("%s: the pool is set to have %d to %d", change, s.cfg.MinWorkers, s.cfg.MaxWorkers)
 	case braking:
 		return s.brakeReason(d, change)
 	case stale:
-		return fmt.Sprintf("%s are kept: %d of %d sent no report lately, so what is needed is not known", count(d.From, "worker"), s.now.Silent, s.now.Workers+s.now.Silent)
+		return fmt.Sprintf("%s are kept: %d of %d sent no report lately, so what is needed is not known", workers(d.From), s.now.Silent, s.now.Workers+s.now.Silent)
 	case full:
-		return fmt.Sprintf("%s are the most that the pool may have (--max-workers): %s. %s", count(d.From, "worker"), s.because(d), waits(d))
+		return fmt.Sprintf("%s are the most that the pool may have (--max-workers): %s. %s", workers(d.From), s.because(d), waits(d))
 	case grow:
 		return fmt.Sprintf("%s: %s. %s", change, s.because(d), waits(d))
 	case shrink:
@@ -89,9 +89,9 @@ func (s *scaler) reason(d Decision, k kind) string {
 		return fmt.Sprintf("%s: %s, and no more were needed for %s", change, s.because(d), s.cfg.DownAfter)
 	default:
 		if len(s.needs) == 0 {
-			return fmt.Sprintf("%s are kept: no session runs", count(d.From, "worker"))
+			return fmt.Sprintf("%s are kept: no session runs", workers(d.From))
 		}
-		return fmt.Sprintf("%s are kept: %s. %s", count(d.From, "worker"), s.because(d), waits(d))
+		return fmt.Sprintf("%s are kept: %s. %s", workers(d.From), s.because(d), waits(d))
 	}
 }
 
@@ -156,18 +156,18 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f%%", 100*share)
 }
 
-func count(n int, what string) string {
+func workers(n int) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 worker"
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d workers", n)
 }
 
-func fraction(workers float64) string {
-	if workers == math.Trunc(workers) {
-		return count(int(workers), "worker")
+func fraction(n float64) string {
+	if n == math.Trunc(n) {
+		return workers(int(n))
 	}
-	return fmt.Sprintf("%.1f workers", workers)
+	return fmt.Sprintf("%.1f workers", n)
 }
 
 // number writes three digits that count, and the rest as zeros: 12,300.

@@ -121,7 +121,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return errors.Join(err, cfg.Listener.Close())
 	}
 	if cfg.HTTP != nil {
-		defer cfg.HTTP.Close() // again, where the master ran
+		defer cfg.HTTP.Close() //nolint:errcheck // fails where the master ran, which closes it
 	}
 	cfg.Up = func(address, gossip string) {
 		if workers != nil {

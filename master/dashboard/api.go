@@ -96,7 +96,7 @@ func reply(w http.ResponseWriter, m proto.Message, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(text) // the viewer may be gone
+	_, _ = w.Write(text) //nolint:gosec // JSON; the viewer may be gone
 }
 
 // words are an error's without gRPC's frame.

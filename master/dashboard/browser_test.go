@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 )
 
 // patience bounds each test: a browser that does not come to what is waited for.
@@ -131,12 +129,6 @@ func (p *tab) key(keys ...string) {
 	for _, k := range keys {
 		p.run(chromedp.KeyEvent(k))
 	}
-}
-
-// shiftTab moves the focus back.
-func (p *tab) shiftTab() {
-	p.Helper()
-	p.run(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(input.ModifierShift)))
 }
 
 // quiet holds the console to be empty.

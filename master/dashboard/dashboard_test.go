@@ -117,12 +117,12 @@ func TestAnswers(t *testing.T) {
 		{"/api/v1/events?session=run-0", &pb.ListEventsReply{Events: s.happened[:1]}, &pb.ListEventsReply{}},
 		{"/api/v1/sessions", &pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7"}}}, &pb.ListSessionsReply{}},
 	} {
-		resp, body := get(t, srv.URL+c.path)
+		resp, body := get(t, srv.URL+c.path) //nolint:bodyclose // get closes it
 		if err := protojson.Unmarshal([]byte(body), c.into); err != nil || resp.StatusCode != 200 || !proto.Equal(c.into, c.want) {
 			t.Errorf("%s: %d, %v, %.300s", c.path, resp.StatusCode, err, body)
 		}
 	}
-	if _, body := get(t, srv.URL+"/api/v1/version"); !strings.Contains(body, `"v9"`) {
+	if _, body := get(t, srv.URL+"/api/v1/version"); !strings.Contains(body, `"v9"`) { //nolint:bodyclose // get closes it
 		t.Error(body)
 	}
 }
@@ -134,7 +134,7 @@ func TestRefusals(t *testing.T) {
 		"/api/v1/observation?since=soon": 400, "/api/v1/events?limit=-1": 400, "/api/v1/events?limit=9999": 400, "/api/v1/stream?after=x": 400,
 		"/api/v2": 404, "/page/index.html": 404, "/../page.go": 404, "/js/none.js": 404,
 	} {
-		if resp, body := get(t, srv.URL+path); resp.StatusCode != want {
+		if resp, body := get(t, srv.URL+path); resp.StatusCode != want { //nolint:bodyclose // get closes it
 			t.Errorf("%s: %d, want %d: %s", path, resp.StatusCode, want, body)
 		}
 	}

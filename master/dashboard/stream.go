@@ -48,7 +48,7 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		if err := control.SetWriteDeadline(time.Now().Add(slowest)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return
 		}
-		if _, err := w.Write(message); err != nil {
+		if _, err := w.Write(message); err != nil { //nolint:gosec // JSON
 			return
 		}
 		if err := control.Flush(); err != nil {

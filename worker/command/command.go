@@ -105,7 +105,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 		return errors.Join(err, cfg.Listener.Close())
 	}
 	if cfg.HTTP != nil {
-		defer cfg.HTTP.Close() // again, where the worker ran
+		defer cfg.HTTP.Close() //nolint:errcheck // fails where the worker ran, which closes it
 	}
 	cfg.Up = func(address, gossip string) {
 		if output == "json" {

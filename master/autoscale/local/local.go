@@ -157,7 +157,7 @@ func (f *Fleet) keep(ctx context.Context, w *worker) error {
 			f.cfg.Logger.Info("a worker is up", "worker", w.name, "launch", launch)
 		})
 		if ctx.Err() != nil || w.isRetired() {
-			return nil
+			return nil //nolint:nilerr // it was to end
 		}
 		if !up && !f.everServed() {
 			return err

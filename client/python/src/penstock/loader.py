@@ -76,8 +76,8 @@ class DataLoader:
             authorities. tls_server_name is the name that the fleet's certificate bears, where that is not each port's
             host, as on Kubernetes. PENSTOCK_TOKEN_FILE, PENSTOCK_TLS_CA and PENSTOCK_TLS_SERVER_NAME of the environment
             serve in place of token_file, tls_ca and tls_server_name.
-        share: of the workers, where sessions compete for them: a weight, 1 by default, or {"weight": 2, "min_workers": 1,
-            "max_workers": 8}. It counts when the session is opened for the first time.
+        share: of the workers, where sessions compete for them: a weight, 1 by default, or
+            {"weight": 2, "min_workers": 1, "max_workers": 8}. It counts when the session is opened for the first time.
         zone: reads from workers of the same zone first.
         compression: of batches on their way from workers, for slow links: "none", "lz4" or "zstd".
 
@@ -156,7 +156,8 @@ class DataLoader:
             masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
             security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls_server_name, tls),
-            share=_opening.share(share), zone=zone, compression=compression, budget=budget, timeout=timeout, connect_timeout=connect_timeout,
+            share=_opening.share(share), zone=zone, compression=compression, budget=budget,
+            timeout=timeout, connect_timeout=connect_timeout,
         )  # fmt: skip
         self._making = Making(name, format, device, pin_memory, map, progress)
         self._restore: _opening.Restore | None = None

@@ -141,7 +141,7 @@ class Masters:
     def _channel(self, address: str) -> grpc.Channel:
         channel = self._channels.get(address)
         if channel is None:
-            options = [*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", MAX_MESSAGE)]
+            options: list[tuple[str, int | str]] = [*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", MAX_MESSAGE)]
             s = self._security
             if s.encrypted:
                 if s.server_name is not None:
