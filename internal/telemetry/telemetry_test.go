@@ -179,7 +179,7 @@ func TestTokenAndCertificate(t *testing.T) {
 	if err := os.WriteFile(cert, []byte("renewing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newClient(t, &tls.Config{RootCAs: trusted}).Get("https://" + at + "/healthz"); err == nil {
+	if _, err := newClient(t, &tls.Config{RootCAs: trusted}).Get("https://" + at + "/healthz"); err == nil { //nolint:bodyclose // get closes it
 		t.Error("a certificate that is gone still serves")
 	}
 }

@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 		codes.Internal: 500, codes.InvalidArgument: 400,
 	} {
 		s.set(func(s *source) { s.err = status.Error(code, "because") })
-		if resp, body := get(t, srv.URL+"/api/v1/observation"); resp.StatusCode != want || !strings.Contains(body, `"because"`) {
+		if resp, body := get(t, srv.URL+"/api/v1/observation"); resp.StatusCode != want || !strings.Contains(body, `"because"`) { //nolint:bodyclose // get closes it
 			t.Errorf("%v: %d, want %d: %s", code, resp.StatusCode, want, body)
 		}
 	}
@@ -158,7 +158,7 @@ func TestGuard(t *testing.T) {
 	for path, want := range map[string]int{
 		"/": 401, "/index.html": 200, "/api/v1/observation": 401, "/api/v1/events": 401, "/api/v1/sessions": 401, "/api/v1/stream": 401,
 	} {
-		if resp, body := get(t, srv.URL+path); resp.StatusCode != want || strings.Contains(body, "secret") {
+		if resp, body := get(t, srv.URL+path); resp.StatusCode != want || strings.Contains(body, "secret") { //nolint:bodyclose // get closes it
 			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestGuard(t *testing.T) {
 
 func TestPageIsHeldByBrowsers(t *testing.T) {
 	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}})
-	resp, body := get(t, srv.URL+"/")
+	resp, body := get(t, srv.URL+"/") //nolint:bodyclose // get closes it
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || !strings.Contains(body, "<main") {
 		t.Errorf("%v: %.100s", resp.Header, body)
 	}
@@ -240,7 +240,7 @@ func points(t *testing.T, m message) []*pb.FleetPoint {
 func TestStreamTellsWhatIsNewAndResumes(t *testing.T) {
 	s := &source{seen: &pb.Observation{Points: []*pb.FleetPoint{{UnixMs: 1000}, {UnixMs: 2000}}}, happened: []*pb.Event{{Number: 7, Words: "a"}}}
 	srv := serve(t, dashboard.Config{Source: s, Every: time.Millisecond})
-	next, _ := watch(t, srv.URL+"/api/v1/stream", "")
+	next, _ := watch(t, srv.URL+"/api/v1/stream", "") //nolint:bodyclose // get closes it
 	if m := next(); m.kind != "events" || m.id != "" || !strings.Contains(m.data, `"words":"a"`) {
 		t.Errorf("%+v", m)
 	}
@@ -262,14 +262,14 @@ func TestStreamTellsWhatIsNewAndResumes(t *testing.T) {
 		s.seen.Points = append(s.seen.Points, &pb.FleetPoint{UnixMs: 3000})
 		s.happened = append(s.happened, &pb.Event{Number: 8, Words: "b"})
 	})
-	resumed, _ := watch(t, srv.URL+"/api/v1/stream?since=5&session=", m.id)
+	resumed, _ := watch(t, srv.URL+"/api/v1/stream?since=5&session=", m.id) //nolint:bodyclose // get closes it
 	if m := resumed(); m.kind != "events" || strings.Contains(m.data, `"a"`) || !strings.Contains(m.data, `"b"`) {
 		t.Errorf("%+v", m)
 	}
 	if got := points(t, resumed()); len(got) != 1 || got[0].GetUnixMs() != 3000 {
 		t.Errorf("%v", got)
 	}
-	if _, resp := watch(t, srv.URL+"/api/v1/stream", "nonsense"); resp.StatusCode != http.StatusBadRequest {
+	if _, resp := watch(t, srv.URL+"/api/v1/stream", "nonsense"); resp.StatusCode != http.StatusBadRequest { //nolint:bodyclose // get closes it
 		t.Errorf("status %d", resp.StatusCode)
 	}
 }
@@ -278,13 +278,13 @@ func TestViewersAreBounded(t *testing.T) {
 	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Every: time.Millisecond, Viewers: 1})
 	next, first := watch(t, srv.URL+"/api/v1/stream", "")
 	next()
-	resp, body := get(t, srv.URL+"/api/v1/stream")
+	resp, body := get(t, srv.URL+"/api/v1/stream") //nolint:bodyclose // get closes it
 	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "1 viewers") {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}
 	first.Body.Close()
 	for { // until the server sees that the first one is gone
-		_, second := watch(t, srv.URL+"/api/v1/stream", "")
+		_, second := watch(t, srv.URL+"/api/v1/stream", "") //nolint:bodyclose // get closes it
 		if second.StatusCode == http.StatusOK {
 			return
 		}
