@@ -105,8 +105,8 @@ func TestBrowsersLogIn(t *testing.T) {
 	if _, body := ask(t, browser, request(t, "GET", s.URL+"/y", "", "Accept", "text/html")); body != "hello fleet" { //nolint:bodyclose // ask closes it
 		t.Errorf("the cookie is not kept: %s", body)
 	}
-	post(url.Values{"logout": {"1"}}) //nolint:bodyclose // get closes it
-	if resp, _ := ask(t, browser, request(t, "GET", s.URL+"/y", "")); resp.StatusCode != 401 { //nolint:bodyclose // get closes it
+	post(url.Values{"logout": {"1"}})                                                          //nolint:bodyclose // ask closes it
+	if resp, _ := ask(t, browser, request(t, "GET", s.URL+"/y", "")); resp.StatusCode != 401 { //nolint:bodyclose // ask closes it
 		t.Errorf("after the logout: %d", resp.StatusCode)
 	}
 }

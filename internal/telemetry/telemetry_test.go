@@ -179,7 +179,7 @@ func TestTokenAndCertificate(t *testing.T) {
 	if err := os.WriteFile(cert, []byte("renewing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newClient(t, &tls.Config{RootCAs: trusted}).Get("https://" + at + "/healthz"); err == nil { //nolint:bodyclose // get closes it
+	if _, err := newClient(t, &tls.Config{RootCAs: trusted}).Get("https://" + at + "/healthz"); err == nil { //nolint:bodyclose // there is none
 		t.Error("a certificate that is gone still serves")
 	}
 }

@@ -240,7 +240,7 @@ func points(t *testing.T, m message) []*pb.FleetPoint {
 func TestStreamTellsWhatIsNewAndResumes(t *testing.T) {
 	s := &source{seen: &pb.Observation{Points: []*pb.FleetPoint{{UnixMs: 1000}, {UnixMs: 2000}}}, happened: []*pb.Event{{Number: 7, Words: "a"}}}
 	srv := serve(t, dashboard.Config{Source: s, Every: time.Millisecond})
-	next, _ := watch(t, srv.URL+"/api/v1/stream", "") //nolint:bodyclose // get closes it
+	next, _ := watch(t, srv.URL+"/api/v1/stream", "") //nolint:bodyclose // watch closes it
 	if m := next(); m.kind != "events" || m.id != "" || !strings.Contains(m.data, `"words":"a"`) {
 		t.Errorf("%+v", m)
 	}
@@ -262,14 +262,14 @@ func TestStreamTellsWhatIsNewAndResumes(t *testing.T) {
 		s.seen.Points = append(s.seen.Points, &pb.FleetPoint{UnixMs: 3000})
 		s.happened = append(s.happened, &pb.Event{Number: 8, Words: "b"})
 	})
-	resumed, _ := watch(t, srv.URL+"/api/v1/stream?since=5&session=", m.id) //nolint:bodyclose // get closes it
+	resumed, _ := watch(t, srv.URL+"/api/v1/stream?since=5&session=", m.id) //nolint:bodyclose // watch closes it
 	if m := resumed(); m.kind != "events" || strings.Contains(m.data, `"a"`) || !strings.Contains(m.data, `"b"`) {
 		t.Errorf("%+v", m)
 	}
 	if got := points(t, resumed()); len(got) != 1 || got[0].GetUnixMs() != 3000 {
 		t.Errorf("%v", got)
 	}
-	if _, resp := watch(t, srv.URL+"/api/v1/stream", "nonsense"); resp.StatusCode != http.StatusBadRequest { //nolint:bodyclose // get closes it
+	if _, resp := watch(t, srv.URL+"/api/v1/stream", "nonsense"); resp.StatusCode != http.StatusBadRequest { //nolint:bodyclose // watch closes it
 		t.Errorf("status %d", resp.StatusCode)
 	}
 }
@@ -284,7 +284,7 @@ func TestViewersAreBounded(t *testing.T) {
 	}
 	first.Body.Close()
 	for { // until the server sees that the first one is gone
-		_, second := watch(t, srv.URL+"/api/v1/stream", "") //nolint:bodyclose // get closes it
+		_, second := watch(t, srv.URL+"/api/v1/stream", "") //nolint:bodyclose // watch closes it
 		if second.StatusCode == http.StatusOK {
 			return
 		}
