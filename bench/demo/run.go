@@ -87,7 +87,7 @@ func (f *fleet) train(ctx context.Context) error {
 		return err
 	}
 	master := up.Address
-	f.show.say("the dashboard, while this runs: http://%s/", up.HTTP)
+	f.show.say("the dashboard, while this runs: http://%s/ (it asks for the token in %s)", up.HTTP, f.cluster.TokenFile())
 	conn, err := rpc.Dial(master, f.cluster.RPC())
 	if err != nil {
 		return err

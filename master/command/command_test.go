@@ -247,6 +247,9 @@ func TestEvents(t *testing.T) {
 	if _, err := run(t, command.Events(), "--master", nobody(t), "--follow"); err == nil {
 		t.Error("a master that is not there is waited for")
 	}
+	if out, err := run(t, command.Top(), "--master", address, "--once", "--session", "three"); err == nil || !strings.Contains(err.Error(), `"three"`) {
+		t.Errorf("top of a session that is not there: %v\n%s", err, out)
+	}
 }
 
 // until takes what a command prints, and calls found once that has some words.

@@ -81,7 +81,7 @@ func (t *top) look(cmd *cobra.Command) (seen *pb.Observation, err error) {
 		seen, err = m.Observe(ctx, &pb.ObserveRequest{Session: t.session, Workers: true})
 		return err
 	})
-	if t.session != "" {
+	if err == nil && t.session != "" {
 		seen.Workers = slices.DeleteFunc(seen.GetWorkers(), func(w *pb.WorkerLoad) bool { return !slices.Contains(w.GetSessions(), t.session) })
 	}
 	return seen, err
