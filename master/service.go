@@ -155,7 +155,7 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.Workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 		DepartedRows: a.DepartedRows, Starts: session.LaneStartsProto(a.Starts),
-		Load: s.master.observed.Load(time.Now()), Steps: session.EpochStepsProto(a.Steps),
+		Steps:   session.EpochStepsProto(a.Steps),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData, Checkpoint: a.Order.Proto(),
 	}, nil
 }
@@ -206,7 +206,10 @@ func (s *service) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Obse
 
 // GetFleet is answered by every master, whether it leads or not, and without etcd.
 func (s *service) GetFleet(context.Context, *pb.GetFleetRequest) (*pb.Fleet, error) {
-	out := &pb.Fleet{Leader: s.master.leaderAddress(), Load: s.master.observed.Load(time.Now())}
+	out := &pb.Fleet{Leader: s.master.leaderAddress()}
+	for _, w := range s.master.observed.Workers() {
+		out.Streams += uint32(w.Streams)
+	}
 	for _, role := range []fleet.Role{fleet.Master, fleet.Worker} {
 		for _, m := range s.master.fleet.Members(role) {
 			out.Members = append(out.Members, &pb.FleetMember{

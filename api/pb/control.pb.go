@@ -2962,8 +2962,6 @@ type SyncReply struct {
 	// All of the open epoch is granted to someone: a rank that holds nothing of it hands over its last, short batch
 	// (the epoch closes only then), though more may come back from a rank that dies.
 	Drained bool `protobuf:"varint,14,opt,name=drained,proto3" json:"drained,omitempty"`
-	// What the fleet's workers do, as of lately.
-	Load *FleetLoad `protobuf:"bytes,15,opt,name=load,proto3" json:"load,omitempty"`
 	// From the epoch of the request's steps to the newest one with any.
 	Steps        []*EpochSteps `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
 	DepartedRows []int64       `protobuf:"varint,17,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"` // by each of departed, in this generation
@@ -3107,13 +3105,6 @@ func (x *SyncReply) GetDrained() bool {
 		return x.Drained
 	}
 	return false
-}
-
-func (x *SyncReply) GetLoad() *FleetLoad {
-	if x != nil {
-		return x.Load
-	}
-	return nil
 }
 
 func (x *SyncReply) GetSteps() []*EpochSteps {
@@ -3364,84 +3355,6 @@ func (x *CheckpointPart) GetMissed() bool {
 	return false
 }
 
-// FleetLoad says what workers are busy with, over the last 5 to 10 seconds and all streams of all sessions. A worker runs several
-// streams, and several stages of each, at once: a counter's time may be more than the clock's.
-type FleetLoad struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Workers       uint32                 `protobuf:"varint,1,opt,name=workers,proto3" json:"workers,omitempty"`  // that reported
-	Streams       uint32                 `protobuf:"varint,2,opt,name=streams,proto3" json:"streams,omitempty"`  // open on them
-	Slots         uint32                 `protobuf:"varint,3,opt,name=slots,proto3" json:"slots,omitempty"`      // streams that they can serve
-	Seconds       float64                `protobuf:"fixed64,4,opt,name=seconds,proto3" json:"seconds,omitempty"` // over which the counters below grew, summed over the workers
-	Counters      *WorkerCounters        `protobuf:"bytes,5,opt,name=counters,proto3" json:"counters,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FleetLoad) Reset() {
-	*x = FleetLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FleetLoad) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FleetLoad) ProtoMessage() {}
-
-func (x *FleetLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FleetLoad.ProtoReflect.Descriptor instead.
-func (*FleetLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *FleetLoad) GetWorkers() uint32 {
-	if x != nil {
-		return x.Workers
-	}
-	return 0
-}
-
-func (x *FleetLoad) GetStreams() uint32 {
-	if x != nil {
-		return x.Streams
-	}
-	return 0
-}
-
-func (x *FleetLoad) GetSlots() uint32 {
-	if x != nil {
-		return x.Slots
-	}
-	return 0
-}
-
-func (x *FleetLoad) GetSeconds() float64 {
-	if x != nil {
-		return x.Seconds
-	}
-	return 0
-}
-
-func (x *FleetLoad) GetCounters() *WorkerCounters {
-	if x != nil {
-		return x.Counters
-	}
-	return nil
-}
-
 // ObserveRequest asks for what changed since a time; the answer never has more than an hour.
 type ObserveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3454,7 +3367,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3466,7 +3379,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3479,7 +3392,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ObserveRequest) GetSession() string {
@@ -3519,7 +3432,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3531,7 +3444,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3544,7 +3457,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Observation) GetNowUnixMs() int64 {
@@ -3617,7 +3530,7 @@ type FleetPoint struct {
 
 func (x *FleetPoint) Reset() {
 	*x = FleetPoint{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3542,7 @@ func (x *FleetPoint) String() string {
 func (*FleetPoint) ProtoMessage() {}
 
 func (x *FleetPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3555,7 @@ func (x *FleetPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPoint.ProtoReflect.Descriptor instead.
 func (*FleetPoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *FleetPoint) GetUnixMs() int64 {
@@ -3755,7 +3668,7 @@ type SessionLoad struct {
 
 func (x *SessionLoad) Reset() {
 	*x = SessionLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3767,7 +3680,7 @@ func (x *SessionLoad) String() string {
 func (*SessionLoad) ProtoMessage() {}
 
 func (x *SessionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3780,7 +3693,7 @@ func (x *SessionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
 func (*SessionLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SessionLoad) GetSession() string {
@@ -3916,7 +3829,7 @@ type TrainerLoad struct {
 
 func (x *TrainerLoad) Reset() {
 	*x = TrainerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3928,7 +3841,7 @@ func (x *TrainerLoad) String() string {
 func (*TrainerLoad) ProtoMessage() {}
 
 func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3941,7 +3854,7 @@ func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerLoad.ProtoReflect.Descriptor instead.
 func (*TrainerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TrainerLoad) GetRank() uint32 {
@@ -3998,7 +3911,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4010,7 +3923,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4023,7 +3936,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *StageTime) GetStage() string {
@@ -4062,7 +3975,7 @@ type WorkerLoad struct {
 
 func (x *WorkerLoad) Reset() {
 	*x = WorkerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4074,7 +3987,7 @@ func (x *WorkerLoad) String() string {
 func (*WorkerLoad) ProtoMessage() {}
 
 func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4087,7 +4000,7 @@ func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLoad.ProtoReflect.Descriptor instead.
 func (*WorkerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *WorkerLoad) GetName() string {
@@ -4208,7 +4121,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4220,7 +4133,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4233,7 +4146,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Decision) GetUnixMs() int64 {
@@ -4324,7 +4237,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4336,7 +4249,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4349,7 +4262,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ListEventsRequest) GetSession() string {
@@ -4383,7 +4296,7 @@ type ListEventsReply struct {
 
 func (x *ListEventsReply) Reset() {
 	*x = ListEventsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4395,7 +4308,7 @@ func (x *ListEventsReply) String() string {
 func (*ListEventsReply) ProtoMessage() {}
 
 func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4408,7 +4321,7 @@ func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsReply.ProtoReflect.Descriptor instead.
 func (*ListEventsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListEventsReply) GetEvents() []*Event {
@@ -4436,7 +4349,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4448,7 +4361,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4461,7 +4374,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -4535,7 +4448,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4547,7 +4460,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4560,7 +4473,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 // Caller is who makes a call, and what its namespace may read and take.
@@ -4581,7 +4494,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4593,7 +4506,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4606,7 +4519,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Caller) GetSubject() string {
@@ -4680,7 +4593,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4692,7 +4605,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4705,21 +4618,21 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
 }
 
 type Fleet struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Leader        string                 `protobuf:"bytes,1,opt,name=leader,proto3" json:"leader,omitempty"` // its address; "" if none leads
 	Members       []*FleetMember         `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
-	Load          *FleetLoad             `protobuf:"bytes,3,opt,name=load,proto3" json:"load,omitempty"` // workers report to each master
+	Streams       uint32                 `protobuf:"varint,4,opt,name=streams,proto3" json:"streams,omitempty"` // open on the workers, which report to each master
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4731,7 +4644,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4744,7 +4657,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -4761,11 +4674,11 @@ func (x *Fleet) GetMembers() []*FleetMember {
 	return nil
 }
 
-func (x *Fleet) GetLoad() *FleetLoad {
+func (x *Fleet) GetStreams() uint32 {
 	if x != nil {
-		return x.Load
+		return x.Streams
 	}
-	return nil
+	return 0
 }
 
 type FleetMember struct {
@@ -4783,7 +4696,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4795,7 +4708,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4808,7 +4721,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -4875,7 +4788,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4887,7 +4800,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4900,7 +4813,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -4985,7 +4898,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4997,7 +4910,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5010,7 +4923,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -5178,7 +5091,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5190,7 +5103,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5203,7 +5116,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -5303,7 +5216,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5315,7 +5228,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5328,7 +5241,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -5446,7 +5359,7 @@ type OpTime struct {
 
 func (x *OpTime) Reset() {
 	*x = OpTime{}
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5458,7 +5371,7 @@ func (x *OpTime) String() string {
 func (*OpTime) ProtoMessage() {}
 
 func (x *OpTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5471,7 +5384,7 @@ func (x *OpTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
 func (*OpTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *OpTime) GetOp() string {
@@ -5500,7 +5413,7 @@ type SessionCounters struct {
 
 func (x *SessionCounters) Reset() {
 	*x = SessionCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5512,7 +5425,7 @@ func (x *SessionCounters) String() string {
 func (*SessionCounters) ProtoMessage() {}
 
 func (x *SessionCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5525,7 +5438,7 @@ func (x *SessionCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
 func (*SessionCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *SessionCounters) GetSession() string {
@@ -5560,7 +5473,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5572,7 +5485,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5585,7 +5498,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -5614,7 +5527,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5626,7 +5539,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5639,7 +5552,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -5673,7 +5586,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5685,7 +5598,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5698,7 +5611,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Shard) GetFile() *File {
@@ -5725,7 +5638,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5737,7 +5650,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5750,7 +5663,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -5772,7 +5685,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5784,7 +5697,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5797,7 +5710,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -5827,7 +5740,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5839,7 +5752,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5852,7 +5765,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -5898,7 +5811,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5910,7 +5823,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5923,7 +5836,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -6002,7 +5915,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6014,7 +5927,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6027,7 +5940,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6229,7 +6142,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6241,7 +6154,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6254,7 +6167,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6326,7 +6239,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6338,7 +6251,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6351,7 +6264,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6402,7 +6315,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6414,7 +6327,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6427,7 +6340,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6501,7 +6414,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6513,7 +6426,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6526,7 +6439,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -6710,7 +6623,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6722,7 +6635,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6735,7 +6648,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -7007,7 +6920,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tLaneStart\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x12\n" +
-	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xe4\x06\n" +
+	"\x04rows\x18\x03 \x03(\x04R\x04rows\"\xb8\x06\n" +
 	"\tSyncReply\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x1c\n" +
 	"\tunchanged\x18\x02 \x01(\bR\tunchanged\x12*\n" +
@@ -7023,8 +6936,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fbase_version\x18\v \x01(\x04R\vbaseVersion\x12\x18\n" +
 	"\amembers\x18\f \x03(\rR\amembers\x12\x1a\n" +
 	"\bdeparted\x18\r \x03(\rR\bdeparted\x12\x18\n" +
-	"\adrained\x18\x0e \x01(\bR\adrained\x12*\n" +
-	"\x04load\x18\x0f \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\x12-\n" +
+	"\adrained\x18\x0e \x01(\bR\adrained\x12-\n" +
 	"\x05steps\x18\x10 \x03(\v2\x17.penstock.v1.EpochStepsR\x05steps\x12#\n" +
 	"\rdeparted_rows\x18\x11 \x03(\x03R\fdepartedRows\x12.\n" +
 	"\x06starts\x18\x12 \x03(\v2\x16.penstock.v1.LaneStartR\x06starts\x122\n" +
@@ -7049,13 +6961,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x0eCheckpointPart\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12(\n" +
 	"\x05state\x18\x02 \x01(\v2\x12.penstock.v1.StateR\x05state\x12\x16\n" +
-	"\x06missed\x18\x03 \x01(\bR\x06missed\"\xa8\x01\n" +
-	"\tFleetLoad\x12\x18\n" +
-	"\aworkers\x18\x01 \x01(\rR\aworkers\x12\x18\n" +
-	"\astreams\x18\x02 \x01(\rR\astreams\x12\x14\n" +
-	"\x05slots\x18\x03 \x01(\rR\x05slots\x12\x18\n" +
-	"\aseconds\x18\x04 \x01(\x01R\aseconds\x127\n" +
-	"\bcounters\x18\x05 \x01(\v2\x1b.penstock.v1.WorkerCountersR\bcounters\"h\n" +
+	"\x06missed\x18\x03 \x01(\bR\x06missed\"h\n" +
 	"\x0eObserveRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\"\n" +
 	"\rsince_unix_ms\x18\x02 \x01(\x03R\vsinceUnixMs\x12\x18\n" +
@@ -7185,11 +7091,11 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"maxWorkers\x88\x01\x01B\x0f\n" +
 	"\r_max_sessionsB\x0e\n" +
 	"\f_max_workers\"\x11\n" +
-	"\x0fGetFleetRequest\"\x7f\n" +
+	"\x0fGetFleetRequest\"m\n" +
 	"\x05Fleet\x12\x16\n" +
 	"\x06leader\x18\x01 \x01(\tR\x06leader\x122\n" +
-	"\amembers\x18\x02 \x03(\v2\x18.penstock.v1.FleetMemberR\amembers\x12*\n" +
-	"\x04load\x18\x03 \x01(\v2\x16.penstock.v1.FleetLoadR\x04load\"\xaf\x01\n" +
+	"\amembers\x18\x02 \x03(\v2\x18.penstock.v1.FleetMemberR\amembers\x12\x18\n" +
+	"\astreams\x18\x04 \x01(\rR\astreams\"\xaf\x01\n" +
 	"\vFleetMember\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -7469,7 +7375,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -7514,60 +7420,59 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*Cause)(nil),                   // 40: penstock.v1.Cause
 	(*CheckpointOrder)(nil),         // 41: penstock.v1.CheckpointOrder
 	(*CheckpointPart)(nil),          // 42: penstock.v1.CheckpointPart
-	(*FleetLoad)(nil),               // 43: penstock.v1.FleetLoad
-	(*ObserveRequest)(nil),          // 44: penstock.v1.ObserveRequest
-	(*Observation)(nil),             // 45: penstock.v1.Observation
-	(*FleetPoint)(nil),              // 46: penstock.v1.FleetPoint
-	(*SessionLoad)(nil),             // 47: penstock.v1.SessionLoad
-	(*TrainerLoad)(nil),             // 48: penstock.v1.TrainerLoad
-	(*StageTime)(nil),               // 49: penstock.v1.StageTime
-	(*WorkerLoad)(nil),              // 50: penstock.v1.WorkerLoad
-	(*Decision)(nil),                // 51: penstock.v1.Decision
-	(*ListEventsRequest)(nil),       // 52: penstock.v1.ListEventsRequest
-	(*ListEventsReply)(nil),         // 53: penstock.v1.ListEventsReply
-	(*Event)(nil),                   // 54: penstock.v1.Event
-	(*WhoAmIRequest)(nil),           // 55: penstock.v1.WhoAmIRequest
-	(*Caller)(nil),                  // 56: penstock.v1.Caller
-	(*GetFleetRequest)(nil),         // 57: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 58: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 59: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 60: penstock.v1.Grant
-	(*State)(nil),                   // 61: penstock.v1.State
-	(*WorkerReport)(nil),            // 62: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 63: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 64: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 65: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 66: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 67: penstock.v1.Block
-	(*Shard)(nil),                   // 68: penstock.v1.Shard
-	(*ListingPage)(nil),             // 69: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 70: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 71: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),           // 72: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 73: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 74: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 75: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 76: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 77: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 78: penstock.v1.RankRestore
-	nil,                             // 79: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 80: penstock.v1.Spec
-	(*File)(nil),                    // 81: penstock.v1.File
-	(*RowGroup)(nil),                // 82: penstock.v1.RowGroup
+	(*ObserveRequest)(nil),          // 43: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 44: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 45: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 46: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 47: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 48: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 49: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 50: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 51: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 52: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 53: penstock.v1.Event
+	(*WhoAmIRequest)(nil),           // 54: penstock.v1.WhoAmIRequest
+	(*Caller)(nil),                  // 55: penstock.v1.Caller
+	(*GetFleetRequest)(nil),         // 56: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 57: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 58: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 59: penstock.v1.Grant
+	(*State)(nil),                   // 60: penstock.v1.State
+	(*WorkerReport)(nil),            // 61: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 62: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 63: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 64: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 65: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 66: penstock.v1.Block
+	(*Shard)(nil),                   // 67: penstock.v1.Shard
+	(*ListingPage)(nil),             // 68: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 69: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 70: penstock.v1.SessionMeta
+	(*PlannerConfig)(nil),           // 71: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 72: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 73: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 74: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 75: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 76: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 77: penstock.v1.RankRestore
+	nil,                             // 78: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 79: penstock.v1.Spec
+	(*File)(nil),                    // 80: penstock.v1.File
+	(*RowGroup)(nil),                // 81: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	6,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	6,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	61,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	80,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	60,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	79,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	8,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	11,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	8,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	8,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	72,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	80,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	71,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	79,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	21,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	80,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	79,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	22,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	35,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
@@ -7577,7 +7482,7 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	23,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
 	31,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
 	20,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	61,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	60,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,   // 22: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
 	20,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
 	7,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
@@ -7596,112 +7501,109 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	6,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
 	2,   // 38: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
 	7,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	60,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	59,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
 	7,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
 	7,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	43,  // 43: penstock.v1.SyncReply.load:type_name -> penstock.v1.FleetLoad
-	37,  // 44: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	38,  // 45: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	35,  // 46: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	41,  // 47: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	40,  // 48: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
-	3,   // 49: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
-	61,  // 50: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
-	63,  // 51: penstock.v1.FleetLoad.counters:type_name -> penstock.v1.WorkerCounters
-	3,   // 52: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	46,  // 53: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	47,  // 54: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	50,  // 55: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	51,  // 56: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
-	3,   // 57: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	21,  // 58: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	48,  // 59: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	22,  // 60: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
-	0,   // 61: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	49,  // 62: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	46,  // 63: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	31,  // 64: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	49,  // 65: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
-	3,   // 66: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	54,  // 67: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
-	4,   // 68: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
-	51,  // 69: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	59,  // 70: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	43,  // 71: penstock.v1.Fleet.load:type_name -> penstock.v1.FleetLoad
-	7,   // 72: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	7,   // 73: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	7,   // 74: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	38,  // 75: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	18,  // 76: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	63,  // 77: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	65,  // 78: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	64,  // 79: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	63,  // 80: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	79,  // 81: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	68,  // 82: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	81,  // 83: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	82,  // 84: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	81,  // 85: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	20,  // 86: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	72,  // 87: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	6,   // 88: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	7,   // 89: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	7,   // 90: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	75,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	76,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	37,  // 93: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	36,  // 94: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	35,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	74,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	17,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	7,   // 98: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	7,   // 99: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	31,  // 100: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 101: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	7,   // 102: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	7,   // 103: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	31,  // 104: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	78,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	36,  // 106: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	36,  // 107: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	42,  // 108: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	37,  // 109: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	61,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	19,  // 111: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	24,  // 112: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	25,  // 113: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	27,  // 114: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	9,   // 115: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	12,  // 116: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	14,  // 117: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	16,  // 118: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	29,  // 119: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	32,  // 120: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	62,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	57,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	44,  // 123: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	52,  // 124: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	55,  // 125: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	20,  // 126: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	20,  // 127: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	26,  // 128: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	28,  // 129: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	10,  // 130: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	13,  // 131: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	15,  // 132: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	20,  // 133: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	30,  // 134: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	39,  // 135: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	66,  // 136: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	58,  // 137: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	45,  // 138: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	53,  // 139: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	56,  // 140: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	126, // [126:141] is the sub-list for method output_type
-	111, // [111:126] is the sub-list for method input_type
-	111, // [111:111] is the sub-list for extension type_name
-	111, // [111:111] is the sub-list for extension extendee
-	0,   // [0:111] is the sub-list for field type_name
+	37,  // 43: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	38,  // 44: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	35,  // 45: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	41,  // 46: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	40,  // 47: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
+	3,   // 48: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
+	60,  // 49: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	3,   // 50: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
+	45,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	46,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	49,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	50,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	3,   // 55: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
+	21,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	47,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	22,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	0,   // 59: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
+	48,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	45,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	31,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	48,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	3,   // 64: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
+	53,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	4,   // 66: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
+	50,  // 67: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	58,  // 68: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	7,   // 69: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	7,   // 70: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	7,   // 71: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	38,  // 72: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	18,  // 73: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	62,  // 74: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	64,  // 75: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	63,  // 76: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	62,  // 77: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	78,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	67,  // 79: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	80,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	81,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	80,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	20,  // 83: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	71,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	6,   // 85: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	7,   // 86: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	7,   // 87: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	74,  // 88: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	75,  // 89: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	37,  // 90: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	36,  // 91: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	35,  // 92: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	73,  // 93: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	17,  // 94: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	7,   // 95: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	7,   // 96: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	31,  // 97: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 98: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	7,   // 99: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	7,   // 100: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	31,  // 101: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	77,  // 102: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	36,  // 103: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	36,  // 104: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	42,  // 105: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	37,  // 106: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	60,  // 107: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	19,  // 108: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	24,  // 109: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	25,  // 110: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	27,  // 111: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	9,   // 112: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	12,  // 113: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	14,  // 114: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	16,  // 115: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	29,  // 116: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	32,  // 117: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	61,  // 118: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	56,  // 119: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	43,  // 120: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	51,  // 121: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	54,  // 122: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	20,  // 123: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	20,  // 124: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	26,  // 125: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	28,  // 126: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	10,  // 127: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	13,  // 128: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	15,  // 129: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	20,  // 130: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	30,  // 131: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	39,  // 132: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	65,  // 133: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	57,  // 134: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	44,  // 135: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	52,  // 136: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	55,  // 137: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	123, // [123:138] is the sub-list for method output_type
+	108, // [108:123] is the sub-list for method input_type
+	108, // [108:108] is the sub-list for extension type_name
+	108, // [108:108] is the sub-list for extension extendee
+	0,   // [0:108] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -7711,15 +7613,15 @@ func file_api_pb_control_proto_init() {
 	}
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
-	file_api_pb_control_proto_msgTypes[49].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[51].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[48].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[50].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   75,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -222,7 +222,7 @@ func countWorkers(f *pb.Fleet) finding {
 		return fail("the fleet has no worker",
 			"start one with `penstock worker --join` and the gossip address of a master or worker; if one runs, its log says why it cannot join: it needs the same token, and the gossip port by TCP and UDP")
 	}
-	return good("%d, with %d slots; %d streams are open", workers, slots, f.GetLoad().GetStreams())
+	return good("%d, with %d slots; %d streams are open", workers, slots, f.GetStreams())
 }
 
 func compareVersions(f *pb.Fleet, own string) finding {

@@ -111,7 +111,7 @@ func newDoctor(masters ...string) *doctor {
 
 func TestDoctorLooksAtEachWorker(t *testing.T) {
 	healthy, waiting, drains := serve(t, here, rpc.Config{}, nil, true), serve(t, here, rpc.Config{}, nil, false), serve(t, here, rpc.Config{}, nil, false)
-	m := &fakeMaster{fleet: &pb.Fleet{Load: &pb.FleetLoad{Streams: 5}}}
+	m := &fakeMaster{fleet: &pb.Fleet{Streams: 5}}
 	master := serve(t, here, rpc.Config{}, m, true)
 	m.fleet.Members = []*pb.FleetMember{
 		{Role: "master", Name: "m", Address: master, Version: "v1"},

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -30,36 +29,18 @@ func countsOf(c *pb.WorkerCounters) counts {
 	return out
 }
 
-func (c counts) proto() *pb.WorkerCounters {
-	out := &pb.WorkerCounters{
-		Rows: c.rows, Requests: c.requests, BytesRead: c.bytesRead, BytesNeeded: c.bytesNeeded,
-		BytesSent: c.bytesSent, BytesCrossZone: c.crossZone,
-		StorageNs: c.storage, DecodeNs: c.decode, TransformNs: c.transform, TensorNs: c.tensor,
-		SendNs: c.send, OpenNs: c.open, BlockedNs: c.blocked, CpuNs: c.cpu,
-	}
-	for _, op := range slices.Sorted(maps.Keys(c.ops)) {
-		out.Ops = append(out.Ops, &pb.OpTime{Op: op, Ns: c.ops[op]})
-	}
-	return out
-}
-
-func (c counts) plus(b counts) counts  { return c.add(1, b) }
-func (c counts) minus(b counts) counts { return c.add(-1, b) }
-
-func (c counts) add(sign int64, b counts) counts {
+func (c counts) minus(b counts) counts {
 	out := counts{
-		rows: c.rows + sign*b.rows, requests: c.requests + sign*b.requests,
-		bytesRead: c.bytesRead + sign*b.bytesRead, bytesNeeded: c.bytesNeeded + sign*b.bytesNeeded,
-		bytesSent: c.bytesSent + sign*b.bytesSent, crossZone: c.crossZone + sign*b.crossZone,
-		storage: c.storage + sign*b.storage, decode: c.decode + sign*b.decode, transform: c.transform + sign*b.transform,
-		tensor: c.tensor + sign*b.tensor, send: c.send + sign*b.send, open: c.open + sign*b.open,
-		blocked: c.blocked + sign*b.blocked, cpu: c.cpu + sign*b.cpu,
+		rows: c.rows - b.rows, requests: c.requests - b.requests, bytesRead: c.bytesRead - b.bytesRead, bytesNeeded: c.bytesNeeded - b.bytesNeeded,
+		bytesSent: c.bytesSent - b.bytesSent, crossZone: c.crossZone - b.crossZone, storage: c.storage - b.storage, decode: c.decode - b.decode,
+		transform: c.transform - b.transform, tensor: c.tensor - b.tensor, send: c.send - b.send, open: c.open - b.open,
+		blocked: c.blocked - b.blocked, cpu: c.cpu - b.cpu,
 	}
 	if len(c.ops) > 0 || len(b.ops) > 0 {
 		out.ops = make(map[string]int64, max(len(c.ops), len(b.ops)))
 		maps.Copy(out.ops, c.ops)
 		for op, ns := range b.ops {
-			out.ops[op] += sign * ns
+			out.ops[op] -= ns
 		}
 	}
 	return out

@@ -21,8 +21,8 @@ const (
 	// window is the time over which counters are compared: between half of it and all of it. What has been silent for longer
 	// does not count.
 	window = 10 * time.Second
-	// refresh is how long a sum over all workers is good for.
-	refresh = time.Second
+	// tick is about the time from one Tick to the next.
+	tick = time.Second
 	// gone is how long a trainer must have been silent to be forgotten.
 	gone = 2 * time.Minute
 	// costLasts is for how long, about, the busy time of rows that were sent counts in the cost of a row.
@@ -38,9 +38,7 @@ type Observer struct {
 	mu       sync.Mutex
 	workers  map[string]*worker // of the fleet; nil until it is known
 	sessions map[name]*session  // that trainers Sync for
-	load     *pb.FleetLoad      // as of loaded; it never changes
-	loaded   time.Time
-	fleet    *Fleet // as of the newest Tick; it never changes. nil: none in this term
+	fleet    *Fleet             // as of the newest Tick; it never changes. nil: none in this term
 	series   series
 	decision *pb.Decision
 }
@@ -162,27 +160,4 @@ func (o *Observer) Cause(namespace, session string) *pb.Cause {
 		return nil
 	}
 	return &pb.Cause{Bottleneck: s.now.Bottleneck, Stage: s.now.Stage, Words: s.now.Why}
-}
-
-// Load is what the workers were busy with lately; it is not to be changed.
-func (o *Observer) Load(now time.Time) *pb.FleetLoad {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.load != nil && now.Sub(o.loaded) < refresh {
-		return o.load
-	}
-	out, sum := &pb.FleetLoad{}, counts{}
-	for _, w := range o.workers {
-		if !w.reports.fresh(now) {
-			continue
-		}
-		out.Workers++
-		out.Streams += uint32(w.reports.newest.streams)
-		out.Slots += uint32(w.reports.newest.slots)
-		out.Seconds += w.reports.seconds()
-		sum = sum.plus(w.grown())
-	}
-	out.Counters = sum.proto()
-	o.load, o.loaded = out, now
-	return out
 }

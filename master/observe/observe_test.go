@@ -2,8 +2,10 @@ package observe
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -80,8 +82,8 @@ func (w *world) pass(seconds int) *world {
 // read is a second of a job.
 func (w *world) read(j *job) {
 	for _, s := range w.workers {
-		s.sessions[j.ID] = s.sessions[j.ID].plus(j.second)
-		s.total = s.total.plus(j.second)
+		s.sessions[j.ID] = plus(s.sessions[j.ID], j.second)
+		s.total = plus(s.total, j.second)
 	}
 	for rank, t := range j.trainers {
 		if t.silent {
@@ -101,9 +103,9 @@ func (w *world) read(j *job) {
 }
 
 func (s *simulated) report() *pb.WorkerReport {
-	r := &pb.WorkerReport{Name: s.name, Streams: 3, Slots: 4, Cpus: 2, Counters: s.total.proto(), MemoryBytes: 5, MemoryLimit: 9}
+	r := &pb.WorkerReport{Name: s.name, Streams: 3, Slots: 4, Cpus: 2, Counters: countersOf(s.total), MemoryBytes: 5, MemoryLimit: 9}
 	for id, c := range s.sessions {
-		r.Sessions = append(r.Sessions, &pb.SessionCounters{Session: id, Counters: c.proto()})
+		r.Sessions = append(r.Sessions, &pb.SessionCounters{Session: id, Counters: countersOf(c)})
 	}
 	return r
 }
@@ -395,4 +397,20 @@ func BenchmarkTick(b *testing.B) {
 	for b.Loop() {
 		w.Tick(w.now, []Running{j.Running})
 	}
+}
+
+func plus(a, b counts) counts { return a.minus(counts{}.minus(b)) }
+
+// countersOf is what countsOf takes apart.
+func countersOf(c counts) *pb.WorkerCounters {
+	out := &pb.WorkerCounters{
+		Rows: c.rows, Requests: c.requests, BytesRead: c.bytesRead, BytesNeeded: c.bytesNeeded,
+		BytesSent: c.bytesSent, BytesCrossZone: c.crossZone,
+		StorageNs: c.storage, DecodeNs: c.decode, TransformNs: c.transform, TensorNs: c.tensor,
+		SendNs: c.send, OpenNs: c.open, BlockedNs: c.blocked, CpuNs: c.cpu,
+	}
+	for _, op := range slices.Sorted(maps.Keys(c.ops)) {
+		out.Ops = append(out.Ops, &pb.OpTime{Op: op, Ns: c.ops[op]})
+	}
+	return out
 }

@@ -85,7 +85,7 @@ func (s *session) demand() float64 {
 func (s *session) spent(now time.Time, busy, rows float64) {
 	dt := min(now.Sub(s.faded), window).Seconds()
 	if s.faded.IsZero() {
-		dt = refresh.Seconds()
+		dt = tick.Seconds()
 	}
 	s.faded = now
 	if rows <= 0 || dt <= 0 {

@@ -103,7 +103,7 @@ func words(c Cause, s *Session, e *evidence) string {
 	case pb.Bottleneck_TRAINER:
 		return "the training loop is the bottleneck"
 	case pb.Bottleneck_CLIENT:
-		return fmt.Sprintf("their own processes are the bottleneck: rows of %.0f batches were received, and making batches took %s of the time",
+		return fmt.Sprintf("the trainers' own processes are the bottleneck: rows of %.0f batches were received, and making batches took %s of the time",
 			e.buffered, percent(e.client))
 	case pb.Bottleneck_NETWORK:
 		return fmt.Sprintf("the network is the bottleneck: workers' streams wait %s of the time to send", percent(s.Blocked))

@@ -490,6 +490,11 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
         ({"master": 7070}, "host:port"),
         ({"budget": "1GB"}, "budget="),
         ({"timeout": 0}, "timeout="),
+        ({"share": 0}, "share=0: give a weight above 0"),
+        ({"share": "most"}, "share='most'"),
+        ({"share": {"weight": 2, "workers": 3}}, "share={'weight': 2, 'workers': 3}"),
+        ({"share": {"min_workers": 3, "max_workers": 2}}, "max_workers is not below min_workers"),
+        ({"share": {"min_workers": -1}}, "share="),
         ({"connect_timeout": True}, "connect_timeout="),
     ],
 )
@@ -503,6 +508,33 @@ def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:
 @pytest.mark.parametrize("master", ["h:1", "10.0.0.1:65535", "[::1]:7070", "[fe80::1%eth0]:7070", "unix:/run/x"])
 def test_addresses_of_masters(master: str) -> None:
     DataLoader("/data", features=FEATURES, batch_size=1, master=master)
+
+
+@pytest.mark.parametrize(
+    ("share", "kept"),
+    [
+        (None, None),
+        (2.5, {"weight": 2.5}),
+        ({"min_workers": 1}, {"weight": 1, "min_workers": 1}),
+        ({"weight": 3, "min_workers": 1, "max_workers": 8}, {"weight": 3, "min_workers": 1, "max_workers": 8}),
+    ],
+)
+def test_the_master_keeps_the_share(shared_fleet: Fleet, dataset: Dataset, share: Any, kept: Any) -> None:
+    with make(shared_fleet, dataset, session=(session := uuid.uuid4().hex), share=share) as loader:
+        assert len(take(loader, 1)) == 1
+        command = [str(shared_fleet.binary), "session", "show", session, f"--master={shared_fleet.master}"]
+        shown = subprocess.run([*command, "--output=json"], capture_output=True, text=True, check=True)
+        assert json.loads(shown.stdout).get("share") == kept
+
+
+def test_ranks_that_ask_for_different_shares(shared_fleet: Fleet, dataset: Dataset) -> None:
+    ranks: dict[str, Any] = {"session": uuid.uuid4().hex, "world_size": 2}
+    with make(shared_fleet, dataset, rank=0, share=2, **ranks) as first:
+        iter(first)
+        with pytest.raises(errors.SessionMismatch, match=r"another share: weight 2, 0 to 0 workers"):
+            iter(make(shared_fleet, dataset, rank=1, share=3, **ranks))
+        with make(shared_fleet, dataset, rank=1, **ranks) as none:
+            iter(none)
 
 
 def test_no_data(shared_fleet: Fleet, tmp_path: Path) -> None:

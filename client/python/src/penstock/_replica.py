@@ -213,7 +213,7 @@ class Channel:
             ) from err
 
 
-_PARTS = 4  # of a message: facts (JSON), the State, the FleetLoad, rows (an Arrow IPC stream) or the Session
+_PARTS = 4  # of a message: facts (JSON), the State, the Cause, rows (an Arrow IPC stream) or the Session
 
 
 class Leader:
@@ -287,7 +287,7 @@ class Leader:
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
         }  # fmt: skip
         self._channel.send(
-            [json.dumps(facts).encode(), state.SerializeToString(), stats.load.SerializeToString(), payload]
+            [json.dumps(facts).encode(), state.SerializeToString(), stats.cause.SerializeToString(), payload]
         )
 
 
@@ -344,7 +344,7 @@ class Follower:
         """Nothing is held here."""
 
     def _receive(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        said, state, load, payload = self._channel.receive(_PARTS)
+        said, state, cause, payload = self._channel.receive(_PARTS)
         facts = json.loads(said.tobytes())
         if facts["kind"] == "failed":
             known = getattr(errors, facts["error"], None)
@@ -355,7 +355,7 @@ class Follower:
             )
         self._facts, self._state = facts, pb.State.FromString(state.tobytes())
         self._stats = replace(
-            self._stats, load=pb.FleetLoad.FromString(load.tobytes()),
+            self._stats, cause=pb.Cause.FromString(cause.tobytes()),
             workers=facts["workers"], streams=facts["streams"], failovers=facts["failovers"],
         )  # fmt: skip
         return payload

@@ -547,7 +547,7 @@ class LaneStart(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., block: _Optional[int] = ..., rows: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SyncReply(_message.Message):
-    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "load", "steps", "departed_rows", "starts", "skipped", "skipped_row_groups", "bad_data", "checkpoint", "cause")
+    __slots__ = ("revision", "unchanged", "grants", "release", "streams", "closed_epochs", "finished", "failure", "base", "workers", "base_version", "members", "departed", "drained", "steps", "departed_rows", "starts", "skipped", "skipped_row_groups", "bad_data", "checkpoint", "cause")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     GRANTS_FIELD_NUMBER: _ClassVar[int]
@@ -562,7 +562,6 @@ class SyncReply(_message.Message):
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     DEPARTED_FIELD_NUMBER: _ClassVar[int]
     DRAINED_FIELD_NUMBER: _ClassVar[int]
-    LOAD_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     DEPARTED_ROWS_FIELD_NUMBER: _ClassVar[int]
     STARTS_FIELD_NUMBER: _ClassVar[int]
@@ -585,7 +584,6 @@ class SyncReply(_message.Message):
     members: _containers.RepeatedScalarFieldContainer[int]
     departed: _containers.RepeatedScalarFieldContainer[int]
     drained: bool
-    load: FleetLoad
     steps: _containers.RepeatedCompositeFieldContainer[EpochSteps]
     departed_rows: _containers.RepeatedScalarFieldContainer[int]
     starts: _containers.RepeatedCompositeFieldContainer[LaneStart]
@@ -594,7 +592,7 @@ class SyncReply(_message.Message):
     bad_data: bool
     checkpoint: CheckpointOrder
     cause: Cause
-    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[CheckpointOrder, _Mapping]] = ..., cause: _Optional[_Union[Cause, _Mapping]] = ...) -> None: ...
+    def __init__(self, revision: _Optional[int] = ..., unchanged: bool = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., release: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., streams: _Optional[int] = ..., closed_epochs: _Optional[int] = ..., finished: bool = ..., failure: _Optional[str] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., workers: _Optional[int] = ..., base_version: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., departed: _Optional[_Iterable[int]] = ..., drained: bool = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., departed_rows: _Optional[_Iterable[int]] = ..., starts: _Optional[_Iterable[_Union[LaneStart, _Mapping]]] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[CheckpointOrder, _Mapping]] = ..., cause: _Optional[_Union[Cause, _Mapping]] = ...) -> None: ...
 
 class Cause(_message.Message):
     __slots__ = ("bottleneck", "stage", "words")
@@ -627,20 +625,6 @@ class CheckpointPart(_message.Message):
     state: State
     missed: bool
     def __init__(self, id: _Optional[int] = ..., state: _Optional[_Union[State, _Mapping]] = ..., missed: bool = ...) -> None: ...
-
-class FleetLoad(_message.Message):
-    __slots__ = ("workers", "streams", "slots", "seconds", "counters")
-    WORKERS_FIELD_NUMBER: _ClassVar[int]
-    STREAMS_FIELD_NUMBER: _ClassVar[int]
-    SLOTS_FIELD_NUMBER: _ClassVar[int]
-    SECONDS_FIELD_NUMBER: _ClassVar[int]
-    COUNTERS_FIELD_NUMBER: _ClassVar[int]
-    workers: int
-    streams: int
-    slots: int
-    seconds: float
-    counters: WorkerCounters
-    def __init__(self, workers: _Optional[int] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., seconds: _Optional[float] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ...) -> None: ...
 
 class ObserveRequest(_message.Message):
     __slots__ = ("session", "since_unix_ms", "workers")
@@ -886,14 +870,14 @@ class GetFleetRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Fleet(_message.Message):
-    __slots__ = ("leader", "members", "load")
+    __slots__ = ("leader", "members", "streams")
     LEADER_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
-    LOAD_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
     leader: str
     members: _containers.RepeatedCompositeFieldContainer[FleetMember]
-    load: FleetLoad
-    def __init__(self, leader: _Optional[str] = ..., members: _Optional[_Iterable[_Union[FleetMember, _Mapping]]] = ..., load: _Optional[_Union[FleetLoad, _Mapping]] = ...) -> None: ...
+    streams: int
+    def __init__(self, leader: _Optional[str] = ..., members: _Optional[_Iterable[_Union[FleetMember, _Mapping]]] = ..., streams: _Optional[int] = ...) -> None: ...
 
 class FleetMember(_message.Message):
     __slots__ = ("role", "name", "address", "zone", "version", "slots", "draining")

@@ -57,7 +57,8 @@ class SessionStats:
     next's return with a batch and the next call. failovers: streams that went on with another worker. hedges: streams
     that another worker was asked for besides, because theirs was late.
     buffered: received and not yet in a batch, peak_buffered the most there ever were.
-    workers: of the fleet; streams: that the master wants open; load: what the fleet's workers do.
+    workers: of the fleet; streams: that the master wants open; cause: what holds the session's trainers up, as the
+    master sees it, if it has measured enough.
     """
 
     rows: int = 0
@@ -75,7 +76,7 @@ class SessionStats:
     streams: int = 0
     rows_by_worker: Mapping[str, int] = field(default_factory=dict)
     streams_by_worker: Mapping[str, int] = field(default_factory=dict)
-    load: pb.FleetLoad = field(default_factory=pb.FleetLoad)
+    cause: pb.Cause = field(default_factory=pb.Cause)
 
 
 class Session:
@@ -376,7 +377,7 @@ class Session:
                 longest_stall_seconds=core.longest_stall, compute_seconds=core.compute, failovers=core.failovers,
                 hedges=core.hedges, buffered=core.ledger.queued, peak_buffered=core.ledger.peak, workers=reply.workers,
                 streams=reply.streams, rows_by_worker=dict(t.by_worker),
-                streams_by_worker=dict(core.streams_by_worker), load=reply.load,
+                streams_by_worker=dict(core.streams_by_worker), cause=reply.cause,
             )  # fmt: skip
 
     def close(self) -> None:

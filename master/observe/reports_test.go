@@ -5,13 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/fleet"
 )
 
-// loads is a load whose workers report by a clock of its own.
+// loads is an observer whose workers report by a clock of its own.
 type loads struct {
 	*Observer
 	now time.Time
@@ -31,23 +29,31 @@ func (l *loads) join(names ...string) {
 	l.Follow(l.now, members)
 }
 
-// says reports a worker with 3 streams of 8 that decoded so many rows, a nanosecond each.
+// says reports a worker that decoded so many rows, a nanosecond each.
 func (l *loads) says(name string, rows int64) {
 	l.Worker(l.now, &pb.WorkerReport{Name: name, Streams: 3, Slots: 8, Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows, SendNs: 7}})
 }
 
-func (l *loads) want(t *testing.T, workers uint32, seconds float64, rows int64) {
+// sum is how many workers reported lately, the seconds that their reports span, and how many rows their counters grew by in them.
+func (l *loads) sum() (workers int, seconds float64, rows int64) {
+	for _, w := range l.workers {
+		if w.reports.fresh(l.now) {
+			workers, seconds, rows = workers+1, seconds+w.reports.seconds(), rows+w.grown().rows
+		}
+	}
+	return workers, seconds, rows
+}
+
+func (l *loads) want(t *testing.T, workers int, seconds float64, rows int64) {
 	t.Helper()
-	l.load = nil // each is asked for anew
-	want := &pb.FleetLoad{Workers: workers, Streams: 3 * workers, Slots: 8 * workers, Seconds: seconds, Counters: &pb.WorkerCounters{Rows: rows, DecodeNs: rows}}
-	if got := l.Load(l.now); !proto.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
+	if w, s, r := l.sum(); w != workers || s != seconds || r != rows {
+		t.Errorf("%d workers, %g s, %d rows; want %d, %g and %d", w, s, r, workers, seconds, rows)
 	}
 }
 
 func (l *loads) pass(d time.Duration) { l.now = l.now.Add(d) }
 
-func TestLoadComparesReports(t *testing.T) {
+func TestReportsAreCompared(t *testing.T) {
 	l := newLoads("a", "b")
 	l.want(t, 0, 0, 0)
 	l.says("a", 1000) // before this master saw it
@@ -63,15 +69,14 @@ func TestLoadComparesReports(t *testing.T) {
 }
 
 // A minute at 100 rows a second, and then a minute at 10: what is long past does not count any more.
-func TestLoadIsOfLately(t *testing.T) {
+func TestReportsAreOfLately(t *testing.T) {
 	l := newLoads("a")
 	rows := int64(0)
 	for i := range 60 {
 		l.says("a", rows)
 		if i >= 10 {
-			got := l.Load(l.now)
-			if got.GetSeconds() < 5 || got.GetSeconds() > 12 || float64(got.GetCounters().GetRows()) != 100*got.GetSeconds() {
-				t.Fatalf("after %d s: %v", 2*i, got)
+			if _, seconds, grown := l.sum(); seconds < 5 || seconds > 12 || float64(grown) != 100*seconds {
+				t.Fatalf("after %d s: %d rows in %g s", 2*i, grown, seconds)
 			}
 		}
 		l.pass(2 * time.Second)
@@ -82,12 +87,12 @@ func TestLoadIsOfLately(t *testing.T) {
 		rows += 20
 		l.says("a", rows)
 	}
-	if got := l.Load(l.now); float64(got.GetCounters().GetRows()) != 10*got.GetSeconds() {
-		t.Errorf("%v, want 10 rows a second", got)
+	if _, seconds, grown := l.sum(); float64(grown) != 10*seconds {
+		t.Errorf("%d rows in %g s, want 10 a second", grown, seconds)
 	}
 }
 
-func TestLoadOfAWorkerThatIsStartedAgain(t *testing.T) {
+func TestAWorkerThatIsStartedAgain(t *testing.T) {
 	l := newLoads("a")
 	l.says("a", 1000)
 	l.pass(2 * time.Second)
@@ -100,7 +105,7 @@ func TestLoadOfAWorkerThatIsStartedAgain(t *testing.T) {
 	l.want(t, 1, 2, 60)
 }
 
-func TestLoadForgets(t *testing.T) {
+func TestForgetsWorkers(t *testing.T) {
 	l := newLoads("a", "silent")
 	l.says("a", 0)
 	l.says("silent", 0)
@@ -120,21 +125,5 @@ func TestLoadForgets(t *testing.T) {
 	}
 	if len(l.workers) != 2 {
 		t.Errorf("%d workers are kept of a fleet of 2", len(l.workers))
-	}
-}
-
-// Each Sync asks for the sum; it is made once a second at most.
-func TestLoadIsSummedNowAndThen(t *testing.T) {
-	l := newLoads("a")
-	l.says("a", 0)
-	first := l.Load(l.now)
-	l.pass(refresh - 1)
-	l.says("a", 5)
-	if l.Load(l.now) != first {
-		t.Error("summed again at once")
-	}
-	l.pass(1)
-	if got := l.Load(l.now); got.GetCounters().GetRows() != 5 {
-		t.Errorf("%v", got)
 	}
 }
