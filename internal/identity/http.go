@@ -32,7 +32,7 @@ var loginPage string
 
 // Web is the authorisation of an HTTP port.
 type Web struct {
-	// Authenticator knows the callers; nil asks nobody, but lets in only who calls from this machine.
+	// Authenticator knows the callers; nil asks nobody, but lets in only who calls from this machine, and by a name of its own.
 	Authenticator Authenticator
 }
 
@@ -55,7 +55,7 @@ func (w Web) Require(role Role, next http.Handler) http.Handler {
 
 // identify says who makes a request.
 func (w Web) identify(r *http.Request) (Identity, error) {
-	if w.Authenticator == nil && !isLocal(r.RemoteAddr) {
+	if w.Authenticator == nil && !fromHere(r) {
 		return Identity{}, status.Error(codes.PermissionDenied, "this port asks for no tokens, and so shows this on its own machine alone; start the process with --token-file or --tokens")
 	}
 	token := rpc.BearerToken(r.Header.Values("Authorization"))
@@ -104,7 +104,8 @@ func (w Web) LoginHandler() http.Handler {
 		out.WriteHeader(code)
 		_ = page.Execute(out, map[string]string{"Next": next, "Problem": problem}) // the browser went
 	}
-	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+	// No page from elsewhere logs a browser in, as somebody else, or out.
+	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
 			show(out, http.StatusOK, within(r.URL.Query().Get("next")), "")
 			return
@@ -128,7 +129,7 @@ func (w Web) LoginHandler() http.Handler {
 		cookie.Value = url.QueryEscape(token)
 		http.SetCookie(out, cookie)
 		http.Redirect(out, r, next, http.StatusSeeOther) //nolint:gosec // next is a path within this site
-	})
+	}))
 }
 
 // within keeps a login from leading to another site.
@@ -140,8 +141,28 @@ func within(next string) string {
 	return next
 }
 
-func isLocal(remote string) bool {
-	host, _, err := net.SplitHostPort(remote)
+// fromHere reports whether somebody on this machine makes a request for himself: not a proxy for others, nor a browser for a page from
+// elsewhere whose name was pointed here.
+func fromHere(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	ip := net.ParseIP(host)
-	return err == nil && ip != nil && ip.IsLoopback()
+	if err != nil || ip == nil || !ip.IsLoopback() || !LocalName(r.Host) {
+		return false
+	}
+	for _, header := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(header) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// LocalName reports whether a request's host, with or without a port, is localhost or an address: no page from elsewhere comes under
+// one of these.
+func LocalName(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = strings.Trim(host, "[]")
+	}
+	return name == "localhost" || net.ParseIP(name) != nil
 }

@@ -133,13 +133,46 @@ func TestTheCookieIsForTheBrowserAlone(t *testing.T) {
 // TestWithoutTokens holds that a port which asks for none is open to its own machine, and to no other.
 func TestWithoutTokens(t *testing.T) {
 	page := identity.Web{}.Require(identity.Viewer, http.NotFoundHandler())
-	for remote, want := range map[string]int{"127.0.0.1:1": 404, "[::1]:1": 404, "10.0.0.1:1": 403, "": 403} {
+	for _, c := range []struct {
+		remote, host, header string
+		want                 int
+	}{
+		{"127.0.0.1:1", "localhost:7072", "", 404},
+		{"[::1]:1", "[::1]", "", 404},
+		{"127.0.0.1:1", "10.0.0.2:7072", "", 404},
+		{"10.0.0.1:1", "localhost", "", 403},
+		{"", "localhost", "", 403},
+		{"127.0.0.1:1", "evil.example:7072", "", 403}, // whose name leads here
+		{"127.0.0.1:1", "", "", 403},
+		{"127.0.0.1:1", "localhost", "X-Forwarded-For", 403}, // a proxy on this machine
+		{"127.0.0.1:1", "localhost", "Forwarded", 403},
+	} {
 		out := httptest.NewRecorder()
 		r := httptest.NewRequest("GET", "/", nil)
-		r.RemoteAddr = remote
+		r.RemoteAddr, r.Host = c.remote, c.host
+		if c.header != "" {
+			r.Header.Set(c.header, "10.0.0.1")
+		}
 		page.ServeHTTP(out, r)
-		if out.Code != want {
-			t.Errorf("%q: %d, want %d", remote, out.Code, want)
+		if out.Code != c.want {
+			t.Errorf("%+v: %d", c, out.Code)
+		}
+	}
+}
+
+// TestOtherSitesDoNotLogIn holds that a page of another site can neither make a browser somebody else here, nor forget who it is.
+func TestOtherSitesDoNotLogIn(t *testing.T) {
+	login := identity.Web{Authenticator: identity.Fleet{Token: rpc.NewSecret("sesame")}}.LoginHandler()
+	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+		for _, form := range []string{"token=sesame", "logout=1"} {
+			out := httptest.NewRecorder()
+			r := httptest.NewRequest("POST", "https://penstock/login", strings.NewReader(form))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set(header, value)
+			login.ServeHTTP(out, r)
+			if out.Code != 403 || len(out.Result().Cookies()) != 0 {
+				t.Errorf("%s: %s, %s: %d, %v", header, value, form, out.Code, out.Result().Cookies())
+			}
 		}
 	}
 }

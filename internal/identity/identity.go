@@ -128,7 +128,8 @@ func Know(ctx context.Context, a Authenticator, token string) (Identity, error) 
 	case errors.Is(err, ErrStranger):
 		return Identity{}, status.Error(codes.Unauthenticated, "the call's token is not one that this port knows; --token-file (PENSTOCK_TOKEN_FILE) must hold one that the fleet gave out, and that has not expired")
 	case err != nil:
-		return Identity{}, status.Error(codes.Unavailable, "whose token it is cannot be told now; try again: "+err.Error())
+		// Why is not for a caller whom nobody knows yet: it names what lies behind this port.
+		return Identity{}, status.Error(codes.Unavailable, "whose token it is cannot be told now; try again, or see this port's log for why")
 	}
 	return who, nil
 }

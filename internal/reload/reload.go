@@ -1,5 +1,6 @@
 // Package reload reads files that change while a process runs: tokens, keys, rights. A File may be used by many goroutines
-// at once, and has none of its own: whoever asks for its value looks at the file, once a second at most.
+// at once, and has none of its own: whoever asks for its value looks at the file, once a second at most. What changed is taken once
+// nobody has written for a second: half a file may give more rights than all of it.
 package reload
 
 import (
@@ -34,7 +35,7 @@ type File[T any] struct {
 // why, once for each cause.
 func Open[T any](path string, parse func([]byte) (T, error), refused func(error)) (*File[T], error) {
 	f := &File[T]{path: path, parse: parse, refused: refused, looked: time.Now()}
-	text, err := read(path)
+	text, _, err := read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +53,13 @@ func (f *File[T]) Get() T {
 		return f.value
 	}
 	f.looked = now
-	text, err := read(f.path)
+	text, written, err := read(f.path)
 	if err != nil {
 		f.say(err)
 		return f.value
 	}
 	f.failed = ""
-	if bytes.Equal(text, f.text) {
+	if age := now.Sub(written); bytes.Equal(text, f.text) || age >= 0 && age < every {
 		return f.value
 	}
 	f.text = text
@@ -78,13 +79,21 @@ func (f *File[T]) say(err error) {
 	f.failed = err.Error()
 }
 
-func read(path string) ([]byte, error) {
+// read returns a file's text, and when it was written last.
+func read(path string) ([]byte, time.Time, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	if info.Size() > maxBytes {
-		return nil, fmt.Errorf("%s has %d bytes; it may have %d", path, info.Size(), maxBytes)
+		return nil, time.Time{}, fmt.Errorf("%s has %d bytes; it may have %d", path, info.Size(), maxBytes)
 	}
-	return os.ReadFile(path)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	if info, err = os.Stat(path); err != nil { // once more: it may have been written while it was read
+		return nil, time.Time{}, err
+	}
+	return text, info.ModTime(), nil
 }

@@ -77,3 +77,38 @@ func TestFollowsTheFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestWaitsForTheWriter holds that a file which is being written is not taken, whatever it says so far.
+func TestWaitsForTheWriter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	synctest.Test(t, func(t *testing.T) {
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, time.Now(), time.Now()); err != nil { // the bubble's time
+				t.Fatal(err)
+			}
+		}
+		write("s3://data/vision/")
+		f, err := reload.Open(path, func(text []byte) (string, error) { return string(text), nil }, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		for _, half := range []string{"", "s3://data/", "s3://data/spee"} {
+			write(half)
+			time.Sleep(time.Second / 2)
+			if got := f.Get(); got != "s3://data/vision/" {
+				t.Errorf("half a file is taken: %q", got)
+			}
+			time.Sleep(time.Second / 4)
+		}
+		write("s3://data/speech/")
+		time.Sleep(time.Second)
+		if got := f.Get(); got != "s3://data/speech/" {
+			t.Errorf("the whole file is not taken a second later: %q", got)
+		}
+	})
+}

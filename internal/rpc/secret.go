@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/penstock-ml/penstock/internal/reload"
@@ -27,7 +28,7 @@ func NewSecret(text string) Secret {
 }
 
 // ReadSecret reads a secret from a file, without the white space around it. A file with several lines is that of a secret which is
-// being replaced: each line is one.
+// being replaced: each line is one. That it cannot be read anew is told by slog.Default.
 func ReadSecret(path string) (Secret, error) {
 	file, err := reload.Open(path, func(text []byte) ([]string, error) {
 		lines, err := parseSecret(string(text))
@@ -35,7 +36,7 @@ func ReadSecret(path string) (Secret, error) {
 			return nil, fmt.Errorf("rpc: secret file %s %w", path, err)
 		}
 		return lines, nil
-	}, nil)
+	}, func(err error) { slog.Error("a secret cannot be read anew", "error", err) })
 	if err != nil {
 		return Secret{}, fmt.Errorf("rpc: read secret: %w", err)
 	}

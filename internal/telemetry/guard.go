@@ -3,7 +3,6 @@ package telemetry
 import (
 	"net"
 	"net/http"
-	"strings"
 
 	"github.com/penstock-ml/penstock/internal/identity"
 )
@@ -26,11 +25,7 @@ func rebound(at net.Addr, next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = strings.Trim(r.Host, "[]")
-		}
-		if host != "localhost" && net.ParseIP(host) == nil {
+		if !identity.LocalName(r.Host) {
 			http.Error(w, "this port is for this machine alone; call it by localhost or its address", http.StatusForbidden)
 			return
 		}

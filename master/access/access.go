@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -16,6 +18,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/reload"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
+
+// tellEvery is how often it is logged, at most, that somebody cannot be known.
+const tellEvery = 10 * time.Second
 
 // Config says whom to know. With none of Fleet, Tokens and Review everybody may do everything.
 type Config struct {
@@ -31,12 +36,14 @@ type Config struct {
 // Control is the access to a master.
 type Control struct {
 	known      chain
+	logger     *slog.Logger
+	told       atomic.Int64             // when it was said last, Unix in nanoseconds, that somebody cannot be known
 	namespaces *reload.File[Namespaces] // nil: nobody is limited
 }
 
 // New reads the files.
 func New(cfg Config) (*Control, error) {
-	c := &Control{}
+	c := &Control{logger: cfg.Logger}
 	refused := func(err error) { cfg.Logger.Error("a file that says who may do what cannot be taken", "error", err) }
 	if !cfg.Fleet.IsZero() {
 		c.known = append(c.known, identity.Fleet{Token: cfg.Fleet})
@@ -72,10 +79,21 @@ func (c *Control) Authenticator() identity.Authenticator {
 // Authenticate implements identity.Authenticator.
 func (c *Control) Authenticate(ctx context.Context, token string) (identity.Identity, error) {
 	who, err := c.known.Authenticate(ctx, token)
+	if err != nil && !errors.Is(err, identity.ErrStranger) {
+		c.tell(err)
+	}
 	if err == nil && c.namespaces != nil {
 		who.Roles = c.namespaces.Get().roles(who)
 	}
 	return who, err
+}
+
+// tell logs why it cannot be told whose a token is, now and then: the caller does not learn it.
+func (c *Control) tell(err error) {
+	now := time.Now().UnixNano()
+	if last := c.told.Load(); now-last >= tellEvery.Nanoseconds() && c.told.CompareAndSwap(last, now) {
+		c.logger.Warn("whose token a caller shows cannot be told", "error", err)
+	}
 }
 
 // Gate is a rpc.Gate: it lets calls pass whose callers are known and have the role that the method asks for.

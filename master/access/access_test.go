@@ -137,7 +137,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 
 func TestStrangersLearnNothing(t *testing.T) {
 	const secret = "a-token-of-sixteen-or-more"
-	c := newControl(t, "tokens: [{token: "+secret+", subject: alice, namespace: vision, roles: [admin]}]", "")
+	c := newControl(t, "tokens: [{token: "+secret+", subject: alice, namespace: vision, roles: [admin]}]", "namespaces: {}")
 	for _, m := range pb.Master_ServiceDesc.Methods {
 		var words []string
 		for _, token := range []string{"another", secret + "x", secret[1:], strings.ToUpper(secret), ""} {
@@ -207,6 +207,10 @@ func TestMistakesInFiles(t *testing.T) {
 		"tokens: [{token: hunter2hunter2hunter2" + rest + "}, {token: hunter2hunter2hunter2" + rest + "}]": "an earlier one's, too",
 		"tokens: [{tokn: hunter2hunter2hunter2" + rest + "}]":                                              "tokn",
 		"tokens: hunter2hunter2hunter2":                                                                    "tokens",
+		"tokens: [{hunter2hunter2hunter2: x}]":                                                             "unknown field",
+		"tokens: [{token: *hunter2hunter2hunter2}]":                                                        "alias",
+		"":               "no list of tokens", // a file that is about to be written
+		"# tokens of us": "no list of tokens",
 	} {
 		_, err := access.New(access.Config{Tokens: write(t, "tokens.yaml", text), Logger: slog.New(slog.DiscardHandler)})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
@@ -221,6 +225,7 @@ func TestMistakesInFiles(t *testing.T) {
 		"namespaces: {v: {datasets: ['https://b/c/']}}": "want the URI of a directory",
 		"namespaces: {v: {max_sessions: -1}}":           "want 0 or more",
 		"namespaces: {v: {data: []}}":                   "data",
+		"":                                              "names none",
 	} {
 		if _, err := access.ParseNamespaces("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)

@@ -44,6 +44,9 @@ func ParseNamespaces(path string, text []byte) (Namespaces, error) {
 	if err := yaml.UnmarshalWithOptions(text, &n, yaml.Strict()); err != nil {
 		return n, fmt.Errorf("namespaces %s: %s", path, yaml.FormatError(err, false, false))
 	}
+	if n.Namespaces == nil {
+		return n, fmt.Errorf("namespaces %s: it names none; a file that is meant to be empty is `namespaces: {}`", path)
+	}
 	for name, l := range n.Namespaces {
 		if err := l.check(name); err != nil {
 			return n, fmt.Errorf("namespaces %s: namespace %q: %w", path, name, err)

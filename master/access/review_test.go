@@ -1,10 +1,12 @@
 package access_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -13,6 +15,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/access"
@@ -125,6 +130,26 @@ func TestReviewsThatFail(t *testing.T) {
 		if _, err := access.NewReview(cfg); err == nil || !strings.Contains(err.Error(), "--token-review") {
 			t.Errorf("%+v: %v", cfg, err)
 		}
+	}
+}
+
+// TestWhyATokenCannotBeTold holds that the log says why nobody is let in, and a stranger does not learn it.
+func TestWhyATokenCannotBeTold(t *testing.T) {
+	var logged bytes.Buffer
+	c, err := access.New(access.Config{
+		Review: newReview(t, &apiServer{code: http.StatusForbidden}, "the-masters-own"), Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		_, err := gate(c, "a.b.c", "", "Open")
+		if status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "ubernetes") || strings.Contains(err.Error(), "system:") {
+			t.Errorf("a stranger is told: %v", err)
+		}
+	}
+	if said := logged.String(); strings.Count(said, "system:auth-delegator") != 1 || strings.Contains(said, "a.b.c") || strings.Contains(said, "the-masters-own") {
+		t.Errorf("the log says: %s", said)
 	}
 }
 

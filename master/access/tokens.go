@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	"github.com/goccy/go-yaml"
@@ -19,6 +20,11 @@ const allNamespaces = "*"
 
 // leastToken is the shortest token that is taken from a file.
 const leastToken = 16
+
+// longWords are quoted words that may be tokens.
+//
+//nolint:gochecknoglobals // never changes
+var longWords = regexp.MustCompile(fmt.Sprintf(`"[^"]{%d,}"`, leastToken))
 
 // tokenEntry is a token of the file.
 type tokenEntry struct {
@@ -37,8 +43,11 @@ func parseTokens(path string, text []byte) (tokens, error) {
 		Tokens []tokenEntry `yaml:"tokens"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
-		// Only the message: what surrounds the place in the file is secret.
-		return nil, fmt.Errorf("tokens %s: %s", path, yaml.FormatError(err, false, false))
+		// Only the message, without words that may be tokens: what surrounds the place in the file is secret.
+		return nil, fmt.Errorf("tokens %s: %s", path, longWords.ReplaceAllString(yaml.FormatError(err, false, false), `"(secret)"`))
+	}
+	if file.Tokens == nil {
+		return nil, fmt.Errorf("tokens %s: there is no list of tokens; one that is meant to be empty is `tokens: []`", path)
 	}
 	out := tokens{}
 	for i, e := range file.Tokens {
