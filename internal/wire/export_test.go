@@ -3,8 +3,12 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"iter"
+	"net"
 	"unsafe"
+
+	"google.golang.org/grpc"
 )
 
 // Misaligned reports whether b does not begin at a multiple of Alignment.
@@ -25,4 +29,17 @@ func LinkBytes(b *Batch, pool *Pool) []byte {
 	p := pool.parcel()
 	p.line(b, None)
 	return bytes.Join(p.pieces, nil)
+}
+
+// Linked is a stream whose schema came by gRPC, and whose batches come on conn.
+func Linked(ctx context.Context, in grpc.ClientStream, conn net.Conn) *Stream {
+	s := &Stream{ctx: ctx, in: in, next: Message{pool: new(Pool)}, links: NewLinks(nil)}
+	s.use(newLink(conn, ""))
+	return s
+}
+
+// Take reports whether a stream gets a link, and returns what gives it back.
+func (l *Links) Take(ctx context.Context) (func(), bool) {
+	in := l.take(ctx)
+	return func() { l.put(in) }, in != nil
 }

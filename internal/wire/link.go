@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,7 +39,39 @@ type link struct {
 	in     *bufio.Reader // of a client's
 	header bytes.Buffer  // of the last message, whose memory the next one's gets
 	since  time.Time     // when it was used last, while it waits
+	expiry *time.Timer   // of a server's that waits
+	known  bool          // a stream has named it
+	ending atomic.Bool   // a client's brings the rest of its batches, or nothing any more
 	prefix [prefixBytes]byte
+}
+
+// newLink is a client's link.
+func newLink(conn net.Conn, id string) *link {
+	l := &link{Conn: conn, id: id, since: time.Now()}
+	l.in = bufio.NewReaderSize(l, ahead)
+	return l
+}
+
+// Read waits for the rest of a stream's batches as long as it comes, however slow the network is.
+func (l *link) Read(b []byte) (int, error) {
+	if l.ending.Load() {
+		if err := l.SetReadDeadline(time.Now().Add(grace)); err != nil {
+			return 0, err
+		}
+	}
+	return l.Conn.Read(b)
+}
+
+// hurry has the rest of a stream's batches come within grace, or a part of it, which gives the next one as long.
+func (l *link) hurry() {
+	l.ending.Store(true)
+	_ = l.SetReadDeadline(time.Now().Add(grace)) // fails only if it is closed
+}
+
+// rest has the next stream's batches take as long as they like.
+func (l *link) rest() error {
+	l.ending.Store(false)
+	return l.SetReadDeadline(time.Time{})
 }
 
 var errEnd = errors.New("wire: the stream's batches have all come")

@@ -1,13 +1,13 @@
 package wire
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -43,27 +43,47 @@ func (l *Links) take(ctx context.Context) *link {
 	}
 	now := time.Now()
 	l.mu.Lock()
-	var free *link
-	for len(l.idle) > 0 && free == nil {
-		last := len(l.idle) - 1
-		free, l.idle = l.idle[last], l.idle[:last]
-		if now.Sub(free.since) > keptIdle {
-			_ = free.Close() // nobody uses it
-			free = nil
-		}
-	}
-	without := now.Before(l.without)
-	l.mu.Unlock()
-	if free != nil || without {
+	l.prune(now)
+	if last := len(l.idle) - 1; last >= 0 {
+		defer l.mu.Unlock()
+		free := l.idle[last]
+		l.idle = l.idle[:last]
 		return free
 	}
+	without := now.Before(l.without)
+	if !without && !l.without.IsZero() {
+		l.without = now.Add(withoutFor) // other streams need not wait for this attempt
+	}
+	l.mu.Unlock()
+	if without {
+		return nil
+	}
 	opened, err := l.open(ctx)
-	if err != nil && ctx.Err() == nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.without = now.Add(withoutFor)
+	switch {
+	case err == nil:
+		l.try(time.Time{})
+	case ctx.Err() == nil:
+		l.try(time.Now().Add(withoutFor))
 	}
 	return opened
+}
+
+// prune closes what was idle for too long. l.mu must be held.
+func (l *Links) prune(now time.Time) {
+	l.idle = slices.DeleteFunc(l.idle, func(in *link) bool {
+		if now.Sub(in.since) <= keptIdle {
+			return false
+		}
+		_ = in.Close() // nobody uses it
+		return true
+	})
+}
+
+// try sets when links may be opened again.
+func (l *Links) try(from time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.without = from
 }
 
 func (l *Links) open(ctx context.Context) (*link, error) {
@@ -90,18 +110,23 @@ func (l *Links) open(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &link{Conn: conn, id: string(id), in: bufio.NewReaderSize(conn, ahead)}, nil
+	return newLink(conn, string(id)), nil
 }
 
 // put takes back a link whose stream's batches have all come.
 func (l *Links) put(in *link) {
+	in.since = time.Now()
+	l.keep(in)
+}
+
+// keep takes back a link that a server has waiting.
+func (l *Links) keep(in *link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || in.in.Buffered() > 0 {
 		_ = in.Close() // nobody uses it
 		return
 	}
-	in.since = time.Now()
 	l.idle = append(l.idle, in)
 }
 

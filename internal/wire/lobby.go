@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +15,8 @@ import (
 )
 
 const (
-	// mostWaiting bounds the links that wait at a server for a stream. They are nobody's yet: a stream's caller is authorised, a
-	// link's is not.
+	// mostWaiting bounds the links that wait at a server for a stream. Those that have had none are nobody's: a stream's caller is
+	// authorised, a link's is not. They make room for each other.
 	mostWaiting = 256
 	// longestWait is how long a link may wait for a stream.
 	longestWait = time.Minute
@@ -49,7 +51,7 @@ func (l *Lobby) Enter(conn net.Conn) error {
 func (l *Lobby) keep(in *link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || len(l.waiting) >= mostWaiting || l.waiting[in.id] != nil {
+	if l.closed || l.waiting[in.id] != nil || len(l.waiting) >= mostWaiting && !l.makeRoom() {
 		return false
 	}
 	if l.waiting == nil {
@@ -57,14 +59,36 @@ func (l *Lobby) keep(in *link) bool {
 	}
 	l.waiting[in.id] = in
 	in.since = time.Now()
-	time.AfterFunc(longestWait, func() { l.expire(in) })
+	in.expiry = time.AfterFunc(longestWait, func() { l.expire(in) })
 	return true
+}
+
+// makeRoom closes the link that has waited longest for its first stream, if there is one. l.mu must be held.
+func (l *Lobby) makeRoom() bool {
+	var longest *link
+	for _, in := range l.waiting {
+		if !in.known && (longest == nil || in.since.Before(longest.since)) {
+			longest = in
+		}
+	}
+	if longest == nil {
+		return false
+	}
+	l.remove(longest)
+	_ = longest.Close() // nobody uses it
+	return true
+}
+
+// remove ends a link's wait. l.mu must be held.
+func (l *Lobby) remove(in *link) {
+	delete(l.waiting, in.id)
+	in.expiry.Stop()
 }
 
 // expire closes a link that has waited too long. One that was used meanwhile has a timer of its own.
 func (l *Lobby) expire(in *link) {
 	l.mu.Lock()
-	expired := l.waiting[in.id] == in && time.Since(in.since) >= longestWait
+	expired := time.Since(in.since) >= longestWait
 	l.mu.Unlock()
 	if expired {
 		l.drop(in)
@@ -74,22 +98,28 @@ func (l *Lobby) expire(in *link) {
 // drop closes a link if it still waits.
 func (l *Lobby) drop(in *link) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.waiting[in.id] == in {
-		delete(l.waiting, in.id)
-		_ = in.Close() // nobody uses it
+	waits := l.waiting[in.id] == in
+	if waits {
+		l.remove(in)
+	}
+	l.mu.Unlock()
+	if waits {
+		_ = in.Close() // nobody uses it. By TLS it may take its time
 	}
 }
 
 // Close closes the links that wait, and lets no more in.
 func (l *Lobby) Close() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.closed = true
-	for _, in := range l.waiting {
+	waited := slices.Collect(maps.Values(l.waiting))
+	for _, in := range waited {
+		l.remove(in)
+	}
+	l.mu.Unlock()
+	for _, in := range waited {
 		_ = in.Close() // nobody uses it
 	}
-	clear(l.waiting)
 }
 
 // claim returns the link that a call names, nil if it names none that waits, and tells the caller so. It must be called before
@@ -102,7 +132,10 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream) (*link, error
 	}
 	l.mu.Lock()
 	in := l.waiting[named[0]]
-	delete(l.waiting, named[0])
+	if in != nil {
+		l.remove(in)
+		in.known = true
+	}
 	l.mu.Unlock()
 	if in == nil {
 		return nil, nil
@@ -113,8 +146,8 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream) (*link, error
 	return in, nil
 }
 
-// Sender sends the batches of a call: on the link that its caller names, if it does, else by gRPC. To end ctx, which is of the call's, interrupts what it
-// sends on a link. It must be made before the call's first message, and Closed.
+// Sender sends the batches of a call: on the link that its caller names, if it does, else by gRPC. To end ctx, which is of the
+// call's, interrupts what it sends on a link. It must be made before the call's first message, and Closed.
 func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, how Compression, pool *Pool) (*Sender, error) {
 	s := NewSender(out, how, pool)
 	var err error

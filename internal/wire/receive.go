@@ -40,21 +40,29 @@ type Stream struct {
 func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte, pool *Pool) (*Stream, error) {
 	s := &Stream{ctx: ctx, next: Message{pool: pool}, links: links}
 	link := links.take(ctx)
-	if link != nil {
-		ctx = metadata.AppendToOutgoingContext(ctx, asks, link.id)
-	}
-	err := s.open(ctx, conn, ticket)
 	if link == nil {
-		return s, err
+		return s, s.open(ctx, conn, ticket)
 	}
-	if err == nil {
-		var md metadata.MD
-		if md, err = s.in.Header(); err == nil && len(md.Get(grants)) > 0 {
+	err := s.open(metadata.AppendToOutgoingContext(ctx, asks, link.id), conn, ticket)
+	first := !link.known
+	link.known = true
+	// A busy worker takes no link. Whatever else ends a stream, the link may have been taken.
+	if err == nil || s.in != nil && status.Code(err) == codes.ResourceExhausted {
+		switch md, failed := s.in.Header(); {
+		case failed != nil:
+			err = errors.Join(err, failed)
+		case err == nil && len(md.Get(grants)) > 0:
 			s.use(link)
 			return s, nil
+		case err != nil && len(md.Get(grants)) == 0:
+			links.keep(link)
+			return s, err
+		case err == nil && first: // it leads elsewhere than the call
+			links.try(time.Now().Add(withoutFor))
 		}
 	}
-	return s, errors.Join(err, link.Close())
+	_ = link.Close() // whatever it says, nobody uses it any more
+	return s, err
 }
 
 // open makes the call, and receives the schema.
@@ -90,7 +98,7 @@ func (s *Stream) use(l *link) {
 		if s.err = s.in.RecvMsg(&flight.FlightData{}); s.err == nil {
 			s.err = errors.New("wire: a batch came by gRPC; the stream's come on its link")
 		}
-		_ = l.SetReadDeadline(time.Now().Add(grace)) // fails only if it is closed
+		l.hurry()
 		close(s.over)
 	}()
 }
@@ -114,13 +122,6 @@ func (s *Stream) Next() (*Batch, error) {
 
 // receive takes the next message from the link. At the end, good or bad, the status says which it was.
 func (s *Stream) receive() error {
-	select {
-	case <-s.over:
-		if err := s.link.SetReadDeadline(time.Now().Add(grace)); err != nil {
-			return s.lost(err)
-		}
-	default:
-	}
 	err := s.link.receive(&s.next)
 	if err == nil {
 		return nil
@@ -131,6 +132,7 @@ func (s *Stream) receive() error {
 	select {
 	case <-s.over:
 	case <-s.ctx.Done():
+		return s.lost(context.Cause(s.ctx))
 	}
 	if !s.kept() {
 		return s.lost(context.Cause(s.ctx))
@@ -138,10 +140,11 @@ func (s *Stream) receive() error {
 	if !errors.Is(s.err, io.EOF) {
 		return s.lost(s.err)
 	}
-	if err := s.link.SetReadDeadline(time.Time{}); err != nil {
+	if err := s.link.rest(); err != nil {
 		return s.lost(err)
 	}
 	s.links.put(s.link)
+	s.link = nil // what more is asked for, gRPC answers
 	return io.EOF
 }
 

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -94,7 +93,7 @@ func (s *Sender) Close(err error) error {
 		err = context.Cause(s.ctx)
 	}
 	if err != nil || !s.lobby.keep(s.link) {
-		err = errors.Join(err, s.link.Close())
+		_ = s.link.Close() // whatever it says, the batches were sent or err says why not
 	}
 	return err
 }

@@ -75,6 +75,7 @@ type server struct {
 	lobby     wire.Lobby
 	byGRPC    atomic.Int64 // batches
 	fail      error        // that streams end with
+	refuse    error        // that they begin with
 }
 
 // counting counts the batches that go by gRPC.
@@ -89,11 +90,18 @@ func (c counting) SendMsg(m any) error {
 }
 
 func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
+	if s.refuse != nil {
+		return s.refuse
+	}
 	sender, err := s.lobby.Sender(out.Context(), counting{out, &s.byGRPC}, s.how, &s.pool)
 	if err != nil {
 		return err
 	}
-	return sender.Close(errors.Join(s.send(sender, out), s.fail))
+	err = s.send(sender, out)
+	if err == nil {
+		err = s.fail
+	}
+	return sender.Close(err)
 }
 
 func (s *server) send(sender *wire.Sender, out flight.FlightService_DoGetServer) error {
@@ -120,11 +128,17 @@ func serve(t testing.TB, s *server, also ...grpc.ServerOption) *grpc.ClientConn 
 		t.Fatal(err)
 	}
 	s.address = l.Addr().String()
+	return serveOn(t, s, l, also)
+}
+
+// serveOn serves on a listener, which is dialed with options.
+func serveOn(t testing.TB, s *server, l net.Listener, also []grpc.ServerOption, options ...grpc.DialOption) *grpc.ClientConn {
+	t.Helper()
 	srv := grpc.NewServer(append(also, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.WaitForHandlers(true))...)
 	flight.RegisterFlightServiceServer(srv, s)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
