@@ -51,6 +51,8 @@ const (
 	syncTimeout = 2 * time.Second
 	// drainTimeout bounds how long running streams may take to reach a batch's end.
 	drainTimeout = 10 * time.Second
+	// linger is how long a worker that a master told to drain waits to be stopped.
+	linger = 2 * time.Minute
 )
 
 // DefaultMemory is what all streams of a worker may hold, in bytes, unless it is told otherwise.
@@ -69,7 +71,9 @@ type Config struct {
 	// Slots is the number of streams served at once; 0 means two for each CPU.
 	Slots int
 	// Memory bounds the bytes of all streams; 0 means DefaultMemory.
-	Memory  int64
+	Memory int64
+	// Linger is how long it waits to be stopped once a master told it to drain, and then ends by itself; 0 means two minutes.
+	Linger  time.Duration
 	Storage storage.Storage
 	// HTTP is the port of metrics, probes and profiles, already bound; nil: there is none.
 	HTTP net.Listener
@@ -108,6 +112,9 @@ func New(cfg Config) (*Worker, error) {
 	}
 	if cfg.Memory == 0 {
 		cfg.Memory = DefaultMemory
+	}
+	if cfg.Linger == 0 {
+		cfg.Linger = linger
 	}
 	if cfg.Advertise == "" {
 		cfg.Advertise = cfg.Listener.Addr().String()
@@ -152,7 +159,8 @@ func batchBytes(memory int64, slots int) int64 {
 }
 
 // Run serves until ctx ends, then drains: it leaves the fleet's candidates, ends its streams between two batches
-// and stops.
+// and stops. A worker that drains by a master's order, and is not stopped, ends by itself: it takes no stream any more, and
+// whoever keeps the process starts one that does.
 func (w *Worker) Run(ctx context.Context) error {
 	var err error
 	if w.fleet, err = fleet.New(w.cfg.Fleet); err != nil {
@@ -160,9 +168,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer w.cfg.Local.add(w.cfg.Advertise, w.server)()
 	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.fleet.Run(ctx) })
-	group.Go(func() error { return w.sync(ctx) })
+	group.Go(func() error {
+		defer end()
+		return w.sync(ctx)
+	})
 	if w.http != nil {
 		group.Go(func() error { return w.http.Run(ctx) })
 	}
@@ -211,10 +224,11 @@ func (w *Worker) stop() {
 	w.server.Wait()
 }
 
-// sync tells the masters of this worker again and again, and takes their orders.
+// sync tells the masters of this worker again and again, and takes their orders, until ctx ends or an order to drain is some time ago.
 func (w *Worker) sync(ctx context.Context) (err error) {
 	masters := rpc.NewPool(w.cfg.RPC)
 	defer func() { err = errors.Join(err, masters.Close()) }()
+	var unneeded <-chan time.Time
 	for known := false; ; {
 		orders, err := w.syncOnce(ctx, masters)
 		switch {
@@ -227,8 +241,9 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 				}
 			}
 			known = true
-			if orders.GetDrain() {
+			if orders.GetDrain() && unneeded == nil {
 				w.drain()
+				unneeded = time.After(w.cfg.Linger)
 			}
 		case ctx.Err() != nil:
 			return nil
@@ -241,6 +256,9 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 		}
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-unneeded:
+			w.cfg.Logger.Info("the worker ends by itself: a master told it to drain, and nothing has stopped it since", "waited", w.cfg.Linger)
 			return nil
 		case <-joined:
 		case <-time.After(wait):

@@ -229,6 +229,36 @@ func TestWorkerInAFleet(t *testing.T) {
 	}
 }
 
+// Who was told to drain takes no stream any more: it ends, so that it is started anew, where nothing stops it.
+func TestWorkerThatDrainedEnds(t *testing.T) {
+	m := &fakeMaster{reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})}
+	gossip := startMaster(t, m, rpc.Config{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := New(Config{
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Logger: slog.New(slog.DiscardHandler), Linger: time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(t.Context()) }()
+	for range 2 { // reports go on while nobody gives the order
+		select {
+		case <-m.reports:
+		case err := <-ended:
+			t.Fatalf("it ended without an order: %v", err)
+		}
+	}
+	close(m.drain)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // Any master may come to lead, so all of them hear of a worker, whatever becomes of one.
 func TestWorkerReportsToAllMasters(t *testing.T) {
 	newMaster := func() *fakeMaster {
