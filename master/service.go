@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -185,22 +184,7 @@ func (s *service) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Obse
 		}
 	}
 	who := identity.From(ctx)
-	out := s.master.observed.Observation(time.Now(), req, func(r observe.Running) bool {
-		if req.GetSession() != "" {
-			return store.NameOf(r.Namespace, r.ID) == store.NameOf(who.Home(), r.ID)
-		}
-		return who.Sees(r.Namespace)
-	})
-	if !who.SeesAll() {
-		out.Decision = nil // its reason names sessions
-		shown := map[string]bool{}
-		for _, s := range out.GetSessions() {
-			shown[s.GetSession()] = true
-		}
-		for _, w := range out.GetWorkers() {
-			w.Sessions = slices.DeleteFunc(w.GetSessions(), func(id string) bool { return !shown[id] })
-		}
-	}
+	out := s.master.observed.Observation(time.Now(), req, observe.View{All: who.SeesAll(), Namespace: who.Home()})
 	return out, t.progress(ctx, out.GetSessions())
 }
 

@@ -10,6 +10,7 @@ import (
 // work is what workers did for a session, or for all: per second.
 type work struct {
 	busy, rows, open, blocked, granted float64
+	read, sent, crossZone              float64            // bytes
 	used                               float64            // busy shares of the workers, weighed with open
 	stages                             map[string]float64 // seconds of streams
 }
@@ -87,6 +88,9 @@ func (w *worker) divide(busy float64, bySession map[name]*work) {
 		}
 		sum.rows += float64(g.rows) / dt
 		sum.open += open
+		sum.read += float64(g.bytesRead) / dt
+		sum.sent += float64(g.bytesSent) / dt
+		sum.crossZone += float64(g.crossZone) / dt
 		sum.blocked += float64(g.blocked) / 1e9 / dt
 		sum.granted += open / slots
 		sum.used += busy * open
@@ -99,6 +103,7 @@ func (o *Observer) session(s *session, w *work, t trained, f *Fleet) Session {
 	out := Session{
 		ID: s.ID, Namespace: s.Namespace, Share: shareOf(s.Share), World: s.World, Trainers: t.present, Stale: 2*t.silent > t.present,
 		Demand: s.demand(), Rate: t.rate, Cost: s.cost(), Granted: w.granted, Open: w.open, Stages: sorted(w.stages),
+		BytesRead: w.read, BytesSent: w.sent, CrossZone: w.crossZone,
 	}
 	out.Needed = out.Demand * out.Cost / o.utilisation
 	if t.measured > 0 {

@@ -41,6 +41,8 @@ type Observer struct {
 	fleet    *Fleet             // as of the newest Tick; it never changes. nil: none in this term
 	series   series
 	decision *pb.Decision
+	// Of the sessions of each namespace that has some; "" is the default one.
+	namespaces map[string]*series
 }
 
 // New returns an observer of a fleet whose workers should be busy for a share of their time.
@@ -53,6 +55,7 @@ func (o *Observer) Begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.sessions, o.fleet, o.series, o.decision = map[name]*session{}, nil, series{}, nil
+	o.namespaces = nil
 }
 
 // Follow forgets the workers that are not in the fleet, and takes reports of those that are.

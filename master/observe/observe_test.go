@@ -28,7 +28,7 @@ type simulated struct {
 	draining bool
 	silent   bool
 	total    counts
-	sessions map[string]counts
+	sessions map[name]counts
 }
 
 // job is a session, and what happens in a second to its streams on each worker.
@@ -51,7 +51,7 @@ type reader struct {
 func newWorld(workers int, jobs ...*job) *world {
 	w := &world{Observer: New(0.8), now: time.Unix(1000, 0), jobs: jobs}
 	for i := range workers {
-		w.workers = append(w.workers, &simulated{name: fmt.Sprintf("w%d", i), sessions: map[string]counts{}})
+		w.workers = append(w.workers, &simulated{name: fmt.Sprintf("w%d", i), sessions: map[name]counts{}})
 	}
 	return w
 }
@@ -82,7 +82,8 @@ func (w *world) pass(seconds int) *world {
 // read is a second of a job.
 func (w *world) read(j *job) {
 	for _, s := range w.workers {
-		s.sessions[j.ID] = plus(s.sessions[j.ID], j.second)
+		id := nameOf(j.Namespace, j.ID)
+		s.sessions[id] = plus(s.sessions[id], j.second)
 		s.total = plus(s.total, j.second)
 	}
 	for rank, t := range j.trainers {
@@ -105,7 +106,7 @@ func (w *world) read(j *job) {
 func (s *simulated) report() *pb.WorkerReport {
 	r := &pb.WorkerReport{Name: s.name, Streams: 3, Slots: 4, Cpus: 2, Counters: countersOf(s.total), MemoryBytes: 5, MemoryLimit: 9}
 	for id, c := range s.sessions {
-		r.Sessions = append(r.Sessions, &pb.SessionCounters{Session: id, Counters: countersOf(c)})
+		r.Sessions = append(r.Sessions, &pb.SessionCounters{Session: id.id, Namespace: id.namespace, Counters: countersOf(c)})
 	}
 	return r
 }
@@ -220,7 +221,7 @@ func TestTooLittle(t *testing.T) {
 	}
 }
 
-func all(Running) bool { return true }
+var all = View{All: true} //nolint:gochecknoglobals // never changes
 
 func TestTrainersThatGo(t *testing.T) {
 	j := hungry()
@@ -320,9 +321,22 @@ func TestOthersSessionsAreNotNamed(t *testing.T) {
 	theirs.ID, theirs.Namespace = "secret", "b"
 	theirs.trainers[0].stall = second
 	w := newWorld(1, mine, theirs).pass(30)
-	o := w.Observation(w.now, &pb.ObserveRequest{}, func(r Running) bool { return r.Namespace == "" })
+	o := w.Observation(w.now, &pb.ObserveRequest{}, View{Namespace: "default"})
 	if strings.Contains(o.String(), "secret") || len(o.GetSessions()) != 1 {
 		t.Errorf("%v", o)
+	}
+	newest := func(o *pb.Observation) *pb.FleetPoint { return o.GetPoints()[len(o.GetPoints())-1] }
+	if p, s := newest(o), o.GetSessions()[0]; !near(p.GetRate(), s.GetRate()) || !near(p.GetDemand(), s.GetDemand()) || p.GetWorkers() != 1 {
+		t.Errorf("the points are of others, too: %v of %v", p, s)
+	}
+	loads := func(to View) *pb.WorkerLoad {
+		return w.Observation(w.now, &pb.ObserveRequest{Workers: true}, to).GetWorkers()[0]
+	}
+	if mine, both := loads(View{Namespace: "default"}), loads(all); !near(2*mine.GetRate(), both.GetRate()) || !near(2*mine.GetBytesRead(), both.GetBytesRead()) || len(mine.GetStages()) == 0 || len(mine.GetSessions()) != 1 {
+		t.Errorf("a worker is shown with what it does for others: %v of %v", mine, both)
+	}
+	if p := newest(w.Observation(w.now, &pb.ObserveRequest{}, View{Namespace: "c"})); p.GetWorkers() != 1 || p.GetBusy() == 0 || p.GetRate()+p.GetDemand()+p.GetNeeded()+p.GetBytesRead()+p.GetStall() != 0 {
+		t.Errorf("who has no session is shown: %v", p)
 	}
 	if o := w.Observation(w.now, &pb.ObserveRequest{}, all); !strings.Contains(o.GetVerdict(), "2 of 2 sessions wait, secret most") {
 		t.Errorf("%v", o.GetVerdict())

@@ -12,20 +12,23 @@ import (
 const seriesOf = 50
 
 // Observation is what was measured, as of the newest Tick, of sessions that may be seen.
-func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, visible func(Running) bool) *pb.Observation {
+func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, to View) *pb.Observation {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := &pb.Observation{NowUnixMs: now.UnixMilli(), Verdict: "too little was measured yet: this master has just begun to lead"}
 	if o.fleet == nil {
 		return out
 	}
-	out.Points, out.Decision = o.series.proto(r.GetSinceUnixMs()), o.decision
+	out.Points = o.points(r.GetSinceUnixMs(), to)
+	if to.All {
+		out.Decision = o.decision // its reason names sessions
+	}
 	var shown []*session
 	seen := *o.fleet
 	seen.Sessions = nil
 	for i := range o.fleet.Sessions {
 		s := o.sessions[nameOf(o.fleet.Sessions[i].Namespace, o.fleet.Sessions[i].ID)]
-		if (r.GetSession() == "" || r.GetSession() == s.ID) && visible(s.Running) {
+		if (r.GetSession() == "" || r.GetSession() == s.ID) && (to.sees(s.Namespace) || to.All && r.GetSession() == "") {
 			shown = append(shown, s)
 			seen.Sessions = append(seen.Sessions, s.now)
 			out.Sessions = append(out.Sessions, s.proto(now))
@@ -43,9 +46,33 @@ func (o *Observer) Observation(now time.Time, r *pb.ObserveRequest, visible func
 	}
 	if r.GetWorkers() {
 		for _, w := range o.workers {
-			out.Workers = append(out.Workers, w.proto(now))
+			out.Workers = append(out.Workers, w.proto(now, to))
 		}
 		slices.SortFunc(out.GetWorkers(), func(a, b *pb.WorkerLoad) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	}
+	return out
+}
+
+// View is who is shown something: those of one namespace, or All.
+type View struct {
+	All       bool
+	Namespace string
+}
+
+// sees reports whether what belongs to a namespace is this one's.
+func (v View) sees(namespace string) bool { return nameOf(namespace, "") == nameOf(v.Namespace, "") }
+
+// points are the fleet's, of which those of one namespace see what its own sessions come to: of the others nothing can be reckoned from it.
+func (o *Observer) points(since int64, to View) []*pb.FleetPoint {
+	if to.All {
+		return o.series.proto(since)
+	}
+	if s := o.namespaces[nameOf(to.Namespace, "").namespace]; s != nil {
+		return s.proto(since)
+	}
+	out := o.series.proto(since)
+	for i, p := range out {
+		out[i] = &pb.FleetPoint{UnixMs: p.GetUnixMs(), Workers: p.GetWorkers(), Wanted: p.GetWanted(), Busy: p.GetBusy()}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -129,23 +130,52 @@ func (p point) proto() *pb.FleetPoint {
 	}
 }
 
-// record adds points to the fleet's series and to each session's. o.mu must be held.
+// record adds points to the fleet's series, and to those of each namespace and session. o.mu must be held.
 func (o *Observer) record(now time.Time) {
 	if !o.series.due(now) {
 		return
 	}
-	f, sum := o.fleet, o.fleet.sum()
-	var v [values]float64
+	o.series.add(now, o.values(o.fleet))
+	parts, next := o.fleet.byNamespace(), map[string]*series{}
+	for namespace, part := range parts {
+		next[namespace] = cmp.Or(o.namespaces[namespace], &series{})
+		next[namespace].add(now, o.values(part))
+	}
+	o.namespaces = next
+	for _, s := range o.sessions {
+		v := [values]float64{}
+		v[vWorkers], v[vNeeded], v[vDemand], v[vRate], v[vStall] = s.now.Granted, s.now.Needed, s.now.Demand, s.now.Rate, s.now.Stall
+		s.series.add(now, v)
+	}
+}
+
+// values is a point of a fleet, or of a part of its sessions.
+func (o *Observer) values(f *Fleet) (v [values]float64) {
+	sum := f.sum()
 	v[vWorkers], v[vWanted] = float64(f.Workers), float64(o.decision.GetTo())
 	v[vNeeded], v[vDemand], v[vCapacity] = sum.Needed, sum.Demand, sum.capacity
 	v[vRate], v[vStall], v[vBusy] = sum.Rate, sum.Stall, f.Busy
 	v[vRead], v[vSent], v[vCrossZone] = f.BytesRead, f.BytesSent, f.CrossZone
-	o.series.add(now, v)
-	for _, s := range o.sessions {
-		v = [values]float64{}
-		v[vWorkers], v[vNeeded], v[vDemand], v[vRate], v[vStall] = s.now.Granted, s.now.Needed, s.now.Demand, s.now.Rate, s.now.Stall
-		s.series.add(now, v)
+	return v
+}
+
+// byNamespace is the same workers, with the sessions of each namespace and what is done for these.
+func (f *Fleet) byNamespace() map[string]*Fleet {
+	out := map[string]*Fleet{}
+	for i := range f.Sessions {
+		s := &f.Sessions[i]
+		namespace := nameOf(s.Namespace, "").namespace
+		part := out[namespace]
+		if part == nil {
+			part = &Fleet{At: f.At, Workers: f.Workers, Busy: f.Busy}
+			out[namespace] = part
+		}
+		part.Sessions = append(part.Sessions, *s)
+		part.BytesRead += s.BytesRead
+		part.BytesSent += s.BytesSent
+		part.CrossZone += s.CrossZone
 	}
+	return out
 }
 
 // total is of all sessions.

@@ -44,7 +44,9 @@ type Session struct {
 	Open    float64 // streams, on average
 	Blocked float64 // share of the time of its open streams in which the trainer or the network took no more
 	Storage float64 // share of the rest of their time that went into waiting for storage
-	Stages  []Stage // the longest first
+	// What workers read from storage and sent for it, in bytes per second; CrossZone is of BytesSent.
+	BytesRead, BytesSent, CrossZone float64
+	Stages                          []Stage // the longest first
 	Cause
 }
 

@@ -95,8 +95,8 @@ func (w *worker) busy(grown counts) float64 {
 	return min(1, max(cpu, slots))
 }
 
-// proto is the worker as it is shown.
-func (w *worker) proto(now time.Time) *pb.WorkerLoad {
+// proto is the worker as it is shown: to those of one namespace, with what it does for that.
+func (w *worker) proto(now time.Time, to View) *pb.WorkerLoad {
 	said := &w.reports.newest
 	out := &pb.WorkerLoad{
 		Name: w.member.Name, Address: w.member.Address, Zone: w.member.Zone, Slots: uint32(w.member.Slots), Draining: w.member.Draining,
@@ -105,16 +105,31 @@ func (w *worker) proto(now time.Time) *pb.WorkerLoad {
 		return out
 	}
 	g, dt := w.grown(), w.reports.seconds()
-	stages := map[string]float64{}
-	g.stages(stages, 1/dt)
-	out.Streams, out.Busy, out.Rate = uint32(said.streams), w.busy(g), float64(g.rows)/dt
-	out.BytesRead, out.BytesSent = float64(g.bytesRead)/dt, float64(g.bytesSent)/dt
-	out.MemoryBytes, out.MemoryLimit, out.Stages = said.memory, said.limit, stagesProto(sorted(stages))
+	out.Streams, out.Busy, out.MemoryBytes, out.MemoryLimit = uint32(said.streams), w.busy(g), said.memory, said.limit
+	var shown []counts // of what it does
+	if to.All {
+		shown = append(shown, g)
+	}
 	for id, c := range w.grownBySession() {
+		switch {
+		case to.All:
+		case to.sees(id.namespace):
+			shown = append(shown, c)
+		default:
+			continue
+		}
 		if c.open > 0 {
 			out.Sessions = append(out.Sessions, id.id)
 		}
 	}
+	stages := map[string]float64{}
+	for _, c := range shown {
+		c.stages(stages, 1/dt)
+		out.Rate += float64(c.rows) / dt
+		out.BytesRead += float64(c.bytesRead) / dt
+		out.BytesSent += float64(c.bytesSent) / dt
+	}
+	out.Stages = stagesProto(sorted(stages))
 	slices.Sort(out.Sessions)
 	return out
 }
