@@ -2,11 +2,15 @@ package wire
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
+
+// leaving is how long a call may last whose client has closed its link, until that is a failure.
+const leaving = time.Second
 
 // Sender sends batches on a stream whose server has a Codec. It belongs to one goroutine.
 type Sender struct {
@@ -62,15 +66,20 @@ func (s *Sender) Send(b *Batch, written func()) error {
 	return err
 }
 
-// broken is what a trainer is told of a link that takes no more: why that was closed, or to go on at its cursor.
+// broken is what a trainer is told of a link that takes no more: why that was closed, or to go on at its cursor. A trainer that
+// leaves closes the link, too, of which the worker may hear before it does of the call's end.
 func (s *Sender) broken(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case s.ctx.Err() != nil:
-		return context.Cause(s.ctx)
 	}
-	return status.Error(codes.Unavailable, err.Error())
+	t := time.NewTimer(leaving)
+	defer t.Stop()
+	select {
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	case <-t.C:
+		return status.Error(codes.Unavailable, err.Error())
+	}
 }
 
 // blocking runs what may wait for the connection.
