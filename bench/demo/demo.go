@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -216,7 +217,8 @@ func existing(ctx context.Context, st storage.Storage, uri string, show *progres
 	if err != nil {
 		return nil, err
 	}
-	show.say("%s: %d files, %d features, %d columns left out %v", uri, len(files), len(s.GetFeatures()), len(left), left)
+	show.say("%s: %s, %s, %s left out %v", uri, english.Plural(len(files), "file", ""),
+		english.Plural(len(s.GetFeatures()), "feature", ""), english.Plural(len(left), "column", ""), left)
 	return &job{spec: s, storage: st, total: rows}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/bench/reference"
 )
@@ -90,8 +91,8 @@ func (r *Report) String() string {
 	}
 	line("longest pause", "%.0f ms", r.LongestPauseMs)
 	if r.Kills > 0 {
-		line("killed (SIGKILL)", "%s; %d streams went on elsewhere, replacements served %s rows",
-			strings.Join(r.Killed, ", "), len(r.Resumes), humanize.Comma(r.ReplacementRows))
+		line("killed (SIGKILL)", "%s; %s went on elsewhere, replacements served %s rows",
+			strings.Join(r.Killed, ", "), english.Plural(len(r.Resumes), "stream", ""), humanize.Comma(r.ReplacementRows))
 	}
 	for i, s := range r.Resumes {
 		if i == 8 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"google.golang.org/grpc"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -243,9 +244,9 @@ func (f *fleet) showRun(elapsed time.Duration) {
 	for _, t := range f.last {
 		rows, bytes, stall, compute = rows+t.Rows, bytes+t.Bytes, stall+t.StallNs, compute+t.ComputeNs
 	}
-	f.show.show("training", rows, f.total, fmt.Sprintf("%s rows/s  %s/s  stalled %.0f%%  %d workers",
+	f.show.show("training", rows, f.total, fmt.Sprintf("%s rows/s  %s/s  stalled %.0f%%  %s",
 		humanize.Comma(int64(float64(rows)/elapsed.Seconds())), humanize.Bytes(uint64(float64(bytes)/elapsed.Seconds())),
-		100*share(stall, stall+compute), f.alive))
+		100*share(stall, stall+compute), english.Plural(f.alive, "worker", "")))
 }
 
 // ended takes the trainers' last words.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/internal/cli"
@@ -56,8 +57,8 @@ func Convert() *cobra.Command {
 		if output == "json" {
 			return cli.PrintJSON(cmd.OutOrStdout(), result)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s rows, %s in %d files:\n  %s\n%d columns:\n  %s\n", humanize.Comma(result.Rows),
-			humanize.IBytes(uint64(result.Bytes)), len(result.Files), strings.Join(result.Files, "\n  "), len(result.Columns), strings.Join(result.Columns, "\n  "))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %s in %s:\n  %s\n%s:\n  %s\n", humanize.Comma(result.Rows), english.PluralWord(int(result.Rows), "row", ""),
+			humanize.IBytes(uint64(result.Bytes)), english.Plural(len(result.Files), "file", ""), strings.Join(result.Files, "\n  "), english.Plural(len(result.Columns), "column", ""), strings.Join(result.Columns, "\n  "))
 		return err
 	}
 	return cli.Setup(cmd)

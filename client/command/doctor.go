@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -211,18 +212,19 @@ func (d *doctor) fleet(ctx context.Context, from *target) []*target {
 }
 
 func countWorkers(f *pb.Fleet) finding {
-	workers, slots := 0, uint32(0)
+	workers, slots := 0, 0
 	for _, m := range f.GetMembers() {
 		if m.GetRole() == "worker" {
 			workers++
-			slots += m.GetSlots()
+			slots += int(m.GetSlots())
 		}
 	}
 	if workers == 0 {
 		return fail("the fleet has no worker",
 			"start one with `penstock worker --join` and the gossip address of a master or worker; if one runs, its log says why it cannot join: it needs the same token, and the gossip port by TCP and UDP")
 	}
-	return good("%d, with %d slots; %d streams are open", workers, slots, f.GetStreams())
+	return good("%d, with %s; %s %s open", workers, english.Plural(slots, "slot", ""), english.Plural(int(f.GetStreams()), "stream", ""),
+		english.PluralWord(int(f.GetStreams()), "is", "are"))
 }
 
 func compareVersions(f *pb.Fleet, own string) finding {

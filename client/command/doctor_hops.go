@@ -16,6 +16,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
@@ -297,7 +298,7 @@ func (t *target) askHealth(ctx context.Context, conn *grpc.ClientConn, member *p
 		return fail("it is up, but no master has answered it yet",
 			"it must reach the masters where they say they are, with the same --token-file and --tls-ca; its log says more with --log-level debug")
 	}
-	return good("it serves, with %d slots", member.GetSlots())
+	return good("it serves, with %s", english.Plural(int(member.GetSlots()), "slot", ""))
 }
 
 // askStream sees whether streams can be had: a worker refuses a ticket that is none; others do not know the call.

@@ -364,6 +364,19 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+func TestReasonsOfOneWorker(t *testing.T) {
+	for demand, want := range map[float64]string{
+		70:   "1 worker is kept: trainers could take",
+		1000: "1 worker is the most that the pool may have (--max-workers): trainers could take",
+	} {
+		f := newFleet(t, Config{MaxWorkers: 1}, 1, train(demand, 0.01))
+		f.run(time.Minute)
+		if got := f.newest.Reason; !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestVictims(t *testing.T) {
 	old, young := time.Unix(1, 0), time.Unix(2, 0)
 	workers := []Worker{{"a", 2, young}, {"b", 1, old}, {"c", 1, young}, {"d", 0, old}, {"e", 1, young}}

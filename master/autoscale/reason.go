@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -77,9 +79,9 @@ func (s *scaler) reason(d Decision, k kind) string {
 	case braking:
 		return s.brakeReason(d, change)
 	case stale:
-		return fmt.Sprintf("%s are kept: %d of %d sent no report lately, so what is needed is not known", workers(d.From), s.now.Silent, s.now.Workers+s.now.Silent)
+		return fmt.Sprintf("%s kept: %d of %d sent no report lately, so what is needed is not known", workersAre(d.From), s.now.Silent, s.now.Workers+s.now.Silent)
 	case full:
-		return fmt.Sprintf("%s are the most that the pool may have (--max-workers): %s. %s", workers(d.From), s.because(d), waits(d))
+		return fmt.Sprintf("%s the most that the pool may have (--max-workers): %s. %s", workersAre(d.From), s.because(d), waits(d))
 	case grow:
 		return fmt.Sprintf("%s: %s. %s", change, s.because(d), waits(d))
 	case shrink:
@@ -89,9 +91,9 @@ func (s *scaler) reason(d Decision, k kind) string {
 		return fmt.Sprintf("%s: %s, and no more were needed for %s", change, s.because(d), s.cfg.DownAfter)
 	default:
 		if len(s.needs) == 0 {
-			return fmt.Sprintf("%s are kept: no session runs", workers(d.From))
+			return fmt.Sprintf("%s kept: no session runs", workersAre(d.From))
 		}
-		return fmt.Sprintf("%s are kept: %s. %s", workers(d.From), s.because(d), waits(d))
+		return fmt.Sprintf("%s kept: %s. %s", workersAre(d.From), s.because(d), waits(d))
 	}
 }
 
@@ -156,12 +158,9 @@ func percent(share float64) string {
 	return fmt.Sprintf("%.0f%%", 100*share)
 }
 
-func workers(n int) string {
-	if n == 1 {
-		return "1 worker"
-	}
-	return fmt.Sprintf("%d workers", n)
-}
+func workers(n int) string { return english.Plural(n, "worker", "") }
+
+func workersAre(n int) string { return workers(n) + " " + english.PluralWord(n, "is", "are") }
 
 func fraction(n float64) string {
 	if n == math.Trunc(n) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -136,7 +137,7 @@ func waitingFor(r *pb.CreateCheckpointReply) string {
 	if r.GetRetried() != "" {
 		fmt.Fprintf(&b, "%s; ", r.GetRetried())
 	}
-	fmt.Fprintf(&b, "waiting for %d trainers to reach step %d:", len(r.GetMissing()), r.GetStep())
+	fmt.Fprintf(&b, "waiting for %s to reach step %d:", english.Plural(len(r.GetMissing()), "trainer", ""), r.GetStep())
 	for i, m := range r.GetMissing() {
 		if i == namedRanks {
 			fmt.Fprintf(&b, " and %d more", len(r.GetMissing())-i)

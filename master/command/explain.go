@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -77,7 +78,7 @@ func loadOf(seen *pb.Observation, id string) *pb.SessionLoad {
 func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 	switch s.GetBottleneck() {
 	case pb.Bottleneck_WORKERS:
-		return fmt.Sprintf("add workers (%s serve it, %s are needed), or make its rows cheaper: they spend most of their time in %s. `penstock master --scale` adds and removes workers by itself, up to --max-workers",
+		return fmt.Sprintf("add workers (it has %s, and needs %s), or make its rows cheaper: they spend most of their time in %s. `penstock master --scale` adds and removes workers by itself, up to --max-workers",
 			workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount), s.GetStage())
 	case pb.Bottleneck_STORAGE:
 		return fmt.Sprintf("more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
@@ -112,7 +113,7 @@ func printLoad(w io.Writer, s *pb.SessionLoad) error {
 	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount))
 	fmt.Fprintf(t, "a row takes\t%s of a worker\n", orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
 	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
-		fmt.Fprintf(t, "share\tweight %s, at least %d workers, at most %s\n", humanize.Ftoa(max(1, sh.GetWeight())), sh.GetMinWorkers(),
+		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(max(1, sh.GetWeight())), english.Plural(int(sh.GetMinWorkers()), "worker", ""),
 			orUnlimited(sh.GetMaxWorkers()))
 	}
 	return t.Flush()

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -45,8 +46,9 @@ func Validate(ops spec.Catalog) *cobra.Command {
 		if output == "json" {
 			return printProto(cmd.OutOrStdout(), d.Program)
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %d files, %s; reads %d columns, runs %d steps, makes %d tensors\norder %s\n",
-			args[0], len(d.Files), humanize.IBytes(uint64(d.Bytes)), len(d.Program.GetSources()), len(d.Program.GetSteps()), len(d.Program.GetOutputs()), spec.Describe(s, 0))
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is valid: %s, %s; reads %s, runs %s, makes %s\norder %s\n",
+			args[0], english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)), english.Plural(len(d.Program.GetSources()), "column", ""),
+			english.Plural(len(d.Program.GetSteps()), "step", ""), english.Plural(len(d.Program.GetOutputs()), "tensor", ""), spec.Describe(s, 0))
 		return err
 	}
 	return cli.Setup(cmd)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -168,7 +169,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 	if s.GetFailure() != "" {
 		fmt.Fprintf(t, "failure\t%s\n", s.GetFailure())
 	}
-	fmt.Fprintf(t, "dataset\t%v: %d files, %s\n", s.GetSpec().GetDataset().GetUri(), s.GetFiles(), humanize.IBytes(uint64(s.GetBytes())))
+	fmt.Fprintf(t, "dataset\t%v: %s, %s\n", s.GetSpec().GetDataset().GetUri(), english.Plural(int(s.GetFiles()), "file", ""), humanize.IBytes(uint64(s.GetBytes())))
 	fmt.Fprintf(t, "epoch\t%d of %d; %d of %d blocks planned, %s rows\n", epochNumber(s), epochs(s), p.GetBlocksPlanned(), p.GetBlocks(), humanize.Comma(p.GetRowsPlanned()))
 	fmt.Fprintf(t, "delivered\t%s rows\n", humanize.Comma(p.GetRowsDelivered()))
 	fmt.Fprintf(t, "order\t%s\n", order(s))

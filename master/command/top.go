@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
@@ -190,8 +191,8 @@ func printTop(w io.Writer, seen *pb.Observation, sort string, height int) error 
 		p = seen.GetPoints()[n-1]
 	}
 	fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), seen.GetVerdict())
-	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %d workers, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
-		rowRate(p.GetRate()), orUnknown(p.GetDemand(), rowRate), percent(p.GetStall()), p.GetWorkers(), orUnknown(p.GetNeeded(), workerCount),
+	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
+		rowRate(p.GetRate()), orUnknown(p.GetDemand(), rowRate), percent(p.GetStall()), english.Plural(int(p.GetWorkers()), "worker", ""), orUnknown(p.GetNeeded(), workerCount),
 		percent(p.GetBusy()), size(p.GetBytesRead()), size(p.GetBytesCrossZone()))
 	sessionLines, workerLines := len(seen.GetSessions()), len(seen.GetWorkers())
 	if height > 0 { // four lines above, heads, an empty line, and a word on what is left out of each

@@ -2,7 +2,10 @@ package observe
 
 import (
 	"fmt"
+	"math"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -103,8 +106,8 @@ func words(c Cause, s *Session, e *evidence) string {
 	case pb.Bottleneck_TRAINER:
 		return "the training loop is the bottleneck"
 	case pb.Bottleneck_CLIENT:
-		return fmt.Sprintf("the trainers' own processes are the bottleneck: rows of %.0f batches were received, and making batches took %s of the time",
-			e.buffered, percent(e.client))
+		return fmt.Sprintf("the trainers' own processes are the bottleneck: rows of %s were received, and making batches took %s of the time",
+			english.Plural(int(math.Round(e.buffered)), "batch", "batches"), percent(e.client))
 	case pb.Bottleneck_NETWORK:
 		return fmt.Sprintf("the network is the bottleneck: workers' streams wait %s of the time to send", percent(s.Blocked))
 	case pb.Bottleneck_STORAGE:
@@ -118,8 +121,8 @@ func words(c Cause, s *Session, e *evidence) string {
 		if s.Open == 0 {
 			return "no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
 		}
-		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %d slots, and workers are busy %s of it; larger shards or more streams would help",
-			s.Open, e.slots, percent(e.used))
+		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %s, and workers are busy %s of it; larger shards or more streams would help",
+			s.Open, english.Plural(e.slots, "slot", ""), percent(e.used))
 	}
 	return "the workers have not reported for long enough to say why"
 }
@@ -184,7 +187,7 @@ func together(f *Fleet) Cause {
 	}
 	return Cause{
 		Bottleneck: worst.Bottleneck, Stage: worst.Stage,
-		Verdict: fmt.Sprintf("%d of %d sessions wait, %s most: %s", waiting, len(f.Sessions), worst.ID, worst.Verdict),
+		Verdict: fmt.Sprintf("%d of %d sessions %s, %s most: %s", waiting, len(f.Sessions), english.PluralWord(waiting, "waits", "wait"), worst.ID, worst.Verdict),
 	}
 }
 
