@@ -31,6 +31,7 @@ type job struct {
 	present  bool
 	drift    float64 // of the demand, as a logarithm
 	cursor   pb.Shard
+	streams  uint32 // that each trainer may open
 
 	handed, lost, lived float64 // rows; seconds of trainers that waited for data, and all of them
 	seen                totals  // as the leader hears of it

@@ -2,12 +2,15 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/penstock-ml/penstock/master/autoscale"
+	"github.com/penstock-ml/penstock/master/place"
 )
 
 // scalerLoop is what the leader does with what it hears: samples, decisions.
@@ -15,7 +18,6 @@ type scalerLoop struct {
 	cfg       autoscale.Config
 	past      autoscale.Past
 	window    autoscale.Window
-	before    []heard            // the totals of the last seconds, the oldest first
 	late      []autoscale.Sample // that the leader has not got yet
 	decisions []autoscale.Decision
 	news      []autoscale.Decision
@@ -28,24 +30,28 @@ type heard struct {
 	jobs []totals
 }
 
-func newScalerLoop(sc Scenario) (*scalerLoop, error) {
-	cfg, err := autoscale.Config{
+func (sc *Scenario) config() (autoscale.Config, error) {
+	return autoscale.Config{
 		MinWorkers: sc.Min, MaxWorkers: sc.Max, StartUp: 2 * sc.StartUp, Utilisation: sc.Utilisation,
 	}.WithDefaults()
-	return &scalerLoop{cfg: cfg}, err
 }
 
-// observe takes a sample, and has the scaler decide on it.
+// observe takes a sample, divides the workers among the sessions by it, and has the scaler decide on it.
 func (w *world) observe() {
-	l := w.scaler
-	if l == nil || w.leaderless() {
+	if w.leaderless() {
 		return
 	}
-	l.late = append(l.late, w.sample())
+	sample := w.sample()
+	w.divide(&sample)
+	l := w.scaler
+	if l == nil {
+		return
+	}
+	l.late = append(l.late, sample)
 	if l.late[0].At.After(begin.Add(w.now - w.Delay)) {
 		return
 	}
-	sample := l.late[0]
+	sample = l.late[0]
 	l.late = l.late[1:]
 	sample.Wanted = w.wanted
 	l.window = l.window.Add(l.cfg, sample)
@@ -61,12 +67,37 @@ func (w *world) observe() {
 	}
 }
 
+// divide sets how many streams trainers keep open: those that their session's part of the workers comes to.
+func (w *world) divide(sample *autoscale.Sample) {
+	claims := make([]place.Claim, len(sample.Sessions))
+	for i := range sample.Sessions {
+		s := &sample.Sessions[i]
+		claims[i] = place.Claim{Weight: s.Weight, Need: s.Demand * s.Cost / w.aimed, Min: float64(s.MinWorkers), Max: math.Inf(1)}
+		if claims[i].Need == 0 { // unknown
+			claims[i].Need = math.Inf(1)
+		}
+		if s.MaxWorkers > 0 {
+			claims[i].Max = float64(s.MaxWorkers)
+		}
+	}
+	w.master.time(func() {
+		for i, part := range place.Divide(float64(w.places.Workers), claims) {
+			j := w.jobOf(sample.Sessions[i].ID)
+			j.streams = w.places.StreamsOf(part, len(j.trainers), j.streams)
+		}
+	})
+}
+
+func (w *world) jobOf(id string) *job {
+	return w.jobs[slices.IndexFunc(w.jobs, func(j *job) bool { return j.Name == id })]
+}
+
 // leaderless tells whether no master leads; the next one knows nothing of what its predecessor measured and remembered.
 func (w *world) leaderless() bool {
 	const takeover = 15 * time.Second
 	for _, at := range w.Failovers {
 		if w.now >= at && w.now < at+takeover {
-			w.scaler.past, w.scaler.window, w.scaler.before, w.scaler.late = autoscale.Past{}, nil, nil, nil
+			w.scaler.past, w.scaler.window, w.scaler.late, w.before = autoscale.Past{}, nil, nil, nil
 			return true
 		}
 	}
@@ -84,14 +115,13 @@ func (w *world) silent() bool {
 }
 
 func (w *world) sample() autoscale.Sample {
-	l := w.scaler
 	now := heard{at: w.now}
 	for _, j := range w.jobs {
 		now.jobs = append(now.jobs, j.seen)
 	}
-	l.before = append(l.before, now)
-	for len(l.before) > 1 && w.now-l.before[0].at > measured {
-		l.before = l.before[1:]
+	w.before = append(w.before, now)
+	for len(w.before) > 1 && w.now-w.before[0].at > measured {
+		w.before = w.before[1:]
 	}
 	s := autoscale.Sample{At: begin.Add(w.now)}
 	for _, k := range w.workers {
@@ -107,7 +137,7 @@ func (w *world) sample() autoscale.Sample {
 	s.Busy /= float64(max(1, s.Workers))
 	for i, j := range w.jobs {
 		if j.present {
-			s.Sessions = append(s.Sessions, j.sample(l.before[0], now.jobs[i]))
+			s.Sessions = append(s.Sessions, j.sample(w.before[0], now.jobs[i]))
 		}
 	}
 	return s

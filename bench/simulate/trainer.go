@@ -19,7 +19,7 @@ func (j *job) serve() error {
 			continue
 		}
 		t.finish()
-		streams := int(j.streams())
+		streams := int(max(1, j.streams))
 		t.open(streams)
 		if wants := len(t.held) < streams; wants && j.world.now > t.synced || j.world.now-t.synced >= trainerReports {
 			if err := t.sync(false); err != nil {
@@ -29,18 +29,6 @@ func (j *job) serve() error {
 		}
 	}
 	return nil
-}
-
-// streams is how many each trainer may open: of what the fleet can serve, the session's part by what it needs.
-func (j *job) streams() uint32 {
-	all := 0.0
-	for _, o := range j.world.jobs {
-		if o.present {
-			all += o.demand() * o.work.CPU
-		}
-	}
-	part := j.demand() * j.work.CPU / all
-	return j.world.places.Streams(int(float64(len(j.trainers)) / part))
 }
 
 func (t *trainer) finish() {
@@ -142,7 +130,7 @@ func (w *world) candidates(j *job) (names [4]string) {
 // sync tells the master what was consumed, and takes what it grants.
 func (t *trainer) sync(leave bool) error {
 	j := t.job
-	streams := int(j.streams())
+	streams := int(max(1, j.streams))
 	reply, err := j.apply(session.Sync{
 		Rank: t.rank, Generation: t.generation, Incarnation: t.number, Nonce: t.nonce, Consumed: t.consumed, Leave: leave,
 		Counters: session.Counters{Rows: int64(t.handed)}, Revision: t.revision, BaseVersion: t.base,

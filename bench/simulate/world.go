@@ -43,6 +43,8 @@ type world struct {
 	places  *place.Places
 	changed time.Duration // when the fleet did, if places do not know; -1: they know
 
+	aimed   float64     // utilisation of workers
+	before  []heard     // the totals of the last seconds, the oldest first
 	scaler  *scalerLoop // nil: the number of workers is constant
 	master  account
 	history []point
@@ -67,12 +69,13 @@ func newWorld(sc Scenario, rec *Recorded, workers int, scale bool) (*world, erro
 		}
 		w.jobs = append(w.jobs, j)
 	}
+	cfg, err := sc.config()
+	if err != nil {
+		return nil, err
+	}
+	w.aimed = cfg.Utilisation
 	if scale {
-		loop, err := newScalerLoop(sc)
-		if err != nil {
-			return nil, err
-		}
-		w.scaler = loop
+		w.scaler = &scalerLoop{cfg: cfg}
 	}
 	return w, nil
 }

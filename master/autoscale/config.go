@@ -32,7 +32,7 @@ func (c Config) WithDefaults() (Config, error) {
 		{&c.StartUp, "start-up time", time.Minute},
 		{&c.UpAfter, "time before it grows", 10 * time.Second},
 		{&c.DownAfter, "time before it shrinks", 2 * time.Minute},
-		{&c.TrimAfter, "time before it shrinks by little", 15 * time.Minute},
+		{&c.TrimAfter, "time before it shrinks by little", 30 * time.Minute},
 		{&c.BrakeFor, "time of the brake", 10 * time.Minute},
 	} {
 		if *d.field == 0 {

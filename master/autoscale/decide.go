@@ -13,12 +13,9 @@ type Past struct {
 	Brakes []Brake
 	Probes []Probe
 	Lifts  []Lift
-	Rising time.Time // since when the demand has been rising without coming to rest
+	Moving time.Time // since when what is needed has been moving without coming to rest
 	Said   kind      // the newest decision that was news
 	SaidAt time.Time
-	// Shrunk is when the fleet shrank last, and Restless when it had to grow again soon after; Grown when it last grew by less than
-	// twice, which noise may do.
-	Shrunk, Restless, Grown time.Time
 }
 
 // Probe is how many workers a session is given while nothing is known of it.
@@ -33,14 +30,11 @@ const (
 	slack = 1.12
 	// little is a change that is not worth a decision while trainers wait no more than they may.
 	little = 0.03
-	// clearly is how many of the present workers may be enough to shrink soon, and not only after TrimAfter.
-	clearly = 0.92
-	// byFar is the same after a time in which the fleet shrank too early, for as long as calm.
-	byFar = 0.75
-	calm  = 2 * time.Hour
+	// byFar is how many of the present workers may be enough to shrink after DownAfter, and clearly after TrimAfter.
+	byFar, clearly = 0.6, 0.92
 	// manySilent is the share of workers without a report that leaves too little to decide on.
 	manySilent = 0.2
-	// rest is how much the newest demand may be above that of the window for it to have come to rest.
+	// rest is how much what is needed now may differ from that of the window to have come to rest.
 	rest = 1.1
 	// whole keeps a hair's breadth from costing a worker.
 	whole = 0.01
@@ -67,8 +61,9 @@ type scaler struct {
 	now    *Sample
 	recent Window
 	needs  []need
-	sum    float64  // of the needs' parts
-	vain   []Before // the sessions that the newest growth did not help, as found now
+	sum    float64       // of the needs' parts
+	vain   []Before      // the sessions that the newest growth did not help, as found now
+	lasted time.Duration // for how long fewer workers had been enough when it was decided to shrink
 }
 
 // Decide says how many workers there should be after a window of samples, of which there is at least one. cfg comes from
@@ -116,7 +111,7 @@ func (s *scaler) learn() {
 // storageSlowed tells whether rows seem to cost more than they did because storage got slower. More workers may help, if it answers
 // late, or not, if it can give no more.
 func (s *scaler) storageSlowed(n *need) bool {
-	if n.Storage < 0.5 || n.wait < muchStall {
+	if n.Storage < muchStorage || n.wait < muchStall {
 		return false
 	}
 	usual := s.window.least(s.cfg.UpAfter, func(one *Sample) float64 {
@@ -233,17 +228,18 @@ func (s *scaler) grows() bool {
 // needed is what all sessions of a sample need.
 func (s *scaler) needed(one *Sample) float64 { return s.cfg.total(one, s.past) }
 
-// settled tells whether the demand has come to rest, or has been rising for so long that it may never.
+// settled tells whether what is needed has come to rest, or has been moving for so long that it may never. What a row costs falls for
+// a while after storage got well, and rises with storage that gets slow.
 func (s *scaler) settled() bool {
-	half := s.recent.last(s.cfg.UpAfter / 2)
-	if half.median(s.needed) <= rest*s.recent.median(s.needed) {
-		s.past.Rising = time.Time{}
+	now, recent := s.recent.last(s.cfg.UpAfter/2).median(s.needed), s.recent.median(s.needed)
+	if now <= rest*recent && recent <= rest*now {
+		s.past.Moving = time.Time{}
 		return true
 	}
-	if s.past.Rising.IsZero() {
-		s.past.Rising = s.now.At
+	if s.past.Moving.IsZero() {
+		s.past.Moving = s.now.At
 	}
-	return s.now.At.Sub(s.past.Rising) >= 2*s.cfg.UpAfter
+	return s.now.At.Sub(s.past.Moving) >= 2*s.cfg.UpAfter
 }
 
 // demand of all sessions, in rows/s.
@@ -257,31 +253,27 @@ func (s *scaler) demand() (sum float64) {
 // fewer is how many workers are enough, and were for long enough to believe it.
 func (s *scaler) fewer() int {
 	wanted := s.now.Wanted
-	held := s.past.Growth != nil || slices.ContainsFunc(s.now.Sessions, func(one Session) bool { return one.Stale })
-	if held || !s.window.covers(s.cfg.DownAfter) {
+	if s.past.Growth != nil || slices.ContainsFunc(s.now.Sessions, func(one Session) bool { return one.Stale }) {
 		return wanted
 	}
-	enough := max(s.window.last(s.cfg.DownAfter).peak(s.cfg.UpAfter, s.needed), s.sum)
 	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.workers == 0 })
-	if to := s.bound(enough); known && float64(to) <= s.soon()*float64(wanted) {
+	if to := s.enough(s.cfg.DownAfter); known && float64(to) <= byFar*float64(wanted) {
+		s.lasted = s.cfg.DownAfter
 		return to
 	}
-	if !s.window.covers(s.cfg.TrimAfter) {
-		return wanted
-	}
-	if to := s.bound(max(s.window.peak(s.cfg.UpAfter, s.needed), s.sum)); float64(to) <= max(s.soon(), clearly)*float64(wanted) || s.soon() == clearly && float64(to) <= (1-little)*float64(wanted) {
+	if to := s.enough(s.cfg.TrimAfter); float64(to) <= clearly*float64(wanted) {
+		s.lasted = s.cfg.TrimAfter
 		return to
 	}
 	return wanted
 }
 
-// soon is the part of the present workers that may be shrunk to without waiting for TrimAfter.
-func (s *scaler) soon() float64 {
-	restless := !s.past.Restless.IsZero() && s.now.At.Sub(s.past.Restless) < calm
-	if restless || !s.past.Grown.IsZero() && s.now.At.Sub(s.past.Grown) < s.cfg.TrimAfter {
-		return byFar
+// enough is how many workers there had to be at most in the last time, or as many as there are if that is not known.
+func (s *scaler) enough(last time.Duration) int {
+	if !s.window.covers(last) {
+		return s.now.Wanted
 	}
-	return clearly
+	return s.bound(max(s.window.last(last).peak(s.cfg.UpAfter, s.needed), s.sum))
 }
 
 // remember notes what the next call has to know of a decision.
@@ -290,15 +282,6 @@ func (s *scaler) remember(d *Decision, k kind) {
 		s.past.Growth = s.pending(d)
 	} else {
 		s.past.Growth = s.growth(d)
-		if !s.past.Shrunk.IsZero() && d.At.Sub(s.past.Shrunk) < s.cfg.TrimAfter {
-			s.past.Restless = d.At
-		}
-		if d.To < 2*d.From {
-			s.past.Grown = d.At
-		}
-	}
-	if k == shrink {
-		s.past.Shrunk = d.At
 	}
 	if k != keep && (d.To != d.From || k != s.past.Said && d.At.Sub(s.past.SaidAt) >= s.cfg.UpAfter) {
 		d.News = true

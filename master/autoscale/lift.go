@@ -22,6 +22,8 @@ const (
 	mostLift, mostOnce = 2, 1.5
 	// muchStorage is the share of a session's time in which storage may be what holds it up.
 	muchStorage = 0.25
+	// calm is for how long a lift holds.
+	calm = 2 * time.Hour
 	// another is how much a demand must change for it to be another.
 	another = 1.3
 )

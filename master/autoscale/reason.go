@@ -88,7 +88,7 @@ func (s *scaler) reason(d Decision, k kind) string {
 		if len(s.needs) == 0 {
 			return change + ": no session runs"
 		}
-		return fmt.Sprintf("%s: %s, and no more were needed for %s", change, s.because(d), s.cfg.DownAfter)
+		return fmt.Sprintf("%s: %s, and no more were needed for %s", change, s.because(d), s.lasted)
 	default:
 		if len(s.needs) == 0 {
 			return fmt.Sprintf("%s kept: no session runs", workersAre(d.From))

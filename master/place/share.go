@@ -62,13 +62,16 @@ func total(v []float64) (sum float64) {
 // mostStreams is how many streams a trainer keeps open at most.
 const mostStreams = 16
 
+// whole keeps a hair's breadth, by which Divide gives less than there is, from costing a stream.
+const whole = 1e-6
+
 // StreamsOf is how many streams each of n trainers of a session should keep open that has a part of the workers; was is how many it
 // was told before, 0 if none: a small change of its part changes nothing.
 func (p *Places) StreamsOf(part float64, n int, was uint32) uint32 {
 	if p.Workers == 0 {
 		return max(1, was)
 	}
-	slots := part / float64(p.Workers) * float64(p.Slots) / float64(max(1, n))
+	slots := part/float64(p.Workers)*float64(p.Slots)/float64(max(1, n)) + whole
 	ideal := max(slots*3/4, min(2, slots)) // as in Streams
 	want := uint32(min(mostStreams, max(1, math.Floor(ideal))))
 	if want < was && ideal >= float64(was)-max(0.5, 0.15*float64(was)) {

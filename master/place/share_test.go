@@ -109,6 +109,18 @@ func TestStreamsOf(t *testing.T) {
 	}
 }
 
+// What Divide gives of a whole pool is a hair less than the pool. 16 slots
+// are two streams for each of eight trainers all the same.
+func TestTheWholePoolIsNotOneStreamLess(t *testing.T) {
+	p := New([]fleet.Member{{Name: "a", Slots: 8}, {Name: "b", Slots: 8}})
+	for trainers, want := range map[int]uint32{2: 6, 8: 2, 16: 1} {
+		part := Divide(2, []Claim{{Weight: 1, Need: 1.7, Max: math.Inf(1)}})
+		if got := p.StreamsOf(part[0], trainers, 0); got != want {
+			t.Errorf("%d trainers: %d streams", trainers, got)
+		}
+	}
+}
+
 // A part that wavers by a twentieth does not make the number of streams waver.
 func TestStreamsDoNotFlutter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
