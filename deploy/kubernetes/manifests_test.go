@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/penstock-ml/penstock/master/access"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -326,6 +327,22 @@ func checkSelectors(t *testing.T, objects []runtime.Object, o runtime.Object) {
 			}
 		}
 	}
+}
+
+// TestProductionLimitsNamespaces holds that a fleet which many share grants no more than it says.
+func TestProductionLimitsNamespaces(t *testing.T) {
+	for _, o := range build(t, filepath.Join(withKeys(t), "production")) {
+		c, ok := o.(*corev1.ConfigMap)
+		if !ok || c.Name != "penstock-rights" {
+			continue
+		}
+		rights, err := access.ParseNamespaces("namespaces.yaml", []byte(c.Data["namespaces.yaml"]))
+		if err != nil || len(rights.Namespaces["training"].Datasets) == 0 {
+			t.Errorf("%+v, %v", rights, err)
+		}
+		return
+	}
+	t.Error("there is no ConfigMap penstock-rights")
 }
 
 // TestNoSecretsCommitted holds that keys come from `penstock keys` alone.

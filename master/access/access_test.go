@@ -233,6 +233,14 @@ func TestMistakesInFiles(t *testing.T) {
 	}
 }
 
+// TestLimitsOfNobody holds that limits which would bind nobody are refused rather than left out.
+func TestLimitsOfNobody(t *testing.T) {
+	cfg := access.Config{Namespaces: write(t, "namespaces.yaml", "namespaces: {}"), Logger: slog.New(slog.DiscardHandler)}
+	if _, err := access.New(cfg); err == nil || !strings.Contains(err.Error(), "--namespaces limits nobody") {
+		t.Error(err)
+	}
+}
+
 func limits(t testing.TB, text string) access.Limits {
 	t.Helper()
 	path := write(t, "namespaces.yaml", text)

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/identity"
 )
 
-// ReviewsKept is reviewsKept.
-const ReviewsKept = reviewsKept
+// ReviewsKept is reviewsKept, ReviewsAtOnce reviewsAtOnce.
+const ReviewsKept, ReviewsAtOnce = reviewsKept, reviewsAtOnce
 
 // Verdicts is what a Review remembers.
 type Verdicts struct{ Review }

@@ -25,8 +25,8 @@ import (
 const (
 	// inCluster is where Kubernetes puts what a pod needs to speak to its API.
 	inCluster = "/var/run/secrets/kubernetes.io/serviceaccount/"
-	// reviewTimeout bounds one TokenReview.
-	reviewTimeout = 5 * time.Second
+	// reviewTimeout bounds one TokenReview, and turnTimeout the wait for it to begin: its caller's connection stands still for both.
+	reviewTimeout, turnTimeout = 5 * time.Second, 2 * time.Second
 	// A review is believed for a while, so that a fleet's Syncs do not reach the API: also one that refuses, for a shorter one.
 	reviewLife, refusalLife = time.Minute, 10 * time.Second
 	// reviewsKept bounds the reviews in memory, and reviewsAtOnce those under way.
@@ -112,12 +112,17 @@ func (r *Review) Authenticate(ctx context.Context, token string) (identity.Ident
 	if ok {
 		return v.who, v.err
 	}
+	waiting, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
 	select {
 	case r.slots <- struct{}{}:
-	default:
+	case <-waiting.Done():
 		return identity.Identity{}, fmt.Errorf("%d tokens are being reviewed", reviewsAtOnce)
 	}
 	defer func() { <-r.slots }()
+	if v, ok = r.known(key); ok { // who showed it, too, had it reviewed meanwhile
+		return v.who, v.err
+	}
 	account, err := r.ask(ctx, token)
 	switch {
 	case err == nil:

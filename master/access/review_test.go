@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -29,6 +30,9 @@ type apiServer struct {
 	asked  []string
 	answer map[string]string // status, as JSON, by token
 	code   int
+	// arrived is told of each request, and hold holds them all up, if there are such channels.
+	arrived chan<- bool
+	hold    <-chan bool
 }
 
 func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -42,6 +46,10 @@ func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err == nil {
 		err = json.Unmarshal(body, &review)
+	}
+	if a.hold != nil {
+		a.arrived <- true
+		<-a.hold
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -111,6 +119,47 @@ func TestServiceAccounts(t *testing.T) {
 	}
 }
 
+// TestReviewsWaitForTheirTurn holds that a job whose pods all come at once is let in, and each of its tokens is asked after once.
+func TestReviewsWaitForTheirTurn(t *testing.T) {
+	arrived, hold := make(chan bool), make(chan bool)
+	a := &apiServer{code: http.StatusCreated, answer: map[string]string{}, arrived: arrived, hold: hold}
+	r := newReview(t, a, "the-masters-own")
+	const pods = access.ReviewsAtOnce + 4
+	failed := make(chan error, 2*pods)
+	show := func(i int) {
+		token := fmt.Sprintf("a.b.%d", i%pods)
+		a.mu.Lock()
+		a.answer[token] = account("system:serviceaccount:vision:trainer", "penstock")
+		a.mu.Unlock()
+		go func() {
+			_, err := r.Authenticate(t.Context(), token)
+			failed <- err
+		}()
+	}
+	for i := range access.ReviewsAtOnce {
+		show(i)
+	}
+	for range access.ReviewsAtOnce {
+		<-arrived
+	}
+	for i := access.ReviewsAtOnce; i < 2*pods; i++ {
+		show(i)
+	}
+	go func() {
+		for range arrived { // the others
+		}
+	}()
+	close(hold)
+	for range 2 * pods {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(a.asked) > pods+access.ReviewsAtOnce {
+		t.Errorf("asked %d times after %d tokens", len(a.asked), pods)
+	}
+}
+
 func TestReviewsThatFail(t *testing.T) {
 	a := &apiServer{code: http.StatusForbidden, answer: map[string]string{"a.b.c": account("system:serviceaccount:vision:trainer", "penstock")}}
 	for range 2 { // a failure is not remembered
@@ -147,6 +196,9 @@ func TestWhyATokenCannotBeTold(t *testing.T) {
 		if status.Code(err) != codes.Unavailable || strings.Contains(err.Error(), "ubernetes") || strings.Contains(err.Error(), "system:") {
 			t.Errorf("a stranger is told: %v", err)
 		}
+	}
+	if said := logged.String(); !strings.Contains(said, "service accounts of all namespaces may read everything") {
+		t.Errorf("that nothing limits anybody is not said: %s", said)
 	}
 	if said := logged.String(); strings.Count(said, "system:auth-delegator") != 1 || strings.Contains(said, "a.b.c") || strings.Contains(said, "the-masters-own") {
 		t.Errorf("the log says: %s", said)
