@@ -287,7 +287,7 @@ func TestValidate(t *testing.T) {
 	path := newSpec(t, good)
 	out, err := run(t, command.Validate(noOps{}), path)
 	check(t, err)
-	if !strings.Contains(out, "is valid: 2 files") || !strings.Contains(out, "reads 1 columns") || !strings.Contains(out, "order fast: ranks get rows as they take them") {
+	if !strings.Contains(out, "is valid: 2 files") || !strings.Contains(out, "reads 1 column,") || !strings.Contains(out, "order fast: ranks get rows as they take them") {
 		t.Error(out)
 	}
 	out, err = run(t, command.Validate(noOps{}), path, "-o", "json")
