@@ -23,6 +23,8 @@ const (
 	keepaliveTime    = 10 * time.Second
 	keepaliveTimeout = 5 * time.Second
 	connectTimeout   = 5 * time.Second
+	// handshakeTimeout is how long a stranger may say nothing. A server that stops waits for handshakes.
+	handshakeTimeout = 2 * connectTimeout
 	maxBackoff       = 3 * time.Second
 )
 
@@ -111,6 +113,7 @@ func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.WriteBufferSize(256 << 10),
 		grpc.WaitForHandlers(true), // so that Stop leaves no goroutine behind
+		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * keepaliveTime, Timeout: keepaliveTimeout}),
 	}
