@@ -55,9 +55,9 @@ type PhaseResult struct {
 const (
 	tolerance   = 0.1
 	reversal    = 10 * time.Minute
-	mostPerHour = 6
-	// mostReversals an hour are no flapping: a peak may come just when the fleet had shrunk.
-	mostReversals = 0.25
+	mostPerHour = 2
+	// mostReversals an hour are no flapping: two in a day, since a peak may come just when the fleet had shrunk.
+	mostReversals = 0.1
 	mostBraked    = 12  // decisions an hour while the bottleneck is elsewhere
 	brakedTo      = 1.3 // of the workers before
 	brakedAtMost  = 1.6

@@ -1,5 +1,4 @@
-// Simulate puts the scaler to the test in virtual time: fleets of up to ten thousand workers, trainers that change their speed,
-// storage that gets slow, failures.
+// Simulate puts the scaler to the test in virtual time: trainers that change their speed, storage that gets slow, failures, noise.
 //
 //	go run ./bench/simulate --scenario all
 //	go run ./bench/simulate --step 4x --storage-cap 0.5x --storage-cap-at 20m --storage-cap-for 30m
