@@ -42,7 +42,11 @@ func write(dir string, results []Result, rec *Recorded) error {
 
 func markdown(results []Result, rec *Recorded) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The scaler in virtual time\n\n`go run ./bench/simulate --scenario all`. Workers as recorded on %s.\n\n", rec.Machine)
+	names := make([]string, len(results))
+	for i, r := range results {
+		names[i] = r.Scenario
+	}
+	fmt.Fprintf(&b, "# The scaler in virtual time\n\n`go run ./bench/simulate`, scenarios %s. Workers as recorded on %s.\n\n", strings.Join(names, ", "), rec.Machine)
 	b.WriteString("`fewest` is the fewest workers that keep the stall under 1%, found by trying constant fleets; `workers` are those that the scaler kept in the second half\n" +
 		"of the phase (steady: in all of it); `decisions` and `after` are until it came to within 10% of the fewest, `there` until so many worked. The stall is of the worst session.\n\n")
 	b.WriteString("| scenario | phase | expected | workers | fewest | over | stall | decisions | after | there | overshoot |\n|---|---|---|---|---|---|---|---|---|---|---|\n")
