@@ -33,7 +33,7 @@ image:            ## dist/penstock.tar, a container image made without an engine
 test: test-go test-python ## all tests that need no torch
 
 test-go: tools python ## with the race detector, but for the models of a session, which have no goroutines and are long
-	PATH="$(CURDIR)/.venv/bin:$$PATH" go test -race -timeout 20m $$(go list ./... | grep -v /master/session$$)
+	PATH="$(CURDIR)/.venv/bin:$$PATH" go test -race -timeout 30m $$(go list ./... | grep -v /master/session$$)
 	go test -timeout 20m ./master/session
 
 PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock

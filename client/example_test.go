@@ -22,7 +22,7 @@ func Example() {
 			Dial: func(address string) (*grpc.ClientConn, error) {
 				return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 			},
-			DialLink: func(ctx context.Context, address string) (net.Conn, error) {
+			DialLink: func(ctx context.Context, address string) (net.Conn, error) { // batches beside gRPC
 				return new(net.Dialer).DialContext(ctx, "tcp", address)
 			},
 		})

@@ -46,18 +46,31 @@ func Explain() *cobra.Command {
 			if output == "json" {
 				return printProto(cmd.OutOrStdout(), seen)
 			}
+			if loadOf(seen, args[0]) == nil {
+				view, err := m.GetSession(ctx, &pb.GetSessionRequest{Session: args[0]})
+				if err != nil {
+					return err
+				}
+				return printUnmeasured(cmd.OutOrStdout(), view)
+			}
 			return printExplanation(cmd.OutOrStdout(), args[0], seen)
 		})
 	}
 	return cli.Setup(cmd)
 }
 
-func printExplanation(w io.Writer, id string, seen *pb.Observation) error {
-	s := loadOf(seen, id)
-	if s == nil {
-		_, err := fmt.Fprintf(w, "session %s does not run, so there is nothing to explain; `penstock session show %s` says how it ended\n", id, id)
+// printUnmeasured says why there is nothing to explain.
+func printUnmeasured(w io.Writer, s *pb.Session) error {
+	if s.GetState() == pb.SessionState_RUNNING {
+		_, err := fmt.Fprintf(w, "nothing was measured of session %s yet: that takes a few seconds of reading\n\nnext: start its trainers, then ask again\n", s.GetId())
 		return err
 	}
+	_, err := fmt.Fprintf(w, "session %s does not run, so there is nothing to explain\n\nnext: `penstock session show %s` says how it ended\n", s.GetId(), s.GetId())
+	return err
+}
+
+func printExplanation(w io.Writer, id string, seen *pb.Observation) error {
+	s := loadOf(seen, id)
 	fmt.Fprintf(w, "%s\n\nnext: %s\n\n", s.GetVerdict(), nextStep(s, seen))
 	if err := printLoad(w, s); err != nil {
 		return err

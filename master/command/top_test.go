@@ -88,8 +88,14 @@ func TestPrintExplanation(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := printExplanation(&out, "gone", aFleet(1, 1)); err != nil || !strings.Contains(out.String(), "gone does not run") {
-		t.Errorf("%v: %s", err, out.String())
+	for state, want := range map[pb.SessionState]string{
+		pb.SessionState_RUNNING: "nothing was measured of session run-7 yet", pb.SessionState_FINISHED: "run-7 does not run",
+	} {
+		out.Reset()
+		err := printUnmeasured(&out, &pb.Session{Id: "run-7", State: state})
+		if err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "\n\nnext: ") {
+			t.Errorf("%v: %v: %s", state, err, out.String())
+		}
 	}
 }
 

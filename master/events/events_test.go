@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -171,10 +172,11 @@ func TestWhoLeadsNoMoreStops(t *testing.T) {
 
 // TestNothingGoesUnmentioned has more events than may wait while etcd is away.
 func TestNothingGoesUnmentioned(t *testing.T) {
-	away := true
+	var away atomic.Bool
+	away.Store(true)
 	k := &keeper{}
 	k.fate = func(int) (bool, error) {
-		if away {
+		if away.Load() {
 			return false, store.ErrUnavailable
 		}
 		return true, nil
@@ -183,7 +185,7 @@ func TestNothingGoesUnmentioned(t *testing.T) {
 		for i := range maxWaiting + 5 {
 			add(l, fmt.Sprint(i))
 		}
-		away = false
+		away.Store(false)
 		if err := l.Settle(ctx); err != nil {
 			t.Error(err)
 		}

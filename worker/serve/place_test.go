@@ -2,6 +2,8 @@ package serve
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,7 +52,10 @@ func TestSessionsSharePlaces(t *testing.T) {
 			if err := enter("heavy", 0); status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("weight %g: got %v, want the places to stay as they are", weight, err)
 			}
-			for p := range s.places {
+			s.mu.Lock()
+			left := slices.Collect(maps.Keys(s.places))
+			s.mu.Unlock()
+			for _, p := range left {
 				p.cancel(nil)
 			}
 		})
