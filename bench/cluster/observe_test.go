@@ -121,6 +121,8 @@ func TestVerdictWorkers(t *testing.T) {
 	l := newLoops(t, cluster.Config{Env: []string{"GOMAXPROCS=1"}}, 1)
 	s := catalogueSpec(t, 300_000) // epochs long enough for streams to be open most of the time
 	s.Epochs = 10_000
+	// Few of the rows that are decoded reach the trainers, which the race detector makes slow.
+	s.Transforms[0].Params["rate"] = &pb.Value{Kind: &pb.Value_Float{Float: 0.05}}
 	l.train("job", s, 2, 0)
 	o := l.sees("the worker is the bottleneck", func(m map[string]*pb.SessionLoad) bool {
 		return m["job"].GetBottleneck() == pb.Bottleneck_WORKERS && m["job"].GetNeeded() > 1
