@@ -83,10 +83,9 @@ func (j *scaledJob) train(ctx context.Context, c *cluster.Cluster, s *pb.Spec, r
 
 // ledgers are a rank's, one an epoch.
 type ledgers struct {
-	dir     string
-	rank    int
-	open    map[uint32]*reference.Ledger
-	records *reference.Records
+	dir  string
+	rank int
+	open map[uint32]*reference.Ledger
 }
 
 func ledgerPath(dir string, epoch uint32, rank int) string {
@@ -97,17 +96,12 @@ func (l *ledgers) take(b *client.Batch) (err error) {
 	defer b.Release()
 	rec := b.Record()
 	defer rec.Release()
-	if l.records == nil {
-		if l.records, err = reference.NewRecords(rec.Schema()); err != nil {
-			return err
-		}
-	}
 	if l.open[b.Epoch] == nil {
 		if l.open[b.Epoch], err = reference.CreateLedger(ledgerPath(l.dir, b.Epoch, l.rank)); err != nil {
 			return err
 		}
 	}
-	return l.records.Each(rec, l.open[b.Epoch].Add)
+	return l.open[b.Epoch].AddBatch(rec, b.Valid)
 }
 
 func (l *ledgers) close() error {

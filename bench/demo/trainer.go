@@ -54,7 +54,6 @@ type resume struct {
 type trainer struct {
 	session *client.Session
 	ledger  *reference.Ledger
-	records *reference.Records
 	holds   []int64 // row counts at which to wait for a signal, those passed taken out
 	held    int
 	slow    slowness
@@ -170,16 +169,8 @@ func (t *trainer) take(batch *client.Batch) error {
 	defer batch.Release()
 	rec := batch.Record()
 	defer rec.Release()
-	if t.records == nil {
-		var err error
-		if t.records, err = reference.NewRecords(rec.Schema()); err != nil {
-			return err
-		}
-	}
 	t.report.Rows += int64(batch.Valid)
-	rows := rec.NewSlice(0, int64(batch.Valid)) // without padding
-	defer rows.Release()
-	return t.records.Each(rows, t.ledger.Add)
+	return t.ledger.AddBatch(rec, batch.Valid)
 }
 
 // hold waits where the demo wants to kill a worker, so that the kill is in the middle however small the dataset.

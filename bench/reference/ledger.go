@@ -8,6 +8,8 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+
+	"github.com/apache/arrow/go/v15/arrow"
 )
 
 // Record is one row that was, or should be, handed to a trainer.
@@ -41,6 +43,7 @@ type Ledger struct {
 	buf     []byte
 	crc     uint32
 	records int64
+	batches *Records // nil until the first batch
 }
 
 // CreateLedger begins a ledger in a new file.
@@ -67,6 +70,19 @@ func (l *Ledger) Add(file int32, row int64, hash uint64) error {
 	l.buf = appendRecord(l.buf, Record{file, row, hash})
 	l.records++
 	return nil
+}
+
+// AddBatch writes down the first rows of a batch, all that are not padding. Batches of one ledger have one schema.
+func (l *Ledger) AddBatch(batch arrow.Record, rows int) error {
+	if l.batches == nil {
+		var err error
+		if l.batches, err = NewRecords(batch.Schema()); err != nil {
+			return err
+		}
+	}
+	valid := batch.NewSlice(0, int64(rows))
+	defer valid.Release()
+	return l.batches.Each(valid, l.Add)
 }
 
 // Close writes the trailer, without which a ledger is not valid.

@@ -105,13 +105,12 @@ func (s *session) cost() float64 {
 
 // trained is what trainers say of themselves.
 type trained struct {
-	world, present, silent, measured int
-	rate, stall, client, buffered    float64 // stall and client: summed over those that are measured
+	present, silent, measured     int
+	rate, stall, client, buffered float64 // stall and client: summed over those that are measured
 }
 
 // told sums what trainers say, and forgets those that are gone.
 func (s *session) told(now time.Time) (sum trained) {
-	sum.world = s.World
 	maps.DeleteFunc(s.trainers, func(_ uint32, t *trainer) bool { return now.Sub(t.reports.at) > gone })
 	for _, t := range s.trainers {
 		sum.present++

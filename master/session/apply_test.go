@@ -38,6 +38,9 @@ func (j *job) do(c Command) Reply {
 	if err := j.s.Check(); err != nil {
 		j.Fatalf("after %T: %v", c, err)
 	}
+	if diff := cmp.Diff(j.s, j.reload(), comparing); diff != "" {
+		j.Fatalf("after %T: the state read back differs: -want +got:\n%s", c, diff)
+	}
 	return r
 }
 

@@ -50,6 +50,7 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	}
 	if counters := k.counters.max(c.Counters); counters != k.counters || k.expired {
 		k.counters, k.expired, k.atRisk = counters, false, 0 // all that it handed over is known, and was free still
+		k.revoked = k.revokedSince(position.Position{Epoch: s.closed})
 		ch.rank(c.Rank)
 	}
 	if len(news) > 0 {

@@ -40,7 +40,6 @@ type trainer struct {
 	rank, world        uint32
 	ports              cli.RPCFlags
 	ledger             *reference.Ledger
-	records            *reference.Records
 	rows               int64
 	nextSpeed          time.Time
 	rowsPerSecond      float64
@@ -113,16 +112,8 @@ func (t *trainer) take(batch *client.Batch) error {
 	defer batch.Release()
 	rec := batch.Record()
 	defer rec.Release()
-	if t.records == nil {
-		var err error
-		if t.records, err = reference.NewRecords(rec.Schema()); err != nil {
-			return err
-		}
-	}
-	rows := rec.NewSlice(0, int64(batch.Valid))
-	defer rows.Release()
 	t.rows += int64(batch.Valid)
-	return t.records.Each(rows, t.ledger.Add)
+	return t.ledger.AddBatch(rec, batch.Valid)
 }
 
 // compute lasts as long as a batch takes at the pace of the time; without one, or at 0, it takes none.
