@@ -42,8 +42,8 @@ const (
 	batchShares           = 24
 	// maxBatch leaves room, below what a message may have (internal/rpc), for what stands around a batch.
 	maxBatch = 240 << 20
-	// maxRequest bounds what a caller can have a worker read before it shows a ticket: that, and a program.
-	maxRequest = 32 << 20
+	// maxRequest bounds what a caller shows: a ticket and a program, of which a spec has less than a megabyte of text.
+	maxRequest = 8 << 20
 	// patience is how long a trainer waits for memory before it is sent to the next worker.
 	patience = 5 * time.Second
 	// syncEvery is how often a worker tells the masters of itself, and syncTimeout how long it waits for the answer.
@@ -140,7 +140,8 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.MaxRecvMsgSize(maxRequest), links)
+	w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.MaxRecvMsgSize(maxRequest), links,
+		rpc.Guarded(rpc.Unguarded)) // a ticket opens it
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	group.Go(func() error {
 		// It has been stopped before it began if ctx ended at once.
-		if err := w.grpc.Serve(w.cfg.Listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := w.grpc.Serve(rpc.Doorstep(w.cfg.Listener)); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("worker: serve: %w", err)
 		}
 		return nil

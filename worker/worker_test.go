@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
 	"math/big"
 	"net"
@@ -222,6 +223,62 @@ func TestWorkerInAFleet(t *testing.T) {
 	if _, err := get(t, conn, signer, granted); status.Code(err) != codes.Unavailable {
 		t.Errorf("while it drains: %v, want Unavailable", err)
 	}
+	conn.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What strangers send to a worker is bounded, also where it is nothing that anybody reads, and trainers are served meanwhile.
+func TestStrangersSendLittle(t *testing.T) {
+	signer := ticket.NewSigner(ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+	m := &fakeMaster{keys: signer.Keys(), reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})}
+	gossip := startMaster(t, m, rpc.Config{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var store pipelinetest.Store
+	up := make(chan string, 1)
+	w, err := New(Config{
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &store, Ops: transform.Builtin(),
+		Logger: slog.New(slog.DiscardHandler), Up: func(address, _ string) { up <- address },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	address := <-up
+	conn, err := rpc.Dial(address, rpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	f := store.Put("mem://f.parquet", pipelinetest.Parquet(t, 1, 300, 200))
+	read := func() {
+		t.Helper()
+		if rows, err := get(t, conn, signer, pipelinetest.Ticket(t, &store, f, 64)); err != nil || rows != 500 {
+			t.Errorf("%d rows, %v; want 500", rows, err)
+		}
+	}
+	read()
+	stranger, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close()
+	_, err = io.WriteString(stranger, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and no settings
+	frame := append([]byte("\x00\x40\x00\x77\x00\x00\x00\x00\x00"), make([]byte, 0x4000)...)                  // of a type that nobody knows
+	for sent := 0; sent < 48<<20 && err == nil; sent += len(frame) {
+		_, err = stranger.Write(frame)
+	}
+	if err == nil {
+		t.Error("a stranger sends as much as it likes")
+	}
+	read()
 	conn.Close()
 	cancel()
 	if err := <-ended; err != nil {

@@ -49,6 +49,7 @@ func (w Web) Require(role Role, next http.Handler) http.Handler {
 			refuse(out, r, err)
 			return
 		}
+		rpc.Welcome(r.Context())
 		next.ServeHTTP(out, r.WithContext(With(r.Context(), who)))
 	})
 }

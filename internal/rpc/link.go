@@ -75,8 +75,15 @@ func (p *parting) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	if first != p.preface {
 		return &begun{conn, first[:]}, info, nil
 	}
-	if err := p.enter(conn); err != nil {
+	bare := conn
+	if s, ok := conn.(*stranger); ok {
+		bare = s.Conn // which writes several pieces at once
+	}
+	if err := p.enter(bare); err != nil {
 		return nil, nil, err
+	}
+	if s, ok := raw.(*stranger); ok {
+		s.door.forget(s) // whoever has it now has bounds of his own
 	}
 	return nil, nil, credentials.ErrConnDispatched
 }

@@ -17,6 +17,8 @@ import (
 const (
 	// maxMessage bounds a received message; a record batch has a few megabytes.
 	maxMessage = 256 << 20
+	// maxHeaders bounds the headers of a call, with its token.
+	maxHeaders = 64 << 10
 	// connectionWindow lets a few streams of one connection be in flight on a fast network.
 	connectionWindow = 16 << 20
 	// A client pings a silent server no more often than keepaliveTime, gRPC's minimum; a server bears twice as many.
@@ -99,7 +101,8 @@ func (c Config) Anonymous() Config {
 	return c
 }
 
-// NewServer returns a gRPC server that follows cfg, and options besides, such as Guarded. The caller registers services and serves.
+// NewServer returns a gRPC server that follows cfg, and options besides, such as Guarded. The caller registers services, and serves on a
+// Doorstep.
 func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -111,6 +114,7 @@ func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 	opts := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.WriteBufferSize(256 << 10),
 		grpc.WaitForHandlers(true), // so that Stop leaves no goroutine behind
 		grpc.ConnectionTimeout(handshakeTimeout),

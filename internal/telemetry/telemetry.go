@@ -24,7 +24,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
+	"google.golang.org/grpc/peer"
+
 	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 const (
@@ -115,11 +118,15 @@ func answer(w http.ResponseWriter, err error) {
 // Run serves until ctx ends, and then until running requests have ended.
 func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
+	s.http.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+		return peer.NewContext(ctx, &peer.Peer{Addr: c.RemoteAddr()}) // for rpc.Welcome
+	}
 	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
 	group.Go(func() error {
-		serve := func() error { return s.http.Serve(s.cfg.Listener) }
+		door := rpc.Doorstep(s.cfg.Listener)
+		serve := func() error { return s.http.Serve(door) }
 		if s.cfg.TLS != nil {
-			serve = func() error { return s.http.ServeTLS(s.cfg.Listener, "", "") }
+			serve = func() error { return s.http.ServeTLS(door, "", "") }
 		}
 		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("telemetry: serve %s: %w", s.cfg.Listener.Addr(), err)

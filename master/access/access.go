@@ -113,6 +113,7 @@ func (c *Control) Gate(ctx context.Context, call rpc.Call) (context.Context, err
 	if err := MayCall(who, call.Method); err != nil {
 		return nil, err
 	}
+	rpc.Welcome(ctx)
 	return identity.With(ctx, who), nil
 }
 

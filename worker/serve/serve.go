@@ -21,6 +21,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/ticket"
+	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/columns"
@@ -122,6 +123,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 	if r.ticket, r.program, err = ticket.Verify(r.StreamRequest, *s.keys.Load(), time.Now()); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
+	rpc.Welcome(ctx)
 	if s.draining.Err() != nil {
 		return grpcError(errDraining)
 	}

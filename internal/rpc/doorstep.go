@@ -1,0 +1,178 @@
+package rpc
+
+import (
+	"container/list"
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/peer"
+)
+
+const (
+	// mostStrangers bounds the connections of which no caller is known yet. One more waits until the one that has been there longest
+	// has had patience, and takes its place.
+	mostStrangers = 1024
+	patience      = time.Second
+	// mostStrange bounds what strangers have sent, in bytes, all together: the one that has been there longest is sent away for more.
+	// It is as much as they can have a process hold. strangeCall is what a call costs besides its bytes.
+	mostStrange = 32 << 20
+	strangeCall = 16 << 10
+)
+
+// Doorstep is a listener whose connections are strangers' until Welcome. All strangers together take no more than a bounded part of the
+// process, whatever they send, and make room for each other: a flood of them keeps nobody out who is soon known.
+func Doorstep(l net.Listener) net.Listener {
+	return &doorstep{Listener: l, left: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+// Welcome says that a call's caller is known, and with it the connection. It does nothing for what did not come over a doorstep.
+func Welcome(ctx context.Context) {
+	if s := strangerOf(ctx); s != nil {
+		s.door.forget(s)
+	}
+}
+
+// strangerOf is the connection of a call, nil if it did not come over a doorstep.
+func strangerOf(ctx context.Context) *stranger {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	from, _ := p.Addr.(from)
+	return from.conn
+}
+
+type doorstep struct {
+	net.Listener
+	left   chan struct{} // gets one when a stranger has left
+	closed chan struct{}
+	once   sync.Once
+
+	mu        sync.Mutex
+	strangers list.List // of *stranger, from the one that has been there longest
+	bytes     int64     // that they sent
+}
+
+// stranger is a connection. Later it is nothing else than that.
+type stranger struct {
+	net.Conn
+	door  *doorstep
+	since time.Time
+	known atomic.Bool // it is no stranger's any more
+	// Under door.mu:
+	place *list.Element // nil then
+	bytes int64
+}
+
+// from is an address that leads back to its connection.
+type from struct {
+	net.Addr
+	conn *stranger
+}
+
+// Accept implements net.Listener.
+func (d *doorstep) Accept() (net.Conn, error) {
+	conn, err := d.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if !d.makeRoom() {
+		_ = conn.Close() // nobody has it
+		return nil, net.ErrClosed
+	}
+	s := &stranger{Conn: conn, door: d, since: time.Now()}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.place = d.strangers.PushBack(s)
+	return s, nil
+}
+
+// makeRoom waits until there is room for one more. It reports whether there is, before the listener is closed.
+func (d *doorstep) makeRoom() bool {
+	for {
+		d.mu.Lock()
+		if d.strangers.Len() < mostStrangers {
+			d.mu.Unlock()
+			return true
+		}
+		longest := d.strangers.Front().Value.(*stranger) //nolint:forcetypeassert // the list has nothing else
+		d.mu.Unlock()
+		wait := patience - time.Since(longest.since)
+		if wait <= 0 {
+			_ = longest.Close() // who had it sees that
+			continue
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-d.left:
+		case <-d.closed:
+			timer.Stop()
+			return false
+		}
+		timer.Stop()
+	}
+}
+
+// Close implements net.Listener.
+func (d *doorstep) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return d.Listener.Close()
+}
+
+// forget takes a connection from the strangers, if it is one's.
+func (d *doorstep) forget(s *stranger) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.place == nil {
+		return
+	}
+	d.strangers.Remove(s.place)
+	s.place = nil
+	s.known.Store(true)
+	d.bytes -= s.bytes
+	select {
+	case d.left <- struct{}{}:
+	default:
+	}
+}
+
+// charge adds to what a stranger has sent, and sends away who has been there longest while that is too much of all.
+func (d *doorstep) charge(s *stranger, n int64) {
+	var away []*stranger
+	d.mu.Lock()
+	if s.place != nil {
+		s.bytes += n
+		d.bytes += n
+	}
+	over := d.bytes - mostStrange
+	for e := d.strangers.Front(); e != nil && over > 0; e = e.Next() {
+		longest := e.Value.(*stranger) //nolint:forcetypeassert // see above
+		away, over = append(away, longest), over-longest.bytes
+	}
+	d.mu.Unlock()
+	for _, s := range away {
+		_ = s.Close() // who had it sees that
+	}
+}
+
+// Read implements net.Conn.
+func (s *stranger) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if !s.known.Load() {
+		s.door.charge(s, int64(n))
+	}
+	return n, err
+}
+
+// Close implements net.Conn.
+func (s *stranger) Close() error {
+	s.door.forget(s)
+	return s.Conn.Close()
+}
+
+// RemoteAddr implements net.Conn.
+func (s *stranger) RemoteAddr() net.Addr { return from{s.Conn.RemoteAddr(), s} }
