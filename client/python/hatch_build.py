@@ -38,7 +38,7 @@ class BinaryBuildHook(BuildHookInterface[BuilderConfig]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Builds the binary and adds it to what the wheel contains."""
-        repository = Path(self.root).parents[1]
+        repository = Path(self.root).parent.parent  # "/" of a package that lies at the top of an image
         if not is_source_of_binary(repository):
             self._notice(f"{repository} is not penstock's repository")
             return

@@ -12,8 +12,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -47,6 +49,7 @@ func command() *cobra.Command {
 	m := &image{}
 	cmd := &cobra.Command{
 		Use:           "image PATH=FILE...",
+		Long:          "Write a container image of static binaries and other files. A FILE may be a directory, with all that it holds.",
 		Short:         "Write a container image of static binaries and other files",
 		Args:          cobra.MinimumNArgs(1),
 		SilenceErrors: true,
@@ -78,14 +81,14 @@ func (m *image) write(args []string) error {
 	if err != nil {
 		return fmt.Errorf("config: %w", err)
 	}
-	archive, err := m.archive(layer, config)
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(m.output), 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(m.output, archive, 0o644); err != nil {
+	out, err := os.Create(m.output)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(m.archive(out, layer, config), out.Close()); err != nil {
 		return err
 	}
 	fmt.Println(m.output, m.tag, digest(config))
@@ -105,22 +108,7 @@ func (m *image) layer(args []string) (layer []byte, first string, err error) {
 		if first == "" {
 			first = to
 		}
-		info, err := os.Stat(from)
-		if err != nil {
-			return nil, "", err
-		}
-		content, err := os.ReadFile(from)
-		if err != nil {
-			return nil, "", err
-		}
-		if err := directories(w, path.Dir(to), made); err != nil {
-			return nil, "", err
-		}
-		mode := int64(0o644)
-		if info.Mode()&0o111 != 0 {
-			mode = 0o755
-		}
-		if err := file(w, to, mode, content); err != nil {
+		if err := add(w, to, from, made); err != nil {
 			return nil, "", err
 		}
 	}
@@ -131,6 +119,66 @@ func (m *image) layer(args []string) (layer []byte, first string, err error) {
 		return nil, "", err
 	}
 	return buf.Bytes(), first, nil
+}
+
+// add puts a file, or a directory with all that it holds, at a path of the image.
+func add(w *tar.Writer, to, from string, made map[string]bool) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if err := directories(w, path.Dir(to), made); err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return tree(w, to, from, made)
+	}
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return file(w, to, mode(info), content)
+}
+
+// tree adds a directory. Links stay links.
+func tree(w *tar.Writer, to, from string, made map[string]bool) error {
+	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, name)
+		if err != nil {
+			return err
+		}
+		at := path.Join(to, filepath.ToSlash(rel))
+		switch {
+		case entry.IsDir():
+			return directories(w, at, made)
+		case entry.Type() == fs.ModeSymlink:
+			target, err := os.Readlink(name)
+			if err != nil {
+				return err
+			}
+			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: strings.TrimPrefix(at, "/"), Linkname: target, Mode: 0o777, Format: tar.FormatPAX})
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return file(w, at, mode(info), content)
+	})
+}
+
+// mode is that of a file that all may read.
+func mode(info fs.FileInfo) int64 {
+	if info.Mode()&0o111 != 0 {
+		return 0o755
+	}
+	return 0o644
 }
 
 // directories adds a directory and those above it, once.
@@ -165,7 +213,8 @@ type blob struct {
 
 const oci = "application/vnd.oci.image."
 
-func (m *image) archive(layer, config []byte) ([]byte, error) {
+// archive writes the image.
+func (m *image) archive(out io.Writer, layer, config []byte) error {
 	parts := map[string][]byte{}
 	add := func(kind string, content []byte) blob {
 		parts[blobPath(content)] = content
@@ -176,22 +225,21 @@ func (m *image) archive(layer, config []byte) ([]byte, error) {
 		"config": add("config.v1+json", config), "layers": []blob{add("layer.v1.tar", layer)},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return fmt.Errorf("manifest: %w", err)
 	}
 	entry := add("manifest.v1+json", manifest)
 	entry.Platform = map[string]string{"architecture": m.arch, "os": "linux"}
-	entry.Annotations = map[string]string{"io.containerd.image.name": m.tag, "org.opencontainers.image.ref.name": m.tag}
+	entry.Annotations = map[string]string{"io.containerd.image.name": canonical(m.tag), "org.opencontainers.image.ref.name": m.tag}
 	for name, v := range map[string]any{
 		"oci-layout":    map[string]string{"imageLayoutVersion": "1.0.0"},
 		"index.json":    map[string]any{"schemaVersion": 2, "manifests": []blob{entry}},
 		"manifest.json": []any{map[string]any{"Config": blobPath(config), "RepoTags": []string{m.tag}, "Layers": []string{blobPath(layer)}}},
 	} {
 		if parts[name], err = json.Marshal(v); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
+	w := tar.NewWriter(out)
 	names := make([]string, 0, len(parts))
 	for name := range parts {
 		names = append(names, name)
@@ -199,13 +247,22 @@ func (m *image) archive(layer, config []byte) ([]byte, error) {
 	slices.Sort(names)
 	for _, name := range names {
 		if err := file(w, name, 0o644, parts[name]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := w.Close(); err != nil {
-		return nil, err
+	return w.Close()
+}
+
+// canonical is the whole name of an image, which nodes look for when a pod asks for the short one.
+func canonical(tag string) string {
+	host, _, found := strings.Cut(tag, "/")
+	switch {
+	case !found:
+		return "docker.io/library/" + tag
+	case host == "localhost" || strings.ContainsAny(host, ".:"):
+		return tag
 	}
-	return buf.Bytes(), nil
+	return "docker.io/" + tag
 }
 
 func digest(b []byte) string {

@@ -27,7 +27,10 @@ func unpack(t *testing.T, archive []byte) map[string][]byte {
 		if out[h.Name], err = io.ReadAll(r); err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasSuffix(h.Name, "usr/bin/program") && h.Mode != 0o755 {
+		if strings.HasSuffix(h.Name, "/link") && (h.Typeflag != tar.TypeSymlink || h.Linkname != "program") {
+			t.Errorf("%s is no link to the program: %q", h.Name, h.Linkname)
+		}
+		if strings.HasSuffix(h.Name, "/program") && h.Mode != 0o755 {
 			t.Errorf("%s has mode %o", h.Name, h.Mode)
 		}
 	}
@@ -57,6 +60,9 @@ func TestImage(t *testing.T) {
 		t.Error("equal files make different images")
 	}
 	files := unpack(t, archives[0])
+	if !bytes.Contains(files["index.json"], []byte(`"io.containerd.image.name":"docker.io/library/penstock:test"`)) {
+		t.Errorf("nodes do not find it: %s", files["index.json"])
+	}
 	for name, content := range files {
 		if strings.HasPrefix(name, "blobs/") && name != blobPath(content) {
 			t.Errorf("%s is %s", name, digest(content))
@@ -101,6 +107,49 @@ func TestImage(t *testing.T) {
 	if string(layer["usr/bin/program"]) != "binary" || string(layer["etc/ssl/certs/ca-certificates.crt"]) != "pem" {
 		t.Errorf("the layer holds %q", layer)
 	}
+}
+
+// TestNodesFindIt holds that an image has the name by which nodes look for it when a manifest says the short one.
+func TestNodesFindIt(t *testing.T) {
+	for tag, want := range map[string]string{
+		"penstock:dev": "docker.io/library/penstock:dev", "team/penstock:1": "docker.io/team/penstock:1",
+		"localhost/penstock:1": "localhost/penstock:1", "host:5000/penstock": "host:5000/penstock", "quay.io/a/b:c": "quay.io/a/b:c",
+	} {
+		if got := canonical(tag); got != want {
+			t.Errorf("%s is %s, want %s", tag, got, want)
+		}
+	}
+}
+
+// TestDirectories holds that a directory comes with all that it holds, and that links stay links.
+func TestDirectories(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "image.tar")
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "tree", "a"), 0o700), os.WriteFile(filepath.Join(dir, "tree", "a", "program"), []byte("text"), 0o700),
+		os.WriteFile(filepath.Join(dir, "trust.pem"), nil, 0o600), os.Symlink("program", filepath.Join(dir, "tree", "a", "link")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command()
+	cmd.SetArgs([]string{"--output", out, "--certificates", filepath.Join(dir, "trust.pem"), "/usr=" + filepath.Join(dir, "tree")})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	archive, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range unpack(t, archive) {
+		if !strings.HasPrefix(name, "blobs/") || json.Valid(content) {
+			continue
+		}
+		layer := unpack(t, content)
+		if _, ok := layer["usr/a/link"]; !ok || string(layer["usr/a/program"]) != "text" || !bytes.Contains(content, []byte("linkpath")) && !bytes.Contains(content, []byte("program")) {
+			t.Errorf("the layer holds %q", layer)
+		}
+		return
+	}
+	t.Error("there is no layer")
 }
 
 func TestMistakes(t *testing.T) {

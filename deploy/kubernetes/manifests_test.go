@@ -300,6 +300,10 @@ func checkSelectors(t *testing.T, objects []runtime.Object, o runtime.Object) {
 		return slices.ContainsFunc(ports, func(p corev1.ContainerPort) bool { return p.Name == name })
 	}
 	switch o := o.(type) {
+	case *corev1.PersistentVolumeClaim:
+		if !slices.ContainsFunc(objects, func(other runtime.Object) bool { return claims(other, o.Name) }) {
+			t.Errorf("PersistentVolumeClaim %s: no pod keeps anything there", o.Name)
+		}
 	case *corev1.Service:
 		ports := chosen("Service", o.Name, labels.SelectorFromSet(o.Spec.Selector))
 		for _, p := range o.Spec.Ports {
@@ -327,6 +331,14 @@ func checkSelectors(t *testing.T, objects []runtime.Object, o runtime.Object) {
 			}
 		}
 	}
+}
+
+// claims tells whether an object's pods use a volume claim.
+func claims(o runtime.Object, claim string) bool {
+	_, _, pods, _ := template(o)
+	return slices.ContainsFunc(pods.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
+	})
 }
 
 // TestProductionLimitsNamespaces holds that a fleet which many share grants no more than it says.

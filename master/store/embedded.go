@@ -78,7 +78,7 @@ func (e *Embed) clientURL(listen string) (url.URL, error) {
 	// Not in dir: a socket's path has at most about 100 bytes.
 	sockets, err := os.MkdirTemp("", "penstock-etcd-")
 	if err != nil {
-		return url.URL{}, err
+		return url.URL{}, fmt.Errorf("folder of its socket: %w; set TMPDIR to a folder that can be written", err)
 	}
 	e.sockets = sockets
 	return url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}, nil

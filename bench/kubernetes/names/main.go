@@ -1,60 +1,76 @@
-package kubernetes
+// Names is the DNS server of bench/kubernetes/cluster.sh, where a cluster would have CoreDNS: it answers queries of pods for Services
+// by asking the API server each time.
+//
+//	names 10.99.0.1:53 https://10.99.0.1:16443 TOKEN
+package main
 
 import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"os/signal"
 	"strings"
 	"sync"
-	"testing"
+	"syscall"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// names answers DNS queries of pods for Services, by asking the API server each time. The testbed has no CoreDNS.
-type names struct {
-	api    string
-	token  string
-	client *http.Client
-	conn   net.PacketConn
+func main() {
+	if len(os.Args) != 4 {
+		log.Fatal("usage: names ADDRESS API-URL API-TOKEN")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := serve(ctx, os.Args[1], os.Args[2], os.Args[3]); err != nil {
+		log.Fatal("names: ", err)
+	}
 }
 
-// serveNames answers on address (UDP) until the test ends.
-func serveNames(t *testing.T, address, api, token string) {
-	t.Helper()
-	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", address)
+// names knows what Services there are.
+type names struct {
+	api, token string
+	client     *http.Client
+}
+
+// serve answers on address (UDP) until ctx ends.
+func serve(ctx context.Context, address, api, token string) error {
+	conn, err := new(net.ListenConfig).ListenPacket(ctx, "udp", address)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the testbed's own, on this machine
-	n := &names{api: api, token: token, conn: conn, client: &http.Client{Timeout: 5 * time.Second, Transport: transport}}
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer stop()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the cluster is this machine's own
+	n := &names{api: api, token: token, client: &http.Client{Timeout: 5 * time.Second, Transport: transport}}
 	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			query := make([]byte, 1500)
-			size, from, err := conn.ReadFrom(query)
+	defer all.Wait()
+	for {
+		query := make([]byte, 1500)
+		size, from, err := conn.ReadFrom(query)
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		all.Go(func() {
+			answer, err := n.answer(query[:size])
 			if err != nil {
+				log.Print(err)
 				return
 			}
-			all.Go(func() {
-				if answer, err := n.answer(query[:size]); err != nil {
-					t.Logf("DNS: %v", err)
-				} else {
-					_, _ = conn.WriteTo(answer, from) // who asked may be gone
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = conn.Close()
-		all.Wait()
-		transport.CloseIdleConnections()
-	})
+			_, _ = conn.WriteTo(answer, from) // who asked may be gone
+		})
+	}
 }
 
 // answer replies to one question; names that are no Services' do not exist.

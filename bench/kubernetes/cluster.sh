@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# A cluster of real nodes on this machine that takes deploy/kubernetes as it is: images under the names that the manifests have, names
+# of Services, and volumes. The scripts of PENSTOCK_TESTBED (default ../shared/testbed) make its nodes of containerd and kubelet. As root:
+#
+#   bench/kubernetes/cluster.sh up [NODES]      builds what is missing; prints how to reach the cluster
+#   bench/kubernetes/cluster.sh down            always: it gives back addresses, mounts and firewall chains
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+export PENSTOCK_TESTBED=${PENSTOCK_TESTBED:-$PWD/../shared/testbed} CGO_ENABLED=0
+parts=${TESTBED:-$HOME/.cache/testbed} # its binaries are shared with others
+home=$parts/penstock
+export TESTBED=$home/cluster # bin and run of this cluster
+run=$TESTBED/run
+
+needs() {
+	echo "cluster: $1" >&2
+	exit 2
+}
+
+check() {
+	[[ $(uname) == Linux && $(id -u) == 0 ]] || needs "nodes are made by root on Linux"
+	[[ -x $PENSTOCK_TESTBED/kube/cluster.sh ]] || needs "$PENSTOCK_TESTBED holds no testbed; PENSTOCK_TESTBED names its folder"
+	for part in containerd ctr runc nft ip openssl curl; do
+		command -v "$part" >/dev/null || needs "$part is not installed: apt-get install containerd runc containernetworking-plugins nftables iproute2 openssl curl"
+	done
+	[[ -x /usr/lib/cni/portmap ]] || needs "apt-get install containernetworking-plugins"
+	[[ -x ${PENSTOCK_MINIO:-} ]] || needs "PENSTOCK_MINIO names no MinIO server; make tools builds one, and make test-kubernetes names it"
+}
+
+# named prints the name with the tag that the manifests have for an image.
+named() { # NAME
+	awk -v name="$1" '$1 == "newName:" {n = $2} $1 == "newTag:" && n == name {print n ":" $2}' deploy/kubernetes/*/kustomization.yaml
+}
+
+build() {
+	TESTBED=$parts "$PENSTOCK_TESTBED/kube/build.sh"
+	mkdir -p "$home/pause" "$home/images" "$TESTBED/bin"
+	ln -sf "$parts"/bin/* "$TESTBED/bin/"
+	# Pods ask the node for names.
+	rm -f "$TESTBED/bin/kubelet"
+	printf '#!/bin/sh\nexec %q "$@" --cluster-dns=10.99.0.1 --cluster-domain=cluster.local\n' "$parts/bin/kubelet" >"$TESTBED/bin/kubelet"
+	chmod +x "$TESTBED/bin/kubelet"
+	go build -trimpath -ldflags '-s -w' -o "$home/penstock" .
+	go build -trimpath -ldflags '-s -w' -o "$home/trainer" ./bench/kubernetes/trainer
+	go build -o "$home/names" ./bench/kubernetes/names
+	go build -o "$home/image" ./deploy/image
+	cp "$PENSTOCK_TESTBED/kube/pause.go.txt" "$home/pause/main.go"
+	go build -o "$home/pause/pause" "$home/pause/main.go"
+	image 127.0.0.1:15000/pause:v1 pause /pause="$home/pause/pause" # the testbed's name for it
+	image penstock:dev penstock /usr/bin/penstock="$home/penstock"
+	image penstock-test-trainer:dev trainer /usr/bin/trainer="$home/trainer"
+	image "$(named gcr.io/etcd-development/etcd)" etcd /usr/local/bin/etcd="$parts/bin/etcd"
+	image "$(named quay.io/minio/minio)" minio /usr/bin/minio="$PENSTOCK_MINIO"
+}
+
+# python_image makes the example's image, as its Dockerfile does, of the Python and the packages in .venv. It trains nothing, and has no torch.
+python_image() {
+	local root=$home/python venv=$PWD/.venv packages prefix version libraries
+	[[ -x $venv/bin/python ]] || needs "there is no .venv: make python"
+	if [[ -f $home/images/python.tar && -z $(find client/python/src client/python/*.py client/python/pyproject.toml .venv/pyvenv.cfg "$home/image" -newer "$home/images/python.tar" -print -quit) ]]; then
+		return
+	fi
+	read -r prefix version packages < <("$venv/bin/python" -c 'import sys, sysconfig
+print(sys.base_prefix, "python%d.%d" % sys.version_info[:2], sysconfig.get_paths()["platlib"])')
+	rm -rf "$root"
+	libraries=$root/usr/lib/$(uname -m)-linux-gnu
+	mkdir -p "$root/usr/local/bin" "$root/usr/local/lib" "$libraries" "$root/lib64"
+	cp -L "$prefix/bin/python3" "$root/usr/local/bin/python"
+	tar -C "$prefix/lib" --exclude=site-packages --exclude=__pycache__ --exclude=test --exclude=ensurepip --exclude=idlelib \
+		--exclude=tkinter --exclude="_tkinter*" --exclude='config-*' -c "$version" | tar -C "$root/usr/local/lib" -x
+	mkdir "$root/usr/local/lib/$version/site-packages"
+	tar -C "$packages" --exclude=__pycache__ --exclude=tests --exclude=include -c pyarrow numpy numpy.libs grpc google typing_extensions.py |
+		tar -C "$root/usr/local/lib/$version/site-packages" -x
+	rm -rf "$home/src"
+	cp -r client/python "$home/src"
+	"$venv/bin/python" -m pip install --quiet --no-build-isolation --no-deps --target "$root/usr/local/lib/$version/site-packages" "$home/src"
+	find "$root/usr/local" -name '*.so*' -type f -print0 | xargs -0 ldd "$root/usr/local/bin/python" 2>/dev/null |
+		awk '$2 == "=>" && $3 ~ /^\// {print $3}' | grep -v "^$root" | sort -u | xargs cp -L -t "$libraries"
+	cp -L /lib64/ld-linux-x86-64.so.2 "$root/lib64/"
+	ln -s usr/lib "$root/lib"
+	image penstock-trainer:dev python --entrypoint python /="$root"
+}
+
+image() { # TAG NAME PATH=FILE...
+	"$home/image" --tag "$1" --output "$home/images/$2.tar" "${@:3}" >/dev/null
+}
+
+up() {
+	check
+	build
+	down
+	# What the nodes keep lies in memory: kubelets evict pods from disks that are nearly full, and this is not about those.
+	mkdir -p "$run"
+	mount -t tmpfs -o size=10g,mode=755 penstock-testbed "$run"
+	mv "$home/images/pause.tar" "$home/pause.tar"
+	IMAGES=$home/pause.tar "$PENSTOCK_TESTBED/kube/cluster.sh" up "$1" >"$home/cluster.log" 2>&1 </dev/null
+	for i in $(seq "$1"); do
+		host_ports "$i"
+		for archive in "$home"/images/*.tar; do
+			ctr -a "$run/n$i/c.sock" -n k8s.io images import "$archive" >/dev/null
+		done
+	done
+	setsid "$home/names" 10.99.0.1:53 https://10.99.0.1:16443 admintoken >"$run/names.log" 2>&1 </dev/null &
+	echo $! >"$run/names.pid"
+	volumes
+	echo "export KUBECONFIG=$run/kubeconfig PATH=$TESTBED/bin:\$PATH"
+}
+
+# host_ports has the node's network give pods ports of the node: of its own address, since all nodes share this machine's network.
+host_ports() { # NODE
+	local plugin='{"type":"portmap","capabilities":{"portMappings":true},"snat":true,"conditionsV4":["-d","10.99.0.1'$1'"]}'
+	sed -i "s|\]}\$|,$plugin]}|" "$run/n$1/net.d/10.conflist"
+}
+
+# volumes are folders of this machine, for claims of no class.
+volumes() {
+	local i
+	for i in $(seq 12); do
+		mkdir -p -m 777 "$run/volumes/$i"
+		cat <<-V
+			{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "volume-$i"}, "spec": {"capacity": {"storage": "20Gi"},
+			"accessModes": ["ReadWriteOnce"], "hostPath": {"path": "$run/volumes/$i"}}}
+		V
+	done | KUBECONFIG=$run/kubeconfig "$TESTBED/bin/kubectl" create -f - >/dev/null
+}
+
+down() {
+	[[ ! -f $run/names.pid ]] || kill "$(cat "$run/names.pid")" 2>/dev/null || true
+	"$PENSTOCK_TESTBED/kube/cluster.sh" down >/dev/null 2>&1 || true
+	umount "$run" 2>/dev/null || true
+	local chain # of portmap
+	for chain in PREROUTING OUTPUT; do
+		iptables -t nat -D "$chain" -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT 2>/dev/null || true
+	done
+	iptables -t nat -D POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ 2>/dev/null || true
+	for chain in $(iptables -t nat -S 2>/dev/null | awk '$1 == "-N" && $2 ~ /^CNI-(HOSTPORT|DN)-/ {print $2}'); do
+		iptables -t nat -F "$chain" && iptables -t nat -X "$chain"
+	done 2>/dev/null || true
+}
+
+case ${1:-} in
+up) up "${2:-3}" ;;
+down) down ;;
+*) needs "up [NODES] or down" ;;
+esac
