@@ -46,6 +46,7 @@ type wireColumn struct {
 type parts struct {
 	nodes   []wire.Node
 	buffers [][]byte
+	good    *byte // the offsets that were looked at last, which arrays may share
 }
 
 // next returns the buffers of the next array behind its validity, of which it has `buffers` in all. It checks that the array has
@@ -69,7 +70,7 @@ func (p *parts) next(n, buffers int) ([][]byte, error) {
 // from it cannot fail. The record has the batch's memory, until it is released.
 func (l *layout) bind(b *wire.Batch) (*wireRecord, error) {
 	w := &wireRecord{layout: l, columns: make([]wireColumn, len(l.columns)), rows: int(b.Rows), bytes: b.Bytes, batch: b}
-	p := &parts{b.Nodes, b.Buffers}
+	p := &parts{nodes: b.Nodes, buffers: b.Buffers}
 	for i := range l.columns {
 		if err := w.columns[i].bind(&l.columns[i], p, w.rows); err != nil {
 			return nil, fmt.Errorf("record: column %q: %w", l.columns[i].name, err)
@@ -96,7 +97,7 @@ func (w *wireColumn) bind(c *column, p *parts, rows int) error {
 		if err != nil {
 			return err
 		}
-		n, err := w.bindOffsets(b[0], rows)
+		n, err := w.bindOffsets(p, b[0], rows)
 		if err != nil {
 			return err
 		}
@@ -111,7 +112,7 @@ func (w *wireColumn) bindSparse(c *column, p *parts, rows int) error {
 	if err != nil {
 		return err
 	}
-	n, err := w.bindOffsets(b[0], rows)
+	n, err := w.bindOffsets(p, b[0], rows)
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (w *wireColumn) bindSparse(c *column, p *parts, rows int) error {
 }
 
 // bindOffsets takes the offsets of rows and returns how many values they need.
-func (w *wireColumn) bindOffsets(b []byte, rows int) (int, error) {
+func (w *wireColumn) bindOffsets(p *parts, b []byte, rows int) (int, error) {
 	if rows == 0 {
 		w.offsets = []int32{0}
 		return 0, nil
@@ -142,6 +143,9 @@ func (w *wireColumn) bindOffsets(b []byte, rows int) (int, error) {
 		return 0, fmt.Errorf("offsets: %w", err)
 	}
 	w.offsets = offsets[:rows+1]
+	if p.good == &b[0] {
+		return int(w.offsets[rows]), nil
+	}
 	last := w.offsets[0]
 	if last < 0 {
 		return 0, fmt.Errorf("offsets begin at %d", last)
@@ -152,6 +156,7 @@ func (w *wireColumn) bindOffsets(b []byte, rows int) (int, error) {
 		}
 		last = o
 	}
+	p.good = &b[0]
 	return int(last), nil
 }
 

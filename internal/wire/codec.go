@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"sync/atomic"
+	"unsafe"
 
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
@@ -54,6 +55,7 @@ type parcel struct {
 	meta    []byte   // all that is not the batch's memory: header, app_metadata, small buffers, padding
 	pieces  [][]byte // of the message, in order
 	body    []extent
+	placed  map[*byte]extent // large buffers that have their place
 	refs    atomic.Int32
 	release func()
 	pool    *Pool // that it goes back to
@@ -91,6 +93,7 @@ func (p *parcel) free() {
 	release := p.release
 	p.release = nil
 	clear(p.pieces)
+	clear(p.placed)
 	p.pool.parcels.Put(p)
 	release()
 }
@@ -109,18 +112,25 @@ func (p *parcel) fill(b *Batch, c Compression) {
 	p.cut(m, b.Buffers)
 }
 
-// place finds each buffer its place in the body. It returns the body's length, and how much of it is copied.
+// place finds each buffer its place in the body, which large ones on the same memory share. It returns the body's length, and how
+// much of it is copied.
 func (p *parcel) place(b *Batch) (length int64, copied int) {
 	p.body = p.body[:0]
 	for _, buf := range b.Buffers {
 		n := int64(len(buf))
-		p.body = append(p.body, extent{length, n})
 		padded := pad(n)
-		length += padded
 		if n > small {
+			had, ok := p.placed[unsafe.SliceData(buf)]
+			if ok && had.length == n {
+				p.body = append(p.body, had)
+				continue
+			}
+			p.placed[unsafe.SliceData(buf)] = extent{length, n}
 			padded -= n
 		}
+		p.body = append(p.body, extent{length, n})
 		copied += int(padded)
+		length += pad(n)
 	}
 	return length, copied
 }
@@ -138,8 +148,12 @@ func (p *parcel) room(n int) []byte {
 func (p *parcel) cut(m []byte, buffers [][]byte) {
 	var zeros [Alignment]byte
 	p.pieces = p.pieces[:0]
-	from := 0
-	for _, buf := range buffers {
+	from, at := 0, int64(0)
+	for i, buf := range buffers {
+		if p.body[i].offset < at { // it stands there for another array
+			continue
+		}
+		at += pad(int64(len(buf)))
 		if len(buf) <= small {
 			m = append(m, buf...)
 		} else {

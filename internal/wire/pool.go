@@ -81,7 +81,7 @@ func (p *Pool) parcel() *parcel {
 	if m, ok := p.parcels.Get().(*parcel); ok {
 		return m
 	}
-	return &parcel{pool: p}
+	return &parcel{pool: p, placed: map[*byte]extent{}}
 }
 
 func (p *Pool) packer() *packer {

@@ -13,14 +13,15 @@ import (
 type Batch struct {
 	Rows int64
 	// Nodes and Buffers are what Arrow's IPC has of it: the arrays depth first, and the buffers of each. None has nulls: the
-	// buffers of their validity are nil.
+	// buffers of their validity are nil. All lists of one value share their offsets.
 	Nodes   []Node
 	Buffers [][]byte
-	// Bytes is what the buffers have together.
+	// Bytes is what the buffers have together, what is shared counted once.
 	Bytes int64
 
 	owner    *Builder
 	mem      []scratch
+	counts   bool // offsets that are shared are among the buffers
 	detached bool
 }
 
@@ -57,6 +58,7 @@ func (b *Batch) Detach() {
 
 func (b *Batch) reset(rows int) {
 	b.Rows, b.Nodes, b.Buffers, b.Bytes = int64(rows), b.Nodes[:0], b.Buffers[:0], 0
+	b.counts = false
 }
 
 // add adds an array of n values without nulls, with the buffers that it has beside the validity.
@@ -67,6 +69,15 @@ func (b *Batch) add(n int, buffers ...[]byte) {
 		b.Buffers = append(b.Buffers, buffer)
 		b.Bytes += int64(len(buffer))
 	}
+}
+
+// addLists adds n lists, whose offsets may be those that others share.
+func (b *Batch) addLists(n int, offsets []int32, shared bool) {
+	b.add(n, bytesOf(offsets))
+	if shared && b.counts { // then they are among the buffers
+		b.Bytes -= 4 * int64(len(offsets))
+	}
+	b.counts = b.counts || shared
 }
 
 // addEmpty adds an array of no values, and its children.

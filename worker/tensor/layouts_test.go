@@ -127,6 +127,58 @@ func TestNullWeights(t *testing.T) {
 		split("{[20 21] [0.5 1.5]} {[] []} {[] []} {[22 1099511627776] [NaN 4.5]}"))
 }
 
+// TestListsOfOne lays out lists of which some rows have one element each: of these, no offsets are written.
+func TestListsOfOne(t *testing.T) {
+	for _, c := range []struct {
+		offsets []int32
+		rows    string
+	}{
+		{[]int32{0, 1, 2, 3, 4}, "[20] [21] [22] [23]"},
+		{[]int32{1, 2, 3, 4, 5}, "[21] [22] [23] [1099511627776]"},
+		{[]int32{0, 0, 1, 2, 3}, "[] [20] [21] [22]"},
+		{[]int32{0, 2, 3, 4, 5}, "[20 21] [22] [23] [1099511627776]"},
+		{[]int32{0, 2, 2, 3, 4}, "[20 21] [] [22] [23]"},
+		{[]int32{0, 1, 3, 3, 4}, "[20] [21 22] [] [23]"},
+	} {
+		v := vec(pb.Kind_INT64, true, false)
+		v.Offsets = c.offsets
+		checkLayout(t, tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{v}, split(c.rows))
+	}
+}
+
+// TestSharedOffsets builds a batch of three lists of one: their offsets are in memory once, and counted once.
+func TestSharedOffsets(t *testing.T) {
+	lists := vec(pb.Kind_INT64, true, false)
+	lists.Offsets = []int32{0, 1, 2, 3, 4}
+	o := tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)
+	scalar := tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 1)
+	vs := []*vector.Vector{lists, vec(pb.Kind_INT64, false, false)}
+	p := program(o, vs)
+	p.Outputs = append(p.Outputs, scalar, o)
+	b, err := NewBuilder(p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		batch, err := b.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Build(batch, &Window{Slots: vs, Rows: 4}, 0, 3); err != nil {
+			t.Fatal(err)
+		}
+		if want := int64(3*3*8 + 4*4); batch.Bytes != want {
+			t.Errorf("%d bytes, want %d", batch.Bytes, want)
+		}
+		for i := range 3 {
+			if &batch.Buffers[4*i+1][0] != &batch.Buffers[1][0] {
+				t.Errorf("list %d has offsets of its own", i)
+			}
+		}
+		batch.Release()
+	}
+}
+
 func TestDenseIsRowMajor(t *testing.T) {
 	vs := []*vector.Vector{vec(pb.Kind_INT32, false, true), vec(pb.Kind_FLOAT64, false, false)}
 	checkLayout(t, tensorOf(pb.Layout_DENSE, pb.Kind_FLOAT32, 0, 1, 0), vs,

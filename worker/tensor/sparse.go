@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 
@@ -57,20 +58,21 @@ func (s *sparse) size(w *Window, from, to int) int64 {
 func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
 	offsets := b.owner.counting(to - from)
-	if v.Type.List || v.Valid != nil {
+	var write []int32 // nil: they stand there
+	if !b.owner.ones(w, v, from, to) {
 		mem.offsets = vector.Grow(mem.offsets, to-from+1)
-		offsets = mem.offsets
+		offsets, write = mem.offsets, mem.offsets
 	}
 	lay := floats
 	if s.elem == arrow.PrimitiveTypes.Int64 {
 		lay = ints
 	}
 	if s.out.Weights == nil {
-		values, n, err := lay(&mem.values, offsets, w, v, v, from, to)
+		values, n, err := lay(&mem.values, write, w, v, v, from, to)
 		if err != nil {
 			return err
 		}
-		b.add(to-from, bytesOf(offsets))
+		b.addLists(to-from, offsets, write == nil)
 		b.add(n, values)
 		return nil
 	}
@@ -78,23 +80,38 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	if err := checkWeights(w, v, weights, from, to); err != nil {
 		return err
 	}
-	values, n, err := lay(&mem.values, offsets, w, v, v, from, to)
+	values, n, err := lay(&mem.values, write, w, v, v, from, to)
 	if err != nil {
 		return err
 	}
-	scores, _, err := floats(&mem.weights, offsets, w, weights, v, from, to)
+	scores, _, err := floats(&mem.weights, write, w, weights, v, from, to)
 	if err != nil {
 		return fmt.Errorf("weights: %w", err)
 	}
-	b.add(to-from, bytesOf(offsets))
+	b.addLists(to-from, offsets, write == nil)
 	b.add(n)
 	b.add(n, values)
 	b.add(n, scores)
 	return nil
 }
 
+// ones reports whether each of the output rows [from, to) has one value that is not null.
+func (b *Builder) ones(w *Window, v *vector.Vector, from, to int) bool {
+	if v.ValueValid() != nil {
+		return false
+	}
+	if !v.Type.List {
+		return true
+	}
+	if w.Order != nil { // then it is asked of all the window's rows
+		from, to = 0, len(v.Offsets)-1
+	}
+	first, last := int(v.Offsets[from]), int(v.Offsets[to])
+	return last-first == to-from && bytes.Equal(bytesOf(v.Offsets[from:to+1]), bytesOf(b.counting(last)[first:]))
+}
+
 // ints takes the values of v at the elements of ids that are not null.
-func ints(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (bytes []byte, n int, err error) {
+func ints(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (data []byte, n int, err error) {
 	var values []int64
 	switch v.Type.Kind {
 	case pb.Kind_INT64:
@@ -108,7 +125,7 @@ func ints(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to
 }
 
 // floats takes the values of v at the elements of ids that are not null.
-func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (bytes []byte, n int, err error) {
+func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (data []byte, n int, err error) {
 	var values []float32
 	switch v.Type.Kind {
 	case pb.Kind_FLOAT32:
@@ -124,12 +141,18 @@ func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, 
 	return bytesOf(values), len(values), nil
 }
 
-// jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets. Those of scalars without
-// nulls are Builder.counting, which it does not write.
+// jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets, unless these are nil:
+// then each row has one.
 func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) []D {
 	dst, valid := numbers[D](b, upperBound(w, v, from, to)), ids.ValueValid()
 	switch {
-	case !v.Type.List && valid == nil: // offsets count already
+	case offsets == nil && v.Type.List && w.Order == nil:
+		convert(dst, src[v.Offsets[from]:v.Offsets[to]])
+		return dst
+	case offsets == nil && v.Type.List:
+		take(dst, w, src[v.Offsets[0]:], from)
+		return dst
+	case offsets == nil:
 		take(dst, w, src, from)
 		return dst
 	case !v.Type.List:
