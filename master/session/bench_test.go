@@ -9,16 +9,18 @@ import (
 )
 
 // BenchmarkSync measures one trainer's Sync in a session of a million shards and a thousand ranks. Each reports
-// part of what it holds, with gaps, as several open streams leave them. The time of Apply alone is ns/Sync; the rest
-// is the simulated trainer and planning. With padding each counts steps, too, of which the state machine takes the most of
-// all ranks.
+// part of what it holds, with gaps, as several open streams leave them. The time of Apply alone is ns/Sync, and ns/block that
+// of planning; the rest is the simulated trainer. With padding each counts steps, too, of which the state machine takes the most
+// of all ranks. Small blocks are many.
 func BenchmarkSync(b *testing.B) {
-	b.Run("uneven", func(b *testing.B) { benchmarkSync(b, false) })
-	b.Run("pad", func(b *testing.B) { benchmarkSync(b, true) })
+	b.Run("uneven", func(b *testing.B) { benchmarkSync(b, false, 1000) })
+	b.Run("pad", func(b *testing.B) { benchmarkSync(b, true, 1000) })
+	b.Run("small blocks", func(b *testing.B) { benchmarkSync(b, false, 16) })
 }
 
-func benchmarkSync(b *testing.B, pad bool) {
-	const world, blocks, shards = 1000, 1000, 1000
+func benchmarkSync(b *testing.B, pad bool, shards uint32) {
+	const world = 1000
+	blocks := 1_000_000 / shards
 	id := testID
 	id.Pad = pad
 	id.Epochs, id.FirstWorldSize = 1000, world
@@ -33,10 +35,14 @@ func benchmarkSync(b *testing.B, pad bool) {
 		}
 		return r
 	}
+	planned, planning := 0, time.Duration(0)
 	plan := func() {
+		start := time.Now()
 		for epoch, index, ok := s.NeedsPlan(); ok; epoch, index, ok = s.NeedsPlan() {
-			must(Planned{Epoch: epoch, Block: index, Blocks: blocks, Shards: shards, Rows: shards})
+			must(Planned{Epoch: epoch, Block: index, Blocks: blocks, Shards: shards, Rows: int64(shards)})
+			planned++
 		}
+		planning += time.Since(start)
 	}
 	revision, handed := make([]uint64, world), make([]uint64, world)
 	consumed := make([]position.Set, world)
@@ -70,4 +76,5 @@ func benchmarkSync(b *testing.B, pad bool) {
 		plan()
 	}
 	b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/Sync")
+	b.ReportMetric(float64(planning.Nanoseconds())/float64(planned), "ns/block")
 }

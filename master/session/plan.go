@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math/bits"
 	"slices"
 	"sort"
 
@@ -213,8 +214,12 @@ func (s *State) count(b block, rows int64) {
 	slices.SortFunc(s.epochs, func(a, b epochPlan) int { return int(a.epoch) - int(b.epoch) })
 }
 
-// dropIdleBlocks forgets the blocks below the frontier of which nothing is held or returned.
+// dropIdleBlocks forgets the blocks below the frontier of which nothing is held or returned. To look at what all ranks hold takes
+// long, so that it is done for each eighth of the blocks in memory, at most, that is planned.
 func (s *State) dropIdleBlocks() {
+	if eighth := int64(1) << max(0, bits.Len(uint(len(s.blocks)))-4); s.seen.blocks%eighth != 0 {
+		return
+	}
 	busy := make([]bool, len(s.blocks))
 	mark := func(set position.Set) {
 		for _, iv := range set {

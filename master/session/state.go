@@ -10,7 +10,7 @@
 // Behind the frontier lies nothing that anybody consumed, also of states from another session: a restore moves it
 // to the end of the epoch that they end in, and what they did not consume of it is returned, granted before or not.
 //
-// Work and memory follow what is in flight. Only blocks with positions in flight are kept; a block that a restore
+// Work and memory follow what is in flight. Only blocks with positions in flight are kept, and a few more; a block that a restore
 // makes grantable again is asked for again by NeedsPlan.
 package session
 
@@ -54,7 +54,7 @@ type State struct {
 	base       position.Set      // consumed by departed ranks or before a restore
 	// baseVersion counts the changes of base, closed, members and departed.
 	baseVersion uint64
-	blocks      []block // in flight, ascending
+	blocks      []block // in flight, and a few that no longer are; ascending
 	epochs      []epochPlan
 	seen        seen
 	ranks       []*rank // by number; nil: never joined in this generation
