@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,5 +88,80 @@ func TestTwoTeamsOnOneFleet(t *testing.T) {
 			t.Fatal(err)
 		}
 		read()
+	}
+}
+
+// TestWorkersOpenNothing holds that a worker's token serves a fleet, and its own port, and nobody who has it anything else.
+func TestWorkersOpenNothing(t *testing.T) {
+	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 5000, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers, gossip := write(t, "worker.token", "the-token-of-workers"), write(t, "gossip.key", "one")
+	c := startCluster(t, cluster.Config{
+		Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--worker-token-file=" + workers, "--gossip-key-file=" + gossip, "--http=127.0.0.1:0"},
+		WorkerFlags: []string{"--token-file=" + workers, "--gossip-key-file=" + gossip, "--http=127.0.0.1:0"},
+	}, 2)
+	at, err := c.MasterProcess().Announced(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := write(t, "spec.yaml", fmt.Sprintf("dataset: {uri: %s/}\nfeatures: [{label: label}, {dense: int_*}]\nbatch_size: 1000\n", filepath.Dir(paths[0])))
+	as := func(token string, args ...string) []string {
+		return append(args, "--master="+at.Address, "--token-file="+token)
+	}
+	if out, _ := run(t, 0, nil, as(c.TokenFile(), "read", spec, "--output=json")...); !strings.Contains(out, `"rows":5000,`) {
+		t.Errorf("read: %s", out)
+	}
+	run(t, 0, nil, as(c.TokenFile(), "session", "create", spec, "--id=hidden")...)
+	for _, args := range [][]string{
+		{"read", spec},
+		{"session", "create", spec, "--id=mine"},
+		{"session", "list"},
+		{"session", "show", "hidden"},
+		{"session", "delete", "hidden"},
+		{"session", "describe", "hidden"},
+		{"explain", "hidden"},
+		{"session", "checkpoints", "hidden"},
+		{"events"},
+		{"top", "--once"},
+	} {
+		_, errs := run(t, 1, nil, as(workers, args...)...)
+		if !strings.Contains(errs, `"workers" has roles [worker]`) || strings.Contains(errs, filepath.Dir(paths[0])) {
+			t.Errorf("penstock %v: %s", args, errs)
+		}
+	}
+	worker, err := c.Workers()[0].Announced(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fleet, err := os.ReadFile(c.TokenFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		address, path, token string
+		code                 int
+	}{
+		{worker.HTTP, "/metrics", "the-token-of-workers", http.StatusOK},
+		{worker.HTTP, "/metrics", string(fleet), http.StatusUnauthorized},
+		{worker.HTTP, "/debug/pprof/cmdline", "", http.StatusUnauthorized},
+		{at.HTTP, "/metrics", "the-token-of-workers", http.StatusForbidden},
+		{at.HTTP, "/api/v1/observation", "the-token-of-workers", http.StatusForbidden},
+		{at.HTTP, "/debug/pprof/cmdline", "the-token-of-workers", http.StatusForbidden},
+		{at.HTTP, "/metrics", string(fleet), http.StatusOK},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+x.address+x.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+x.token)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != x.code { //nolint:errcheck // nothing of it is read
+			t.Errorf("%s with token %q: %d, want %d", x.path, x.token, resp.StatusCode, x.code)
+		}
 	}
 }

@@ -143,10 +143,11 @@ func (c *Cluster) launchWorker(ctx context.Context) (*process.Process, error) {
 // Workers are the workers that Start ran.
 func (c *Cluster) Workers() []*process.Process { return c.first }
 
-// Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token.
+// Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token, unless it is told
+// another one.
 func (c *Cluster) Run(_ context.Context, name string, args ...string) (*process.Process, error) {
 	p, err := process.Start(process.Config{
-		Name: name, Binary: c.cfg.Binary, Args: append(slices.Clone(args), "--token-file="+c.TokenFile()), Env: c.cfg.Env,
+		Name: name, Binary: c.cfg.Binary, Args: slices.Insert(slices.Clone(args), 1, "--token-file="+c.TokenFile()), Env: c.cfg.Env,
 		Log: filepath.Join(c.cfg.Dir, name+".log"),
 	})
 	if err != nil {

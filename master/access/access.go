@@ -22,10 +22,10 @@ import (
 // tellEvery is how often it is logged, at most, that somebody cannot be known.
 const tellEvery = 10 * time.Second
 
-// Config says whom to know. With none of Fleet, Tokens and Review everybody may do everything.
+// Config says whom to know. With none of Fleet, Workers, Tokens and Review everybody may do everything.
 type Config struct {
-	// Fleet is the token that opens all.
-	Fleet rpc.Secret
+	// Fleet is the token that opens all, and Workers one that reports as a worker and opens nothing.
+	Fleet, Workers rpc.Secret
 	// Tokens and Namespaces are YAML files, "" for none. They are read anew when they change.
 	Tokens, Namespaces string
 	// Review, if set, knows further tokens.
@@ -47,6 +47,9 @@ func New(cfg Config) (*Control, error) {
 	refused := func(err error) { cfg.Logger.Error("a file that says who may do what cannot be taken", "error", err) }
 	if !cfg.Fleet.IsZero() {
 		c.known = append(c.known, identity.Fleet{Token: cfg.Fleet})
+	}
+	if !cfg.Workers.IsZero() {
+		c.known = append(c.known, workers{cfg.Workers})
 	}
 	if cfg.Tokens != "" {
 		file, err := reload.Open(cfg.Tokens, func(text []byte) (tokens, error) { return parseTokens(cfg.Tokens, text) }, refused)
@@ -123,6 +126,17 @@ func (c *Control) Limits(who identity.Identity) Limits {
 		return Limits{unlimited: true}
 	}
 	return c.namespaces.Get().limits(who.Home())
+}
+
+// workers knows the token that the workers of a fleet share.
+type workers struct{ token rpc.Secret }
+
+// Authenticate implements identity.Authenticator.
+func (w workers) Authenticate(_ context.Context, token string) (identity.Identity, error) {
+	if !w.token.Takes(token) {
+		return identity.Identity{}, identity.ErrStranger
+	}
+	return identity.Identity{Everywhere: true, Subject: "workers", Roles: []identity.Role{identity.Worker}}, nil
 }
 
 // chain asks one authenticator after the other.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -131,6 +132,24 @@ func TestWhoMayCallWhat(t *testing.T) {
 			if (err == nil) != may[m.MethodName] || err != nil && status.Code(err) != codes.PermissionDenied {
 				t.Errorf("%s, %s: %v", role, m.MethodName, err)
 			}
+		}
+	}
+}
+
+// TestWorkersToken holds that the token of workers lets them do what a worker does, and that nobody is let in without one where only
+// workers have one.
+func TestWorkersToken(t *testing.T) {
+	c, err := access.New(access.Config{Workers: rpc.NewSecret("the workers'"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range pb.Master_ServiceDesc.Methods {
+		_, err := gate(c, "the workers'", "", m.MethodName)
+		if may := slices.Contains([]string{"SyncWorker", "GetFleet", "WhoAmI"}, m.MethodName); (err == nil) != may || !may && status.Code(err) != codes.PermissionDenied {
+			t.Errorf("%s: %v", m.MethodName, err)
+		}
+		if _, err := gate(c, "", "", m.MethodName); status.Code(err) != codes.Unauthenticated {
+			t.Errorf("%s without a token: %v", m.MethodName, err)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/spf13/pflag"
@@ -11,11 +13,12 @@ import (
 
 // accessFlags are the settings that say who may do what.
 type accessFlags struct {
-	tokens, namespaces string
-	review             access.ReviewConfig
+	tokens, namespaces, workers string
+	review                      access.ReviewConfig
 }
 
 func (f *accessFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.workers, "worker-token-file", "", "file with the token of the workers, which lets its bearers report as such and do nothing else; it is the --token-file of penstock worker (default: that of this master). It is read anew when it changes")
 	flags.StringVar(&f.tokens, "tokens", "", "YAML file with the tokens of callers, their namespaces and roles (see master/access/README.md); read anew when it changes")
 	flags.StringVar(&f.namespaces, "namespaces", "", "YAML file that says what each namespace may read and take; read anew when it changes (default: all may read everything)")
 	flags.BoolVar(&f.review.On, "token-review", false, "let service accounts of Kubernetes in by their tokens: each is a trainer in the namespace of its name")
@@ -28,6 +31,17 @@ func (f *accessFlags) register(flags *pflag.FlagSet) {
 // open reads what the flags name.
 func (f *accessFlags) open(fleet rpc.Secret, logger *slog.Logger) (*access.Control, error) {
 	cfg := access.Config{Fleet: fleet, Tokens: f.tokens, Namespaces: f.namespaces, Logger: logger}
+	if f.workers != "" {
+		var err error
+		if cfg.Workers, err = rpc.ReadSecret(f.workers); err != nil {
+			return nil, fmt.Errorf("--worker-token-file: %w", err)
+		}
+		for _, w := range cfg.Workers.All() {
+			if fleet.Takes(w) {
+				return nil, errors.New("--worker-token-file: its token is one of --token-file, which lets workers do everything; give them one of their own (openssl rand -hex 32)")
+			}
+		}
+	}
 	if f.review.On {
 		review, err := access.NewReview(f.review)
 		if err != nil {

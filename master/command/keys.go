@@ -39,8 +39,8 @@ func Keys() *cobra.Command {
 		Use:   "keys DIR",
 		Short: "Make the keys, certificates and tokens of a fleet",
 		Long: "Make the keys, certificates and tokens of a fleet in DIR, one directory for each kind of process:\n\n" +
-			"  fleet/      of masters and workers: the authority ca.crt, the certificate tls.crt and its key tls.key, the token, gossip.key\n" +
-			"  master/     of masters alone: ticket.key, and the certificate etcd.crt that they show etcd\n" +
+			"  fleet/      of masters and workers: the authority ca.crt, the certificate tls.crt and its key tls.key, worker.token, gossip.key\n" +
+			"  master/     of masters alone: the token that opens everything, ticket.key, and the certificate etcd.crt that they show etcd\n" +
 			"  storage/    a user and a password for an object store of the fleet's own, such as the laptop overlay's\n" +
 			"  etcd/       of etcd: certificates for its ports, and one that its members show each other\n" +
 			"  authority/  the authorities' own keys, of which no process needs one: keep them in a safe place\n\n" +
@@ -108,7 +108,7 @@ func (k *keyMaker) run() error {
 			return err
 		}
 	}
-	for _, path := range []string{"fleet/token", "fleet/gossip.key", "storage/AWS_ACCESS_KEY_ID", "storage/AWS_SECRET_ACCESS_KEY"} {
+	for _, path := range []string{"master/token", "fleet/worker.token", "fleet/gossip.key", "storage/AWS_ACCESS_KEY_ID", "storage/AWS_SECRET_ACCESS_KEY"} {
 		if err := k.keep(path, func() ([]byte, error) { return []byte(rand.Text()), nil }); err != nil {
 			return err
 		}

@@ -81,6 +81,9 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if cfg.Access, err = f.access.open(cfg.RPC.Token, cfg.Logger); err != nil {
 		return err
 	}
+	if f.access.workers != "" && cmd.Flags().Lookup("gossip-key-file").Value.String() == "" {
+		return errors.New("--worker-token-file: workers that do not know this master's token need a key of gossip's own; set --gossip-key-file, here and on all workers")
+	}
 	if cfg.Fleet, err = f.gossip.Config(cfg.RPC.Token); err != nil {
 		return err
 	}

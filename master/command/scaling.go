@@ -49,7 +49,7 @@ func (f *scalingFlags) register(flags *pflag.FlagSet) {
 // passedOn are the settings that workers of --scale local have from their master.
 func passedOn() []string {
 	return []string{
-		"token-file", "tls", "tls-cert", "tls-key", "tls-ca", "tls-client-ca", "tls-server-name", "storage-config", "log-level", "log-format", "zone",
+		"token-file", "tls", "tls-cert", "tls-key", "tls-ca", "tls-client-ca", "tls-server-name", "gossip-key-file", "storage-config", "log-level", "log-format", "zone",
 	}
 }
 
@@ -83,7 +83,13 @@ func (f *scalingFlags) local(cmd *cobra.Command, dataDir string, logger *slog.Lo
 		return nil, fmt.Errorf("--worker-dir: %w", err)
 	}
 	var args []string
+	if token := cmd.Flags().Lookup("worker-token-file").Value.String(); token != "" {
+		args = append(args, "--token-file="+token)
+	}
 	for _, name := range passedOn() {
+		if name == "token-file" && len(args) > 0 {
+			continue
+		}
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.String() != flag.DefValue {
 			args = append(args, "--"+name+"="+flag.Value.String())
 		}
