@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -97,14 +98,15 @@ func Parquet(t testing.TB, seed uint64, groups ...int) []byte {
 				return
 			}
 		}
-	}, parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDataPageVersion(parquet.DataPageV2), parquet.WithDataPageSize(512))
+	}, parquet.WithCompression(compress.Codecs.Snappy), parquet.WithDataPageSize(512))
 }
 
-// Write writes a file of records, each of which becomes a row group, and releases them.
+// Write writes a file of records, each of which becomes a row group, and releases them. Its pages are of version 2, unless options
+// say otherwise: in pages of version 1, arrow's writer copies the levels of a page for each few that it adds.
 func Write(t testing.TB, schema *arrow.Schema, records iter.Seq[arrow.Record], options ...parquet.WriterProperty) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(schema, &out, parquet.NewWriterProperties(options...), pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(schema, &out, parquet.NewWriterProperties(slices.Insert(options, 0, parquet.WithDataPageVersion(parquet.DataPageV2))...), pqarrow.DefaultWriterProps())
 	if err != nil {
 		t.Fatalf("write Parquet: %v", err)
 	}
