@@ -23,18 +23,33 @@ const (
 	residentMemory   = 128 << 20
 	residentOverhead = 96 << 20 // as `penstock worker` has it, and the percentage too
 	residentGarbage  = 400
-	residentFile     = "PENSTOCK_TEST_RESIDENT"
+	residentProcess  = "PENSTOCK_TEST_RESIDENT"
 )
 
 // A process of many streams stays within the memory, and what a worker has besides, as the operating system counts it: with rows of
 // 100 KB in a row group that is larger than the memory.
 func TestResidentMemory(t *testing.T) {
-	if path := os.Getenv(residentFile); path != "" {
-		readResident(t, path)
+	if os.Getenv(residentProcess) != "" {
+		readResident(t, residentFile(t))
 		return
 	}
+	// The race detector, with which this one may have been built, has memory of its own.
+	binary := filepath.Join(t.TempDir(), "plain.test")
+	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-race=false", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build the test: %v\n%s", err, out)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestResidentMemory$", "-test.v")
+	cmd.Env = append(os.Environ(), residentProcess+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "resident: ") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// residentFile writes a file, a text in four of which is new: the others are in the dictionary, or compressed away.
+func residentFile(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "f.parquet")
-	// A text in four is new: the others are in the dictionary, or compressed away.
 	text, last := noise(100_000), ""
 	data := pipelinetest.Texts(t, 1<<20, func(row int) string {
 		if row%4 == 0 {
@@ -45,19 +60,7 @@ func TestResidentMemory(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	debug.FreeOSMemory() // of what was written
-	// The race detector, with which this one may have been built, has memory of its own.
-	binary := filepath.Join(t.TempDir(), "plain.test")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-race=false", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build the test: %v\n%s", err, out)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestResidentMemory$", "-test.v")
-	cmd.Env = append(os.Environ(), residentFile+"="+path)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "resident: ") {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Logf("%s", out)
+	return path
 }
 
 func readResident(t *testing.T, path string) {
