@@ -69,9 +69,6 @@ func (d *Decoder) Allow(bytes int64) { d.memory.limit += bytes }
 // none, to wish. The answer raises the limit; an error ends the row group.
 func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory.more = more }
 
-// Held is how many bytes the decoder holds, as its limit counts them.
-func (d *Decoder) Held() int64 { return d.memory.held }
-
 // Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, without doubles.
 func (d *Decoder) Leaves(f *footer.Footer) ([]int, error) {
 	l, err := resolve(f, d.sources)
