@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock._session.rebatch import ALIGNMENT, LARGE, Blocks, Rebatcher
+from penstock._session.blocks import ALIGNMENT, Blocks
+from penstock._session.rebatch import LARGE, Rebatcher
 from tests.test_batch import batch, record
 
 ROWS, WIDTH = 512, 600  # of float32: more than LARGE
@@ -81,7 +82,7 @@ def test_memory_is_used_again() -> None:
 
 
 def test_short_batches_take_no_block_that_is_much_too_large() -> None:
-    blocks = Blocks()
+    blocks = Blocks(2)
     assert blocks.take(1000).size == 1000
     assert blocks.take(600).size == 600  # of the block that came back
     kept = blocks.take(499)

@@ -10,7 +10,7 @@ import time
 import weakref
 from concurrent import futures
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import grpc
 import pyarrow as pa
@@ -22,14 +22,17 @@ from penstock._pb import control_pb2 as pb
 from penstock._pb import stream_pb2
 from penstock._session import Config, Security, Session
 from penstock._session.attempt import Attempt, check
+from penstock._session.blocks import Blocks
 from penstock._session.config import is_local
 from penstock._session.core import THREADS
 from penstock._session.failures import refused_shard
 from penstock._session.layout import Layout, LayoutError
 from penstock._session.masters import CHANNEL_OPTIONS, MasterError, Masters
+from penstock._session.messages import Incoming
 from penstock._session.piece import Grant, Piece, StreamError
 from penstock._session.position import Interval, Position
 from penstock._session.rarely import Rarely
+from penstock._session.stream import Connection
 from penstock._session.workers import WorkerError, read_error
 from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
 
@@ -236,7 +239,9 @@ class Raced:
     def __init__(self, opens: Callable[[], object]) -> None:
         self.told = threading.Event()
         client = SimpleNamespace(do_get=lambda ticket, options: opens())
-        workers = SimpleNamespace(client=lambda address: client, options=lambda: None, forget=lambda address, c: None)
+        none = SimpleNamespace(take=lambda note: None)
+        connection = Connection(client, none, Blocks(1))  # type: ignore[arg-type]
+        workers = SimpleNamespace(connection=lambda address: connection, forget=lambda address, c: None)
         core = SimpleNamespace(
             lock=threading.Lock(),
             info=SimpleNamespace(program=b""),
@@ -306,13 +311,9 @@ def test_do_get_that_fails_leaves_nothing() -> None:
 
 @pytest.mark.pure
 def test_message_without_a_record_is_a_workers_mistake() -> None:
-    class Message(NamedTuple):
-        data: pa.RecordBatch | None
-        app_metadata: pa.Buffer | None
-
     layout = Layout.parse(pa.schema([]))
     record = pa.RecordBatch.from_pydict({})
-    for message in (Message(None, pa.py_buffer(b"")), Message(record, None)):
+    for message in (Incoming(None, b"", 0), Incoming(record, None, 0)):
         with pytest.raises(StreamError, match="is this a Penstock worker"):
             check(message, layout, "w")
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
-from pyarrow import flight
 
 from penstock._pb import stream_pb2 as pb
 from penstock._session.bell import Bell
 from penstock._session.core import THREADS, Core
 from penstock._session.hedging import Worker
 from penstock._session.layout import Layout, LayoutError
+from penstock._session.links import LinkError
+from penstock._session.messages import Incoming, MessageError
 from penstock._session.piece import Miscount, Piece, StreamError
 from penstock._session.position import Position
+from penstock._session.stream import Stream
 from penstock._session.workers import ERRORS, WorkerError, Workers, read_error
 
 
@@ -62,15 +64,15 @@ class Attempt:
         self.done = False  # the thread is at its end
         self.error: WorkerError | None = None  # why, unless the piece needs no more
         self.room = Bell()
-        self._reader: flight.FlightStreamReader | None = None
+        self._stream: Stream | None = None
         self.thread = threading.Thread(target=core.guard, args=(self._run,), name=THREADS + "stream", daemon=True)
 
     def end(self) -> None:
         """Ends the attempt, whatever it waits for. Never blocks; any thread may call."""
         self.over = True
-        reader = self._reader
-        if reader is not None:
-            reader.cancel()
+        stream = self._stream
+        if stream is not None:
+            stream.cancel()
         self.room.ring()
 
     def silence(self, now: float) -> float:
@@ -91,60 +93,61 @@ class Attempt:
 
     def _read(self) -> WorkerError | None:
         """Streams from behind the last row received. None: the piece needs no more, or the attempt was ended."""
-        client = None
+        connection = None
         try:
-            client = self._workers.client(self.address)
-            reader = self._reader = client.do_get(*self._request())
-            if not self.over:  # else end may have been called before there was a reader
+            connection = self._workers.connection(self.address)
+            stream = self._stream = Stream(connection)
+            if self.over:  # end may have been called before there was a stream
+                return None
+            schema = stream.open(self._request())
+            if schema is not None:
                 self.began = True
                 self._count(1)
                 try:
-                    self._receive(reader, self._core.agree(reader.schema))
+                    self._receive(stream, self._core.agree(schema))
                 finally:
                     self._count(-1)
         except (LayoutError, Miscount) as e:
             return self.fails(str(e), "INVALID_ARGUMENT")
-        except (StreamError, DecodeError) as e:
+        except (StreamError, MessageError, DecodeError) as e:
             return self.fails(str(e), "UNKNOWN")
+        except LinkError as e:
+            return None if self.over else self.fails(str(e), "UNAVAILABLE")
         except ERRORS as e:
             code, words = read_error(e)
-            if code == "UNAVAILABLE" and client is not None:
-                self._workers.forget(self.address, client)
+            if code == "UNAVAILABLE" and connection is not None:
+                self._workers.forget(self.address, connection)
             return None if self.over else self.fails(words, code)
         finally:
-            opened, self._reader = self._reader, None
+            opened, self._stream = self._stream, None
             if opened is not None:
-                opened.cancel()
+                opened.close()
         return None
 
-    def _request(self) -> tuple[flight.Ticket, flight.FlightCallOptions]:
+    def _request(self) -> bytes:
         """For a stream at the piece's cursor."""
         with self._core.lock:
             at, ticket = self._piece.received, self._piece.grant.ticket
-        request = pb.StreamRequest(
+        return pb.StreamRequest(
             ticket=ticket, program=self._core.info.program, window=at.window, k=at.k,
             compression=self._core.config.compression,
-        )  # fmt: skip
-        return flight.Ticket(request.SerializeToString()), self._workers.options()
+        ).SerializeToString()  # fmt: skip
 
-    def _receive(self, reader: flight.FlightStreamReader, layout: Layout) -> None:
+    def _receive(self, stream: Stream, layout: Layout) -> None:
         """Takes in records until the piece is complete, or the attempt is over."""
         size = 0
         while self._await_room(size):
-            try:
-                chunk = reader.read_chunk()
-            except StopIteration:
-                chunk = None
+            received = stream.next()
             waited, self.waits = self.silence(time.monotonic()), None
-            if chunk is None:
+            if received is None:
                 self._end()
             else:
-                record, meta = check(chunk, layout, self.name)
+                record, meta = check(received, layout, self.name)
                 size = record.bytes
                 self._push(record, meta, waited)
             if self.moved:
                 self._race.going(self)
-            if chunk is None:
+            if received is None:
                 return
 
     def _await_room(self, size: int) -> bool:
@@ -200,13 +203,13 @@ class Attempt:
                 del by[self.name]
 
 
-def check(chunk: Any, layout: Layout, worker: str) -> tuple[Record, pb.BatchMeta]:
+def check(received: Incoming, layout: Layout, worker: str) -> tuple[Record, pb.BatchMeta]:
     """A received record and where its rows belong, both checked."""
-    if chunk.data is None or chunk.app_metadata is None:
+    batch = received.record
+    if batch is None or received.meta is None:
         raise StreamError("a message is no record with app_metadata: is this a Penstock worker?")
-    meta = pb.BatchMeta.FromString(chunk.app_metadata.to_pybytes())
-    batch = chunk.data
-    layout.check(batch)
+    meta = pb.BatchMeta.FromString(received.meta)
+    layout.check(batch, received.nulls)
     if batch.num_rows != meta.rows:
         raise StreamError(f"record has {batch.num_rows} rows; its app_metadata says {meta.rows}")
-    return Record(batch, worker, batch.get_total_buffer_size()), meta
+    return Record(batch, worker, received.bytes), meta

@@ -69,16 +69,21 @@ class Layout:
             f.equals(g, check_metadata=True) for f, g in zip(self.schema, schema, strict=True)
         )
 
-    def check(self, record: pa.RecordBatch) -> None:
-        """Checks a record of a stream whose schema is the same: offsets inside buffers, and no nulls anywhere."""
+    def check(self, record: pa.RecordBatch, nulls: bool = True) -> None:
+        """Checks a record of a stream whose schema is the same: offsets inside buffers, and no nulls anywhere.
+
+        nulls: it may have some, as far as is known.
+        """
         try:
             record.validate(full=True)
         except pa.ArrowInvalid as e:
             raise LayoutError(f"record: {e}") from e
+        if not nulls:
+            return
         for column, values in zip(self.columns, record.columns, strict=True):
-            nulls = _nulls(values)
-            if nulls:
-                raise LayoutError(f"record: column {column.name!r}: {nulls} nulls; tensors have none")
+            n = _nulls(values)
+            if n:
+                raise LayoutError(f"record: column {column.name!r}: {n} nulls; tensors have none")
 
 
 def _nulls(values: Any) -> int:

@@ -1,56 +1,23 @@
 """Joins received rows to a batch: one copy, made without the GIL, into memory that batches before it gave back.
 
-Memory fresh from the kernel is cleared and mapped page by page, which takes longer than the copy. So large columns of
-rows of one size (dense, images) lie in blocks that are used again; all else comes from the C library's allocator, which
-keeps freed memory where Arrow's own gives it back. Neither is given again before the last array, tensor or buffer
-that sees it is gone.
+Large columns of rows of one size (dense, images) lie in blocks that are used again; all else comes from the C library's
+allocator, which keeps freed memory where Arrow's own gives it back. Neither is given again before the last array,
+tensor or buffer that sees it is gone.
 """
 
 from __future__ import annotations
 
 import functools
-import weakref
-from collections import deque
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from penstock._session.blocks import Block, Blocks
+
 LARGE = 1 << 20  # bytes of a column that gets a block
-ALIGNMENT = 64  # of all buffers of a batch
 _KEPT = 2  # free blocks of a column: one to be filled while one comes back
 _LARGEST_HEAP = (32 << 20) - (64 << 10)  # what glibc still takes from its heap: a little less than 32 MiB
-_Block: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
-
-
-class Blocks:
-    """Blocks of memory for one column of one batch after the other. take is of one thread at a time."""
-
-    def __init__(self) -> None:
-        self._free: deque[_Block] = deque(maxlen=_KEPT)  # no lock: blocks come back wherever the last reference ends
-
-    def take(self, size: int) -> pa.Buffer:
-        """A buffer to be filled. Its block comes back when nothing sees the buffer any more, through whatever views."""
-        block = self._find(size)
-        lease = block[:size]
-        weakref.finalize(lease, self._free.append, block).atexit = False
-        return pa.py_buffer(lease)
-
-    def _find(self, size: int) -> _Block:
-        while True:
-            try:
-                block = self._free.pop()
-            except IndexError:
-                return _fresh(size)
-            if size <= block.nbytes <= 2 * size:
-                return block
-
-
-def _fresh(size: int) -> _Block:
-    raw = np.empty(size + ALIGNMENT, np.uint8)
-    begin = -int(raw.ctypes.data) % ALIGNMENT
-    return raw[begin : begin + size]
 
 
 class Rebatcher:
@@ -79,8 +46,9 @@ class Rebatcher:
     def _join_large(self, index: int, parts: Sequence[pa.Array]) -> pa.Array:
         kind = parts[0].type
         pieces = [_plain_bytes(p) for p in parts]
-        buffer = self._blocks.setdefault(index, Blocks()).take(sum(p.nbytes for p in pieces))
-        np.concatenate(pieces, out=np.frombuffer(buffer, np.uint8))
+        memory = self._blocks.setdefault(index, Blocks(_KEPT)).take(sum(p.nbytes for p in pieces))
+        np.concatenate(pieces, out=memory)
+        buffer = pa.py_buffer(memory)
         values = pa.Array.from_buffers(kind.value_type, sum(map(len, parts)) * kind.list_size, [None, buffer])
         return pa.FixedSizeListArray.from_arrays(values, type=kind)
 
@@ -90,7 +58,7 @@ def _row_bytes(kind: pa.DataType) -> int:
     return kind.list_size * kind.value_type.bit_width // 8 if pa.types.is_fixed_size_list(kind) else 0
 
 
-def _plain_bytes(part: pa.Array) -> _Block:
+def _plain_bytes(part: pa.Array) -> Block:
     """The values of a fixed-size list as bytes, which need no alignment: a view."""
     values, width = part.flatten(), part.type.value_type.bit_width // 8
     return np.frombuffer(values.buffers()[1], np.uint8, len(values) * width, values.offset * width)

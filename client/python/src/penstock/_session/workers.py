@@ -12,8 +12,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from penstock._session.blocks import Blocks
 from penstock._session.config import Security
+from penstock._session.links import Links
 from penstock._session.masters import CHANNEL_OPTIONS
+from penstock._session.stream import Connection, Granted
 
 # How pyarrow words gRPC's codes.
 _PHRASES = {
@@ -79,20 +82,22 @@ class Workers:
     def __init__(self, security: Security) -> None:
         self._security = security
         self._lock = threading.Lock()
-        self._clients: dict[str, flight.FlightClient] = {}
+        self._connections: dict[str, Connection] = {}
+        self._blocks = Blocks(_KEPT)
 
-    def client(self, address: str) -> flight.FlightClient:
+    def connection(self, address: str) -> Connection:
         """The connection to a worker; it connects with the first call."""
         with self._lock:
-            client = self._clients.get(address)
-            if client is None:
-                client = self._clients[address] = self._dial(address)
-            return client
+            connection = self._connections.get(address)
+            if connection is None:
+                links = Links(address, self._security)
+                connection = self._connections[address] = Connection(self._dial(address), links, self._blocks)
+            return connection
 
     def _dial(self, address: str) -> flight.FlightClient:
         s = self._security
         s.check(address)
-        options: dict[str, Any] = {"generic_options": list(CHANNEL_OPTIONS)}
+        options: dict[str, Any] = {"generic_options": list(CHANNEL_OPTIONS), "middleware": [Granted()]}
         if s.encrypted:
             if s.server_name is not None:
                 options["override_hostname"] = s.server_name
@@ -103,20 +108,21 @@ class Workers:
             location = f"grpc+{'tls' if s.encrypted else 'tcp'}://{address}"
         return flight.FlightClient(location, **options)
 
-    def options(self) -> flight.FlightCallOptions:
-        """Of each stream. A ticket opens it: a token is not for workers to see."""
-        return flight.FlightCallOptions()
-
-    def forget(self, address: str, client: flight.FlightClient) -> None:
+    def forget(self, address: str, connection: Connection) -> None:
         """Has the next stream to an address connect anew, without the backoff of a connection that failed."""
         with self._lock:
-            if self._clients.get(address) is client:
-                del self._clients[address]
+            if self._connections.get(address) is not connection:
+                return
+            del self._connections[address]
+        connection.links.close()
 
     def keep(self, addresses: set[str]) -> None:
         """Forgets connections to all other addresses; streams that use one go on."""
         with self._lock:
-            self._clients = {a: c for a, c in self._clients.items() if a in addresses}
+            left = [c for a, c in self._connections.items() if a not in addresses]
+            self._connections = {a: c for a, c in self._connections.items() if a in addresses}
+        for connection in left:
+            connection.links.close()
 
     def close(self) -> None:
         """Forgets all connections. Each ends with its last stream."""
@@ -124,3 +130,4 @@ class Workers:
 
 
 ERRORS = (flight.FlightError, pa.ArrowException, OSError)
+_KEPT = 8  # free blocks for batches that come: they are taken one by one, and come back a few at a time

@@ -1,0 +1,314 @@
+"""Links, and the messages on them: whatever is at the other end, nothing that it says is trusted."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from penstock._session import links
+from penstock._session.blocks import ALIGNMENT, Block, Blocks, capacity
+from penstock._session.config import Security
+from penstock._session.layout import Layout, LayoutError
+from penstock._session.links import Link, LinkError, Links
+from penstock._session.messages import LIKELY_BODY, MOST_BODY, MessageError, read
+
+if TYPE_CHECKING:
+    pass
+
+from tests.link_cases import END, META, PREFIX, WHOLE, Port, accept, brings, envelope, halves, hang, line, record
+
+
+@pytest.mark.pure
+def test_messages_come_whole_and_aligned() -> None:
+    sent = [record(rows, rows) for rows in (1, 0, 100, 40_000)]
+    with brings(*(line(r, META + bytes([i])) for i, r in enumerate(sent)), END) as link:
+        blocks = Blocks(2)
+        for i, want in enumerate(sent):
+            message = link.receive(blocks)
+            assert message is not None
+            got, nulls, copied = read(message.memory, want.schema)
+            assert got.equals(want)
+            assert message.meta == META + bytes([i])
+            assert (nulls, copied) == (False, False)
+            memory = range(message.memory.address, message.memory.address + message.memory.size)
+            for b in (b for column in got.columns for b in column.buffers() if b is not None and b.size):
+                assert b.address in memory  # not a copy
+                assert b.address % 8 == 0
+            assert (message.memory.address + message.memory.size - len(halves(want)[1])) % ALIGNMENT == 0
+            assert message.bytes >= message.memory.size
+        assert link.receive(blocks) is None
+
+
+@pytest.mark.pure
+def test_memory_is_used_again_when_nothing_sees_it() -> None:
+    one, two = record(30_000, 1), record(30_000, 2)
+    with brings(line(one), line(two), line(one), END) as link:
+        blocks = Blocks(2)
+        messages = [link.receive(blocks), link.receive(blocks)]
+        assert messages[0] is not None
+        assert messages[1] is not None
+        first, second = messages[0].memory.address, messages[1].memory.address
+        assert first != second
+        got = read(messages[0].memory, one.schema)[0].column(1).slice(3)
+        del messages[0]
+        third = link.receive(blocks)
+        assert third is not None
+        assert third.memory.address != first  # a column of it is still seen
+        assert got.equals(one.column(1).slice(3))
+        del got
+        assert _same(blocks.take(third.memory.size - 64), first)
+
+
+def _same(block: Block, address: int) -> bool:
+    return abs(int(block.ctypes.data) - address) < 1 << 16
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("size", [0, 1, 4096, 4097, 5000, 1 << 20, (1 << 20) + 1, 5_000_000, MOST_BODY])
+def test_capacity_is_little_more(size: int) -> None:
+    assert max(size, 4096) <= capacity(size) <= max(4096, size + size // 4 + 1)
+
+
+HEADER = len(halves(record())[0])
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    "came",
+    [
+        0,
+        1,
+        PREFIX.size - 1,
+        PREFIX.size,
+        PREFIX.size + 8,
+        PREFIX.size + HEADER,
+        PREFIX.size + HEADER + 5,
+        len(WHOLE) - 1,
+    ],
+)
+def test_truncated_messages_are_no_end(came: int) -> None:
+    with brings(WHOLE[:came]) as link, pytest.raises(LinkError, match="ended before its batches did"):
+        link.receive(Blocks(2))
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    "lengths",
+    [((16 << 20) + 1, 0, 0), (2**32 - 1, 0, 0), (8, (64 << 10) + 1, 8), (8, 8, MOST_BODY + 1), (0, 0, 2**64 - 1)],
+)
+def test_lengths_beyond_all_bounds_are_refused(lengths: tuple[int, int, int]) -> None:
+    header, meta, body = lengths
+    with (
+        brings(PREFIX.pack(*lengths), then_hangs=True) as link,
+        pytest.raises(LinkError, match=f"of {header}, {meta} and {body} bytes"),
+    ):
+        link.receive(Blocks(2))
+
+
+class Counting(Blocks):
+    """Notes what is taken."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.taken: list[int] = []
+
+    def take(self, size: int) -> Block:
+        self.taken.append(size)
+        return super().take(size)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("came", [0, 1, LIKELY_BODY + 1])
+def test_memory_grows_with_what_comes(came: int) -> None:
+    """A length that is not true costs no more than four times what came."""
+    blocks = Counting()
+    with brings(PREFIX.pack(8, 0, MOST_BODY), bytes(8 + came)) as link, pytest.raises(LinkError):
+        link.receive(blocks)
+    assert max(blocks.taken) <= max(LIKELY_BODY + 64, 4 * (came + 64))
+    with brings(PREFIX.pack(16 << 20, 0, 0), bytes(100)) as link:
+        with pytest.raises(LinkError):
+            link.receive(blocks)
+        assert len(link._head) <= 64 << 10
+
+
+@pytest.mark.pure
+def test_large_bodies_come_whole() -> None:
+    want = record(1_200_000)
+    assert len(halves(want)[1]) > 2 * LIKELY_BODY
+    with brings(line(want), END) as link:
+        blocks = Blocks(2)
+        message = link.receive(blocks)
+        assert message is not None
+        assert read(message.memory, want.schema)[0].equals(want)
+        assert link.receive(blocks) is None
+
+
+@pytest.mark.pure
+def test_headers_are_garbage() -> None:
+    """Whatever they say, it is an error, or a record that can be read."""
+    want, rng = record(), random.Random(1)
+    header, body = halves(want)
+    layout = Layout.parse(want.schema)
+    good = 0
+    for _ in range(3000):
+        bad = bytearray(header)
+        for _ in range(rng.randint(1, 3)):
+            bad[rng.randrange(len(bad))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+        try:
+            got, nulls, _ = read(envelope(bytes(bad), body), want.schema)
+            layout.check(got, nulls)
+        except (MessageError, LayoutError):
+            continue
+        good += 1
+        got.to_pylist()
+    assert 0 < good < 3000
+    for short in range(0, len(header), 8):
+        with pytest.raises(MessageError):
+            read(envelope(header[:short], body), want.schema)
+
+
+@pytest.mark.pure
+def test_a_message_of_another_kind_is_refused() -> None:
+    schema = record().schema
+    with pytest.raises(MessageError, match="no record batch"):
+        read(schema.serialize(), schema)
+
+
+@pytest.mark.pure
+def test_nulls_are_seen() -> None:
+    schema = pa.schema([pa.field("x", pa.list_(pa.int64()), metadata={"penstock.layout": "sparse"})])
+    for values in ([[1], None], [[1, None]]):
+        got, nulls, _ = read(pa.record_batch([pa.array(values, pa.list_(pa.int64()))], schema).serialize(), schema)
+        assert nulls
+        with pytest.raises(LayoutError, match="column 'x': 1 nulls"):
+            Layout.parse(schema).check(got, nulls)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_compressed_messages(codec: str) -> None:
+    want = record(50_000)
+    header, body = halves(want, codec)
+    got, _, copied = read(envelope(header, body), want.schema)
+    assert copied
+    assert got.equals(want)
+    for n in (-2, 1 << 40, MOST_BODY):
+        bad = struct.pack("<q", n) + body[8:]  # of the first buffer that has some
+        with pytest.raises(MessageError, match="claims to have"):
+            read(envelope(header, bad), want.schema)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("answer", [b"", b"X", b"HTTP/1.1 400 Bad Request\r\n"])
+def test_what_has_no_links_is_not_asked_for_each_stream(answer: bytes) -> None:
+    with closing(Port(lambda conn, name: conn.sendall(answer))) as port:
+        them = Links(port.address, Security())
+        assert [them.take(lambda link: None) for _ in range(3)] == [None] * 3
+        assert port.opened == 1
+
+
+@pytest.mark.pure
+def test_what_never_answers_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "DIAL_TIMEOUT", 0.05)
+    with closing(Port(lambda conn, name: hang(conn))) as port:
+        assert Links(port.address, Security()).take(lambda link: None) is None
+
+
+@pytest.mark.pure
+def test_links_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "WITHOUT_FOR", 0.0)
+    answers = iter([b"X", b"K"])
+
+    def says(conn: socket.socket, name: bytes) -> None:
+        conn.sendall(next(answers))
+        hang(conn)
+
+    with closing(Port(says)) as port:
+        them = Links(port.address, Security())
+        assert them.take(lambda link: None) is None
+        link = them.take(lambda link: None)
+        assert link is not None
+        link.close()
+
+
+@pytest.mark.pure
+def test_idle_links_are_used_again_unless_they_are_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(Port(accept)) as port:
+        them = Links(port.address, Security())
+        first = them.take(lambda link: None)
+        assert first is not None
+        them.put(first)
+        assert them.take(lambda link: None) is first
+        them.put(first)
+        monkeypatch.setattr(links, "KEPT_IDLE", -1.0)
+        second = them.take(lambda link: None)
+        assert second is not None
+        assert second is not first
+        assert first._socket is None
+        them.put(second)
+        them.close()
+        assert second._socket is None
+        assert them.take(lambda link: None) is None
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("word", [b"", b"more"])
+def test_idle_links_that_were_closed_or_brought_more_are_not_used(word: bytes) -> None:
+    said = threading.Event()
+
+    def says(conn: socket.socket, name: bytes) -> None:
+        conn.sendall(b"K" + word)
+        if not word:
+            conn.shutdown(socket.SHUT_WR)
+        said.set()
+        hang(conn)
+
+    with closing(Port(says)) as port:
+        them = Links(port.address, Security())
+        link = them.take(lambda link: None)
+        assert link is not None
+        assert said.wait(30)
+        link._socket.recv(1, socket.MSG_PEEK)  # type: ignore[union-attr]  # until it is here
+        them.put(link)
+        other = them.take(lambda link: None)
+        assert other is not link
+        assert other is not None
+        other.close()
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("opened", [False, True])
+def test_cancel_ends_what_a_link_waits_for(opened: bool) -> None:
+    def says(conn: socket.socket, name: bytes) -> None:
+        if opened:
+            accept(conn, name)
+        else:
+            hang(conn)
+
+    with closing(Port(says)) as port:
+        link, failed = Link(), threading.Event()
+        if opened:
+            link.open(port.address, Security())
+
+        def work() -> None:
+            try:
+                if opened:
+                    link.receive(Blocks(1))
+                else:
+                    link.open(port.address, Security())
+            except (OSError, LinkError):
+                failed.set()
+
+        t = threading.Thread(target=work)
+        t.start()
+        link.cancel()
+        t.join(30)
+        assert failed.is_set()
+        link.close()
