@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """More than the buffers between worker and trainer hold: 160,000 rows of about 600 bytes."""
+    """More than the buffers between worker and trainer hold, also of one shard: 160,000 rows of about 600 bytes."""
     folder = tmp_path_factory.mktemp("big") / "criteo"
-    return write_dataset(folder, files=8, rows=20_000, row_group=10_000, dense=13, sparse=26)
+    return write_dataset(folder, files=4, rows=40_000, row_group=40_000, dense=13, sparse=26)
 
 
 @pytest.fixture(autouse=True)

@@ -395,18 +395,27 @@ class Batch:
         if key == _MASK:
             return self._masked()
         column = self._record.column(name)
-        if self._format == "arrow" and part == "values" and not _is_jagged(column.type):
+        kind = column.type
+        if pa.types.is_list(kind):  # loops that use a part of it use the others, too
+            for other, flat in _jagged(column):
+                self._arrays[name, other] = self._view(flat)
+            return self._arrays[key]
+        if self._format == "arrow" and part == "values" and not pa.types.is_binary(kind):
             return column
-        flat, shape = _flat(column, part), self._columns.shape(key, len(self))
+        array = self._view(_flat(column, part))
+        shape = self._columns.shape(key, len(self))
+        return array if self._format == "arrow" or len(shape) == 1 else array.reshape(shape)
+
+    def _view(self, flat: pa.Array) -> Array:
+        """A flat array in the batch's format."""
         if self._format == "arrow":
             return flat
         if self._format == "numpy":
-            return _numpy(flat).reshape(shape)
+            return _numpy(flat)
         import torch
 
         # DLPack rather than NumPy: no warning about memory that NumPy holds to be read-only.
-        tensor = torch.from_numpy(_numpy(flat)) if pa.types.is_boolean(flat.type) else torch.from_dlpack(flat)
-        return tensor.reshape(shape)
+        return torch.from_numpy(_numpy(flat)) if pa.types.is_boolean(flat.type) else torch.from_dlpack(flat)
 
     def _masked(self) -> Array:
         mask = np.arange(len(self)) < self.valid
@@ -430,20 +439,25 @@ def _uniform(what: str, by_name: dict[str, Any]) -> Any:
     return next(iter(by_name.values()))
 
 
-def _is_jagged(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_binary(kind))
+def _jagged(column: pa.ListArray) -> Iterator[tuple[str, pa.Array]]:
+    """The parts of a list column as flat arrays: views, if the column was not cut out of a larger one."""
+    offsets, values = column.offsets, column.values
+    first = offsets[0].as_py()
+    if first != 0 or offsets[-1].as_py() != len(values):
+        values = column.flatten()
+    yield "offsets", offsets if first == 0 else pc.subtract(offsets, offsets[0])
+    if pa.types.is_struct(values.type):
+        yield "values", values.field(0)
+        yield "weights", values.field(1)
+    else:
+        yield "values", values
 
 
 def _flat(column: pa.Array, part: str) -> pa.Array:
-    """A part of a column as a flat array of its elements: a view, if the column was not cut out of a larger one."""
+    """A part of a column that is no list, as a flat array of its elements: a view, as with _jagged."""
     kind = column.type
     if pa.types.is_binary(kind):
         return _binary(column, part)
-    if pa.types.is_list(kind):
-        if part == "offsets":
-            return _from_zero(column.offsets)
-        values = column.flatten()
-        return values.field(part == "weights") if pa.types.is_struct(values.type) else values
     return column.flatten() if pa.types.is_fixed_size_list(kind) else column
 
 
