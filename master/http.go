@@ -26,7 +26,7 @@ func (m *Master) newHTTP() (*telemetry.Server, error) {
 	if m.cfg.HTTP == nil {
 		return nil, nil
 	}
-	web := identity.Web{Authenticator: m.cfg.Access.Authenticator()}
+	web := identity.Web{Authenticator: m.cfg.Access.Authenticator(), Seal: identity.SealWith(func() [][]byte { return m.signer.Secrets("browsers' logins") })}
 	viewers := func(next http.Handler) http.Handler { return web.Require(identity.Viewer, next) }
 	cfg := telemetry.Config{
 		Listener: m.cfg.HTTP, Logger: m.cfg.Logger, Web: web, Ready: m.ready,

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -67,6 +69,29 @@ func TestEachMasterShowsTheFleet(t *testing.T) {
 	for at, leads := range map[string]string{first: "penstock_master_leading 1", second: "penstock_master_leading 0"} {
 		if _, body := httpGet(t, at+"/metrics", "secret"); !strings.Contains(body, leads) || strings.Contains(body, "penstock_fleet_workers") != strings.HasSuffix(leads, "1") {
 			t.Errorf("%s: want %q:\n%s", at, leads, body)
+		}
+	}
+}
+
+// A browser that logged in at one master is known at the others, since it comes to any of them behind a Service.
+func TestLoginAtAnyMaster(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	e := etcd(t, "")
+	cfg := rpc.Config{Token: rpc.NewSecret("secret")}
+	_, first := startHTTP(t, e.Endpoints(), cfg)
+	_, second := startHTTP(t, e.Endpoints(), cfg)
+	jar, err := cookiejar.New(nil) // to which ports of one host are one
+	check(t, err)
+	browser := &http.Client{Jar: jar}
+	resp, err := browser.PostForm(first+"/login", url.Values{"token": {"secret"}, "next": {"/api/v1/sessions"}})
+	check(t, err)
+	check(t, resp.Body.Close())
+	for _, at := range []string{first, second} {
+		resp, err := browser.Get(at + "/api/v1/sessions")
+		check(t, err)
+		check(t, resp.Body.Close())
+		if resp.StatusCode != 200 {
+			t.Errorf("%s: %s", at, resp.Status)
 		}
 	}
 }

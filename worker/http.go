@@ -25,7 +25,7 @@ func (w *Worker) newHTTP() (*telemetry.Server, error) {
 		Metrics: telemetry.NewRegistry(w.cfg.Version, w.metrics()),
 	}
 	if !w.cfg.RPC.Token.IsZero() {
-		cfg.Web.Authenticator = identity.Fleet{Token: w.cfg.RPC.Token}
+		cfg.Web.Authenticator, cfg.Web.Seal = identity.Fleet{Token: w.cfg.RPC.Token}, identity.NewSeal()
 	}
 	var err error
 	if cfg.TLS, err = rpc.HTTPTLS(w.cfg.RPC); err != nil {

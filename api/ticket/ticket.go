@@ -5,6 +5,7 @@ package ticket
 
 import (
 	"crypto/ed25519"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -53,6 +54,18 @@ func (s *Signer) Keys() map[string][]byte {
 
 // Key names the key that signs.
 func (s *Signer) Key() string { return KeyName(s.keys()[0].Public().(ed25519.PublicKey)) }
+
+// Secrets are secrets that whoever has the same keys has, too, for a purpose besides tickets, of which nobody can tell the keys: one for
+// each key, that of the signing one first.
+func (s *Signer) Secrets(purpose string) [][]byte {
+	var out [][]byte
+	for _, key := range s.keys() {
+		h := hmac.New(sha256.New, key.Seed())
+		h.Write([]byte(purpose))
+		out = append(out, h.Sum(nil))
+	}
+	return out
+}
 
 // Sign returns the signed ticket, serialised.
 func (s *Signer) Sign(t *pb.Ticket) ([]byte, error) {

@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"html/template"
 	"net"
 	"net/http"
@@ -17,8 +18,9 @@ import (
 )
 
 const (
-	// cookieName holds a browser's token. Scripts do not see it, and no other site's page makes the browser send it.
-	cookieName = "penstock_token"
+	// cookieName holds a browser's sealed token. Scripts do not see it, and no other site's page makes the browser send it. By TLS it is
+	// hostCookie, which no other host of the domain can set.
+	cookieName, hostCookie = "penstock_login", "__Host-penstock_login"
 	// LoginPath is where a browser shows its token. Mount LoginHandler there.
 	LoginPath = "/login"
 	// maxForm bounds a login's body.
@@ -34,6 +36,8 @@ var loginPage string
 type Web struct {
 	// Authenticator knows the callers; nil asks nobody, but lets in only who calls from this machine, and by a name of its own.
 	Authenticator Authenticator
+	// Seal is what browsers' logins are sealed with; nil lets none log in.
+	Seal *Seal
 }
 
 // Require lets only callers with a role through. The handler finds the Identity in its request's context.
@@ -60,8 +64,8 @@ func (w Web) identify(r *http.Request) (Identity, error) {
 		return Identity{}, status.Error(codes.PermissionDenied, "this port asks for no tokens, and so shows this on its own machine alone; start the process with --token-file or --tokens")
 	}
 	token := rpc.BearerToken(r.Header.Values("Authorization"))
-	if cookie, err := r.Cookie(cookieName); token == "" && err == nil {
-		token, _ = url.QueryUnescape(cookie.Value) // one that cannot be read is nobody's
+	if cookie, err := r.Cookie(cookieOf(r)); token == "" && err == nil {
+		token = w.Seal.open(cookie.Value, time.Now())
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 	defer cancel()
@@ -95,7 +99,16 @@ func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// LoginHandler shows a form that takes a token, and keeps it in a cookie until the browser is closed. POST with logout=1 forgets it.
+// cookieOf names the cookie of a request.
+func cookieOf(r *http.Request) string {
+	if r.TLS != nil {
+		return hostCookie
+	}
+	return cookieName
+}
+
+// LoginHandler shows a form that takes a token, and has the browser keep it, sealed, until it is closed or loginLife is over. POST with
+// logout=1 forgets it.
 func (w Web) LoginHandler() http.Handler {
 	page := template.Must(template.New("login").Parse(loginPage))
 	show := func(out http.ResponseWriter, code int, next, problem string) {
@@ -113,7 +126,7 @@ func (w Web) LoginHandler() http.Handler {
 		}
 		r.Body = http.MaxBytesReader(out, r.Body, maxForm)
 		next := within(r.PostFormValue("next"))
-		cookie := &http.Cookie{Name: cookieName, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil} //nolint:gosec // a port without TLS is for this machine alone
+		cookie := &http.Cookie{Name: cookieOf(r), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil} //nolint:gosec // a port without TLS is for this machine alone
 		if r.PostFormValue("logout") != "" {
 			cookie.MaxAge = -1
 			http.SetCookie(out, cookie)
@@ -123,14 +136,24 @@ func (w Web) LoginHandler() http.Handler {
 		token := strings.TrimSpace(r.PostFormValue("token"))
 		ctx, cancel := context.WithTimeout(r.Context(), askTimeout)
 		defer cancel()
-		if _, err := Know(ctx, w.Authenticator, token); err != nil {
+		_, err := Know(ctx, w.Authenticator, token)
+		if err == nil {
+			cookie.Value, err = w.seal(token)
+		}
+		if err != nil {
 			show(out, http.StatusUnauthorized, next, status.Convert(err).Message())
 			return
 		}
-		cookie.Value = url.QueryEscape(token)
 		http.SetCookie(out, cookie)
 		http.Redirect(out, r, next, http.StatusSeeOther) //nolint:gosec // next is a path within this site
 	}))
+}
+
+func (w Web) seal(token string) (string, error) {
+	if w.Seal == nil {
+		return "", errors.New("this port is not for browsers; show the token in a header, as in \"Authorization: Bearer TOKEN\"")
+	}
+	return w.Seal.close(token, time.Now())
 }
 
 // within keeps a login from leading to another site.

@@ -1,6 +1,9 @@
 package identity_test
 
 import (
+	"bytes"
+	"context"
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -8,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -16,7 +21,7 @@ import (
 // serve serves a page for viewers that says who looks, and the login.
 func serve(t *testing.T, a identity.Authenticator) *httptest.Server {
 	t.Helper()
-	web := identity.Web{Authenticator: a}
+	web := identity.Web{Authenticator: a, Seal: identity.NewSeal()}
 	mux := http.NewServeMux()
 	mux.Handle("/", web.Require(identity.Viewer, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "hello "+identity.From(r.Context()).Subject)
@@ -112,7 +117,7 @@ func TestBrowsersLogIn(t *testing.T) {
 }
 
 func TestTheCookieIsForTheBrowserAlone(t *testing.T) {
-	login := identity.Web{Authenticator: identity.Fleet{Token: rpc.NewSecret("sesame")}}.LoginHandler()
+	login := identity.Web{Authenticator: identity.Fleet{Token: rpc.NewSecret("sesame")}, Seal: identity.NewSeal()}.LoginHandler()
 	for next, want := range map[string]string{
 		"/a?b": "/a?b", "//evil.com": "/", "https://evil.com": "/", `/\evil.com`: "/", "": "/", "evil": "/", "/\t/evil.com": "/", "javascript:x": "/",
 	} {
@@ -124,7 +129,7 @@ func TestTheCookieIsForTheBrowserAlone(t *testing.T) {
 		if to := out.Header().Get("Location"); to != want || len(cookies) != 1 {
 			t.Fatalf("%q leads to %q, with %v", next, to, cookies)
 		}
-		if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || !c.Secure || c.MaxAge != 0 {
+		if c := cookies[0]; c.Name != "__Host-penstock_login" || c.Path != "/" || c.Domain != "" || strings.Contains(c.Value, "sesame") || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || !c.Secure || c.MaxAge != 0 {
 			t.Errorf("cookie %v", c)
 		}
 	}
@@ -162,7 +167,7 @@ func TestWithoutTokens(t *testing.T) {
 
 // TestOtherSitesDoNotLogIn holds that a page of another site can neither make a browser somebody else here, nor forget who it is.
 func TestOtherSitesDoNotLogIn(t *testing.T) {
-	login := identity.Web{Authenticator: identity.Fleet{Token: rpc.NewSecret("sesame")}}.LoginHandler()
+	login := identity.Web{Authenticator: identity.Fleet{Token: rpc.NewSecret("sesame")}, Seal: identity.NewSeal()}.LoginHandler()
 	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 		for _, form := range []string{"token=sesame", "logout=1"} {
 			out := httptest.NewRecorder()
@@ -173,6 +178,97 @@ func TestOtherSitesDoNotLogIn(t *testing.T) {
 			if out.Code != 403 || len(out.Result().Cookies()) != 0 {
 				t.Errorf("%s: %s, %s: %d, %v", header, value, form, out.Code, out.Result().Cookies())
 			}
+		}
+	}
+}
+
+// TestLogins holds that a login is good at each process of a fleet, ends by itself and with its token, and that nobody can make one.
+func TestLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		secrets := [][]byte{[]byte("one")}
+		token := "sesame"
+		port := func() identity.Web {
+			return identity.Web{
+				Authenticator: people(func(shown string) bool { return shown == token }),
+				Seal:          identity.SealWith(func() [][]byte { return secrets }),
+			}
+		}
+		login := func() *http.Cookie {
+			out := httptest.NewRecorder()
+			r := httptest.NewRequest("POST", "/login", strings.NewReader("token=sesame"))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			port().LoginHandler().ServeHTTP(out, r)
+			return out.Result().Cookies()[0]
+		}
+		look := func(value string) int {
+			out := httptest.NewRecorder()
+			r := httptest.NewRequest("GET", "/", nil)
+			r.AddCookie(&http.Cookie{Name: "penstock_login", Value: value})
+			port().Require(identity.Viewer, http.NotFoundHandler()).ServeHTTP(out, r)
+			return out.Code
+		}
+		expect := func(what, value string, want int) {
+			t.Helper()
+			if got := look(value); got != want {
+				t.Errorf("%s: %d, want %d", what, got, want)
+			}
+		}
+		first := login()
+		if first.Name != "penstock_login" || first.Secure || login().Value == first.Value {
+			t.Errorf("cookie %v", first)
+		}
+		expect("at another process", first.Value, 404)
+		raw, err := base64.RawURLEncoding.DecodeString(first.Value)
+		if err != nil || bytes.Contains(raw, []byte("sesame")) {
+			t.Errorf("%q shows the token, %v", raw, err)
+		}
+		for i := range raw {
+			raw[i] ^= 1
+			expect("changed", base64.RawURLEncoding.EncodeToString(raw), 401)
+			raw[i] ^= 1
+		}
+		for _, made := range []string{"", "sesame", "====", first.Value[:20], first.Value + "AAAA", strings.Repeat("A", 5000)} {
+			expect("made up", made, 401)
+		}
+		secrets = [][]byte{[]byte("two"), []byte("one")}
+		expect("while the key is exchanged", first.Value, 404)
+		second := login()
+		secrets = secrets[:1]
+		expect("after the key was exchanged", first.Value, 401)
+		expect("with the other key", second.Value, 404)
+		time.Sleep(12*time.Hour - time.Second)
+		expect("before its end", second.Value, 404)
+		time.Sleep(time.Second)
+		expect("after its end", second.Value, 401)
+		third := login()
+		token = "another"
+		expect("after its token", third.Value, 401)
+	})
+}
+
+// people are those whose token is right.
+type people func(token string) bool
+
+func (p people) Authenticate(_ context.Context, token string) (identity.Identity, error) {
+	if !p(token) {
+		return identity.Identity{}, identity.ErrStranger
+	}
+	return identity.Identity{Subject: "alice", Roles: []identity.Role{identity.Viewer}}, nil
+}
+
+// TestLongTokens holds that a token which no browser would keep is refused, and not lost in silence.
+func TestLongTokens(t *testing.T) {
+	long := strings.Repeat("x", 4000)
+	for words, web := range map[string]identity.Web{
+		"too long for a browser":        {Authenticator: identity.Fleet{Token: rpc.NewSecret(long)}, Seal: identity.NewSeal()},
+		"this port is not for browsers": {Authenticator: identity.Fleet{Token: rpc.NewSecret(long)}},
+	} {
+		out := httptest.NewRecorder()
+		r := httptest.NewRequest("POST", "/login", strings.NewReader("token="+long))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		web.LoginHandler().ServeHTTP(out, r)
+		if out.Code != 401 || !strings.Contains(out.Body.String(), words) || len(out.Result().Cookies()) != 0 {
+			t.Errorf("%d, %v: %s", out.Code, out.Result().Cookies(), out.Body)
 		}
 	}
 }
