@@ -14,17 +14,23 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/plan"
 )
 
-// maxEndpointBytes bounds the answer to one GetFlightInfo.
-const maxEndpointBytes = 64 << 20
+const (
+	// maxEndpointBytes bounds the answer to one GetFlightInfo.
+	maxEndpointBytes = 64 << 20
+	// infosAtOnce bounds how many are answered at once, and infosOfOne those of a namespace.
+	infosAtOnce, infosOfOne = 16, 4
+)
 
 // flightInfo lets any Flight client read a dataset through the fleet, outside of sessions: nothing is recorded, and
 // every call may read all of it. See worker/serve/README.md.
 type flightInfo struct {
 	flight.BaseFlightServer
 	master *Master
+	turns  *access.Turns
 }
 
 // GetFlightInfo takes a spec, as YAML or JSON, for its command, and returns an endpoint for each shard of the first epoch.
@@ -36,6 +42,11 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if err != nil {
 		return nil, err
 	}
+	end, ok := f.turns.Take(identity.From(ctx))
+	if !ok {
+		return nil, status.Errorf(codes.ResourceExhausted, "too many datasets are being listed: %d at once, and %d for one namespace; try again", infosAtOnce, infosOfOne)
+	}
+	defer end()
 	cfg := &f.master.cfg
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

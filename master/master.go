@@ -130,7 +130,7 @@ func New(cfg Config) (*Master, error) {
 		return nil, err
 	}
 	pb.RegisterMasterServer(m.grpc, &service{master: m})
-	flight.RegisterFlightServiceServer(m.grpc, &flightInfo{master: m})
+	flight.RegisterFlightServiceServer(m.grpc, &flightInfo{master: m, turns: access.NewTurns(infosAtOnce, infosOfOne)})
 	healthpb.RegisterHealthServer(m.grpc, m.health)
 	m.viewer = &viewer{own: &service{master: m}, pool: rpc.NewPool(cfg.RPC)}
 	if m.http, err = m.newHTTP(); err != nil {

@@ -3,6 +3,8 @@ package master_test
 import (
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +39,11 @@ const fleetToken = "the-fleets-own"
 
 func startGuarded(t *testing.T, namespaces string, cfg master.Config) guarded {
 	t.Helper()
+	return startGuardedAt(t, etcd(t, "").Endpoints(), namespaces, cfg)
+}
+
+func startGuardedAt(t *testing.T, endpoints []string, namespaces string, cfg master.Config) guarded {
+	t.Helper()
 	text := "tokens:\n"
 	for name, as := range map[string]string{
 		"alice": "namespace: vision, roles: [trainer]", "amy": "namespace: vision, roles: [trainer]", "boss": "namespace: vision, roles: [admin]",
@@ -56,7 +63,7 @@ func startGuarded(t *testing.T, namespaces string, cfg master.Config) guarded {
 	cfg.Access, err = access.New(own)
 	check(t, err)
 	cfg.RPC.Token = rpc.NewSecret(fleetToken)
-	return guarded{start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: cfg}), t}
+	return guarded{start(t, settings{endpoints: endpoints, Config: cfg}), t}
 }
 
 // as returns a connection of somebody's, that is about a namespace.
@@ -261,4 +268,45 @@ func TestAbandonedSessionsExpire(t *testing.T) {
 		}
 		return false
 	})
+}
+
+// TestFollowersTellNoMore holds that a master that does not lead shows a caller what the leader would, of its own namespace and of no other.
+func TestFollowersTellNoMore(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	endpoints := etcd(t, "").Endpoints()
+	var addresses []string
+	var masters []guarded
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		check(t, err)
+		addresses = append(addresses, "http://"+l.Addr().String())
+		masters = append(masters, startGuardedAt(t, endpoints, "", master.Config{HTTP: l}))
+	}
+	s := newSpec(dataset(t, 1))
+	for name, id := range map[string]string{"alice": "seen-by-vision", "eve": "seen-by-speech"} {
+		_, err := masters[0].master(name).Open(t.Context(), &pb.OpenRequest{Session: id, Spec: s, WorldSize: 1})
+		check(t, err)
+	}
+	for i, at := range addresses {
+		for _, path := range []string{"sessions", "observation?workers=1", "events", "events?session=seen-by-vision", "observation?session=seen-by-vision"} {
+			if code, body := httpGet(t, at+"/api/v1/"+path, tokenOf("alice")); code != 200 || strings.HasPrefix(path, "sess") && !strings.Contains(body, "seen-by-vision") || strings.Contains(body, "seen-by-speech") {
+				t.Errorf("master %d shows vision %s: %d %s", i, path, code, body)
+			}
+			code, body := httpGet(t, at+"/api/v1/"+path, tokenOf("eve"))
+			if want := map[bool]int{true: 404, false: 200}[path == "observation?session=seen-by-vision"]; code != want {
+				t.Errorf("master %d answers speech %s: %d %s", i, path, code, body)
+			}
+			for _, others := range []string{"seen-by-vision\",", "vision\"", "alice"} {
+				if strings.Contains(body, others) {
+					t.Errorf("master %d shows speech %q of others, %s: %s", i, others, path, body)
+				}
+			}
+		}
+		if code, body := httpGet(t, at+"/api/v1/events", tokenOf("alice")); code != 200 || !strings.Contains(body, "seen-by-vision") {
+			t.Errorf("master %d shows vision's own events: %d %s", i, code, body)
+		}
+	}
+	if _, err := masters[1].master("eve").ListEvents(t.Context(), &pb.ListEventsRequest{}); status.Code(err) != codes.Unavailable || rpc.Leader(err) != masters[0].address {
+		t.Errorf("a call of a master that does not lead: %v", err)
+	}
 }

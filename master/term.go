@@ -21,8 +21,8 @@ import (
 const (
 	// loadsAtOnce is how many sessions a new leader reads in parallel.
 	loadsAtOnce = 16
-	// openingsAtOnce bounds the sessions that are being opened.
-	openingsAtOnce = 64
+	// openingsAtOnce bounds the sessions that are being opened, and openingsOfOne those of a namespace.
+	openingsAtOnce, openingsOfOne = 64, 16
 )
 
 // term is a time of leadership and the sessions run in it.
@@ -38,6 +38,7 @@ type term struct {
 	closed   bool
 	sessions map[store.Name]*runner
 	openings map[store.Name]*opening
+	turns    *access.Turns        // to open
 	damaged  map[store.Name]error // sessions that cannot be taken up, and why
 }
 
@@ -65,7 +66,7 @@ func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group
 	t := &term{
 		master: m, leadership: leadership, ctx: ctx, group: group,
 		events:   events.New(eventKeeper{m.cfg.Store, leadership}, m.cfg.Logger),
-		sessions: map[store.Name]*runner{}, openings: map[store.Name]*opening{}, damaged: map[store.Name]error{},
+		sessions: map[store.Name]*runner{}, openings: map[store.Name]*opening{}, turns: access.NewTurns(openingsAtOnce, openingsOfOne), damaged: map[store.Name]error{},
 	}
 	if m.cfg.Scaling.Actuator != nil {
 		t.scaler = newScaler(t, m.cfg.Scaling)
@@ -204,16 +205,18 @@ func (t *term) findOrOpen(req *wanted) (*runner, *opening, error) {
 	if t.closed {
 		return nil, nil, store.ErrNotLeader
 	}
-	if len(t.openings) == openingsAtOnce {
-		return nil, nil, status.Errorf(codes.ResourceExhausted, "%d sessions are being opened; try again", openingsAtOnce)
-	}
 	if err := req.limits.Admit(t.usage(req.who.Home()), int(req.GetShare().GetMinWorkers())); err != nil {
 		return nil, nil, err
+	}
+	end, ok := t.turns.Take(req.who)
+	if !ok {
+		return nil, nil, status.Errorf(codes.ResourceExhausted, "too many sessions are being opened: %d at once, and %d of one namespace; try again", openingsAtOnce, openingsOfOne)
 	}
 	o := &opening{spec: req.GetSpec(), minWorkers: req.GetShare().GetMinWorkers(), done: make(chan struct{})}
 	t.openings[req.name] = o
 	t.group.Go(func() error {
 		defer close(o.done)
+		defer end()
 		o.err = t.create(req)
 		t.mu.Lock()
 		defer t.mu.Unlock()

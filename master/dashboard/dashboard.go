@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/access"
 )
 
 // Source is asked for what is shown, with the context of the viewer's request.
@@ -36,14 +37,16 @@ type Config struct {
 	Version string
 	// Every is between two messages of a stream; 0 means 2 s.
 	Every time.Duration
-	// Viewers bounds the streams that run at once; 0 means 64.
+	// Viewers bounds the streams that run at once; 0 means 64. A namespace has a quarter of them.
 	Viewers int
+	// Life is for how long a stream runs before its viewer asks again, and shows that it still may; 0 means 10 min.
+	Life time.Duration
 }
 
 // Dashboard serves the page and its data.
 type Dashboard struct {
 	cfg     Config
-	viewers chan struct{} // one token for each stream
+	viewers *access.Turns
 }
 
 // New returns the handler of all paths above.
@@ -57,7 +60,10 @@ func New(cfg Config) http.Handler {
 	if cfg.Viewers == 0 {
 		cfg.Viewers = 64
 	}
-	d := &Dashboard{cfg: cfg, viewers: make(chan struct{}, cfg.Viewers)}
+	if cfg.Life == 0 {
+		cfg.Life = 10 * time.Minute
+	}
+	d := &Dashboard{cfg: cfg, viewers: access.NewTurns(cfg.Viewers, (cfg.Viewers+3)/4)}
 	mux := http.NewServeMux()
 	mux.Handle("GET /api/v1/observation", cfg.Guard(http.HandlerFunc(d.observation)))
 	mux.Handle("GET /api/v1/events", cfg.Guard(http.HandlerFunc(d.events)))

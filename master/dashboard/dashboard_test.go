@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/dashboard"
 )
 
@@ -279,7 +280,7 @@ func TestViewersAreBounded(t *testing.T) {
 	next, first := watch(t, srv.URL+"/api/v1/stream", "")
 	next()
 	resp, body := get(t, srv.URL+"/api/v1/stream") //nolint:bodyclose // get closes it
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "1 viewers") {
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "too many viewers") {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}
 	first.Body.Close()
@@ -288,6 +289,34 @@ func TestViewersAreBounded(t *testing.T) {
 		if second.StatusCode == http.StatusOK {
 			return
 		}
+	}
+}
+
+// One namespace does not take the streams of others.
+func TestViewersOfANamespaceAreBounded(t *testing.T) {
+	guard := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			who := identity.Identity{Namespace: r.URL.Query().Get("as"), Everywhere: r.URL.Query().Get("as") == ""}
+			next.ServeHTTP(w, r.WithContext(identity.With(r.Context(), who)))
+		})
+	}
+	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Every: time.Millisecond, Viewers: 8, Guard: guard})
+	for _, c := range []struct {
+		as   string
+		want int
+	}{{"vision", 200}, {"vision", 200}, {"vision", 503}, {"speech", 200}, {"", 200}, {"", 200}, {"", 200}, {"speech", 200}, {"", 200}, {"", 503}, {"audio", 503}} {
+		_, resp := watch(t, srv.URL+"/api/v1/stream?as="+c.as, "") //nolint:bodyclose // watch closes it
+		if resp.StatusCode != c.want {
+			t.Errorf("%q: %d, want %d", c.as, resp.StatusCode, c.want)
+		}
+	}
+}
+
+// A stream ends now and then, so that a viewer shows again that it may look.
+func TestStreamsEnd(t *testing.T) {
+	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Every: time.Hour, Life: time.Millisecond})
+	if _, body := get(t, srv.URL+"/api/v1/stream"); !strings.Contains(body, "event: observation") { //nolint:bodyclose // get closes it
+		t.Errorf("%s", body)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
 )
 
 // slowest is how long a viewer may take to read a message before its stream ends.
@@ -25,21 +26,21 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err)
 		return
 	}
-	select {
-	case d.viewers <- struct{}{}:
-		defer func() { <-d.viewers }()
-	default:
+	end, ok := d.viewers.Take(identity.From(r.Context()))
+	if !ok {
 		w.Header().Set("Retry-After", "10")
-		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("%d viewers watch already; close a page, or try again later", d.cfg.Viewers))
+		refuse(w, http.StatusServiceUnavailable, fmt.Errorf("too many viewers watch already, of %d, and of a quarter for one namespace; close a page, or try again later", d.cfg.Viewers))
 		return
 	}
+	defer end()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies hand it on at once
 	control := http.NewResponseController(w)
-	ticker := time.NewTicker(d.cfg.Every)
+	ticker, life := time.NewTicker(d.cfg.Every), time.NewTimer(d.cfg.Life)
 	defer ticker.Stop()
+	defer life.Stop()
 	for {
 		message, err := f.next(r.Context())
 		if err != nil {
@@ -56,6 +57,8 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		select {
 		case <-ticker.C:
+		case <-life.C:
+			return
 		case <-r.Context().Done():
 			return
 		}
