@@ -14,7 +14,7 @@ run=$TESTBED/run
 
 needs() {
 	echo "cluster: $1" >&2
-	exit 2
+	exit 78 # and nothing has begun
 }
 
 check() {
@@ -46,11 +46,12 @@ build() {
 	go build -o "$home/image" ./deploy/image
 	cp "$PENSTOCK_TESTBED/kube/pause.go.txt" "$home/pause/main.go"
 	go build -o "$home/pause/pause" "$home/pause/main.go"
-	image 127.0.0.1:15000/pause:v1 pause /pause="$home/pause/pause" # the testbed's name for it
+	image 127.0.0.1:15000/pause:v1 ../pause /pause="$home/pause/pause" # the testbed's name for it
 	image penstock:dev penstock /usr/bin/penstock="$home/penstock"
 	image penstock-test-trainer:dev trainer /usr/bin/trainer="$home/trainer"
 	image "$(named gcr.io/etcd-development/etcd)" etcd /usr/local/bin/etcd="$parts/bin/etcd"
 	image "$(named quay.io/minio/minio)" minio /usr/bin/minio="$PENSTOCK_MINIO"
+	python_image
 }
 
 # python_image makes the example's image, as its Dockerfile does, of the Python and the packages in .venv. It trains nothing, and has no torch.
@@ -87,12 +88,11 @@ image() { # TAG NAME PATH=FILE...
 
 up() {
 	check
-	build
+	build >&2
 	down
 	# What the nodes keep lies in memory: kubelets evict pods from disks that are nearly full, and this is not about those.
 	mkdir -p "$run"
 	mount -t tmpfs -o size=10g,mode=755 penstock-testbed "$run"
-	mv "$home/images/pause.tar" "$home/pause.tar"
 	IMAGES=$home/pause.tar "$PENSTOCK_TESTBED/kube/cluster.sh" up "$1" >"$home/cluster.log" 2>&1 </dev/null
 	for i in $(seq "$1"); do
 		host_ports "$i"
@@ -103,7 +103,7 @@ up() {
 	setsid "$home/names" 10.99.0.1:53 https://10.99.0.1:16443 admintoken >"$run/names.log" 2>&1 </dev/null &
 	echo $! >"$run/names.pid"
 	volumes
-	echo "export KUBECONFIG=$run/kubeconfig PATH=$TESTBED/bin:\$PATH"
+	echo "export KUBECONFIG=$run/kubeconfig PENSTOCK_CLUSTER=$home PATH=$TESTBED/bin:\$PATH"
 }
 
 # host_ports has the node's network give pods ports of the node: of its own address, since all nodes share this machine's network.
@@ -128,18 +128,22 @@ down() {
 	[[ ! -f $run/names.pid ]] || kill "$(cat "$run/names.pid")" 2>/dev/null || true
 	"$PENSTOCK_TESTBED/kube/cluster.sh" down >/dev/null 2>&1 || true
 	umount "$run" 2>/dev/null || true
-	local chain # of portmap
+	local chain what # of portmap
 	for chain in PREROUTING OUTPUT; do
 		iptables -t nat -D "$chain" -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT 2>/dev/null || true
 	done
 	iptables -t nat -D POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ 2>/dev/null || true
-	for chain in $(iptables -t nat -S 2>/dev/null | awk '$1 == "-N" && $2 ~ /^CNI-(HOSTPORT|DN)-/ {print $2}'); do
-		iptables -t nat -F "$chain" && iptables -t nat -X "$chain"
-	done 2>/dev/null || true
+	for what in -F -X; do
+		iptables -t nat -S 2>/dev/null | awk -v what="$what" '$1 == "-N" && $2 ~ /^CNI-(HOSTPORT|DN)-/ {print what, $2}' |
+			xargs -r -L1 iptables -t nat
+	done
 }
 
 case ${1:-} in
 up) up "${2:-3}" ;;
 down) down ;;
-*) needs "up [NODES] or down" ;;
+*)
+	echo "usage: cluster.sh up [NODES] | down" >&2
+	exit 2
+	;;
 esac

@@ -25,10 +25,6 @@ import (
 const (
 	rows     = 800_000
 	trainers = 2
-	// dnsAddress is the node's address that the overlay's pods ask, and apiAddress the API server's.
-	dnsAddress = "10.99.0.1:53"
-	apiAddress = "https://10.99.0.1:16443"
-	apiToken   = "admintoken"
 )
 
 const trainingSpec = `
@@ -57,17 +53,30 @@ type fleet struct {
 	files []string
 }
 
-// TestFleet brings up what deploy/kubernetes ships and has a job read through all that happens to it; then every row is recounted.
-func TestFleet(t *testing.T) {
-	if os.Getenv("PENSTOCK_TESTBED") == "" {
-		t.Skip("`make test-kubernetes` runs this on a cluster that it makes")
+// TestKubernetes brings up what deploy/kubernetes ships, one overlay after the other.
+func TestKubernetes(t *testing.T) {
+	b := connect(t)
+	for _, overlay := range []struct {
+		name string
+		test func(*fleet)
+	}{{"laptop", (*fleet).laptop}, {"production", (*fleet).production}, {"fleet", (*fleet).lives}} {
+		t.Run(overlay.name, func(t *testing.T) {
+			f := &fleet{testbed: &testbed{t: t, home: b.home}, dir: t.TempDir()}
+			f.prepare()
+			defer f.clear()
+			overlay.test(f)
+		})
 	}
-	f := &fleet{dir: t.TempDir()}
-	f.prepare(t)
-	f.testbed = startTestbed(t, f.images())
-	serveNames(t, dnsAddress, apiAddress, apiToken)
-	f.apply()
-	f.upload()
+}
+
+// lives has a job read through all that happens to a fleet; then every row is recounted.
+func (f *fleet) lives() {
+	f.dataset(rows)
+	manifest, err := os.ReadFile(f.at("test/fleet/job.yaml"))
+	f.check(err)
+	f.check(os.WriteFile(f.at("test/fleet/job.yaml"), []byte(strings.ReplaceAll(string(manifest), "JOB_DIR", f.at("job"))), 0o644))
+	f.apply("test/fleet", map[string]int{"penstock-etcd": 3, "penstock-master": 2, "penstock-worker": 1, "penstock-minio": 1})
+	f.upload(f.serviceAddress("penstock-minio"), "")
 	f.train()
 
 	f.pace(200)
@@ -81,61 +90,58 @@ func TestFleet(t *testing.T) {
 	f.workers("the fleet has shrunk", func(n int) bool { return n == 1 })
 	f.moved("one worker is enough")
 	f.pace(0)
-	f.finish()
+	f.complete("training")
+	f.recount(rows, f.at("job/ledger-0"), f.at("job/ledger-1"))
 }
 
-// prepare makes manifests, keys, the dataset and the job's folder.
-func (f *fleet) prepare(t *testing.T) {
-	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.CopyFS(f.at("kubernetes"), os.DirFS(filepath.Join("..", "..", "deploy", "kubernetes"))))
-	must(os.CopyFS(f.at("test"), os.DirFS(filepath.Join("testdata", "overlay"))))
+// prepare makes manifests, keys and the folder of jobs that others' users write to.
+func (f *fleet) prepare() {
+	f.t.Helper()
+	f.check(os.CopyFS(f.at("test/kubernetes"), os.DirFS(filepath.Join("..", "..", "deploy", "kubernetes"))))
+	f.check(os.CopyFS(f.at("test"), os.DirFS("testdata")))
+	f.run(f.binary("penstock"), "keys", f.at("test/kubernetes/keys"))
 	job := f.at("job")
-	must(os.Mkdir(job, 0o777))
-	must(os.Chmod(job, 0o777)) // the job's user is another one
-	must(os.Chmod(f.dir, 0o755))
-	must(os.Chmod(filepath.Dir(f.dir), 0o755))
-	manifest, err := os.ReadFile(f.at("test/job.yaml"))
-	must(err)
-	must(os.WriteFile(f.at("test/job.yaml"), []byte(strings.ReplaceAll(string(manifest), "JOB_DIR", job)), 0o644))
-	must(os.WriteFile(f.at("job/spec.yaml"), fmt.Appendf(nil, trainingSpec, "s3://data/"), 0o644))
-	must(os.WriteFile(f.at("job/pace"), []byte("1"), 0o644))
-	b := &testbed{t: t}
-	b.run(f.binary("penstock"), "keys", f.at("kubernetes/keys"))
-	f.files, err = dataset.Criteo(t.Context(), f.at("data"), rows, func(int, int) {})
-	must(err)
+	f.check(errors.Join(os.Mkdir(job, 0o777), os.Chmod(job, 0o777), os.Chmod(f.dir, 0o755), os.Chmod(filepath.Dir(f.dir), 0o755)))
+	f.pace(1)
+}
+
+// dataset makes what jobs read.
+func (f *fleet) dataset(rows int) {
+	f.t.Helper()
+	var err error
+	f.files, err = dataset.Criteo(f.t.Context(), f.at("data"), rows, func(int, int) {})
+	f.check(err)
 	f.data = filepath.Dir(f.files[0])
+}
+
+// spec writes a job's spec.
+func (f *fleet) spec(uri string) (path string) {
+	f.t.Helper()
+	path = f.at("job/spec.yaml")
+	f.check(os.WriteFile(path, fmt.Appendf(nil, trainingSpec, uri), 0o644))
+	return path
+}
+
+func (f *fleet) check(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 func (f *fleet) at(path string) string { return filepath.Join(f.dir, filepath.FromSlash(path)) }
 
-// binary is one that the make target has built.
-func (f *fleet) binary(name string) string {
-	return filepath.Join(os.Getenv("TESTBED"), "penstock", name)
-}
-
-func (f *fleet) images() []string {
-	var out []string
-	for _, name := range []string{"pause", "etcd", "minio", "penstock", "trainer"} {
-		out = append(out, f.binary(name+".tar"))
-	}
-	return out
-}
-
-// apply does what the README says, with the overlay that fits the testbed.
-func (f *fleet) apply() {
+// apply brings a fleet up, until all of its pods are ready, and holds that they are confined.
+func (f *fleet) apply(overlay string, apps map[string]int) {
 	f.t.Helper()
-	for i := 1; i <= nodes; i++ {
-		f.must("label", "node", fmt.Sprint("node", i), fmt.Sprint("topology.kubernetes.io/zone=zone-", i))
-	}
-	f.must("apply", "-k", f.at("test"))
-	for app, want := range map[string]int{"penstock-etcd": 3, "penstock-master": 2, "penstock-worker": 1, "penstock-minio": 1} {
+	f.must("apply", "-k", f.at(overlay))
+	for app, want := range apps {
 		f.eventually(fmt.Sprintf("%d of %s are ready", want, app), 2*time.Minute, func() error { return f.count(app, want) })
+		pods, err := f.pods(app)
+		f.check(err)
+		for _, p := range pods {
+			f.confined(p)
+		}
 	}
 }
 
@@ -148,41 +154,55 @@ func (f *fleet) count(app string, want int) error {
 	return err
 }
 
-func (f *fleet) upload() {
+// key is what a file of `penstock keys` says.
+func (f *fleet) key(name string) string {
 	f.t.Helper()
-	secret := func(name string) string {
-		text, err := os.ReadFile(f.at("kubernetes/keys/" + name))
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		return string(text)
-	}
+	text, err := os.ReadFile(f.at("test/kubernetes/keys/" + name))
+	f.check(err)
+	return string(text)
+}
+
+func (f *fleet) serviceAddress(name string) string {
+	f.t.Helper()
+	return f.must("get", "service", "-n", "penstock", name, "-o", "jsonpath={.spec.clusterIP}")
+}
+
+// upload brings the dataset to s3://data/ in the fleet's own MinIO.
+func (f *fleet) upload(host, prefix string) {
+	f.t.Helper()
+	f.put(net.JoinHostPort(host, "9000"), f.key("fleet/ca.crt"), f.key("storage/AWS_ACCESS_KEY_ID"), f.key("storage/AWS_SECRET_ACCESS_KEY"), prefix)
+}
+
+// put brings the dataset to s3://data/ in a MinIO that the authority knows.
+func (f *fleet) put(address, authority, user, password, prefix string) {
+	f.t.Helper()
 	trust := x509.NewCertPool()
-	trust.AppendCertsFromPEM([]byte(secret("fleet/ca.crt")))
-	address := f.must("get", "service", "-n", "penstock", "penstock-minio", "-o", "jsonpath={.spec.clusterIP}")
-	w, err := s3test.NewTLSWriter(net.JoinHostPort(address, "9000"), &tls.Config{RootCAs: trust, ServerName: "penstock-minio"},
-		secret("storage/AWS_ACCESS_KEY_ID"), secret("storage/AWS_SECRET_ACCESS_KEY"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	trust.AppendCertsFromPEM([]byte(authority))
+	w, err := s3test.NewTLSWriter(address, &tls.Config{RootCAs: trust, ServerName: "penstock"}, user, password)
+	f.check(err)
 	defer w.Close()
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	err = w.MakeBucket(ctx, "data")
 	for _, path := range f.files {
-		err = errors.Join(err, w.PutFile(ctx, "data", filepath.Base(path), path))
+		err = errors.Join(err, w.PutFile(ctx, "data", prefix+filepath.Base(path), path))
 	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.check(err)
 }
 
-// train starts the job, in a namespace that has been told what the fleet's ports are trusted by.
-func (f *fleet) train() {
+// team makes the namespace of those who train, which has been told what the fleet's ports are trusted by.
+func (f *fleet) team() {
 	f.t.Helper()
 	f.must("create", "namespace", "training")
-	f.must("create", "configmap", "penstock-ca", "-n", "training", "--from-file="+f.at("kubernetes/keys/fleet/ca.crt"))
-	f.must("apply", "-f", f.at("test/job.yaml"))
+	f.must("create", "configmap", "penstock-ca", "-n", "training", "--from-file="+f.at("test/kubernetes/keys/fleet/ca.crt"))
+}
+
+// train starts the job.
+func (f *fleet) train() {
+	f.t.Helper()
+	f.team()
+	f.spec("s3://data/")
+	f.must("apply", "-f", f.at("test/fleet/job.yaml"))
 	f.eventually("the trainers run", time.Minute, func() error {
 		running := f.must("get", "pods", "-n", "training", "--field-selector=status.phase=Running", "-o", "name")
 		if n := len(strings.Fields(running)); n != trainers {
@@ -322,14 +342,14 @@ func (f *fleet) rollMasters() {
 	f.moved("the trainers go on")
 }
 
-// finish waits for the job and recounts its rows.
-func (f *fleet) finish() {
+// complete waits for a job of so many trainers.
+func (f *fleet) complete(name string) {
 	f.t.Helper()
 	f.eventually("the job is complete", 3*time.Minute, func() error {
 		var job struct {
 			Status struct{ Succeeded, Failed int }
 		}
-		if err := f.get(&job, "job", "-n", "training", "training"); err != nil {
+		if err := f.get(&job, "job", "-n", "training", name); err != nil {
 			return err
 		}
 		if job.Status.Failed > 0 {
@@ -341,26 +361,21 @@ func (f *fleet) finish() {
 		}
 		return nil
 	})
+}
+
+// recount holds that the ledgers have every row of the dataset exactly once, as the reference makes it.
+func (f *fleet) recount(rows int64, ledgers ...string) {
+	f.t.Helper()
 	s, err := spec.Parse(fmt.Appendf(nil, trainingSpec, "file://"+f.data+"/"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.check(err)
 	files, err := storage.New(storage.Config{})
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.check(err)
 	interpreter, err := reference.New(f.t.Context(), s, files)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.check(err)
 	expected, err := interpreter.Expected(f.t.Context(), 0, func(int64, int64) {})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	report, err := reference.Compare(expected, f.at("job/ledger-0"), f.at("job/ledger-1"))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	f.check(err)
+	report, err := reference.Compare(expected, ledgers...)
+	f.check(err)
 	f.t.Log(report)
 	if !report.OK() || report.Delivered != rows {
 		f.t.Errorf("of %d rows: %s", rows, report)

@@ -18,57 +18,51 @@ import (
 // nodes of the cluster: three, so that etcd outlives one.
 const nodes = 3
 
-// testbed is a cluster of the machine's own, made by the scripts of shared/testbed.
+// testbed is the cluster that cluster.sh made.
 type testbed struct {
 	t *testing.T
-	// scripts are the testbed's; home is where its binaries, images and state lie.
-	scripts, home string
+	// home is where its images, binaries and state lie.
+	home string
 }
 
-// startTestbed brings a cluster up that has the images, and takes it down when the test ends.
-func startTestbed(t *testing.T, images []string) *testbed {
+// connect waits for the cluster's nodes.
+func connect(t *testing.T) *testbed {
 	t.Helper()
-	home := os.Getenv("TESTBED")
-	b := &testbed{t: t, scripts: os.Getenv("PENSTOCK_TESTBED"), home: home}
-	if b.scripts == "" || home == "" {
+	b := &testbed{t: t, home: os.Getenv("PENSTOCK_CLUSTER")}
+	if b.home == "" {
 		t.Skip("`make test-kubernetes` runs this on a cluster that it makes")
 	}
-	t.Cleanup(func() { b.cluster(nil, "down") })
-	b.cluster([]string{"IMAGES=" + strings.Join(images, " ")}, "up", strconv.Itoa(nodes))
-	b.eventually("the nodes are ready", time.Minute, func() error {
-		for i := 1; i <= nodes; i++ {
-			if err := b.ready(fmt.Sprint("node", i), true); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	for i := 1; i <= nodes; i++ {
+		node := fmt.Sprint("node", i)
+		b.eventually(node+" is ready", time.Minute, func() error { return b.ready(node, true) })
+		b.must("label", "node", node, fmt.Sprint("topology.kubernetes.io/zone=zone-", i))
+	}
 	return b
 }
 
-func (b *testbed) cluster(env []string, args ...string) {
+// clear removes a fleet and the jobs that read from it, at once.
+func (b *testbed) clear() {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(b.scripts, "kube", "cluster.sh"), args...)
-	cmd.Env = append(os.Environ(), env...)
-	log, err := os.Create(filepath.Join(b.home, "cluster.log")) // processes of the cluster may keep it
-	if err != nil {
-		b.t.Fatal(err)
+	b.must("delete", "namespace", "penstock", "training", "--ignore-not-found", "--wait=false")
+	for _, namespace := range []string{"penstock", "training"} {
+		b.must("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force")
 	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Run(); err != nil && args[0] == "up" {
-		b.t.Fatalf("cluster.sh %v: %v; see %s", args, err, log.Name())
-	}
+	b.must("wait", "namespace", "penstock", "training", "--for=delete", "--timeout=50s")
+}
+
+// binary is a program that the cluster was made with.
+func (b *testbed) binary(name string) string { return filepath.Join(b.home, name) }
+
+// state is a path of the running cluster.
+func (b *testbed) state(path ...string) string {
+	return filepath.Join(append([]string{b.home, "cluster", "run"}, path...)...)
 }
 
 // kubectl runs a command and returns what it prints.
 func (b *testbed) kubectl(args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(b.home, "bin", "kubectl"), args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+filepath.Join(b.home, "run", "kubeconfig"))
+	cmd := exec.CommandContext(ctx, "kubectl", args...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -185,12 +179,51 @@ func (b *testbed) dump() {
 	}
 }
 
+// ctr asks the container runtime of a pod's node.
+func (b *testbed) ctr(p pod, args ...string) string {
+	b.t.Helper()
+	socket := b.state(strings.Replace(p.Spec.NodeName, "node", "n", 1), "c.sock")
+	return b.run("ctr", append([]string{"-a", socket, "-n", "k8s.io"}, args...)...)
+}
+
+// container is the id of a pod's only container.
+func (p pod) container() string {
+	return strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
+}
+
+// confined holds that a pod's process can do nothing but its work, as the node sees it.
+func (b *testbed) confined(p pod) {
+	b.t.Helper()
+	var id string
+	for line := range strings.Lines(b.ctr(p, "tasks", "list")) {
+		if fields := strings.Fields(line); fields[0] == p.container() {
+			id = fields[1]
+		}
+	}
+	status, err := os.ReadFile(filepath.Join("/proc", id, "status"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532", "Gid:\t65532\t65532\t65532\t65532", "CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+		if !bytes.Contains(status, []byte("\n"+want+"\n")) {
+			b.t.Errorf("%s: its process has not %q:\n%s", p.Metadata.Name, want, status)
+		}
+	}
+	mounts, err := os.ReadFile(filepath.Join("/proc", id, "mounts"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); fields[1] == "/" && !strings.HasPrefix(fields[3], "ro,") {
+			b.t.Errorf("%s: its root file system can be written: %s", p.Metadata.Name, line)
+		}
+	}
+}
+
 // killContainer ends a pod's container with SIGKILL.
 func (b *testbed) killContainer(p pod) {
 	b.t.Helper()
-	socket := filepath.Join(b.home, "run", strings.Replace(p.Spec.NodeName, "node", "n", 1), "c.sock")
-	id := strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
-	b.run("ctr", "-a", socket, "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", id)
+	b.ctr(p, "tasks", "kill", "-s", "SIGKILL", p.container())
 }
 
 // killNode cuts a node off, so that none of its last words arrive, and ends all of its processes with SIGKILL.
@@ -198,7 +231,7 @@ func (b *testbed) killNode(i int) {
 	b.t.Helper()
 	b.run("ip", "link", "set", fmt.Sprint("klbr", i), "down")
 	for _, name := range []string{"kubelet", "containerd"} {
-		text, err := os.ReadFile(filepath.Join(b.home, "run", fmt.Sprint(name, i, ".pid")))
+		text, err := os.ReadFile(b.state(fmt.Sprint(name, i, ".pid")))
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -210,7 +243,7 @@ func (b *testbed) killNode(i int) {
 			b.t.Fatal(err)
 		}
 	}
-	shim := "-address\x00" + filepath.Join(b.home, "run", fmt.Sprint("n", i), "c.sock")
+	shim := "-address\x00" + b.state(fmt.Sprint("n", i), "c.sock")
 	processes, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
 		b.t.Fatal(err)
@@ -226,11 +259,14 @@ func (b *testbed) killNode(i int) {
 	}
 }
 
-func (b *testbed) run(name string, args ...string) {
+// run returns what a command prints.
+func (b *testbed) run(name string, args ...string) string {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
+	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
+	if err != nil {
 		b.t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 	}
+	return string(out)
 }
