@@ -6,7 +6,7 @@
 #   bench/kubernetes/cluster.sh down            always: it gives back addresses, mounts and firewall chains
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-export PENSTOCK_TESTBED=${PENSTOCK_TESTBED:-$PWD/../shared/testbed} CGO_ENABLED=0
+export PENSTOCK_TESTBED=${PENSTOCK_TESTBED:-$PWD/../shared/testbed} PENSTOCK_MINIO=${PENSTOCK_MINIO:-$PWD/.cache/tools/bin/minio} CGO_ENABLED=0
 parts=${TESTBED:-$HOME/.cache/testbed} # its binaries are shared with others
 home=$parts/penstock
 export TESTBED=$home/cluster # bin and run of this cluster
@@ -24,7 +24,7 @@ check() {
 		command -v "$part" >/dev/null || needs "$part is not installed: apt-get install containerd runc containernetworking-plugins nftables iproute2 openssl curl"
 	done
 	[[ -x /usr/lib/cni/portmap ]] || needs "apt-get install containernetworking-plugins"
-	[[ -x ${PENSTOCK_MINIO:-} ]] || needs "PENSTOCK_MINIO names no MinIO server; make tools builds one, and make test-kubernetes names it"
+	[[ -x $PENSTOCK_MINIO ]] || needs "$PENSTOCK_MINIO is no MinIO server: make tools builds one"
 }
 
 # named prints the name with the tag that the manifests have for an image.

@@ -56,14 +56,16 @@ type fleet struct {
 // TestKubernetes brings up what deploy/kubernetes ships, one overlay after the other.
 func TestKubernetes(t *testing.T) {
 	b := connect(t)
-	for _, overlay := range []struct {
+	for i, overlay := range []struct {
 		name string
 		test func(*fleet)
 	}{{"laptop", (*fleet).laptop}, {"production", (*fleet).production}, {"fleet", (*fleet).lives}} {
 		t.Run(overlay.name, func(t *testing.T) {
 			f := &fleet{testbed: &testbed{t: t, home: b.home}, dir: t.TempDir()}
+			if i > 0 {
+				f.clear()
+			}
 			f.prepare()
-			defer f.clear()
 			overlay.test(f)
 		})
 	}
