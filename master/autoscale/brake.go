@@ -40,8 +40,10 @@ func (b *Brake) holds(at time.Time) bool { return at.Before(b.Until) }
 const (
 	// fewStalls is the share of their time that trainers may wait without harm.
 	fewStalls = 0.01
-	// muchStall is worth to be judged by.
+	// muchStall is worth to do something about.
 	muchStall = 0.02
+	// severe is a stall that more workers are judged by: what less is left may be due to uneven streams.
+	severe = 0.1
 	// helped is the part of what more workers could have given at most that tells that they helped.
 	helped = 0.5
 	// trial is how much more is tried of what did not help before, and storageTrial when storage got slower.
@@ -64,7 +66,7 @@ func (c Config) judge(g *Growth, now *Sample, needs []need) (vain []Before, done
 	}
 	for _, b := range g.Before {
 		i := slices.IndexFunc(needs, func(n need) bool { return n.ID == b.Session })
-		if i < 0 || b.Wait < muchStall || b.Rate == 0 || needs[i].workers == 0 || b.helped(&needs[i], float64(now.Workers)/float64(g.From)) {
+		if i < 0 || b.Wait < severe || b.Rate == 0 || needs[i].workers == 0 || b.helped(&needs[i], float64(now.Workers)/float64(g.From)) {
 			continue
 		}
 		vain = append(vain, b)

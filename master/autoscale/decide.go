@@ -28,7 +28,7 @@ type Probe struct {
 const (
 	// slack is how much more than the present workers may be needed, as long as nobody waits: they are busier then than aimed at.
 	slack = 1.12
-	// little is a change that is not worth a decision while trainers wait no more than they may.
+	// little is a change that is not worth a decision.
 	little = 0.03
 	// byFar is how many of the present workers may be enough to shrink after DownAfter, and clearly after TrimAfter.
 	byFar, clearly = 0.6, 0.92
@@ -36,6 +36,9 @@ const (
 	manySilent = 0.2
 	// rest is how much what is needed now may differ from that of the window to have come to rest.
 	rest = 1.1
+	// patience is for how many times UpAfter a session is left to show what it needs before it is given more to do so: each of its
+	// trainers must have had a stream for some steps.
+	patience = 6
 	// whole keeps a hair's breadth from costing a worker.
 	whole = 0.01
 )
@@ -87,7 +90,7 @@ func Decide(cfg Config, past Past, window Window) (Decision, Past) {
 func (s *scaler) learn() {
 	s.past.Brakes = loosen(s.past.Brakes, s.needs)
 	if g := s.past.Growth; g != nil && !s.deaf() {
-		if g.Arrived.IsZero() && s.now.Workers-g.From >= (g.To-g.From)*9/10 {
+		if g.Arrived.IsZero() && 10*(s.now.Workers-g.From) >= 9*(g.To-g.From) {
 			here := *g
 			here.Arrived = s.now.At
 			g, s.past.Growth = &here, &here
@@ -143,23 +146,25 @@ func (s *scaler) had(n *need) float64 {
 	return float64(s.now.Workers) * n.Rate * n.Cost / all
 }
 
-// probe gives sessions of which nothing is known a worker, and twice as many each time that this was too few to learn more.
+// probe gives sessions of which nothing is known what they take of the workers that there are, or one if there is none, and twice as
+// many each time that this was too few to learn more.
 func (s *scaler) probe() {
 	var probes []Probe
 	for i := range s.needs {
 		n := &s.needs[i]
-		if n.workers > 0 || n.Trainers == 0 {
+		if !n.unknown() {
 			continue
 		}
-		p := Probe{Session: n.ID, Workers: 1, Since: s.now.At}
+		p := Probe{Session: n.ID, Since: s.now.At}
 		if k := slices.IndexFunc(s.past.Probes, func(p Probe) bool { return p.Session == n.ID }); k >= 0 {
 			p = s.past.Probes[k]
 		}
 		if s.now.Workers < s.now.Wanted { // those on their way may be enough
 			p.Since = s.now.At
 		}
-		if s.now.At.Sub(p.Since) >= 2*s.cfg.UpAfter && n.wait > 0.5 && p.Workers < float64(n.Trainers) {
-			p.Workers, p.Since = min(2*p.Workers, float64(n.Trainers)), s.now.At
+		patient := s.now.At.Sub(p.Since) < patience*s.cfg.UpAfter || n.wait < 0.5 || n.Demand > 0 // and its cost will be known soon
+		if most := float64(n.Trainers); s.now.Wanted == 0 && p.Workers == 0 || !patient && p.Workers < most {
+			p.Workers, p.Since = min(max(1, 2*p.Workers), most), s.now.At
 		}
 		n.part = n.within(p.Workers)
 		probes = append(probes, p)
@@ -213,7 +218,7 @@ func (s *scaler) grows() bool {
 	if s.now.Wanted == 0 || len(s.past.Probes) > 0 && s.sum < 2*float64(len(s.past.Probes)) { // nothing to measure by
 		return true
 	}
-	if s.sum < slack*wanted && s.wait() < muchStall || s.sum < (1+little)*wanted && s.wait() < lostMuch {
+	if s.sum < (1+little)*wanted || s.sum < slack*wanted && (s.wait() < muchStall || !s.steady()) {
 		return false
 	}
 	if s.wait() < muchStall && s.window.last(3*s.cfg.UpAfter).median(s.needed) < slack*wanted {
@@ -223,6 +228,14 @@ func (s *scaler) grows() bool {
 		return false // a row that costs more with more workers is the sign of a bottleneck elsewhere: see first whether they help
 	}
 	return s.settled()
+}
+
+// steady tells whether the fleet has been for a while as it is wanted now: what it does tells more than what rows cost.
+func (s *scaler) steady() bool {
+	long := 3 * s.cfg.UpAfter
+	return s.window.covers(long) && !slices.ContainsFunc(s.window.last(long), func(one Sample) bool {
+		return one.Workers != s.now.Workers || one.Wanted != s.now.Workers
+	})
 }
 
 // needed is what all sessions of a sample need.

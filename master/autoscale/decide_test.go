@@ -341,6 +341,23 @@ func TestWorkersThatStartCount(t *testing.T) {
 	}
 }
 
+func TestASessionShowsWhatItNeedsOnTheWorkersThatThereAre(t *testing.T) {
+	known, unknown := train(800, 0.01), train(2400, 0.01)
+	unknown.ID, unknown.hidden = "unknown", true
+	f := newFleet(t, Config{}, 10, known)
+	f.run(time.Minute)
+	f.sessions = append(f.sessions, unknown)
+	f.run(30 * time.Second)
+	if len(f.decisions) > 0 {
+		t.Fatal(f.decisions[0].Reason)
+	}
+	unknown.hidden = false
+	f.run(3 * time.Minute)
+	if len(f.decisions) != 1 || f.wanted() != 40 {
+		t.Errorf("%d workers after %d decisions: %s", f.wanted(), len(f.decisions), f.newest.Reason)
+	}
+}
+
 func TestReasons(t *testing.T) {
 	s := train(1000, 0.01)
 	f := newFleet(t, Config{MaxWorkers: 60}, 13, s)

@@ -20,6 +20,9 @@ const (
 	lostMuch = 0.04
 	// lifted at most, and each time.
 	mostLift, mostOnce = 2, 1.5
+	// spare is how many more workers it takes for trainers not to wait than for as many rows as they could take, had they more to
+	// wait for: what evens streams out is workers that are not always busy.
+	spare = 1.05
 	// muchStorage is the share of a session's time in which storage may be what holds it up.
 	muchStorage = 0.25
 	// calm is for how long a lift holds.
@@ -49,7 +52,9 @@ func (s *scaler) lift() {
 		d := s.needs[i].Demand
 		return d > another*l.Demand || d*another < l.Demand
 	})
-	all := s.now.Workers == s.now.Wanted && s.past.Growth == nil
+	all := s.now.Workers == s.now.Wanted && s.past.Growth == nil && !slices.ContainsFunc(s.needs, func(n need) bool {
+		return n.unknown() // and takes of the workers from others what it can
+	})
 	for i := range s.needs {
 		n := &s.needs[i]
 		if n.braked || n.workers == 0 {
@@ -57,7 +62,7 @@ func (s *scaler) lift() {
 		}
 		lifted := n.workers * s.past.lifted(n.ID)
 		if had := s.had(n); all && s.short(n) && lifted < slack*had {
-			factor := min(had*min(n.Demand/n.Rate, mostOnce)/n.workers, mostLift)
+			factor := min(spare*had*min(n.Demand/n.Rate, mostOnce)/n.workers, mostLift)
 			if k := s.past.liftOf(n.ID); k >= 0 {
 				s.past.Lifts = slices.Delete(s.past.Lifts, k, k+1)
 			}
@@ -72,13 +77,11 @@ func (s *scaler) lift() {
 
 // short tells whether a session's trainers have lost time to waiting for a while, with workers that are anything but idle.
 func (s *scaler) short(n *need) bool {
-	long := 3 * s.cfg.UpAfter
-	if n.wait < lostMuch || n.Rate == 0 || n.Rate > (1-lostMuch)*n.Demand || n.Storage > muchStorage || !s.window.covers(long) || brakeOf(s.past.Brakes, n.ID) != nil {
+	if n.wait < lostMuch || n.Rate == 0 || n.Rate > (1-lostMuch)*n.Demand || n.Storage > muchStorage || !s.steady() || brakeOf(s.past.Brakes, n.ID) != nil {
 		return false
 	}
-	before := s.window.last(long)
+	before := s.window.last(3 * s.cfg.UpAfter)
 	was := s.cfg.need(before, s.now.session(n.ID))
 	first := before[0].session(n.ID)
-	return was.wait >= lostMuch && was.Storage < muchStorage && n.Rate < rest*was.Rate && first != nil && first.Demand > 0 &&
-		!slices.ContainsFunc(before, func(one Sample) bool { return one.Workers != s.now.Workers || one.Wanted != s.now.Workers }) && n.Demand < another*was.Demand
+	return was.wait >= lostMuch && was.Storage < muchStorage && n.Rate < rest*was.Rate && first != nil && first.Demand > 0 && n.Demand < another*was.Demand
 }

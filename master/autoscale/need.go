@@ -3,7 +3,7 @@ package autoscale
 import "slices"
 
 // fewSamples are too few to believe what a session that just began is said to cost: its first rows took the opening of files, too.
-const fewSamples = 3
+const fewSamples = 5
 
 // need is what a session needs, by the newest samples.
 type need struct {
@@ -64,12 +64,13 @@ func (c Config) need(recent Window, s *Session) need {
 	n.Demand, n.Cost = median(demands), median(costs)
 	if len(workers) >= fewSamples || len(workers) > 0 && len(recent) < fewSamples {
 		n.workers = median(workers)
-	} else if n.Demand == 0 && len(costs) >= fewSamples && n.Rate > 0 {
-		n.workers = n.atLeast() * n.Cost / c.Utilisation
 	}
 	n.part, n.wait = n.within(n.workers), n.lost()
 	return n
 }
+
+// unknown tells that it is not known yet what a session's trainers need.
+func (n *need) unknown() bool { return n.workers == 0 && n.Trainers > 0 }
 
 // lost is the share of the trainers' time that is lost to waiting for data. Trainers that take their steps together wait in the
 // collective for the one that waits for data, and seem to compute: then all lose what the one loses. They take as much less than they
@@ -80,10 +81,6 @@ func (n *need) lost() float64 {
 	}
 	return max(n.Stall, min(1-n.Rate/n.Demand, n.Stall*float64(n.Trainers)))
 }
-
-// atLeast is a bound of an unknown demand: trainers that never waited would take as much more as they wait now. The more they wait,
-// the less that can be told from it.
-func (n *need) atLeast() float64 { return n.Rate / (1 - min(n.Stall, 0.75)) }
 
 // total is what all sessions need that is known.
 func (c Config) total(s *Sample, past Past) float64 {

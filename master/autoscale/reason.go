@@ -107,10 +107,10 @@ func (s *scaler) because(d Decision) string {
 	for i := range s.needs {
 		n := &s.needs[i]
 		switch {
-		case n.workers == 0 && n.Trainers > 0:
+		case n.unknown() && n.part == 0:
+			parts = append(parts, fmt.Sprintf("session %s has its share of them until its speed is known", n.ID))
+		case n.unknown():
 			parts = append(parts, fmt.Sprintf("session %s gets %s until its speed is known", n.ID, fraction(n.part)))
-		case n.workers > 0 && n.Demand == 0:
-			parts = append(parts, fmt.Sprintf("session %s could take %s rows/s at least, by how much its trainers wait", n.ID, number(n.atLeast())))
 		case n.braked:
 			parts = append(parts, fmt.Sprintf("session %s is kept to %s, for more did not help it", n.ID, fraction(n.part)))
 		case n.part < n.workers && n.MaxWorkers > 0 && n.part == float64(n.MaxWorkers):
