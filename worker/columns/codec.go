@@ -9,7 +9,6 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )
@@ -119,15 +118,6 @@ func (c *codecs) decompress(codec int32, dst, src []byte) error {
 		return fmt.Errorf("decompress %s: %d bytes where the header says %d", codecName(codec), n, len(dst))
 	}
 	return nil
-}
-
-func snappyDecode(dst, src []byte) (int, error) {
-	n, err := s2.DecodedLen(src)
-	if err != nil || n != len(dst) {
-		return n, err
-	}
-	out, err := s2.Decode(dst, src)
-	return len(out), err
 }
 
 func (c *codecs) zstdDecode(dst, src []byte) (int, error) {
