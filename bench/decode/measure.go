@@ -19,6 +19,7 @@ const (
 	pqArrow = "pqarrow"
 	pyArrow = "pyarrow"
 	duckDB  = "duckdb"
+	codec   = "codec" // no reader: the library that columns and pqarrow both have decompresses all pages, and nothing else is done
 )
 
 // measured is what a file took.
@@ -49,9 +50,12 @@ func measure(ctx context.Context, in input, py *python, rounds int) (*measured, 
 	if err := m.compare(ctx, f, py); err != nil {
 		return nil, err
 	}
+	if f.limit, err = newLimit(f); err != nil {
+		return nil, fmt.Errorf("%s: %w", codec, err)
+	}
 	for range rounds {
-		for _, reader := range []string{ours, pqArrow, pyArrow, duckDB} {
-			if m.Failed[reader] != "" || py == nil && (reader == pyArrow || reader == duckDB) {
+		for _, reader := range []string{ours, pqArrow, pyArrow, duckDB, codec} {
+			if m.Failed[reader] != "" || py == nil && (reader == pyArrow || reader == duckDB) || f.limit == nil && reader == codec {
 				continue
 			}
 			took, err := m.time(ctx, reader, f, py)
@@ -125,6 +129,8 @@ func (m *measured) time(ctx context.Context, reader string, f *fileBytes, py *py
 		return took, err
 	case pqArrow:
 		return cpuTime(func() error { return f.byArrow(ctx, nil) })
+	case codec:
+		return cpuTime(f.limit.run)
 	}
 	a, err := py.ask(ctx, request{Reader: reader, File: f.path, Columns: f.columns, How: m.How[reader], Bytes: f.bytes()})
 	return a.Seconds, err
@@ -152,4 +158,17 @@ func (m *measured) times(reader string) float64 {
 		return 0
 	}
 	return m.rate(ours) / m.rate(reader)
+}
+
+// apart is how many times faster worker/columns is with all that is not decompression, where that is half of what it does or more;
+// else 0.
+func (m *measured) apart() float64 {
+	if m.rate(codec) == 0 || m.rate(pqArrow) == 0 {
+		return 0
+	}
+	zstd, own, theirs := slices.Min(m.Seconds[codec]), slices.Min(m.Seconds[ours]), slices.Min(m.Seconds[pqArrow])
+	if 2*zstd < own {
+		return 0
+	}
+	return (theirs - zstd) / max(own-zstd, 1e-6)
 }

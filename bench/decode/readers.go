@@ -30,6 +30,7 @@ type fileBytes struct {
 	leaves  []int    // their leaf columns
 	sources []*pb.Source
 	left    []string // columns that the readers do not give as the same types
+	limit   *limit
 }
 
 func open(in input) (*fileBytes, error) {
