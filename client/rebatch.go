@@ -159,8 +159,9 @@ func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share flo
 	}
 	n := len(o.offsets)
 	o.offsets = slices.Grow(o.offsets, hi-lo)[:n+hi-lo]
-	shift, out := end-from, o.offsets[n:]
-	for i, v := range w.offsets[lo+1 : hi+1] {
+	shift, in := end-from, w.offsets[lo+1:hi+1]
+	out := o.offsets[n:][:len(in)] // so that the loop checks no bounds
+	for i, v := range in {
 		out[i] = v + shift
 	}
 	switch {

@@ -239,6 +239,7 @@ type chunkMemory struct {
 	account *account
 	base    int64 // taken when the stream was opened: enough for one unit
 	most    int64 // that it may hold to read ahead
+	spare   *sync.Pool
 
 	mu       sync.Mutex
 	used     int64 // by buffers, those that are free included
@@ -247,8 +248,8 @@ type chunkMemory struct {
 	freed    chan struct{}
 }
 
-func newChunkMemory(a *account, base, most int64) *chunkMemory {
-	return &chunkMemory{account: a, base: base, most: most, reserved: base, freed: make(chan struct{}, 1)}
+func newChunkMemory(a *account, base, most int64, spare *sync.Pool) *chunkMemory {
+	return &chunkMemory{account: a, base: base, most: most, spare: spare, reserved: base, freed: make(chan struct{}, 1)}
 }
 
 // get waits for a buffer of a size, which is at most base.
@@ -283,7 +284,23 @@ func (m *chunkMemory) tryGet(size int64) ([]byte, bool) {
 		m.reserved += missing
 	}
 	m.used += size
+	if b, ok := m.spare.Get().(*[]byte); ok {
+		if more := int64(cap(*b)) - size; more >= 0 && more <= m.reserved-m.used {
+			m.used += more
+			return (*b)[:size], true
+		}
+	}
 	return make([]byte, size), true
+}
+
+// end leaves the buffers to other streams, or to the garbage collector, once nobody uses any.
+func (m *chunkMemory) end() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, b := range m.free {
+		m.spare.Put(&b)
+	}
+	m.dropFree()
 }
 
 // put takes a buffer back, to be used again unless others wait for memory.

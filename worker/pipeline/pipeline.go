@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/penstock-ml/penstock/internal/footer"
@@ -44,6 +45,7 @@ type Pipeline struct {
 	memory   *budget
 	footers  *footer.Cache
 	sessions sessions
+	spare    sync.Pool // *[]byte: chunk memory of streams that ended, which is garbage unless another one takes it
 }
 
 // ErrBusy says that other streams have the memory.

@@ -147,7 +147,7 @@ func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
 	ahead := max(0, s.pipeline.share()-s.account.holds())
-	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
+	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead, &s.pipeline.spare)
 	s.decoder.Allow(s.holds.pages + s.holds.sources)
 	return nil
 }
@@ -261,7 +261,9 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	group.Go(func() error {
 		return Rescue(func() error { return s.send(ctx, ready, emit) })
 	})
-	return group.Wait()
+	err := group.Wait()
+	s.chunks.end()
+	return err
 }
 
 // send hands the batches to emit; those that were ready when something failed, too.
