@@ -458,7 +458,9 @@ def _flat(column: pa.Array, part: str) -> pa.Array:
     kind = column.type
     if pa.types.is_binary(kind):
         return _binary(column, part)
-    return column.flatten() if pa.types.is_fixed_size_list(kind) else column
+    if pa.types.is_fixed_size_list(kind):
+        return column.values.slice(column.offset * kind.list_size, len(column) * kind.list_size)
+    return column
 
 
 def _binary(column: pa.Array, part: str) -> pa.Array:

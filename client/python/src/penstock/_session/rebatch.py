@@ -60,8 +60,9 @@ def _row_bytes(kind: pa.DataType) -> int:
 
 def _plain_bytes(part: pa.Array) -> Block:
     """The values of a fixed-size list as bytes, which need no alignment: a view."""
-    values, width = part.flatten(), part.type.value_type.bit_width // 8
-    return np.frombuffer(values.buffers()[1], np.uint8, len(values) * width, values.offset * width)
+    values, width = part.values, _row_bytes(part.type)
+    begin = part.offset * width + values.offset * part.type.value_type.bit_width // 8
+    return np.frombuffer(values.buffers()[1], np.uint8, len(part) * width, begin)
 
 
 @functools.cache
