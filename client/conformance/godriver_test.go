@@ -23,6 +23,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // drive is the driver of package client.
@@ -99,8 +100,9 @@ func (d *goDriver) open(c *Config) error {
 		Dial: func(address string) (*grpc.ClientConn, error) {
 			return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		},
-		OnSkip: func(client.Skipped) { d.skipped.Add(1) },
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		DialLink: rpc.LinkDialer(rpc.Config{}),
+		OnSkip:   func(client.Skipped) { d.skipped.Add(1) },
+		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	if err := protojson.Unmarshal(c.Spec, cfg.Spec); err != nil {
 		return err

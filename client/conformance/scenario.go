@@ -77,8 +77,9 @@ type Worker struct {
 	// Kind is empty, or: dead (nobody listens), tls (it speaks TLS, which the client does not), deaf (it accepts
 	// connections and never says a word), stranger (a gRPC server that is no worker).
 	Kind    string
-	Cut     int // rows of a record; 8 unless set
-	Without int // how many of the last columns its schema lacks
+	Cut     int  // rows of a record; 8 unless set
+	Without int  // how many of the last columns its schema lacks
+	Grpc    bool // batches go by gRPC: it has no links
 	Faults  []Fault
 }
 

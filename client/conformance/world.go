@@ -259,7 +259,7 @@ func (w *world) startWorker(t testing.TB, name string) {
 	}
 	w.mu.Unlock()
 	if w.workers[name] == nil {
-		w.workers[name] = &fake.Worker{Data: w.data, Cut: script.Cut, Without: script.Without}
+		w.workers[name] = &fake.Worker{Data: w.data, Cut: script.Cut, Without: script.Without, Links: !script.Grpc}
 		w.workers[name].After = w.measure
 		w.workers[name].Fault = func(ctx context.Context, r *fake.Record) error { return w.fault(ctx, name, r) }
 	}

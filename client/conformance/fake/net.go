@@ -79,9 +79,9 @@ func (n *Net) Listen(name string) net.Listener {
 }
 
 // Serve starts a server and returns what stops it.
-func (n *Net) Serve(name string, register func(*grpc.Server)) (stop func()) {
+func (n *Net) Serve(name string, register func(*grpc.Server), options ...grpc.ServerOption) (stop func()) {
 	l := n.Listen(name)
-	srv := grpc.NewServer()
+	srv := grpc.NewServer(options...)
 	register(srv)
 	var done sync.WaitGroup
 	done.Go(func() {

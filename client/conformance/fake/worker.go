@@ -16,6 +16,8 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // ErrEnough from Worker.Fault ends a stream as if all were sent.
@@ -33,6 +35,11 @@ type Worker struct {
 	After func(arrow.Record)
 	// Without leaves the last columns of the schema out.
 	Without int
+	// Links has it send batches on links to those who have some, as workers do.
+	Links bool
+
+	lobby wire.Lobby
+	pool  wire.Pool
 }
 
 // Record is a run of rows that is about to be sent.
@@ -50,11 +57,20 @@ type Record struct {
 
 // Worker serves a worker and returns what stops it.
 func (n *Net) Worker(name string, w *Worker) (stop func()) {
-	return n.Serve(name, func(s *grpc.Server) { flight.RegisterFlightServiceServer(s, w) })
+	register := func(s *grpc.Server) { flight.RegisterFlightServiceServer(s, w) }
+	if !w.Links {
+		return n.Serve(name, register)
+	}
+	links, err := rpc.Links(rpc.Config{}, wire.Preface, w.lobby.Enter)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(w.lobby.Close)
+	return n.Serve(name, register, links, grpc.ForceServerCodecV2(wire.NewCodec()))
 }
 
 // DoGet sends a shard from a cursor on.
-func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer) error {
+func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer) (err error) {
 	var req pb.StreamRequest
 	var ticket pb.Ticket
 	if err := proto.Unmarshal(t.GetTicket(), &req); err != nil {
@@ -67,6 +83,12 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 		return status.Error(codes.InvalidArgument, "another program")
 	}
 	out := &sender{Worker: w, stream: stream}
+	if w.Links {
+		if out.batches, err = w.lobby.Sender(stream.Context(), stream, wire.None, &w.pool); err != nil {
+			return err
+		}
+		defer func() { err = out.batches.Close(err) }()
+	}
 	defer out.close()
 	at := position.Position{Epoch: ticket.Epoch, Block: ticket.Block, Shard: ticket.Shard, Window: req.Window, K: req.K}
 	windows := w.Data.Shards[w.Data.Index(at)]
@@ -92,7 +114,9 @@ type sender struct {
 	*Worker
 	stream flight.FlightService_DoGetServer
 	out    *flight.Writer
-	sent   int
+	// batches are sent by it, and out sends the schema alone, where the worker has links.
+	batches *wire.Sender
+	sent    int
 }
 
 func (s *sender) schema() *arrow.Schema {
@@ -100,10 +124,13 @@ func (s *sender) schema() *arrow.Schema {
 	return arrow.NewSchema(fields[:len(fields)-s.Without], nil)
 }
 
-// begin sends the schema unless it was sent.
+// begin sees to it that the schema is sent before all else.
 func (s *sender) begin() {
 	if s.out == nil {
 		s.out = flight.NewRecordWriter(s.stream, ipc.WithSchema(s.schema()))
+		if s.batches != nil {
+			s.close() // which sends it
+		}
 	}
 }
 
@@ -141,7 +168,7 @@ func (s *sender) send(r *Record) error {
 		times = 2
 	}
 	for range times {
-		if err := s.out.WriteWithAppMetadata(rec, r.Meta); err != nil {
+		if err := s.write(rec, r.Meta); err != nil {
 			return err
 		}
 		s.sent++
@@ -150,4 +177,17 @@ func (s *sender) send(r *Record) error {
 		}
 	}
 	return nil
+}
+
+func (s *sender) write(rec arrow.Record, meta []byte) error {
+	if s.batches == nil {
+		return s.out.WriteWithAppMetadata(rec, meta)
+	}
+	b := &wire.Batch{Meta: meta}
+	if err := b.Flatten(rec); err != nil {
+		return err
+	}
+	rec.Retain()
+	b.OnRelease(rec.Release)
+	return s.batches.Send(b, func() {})
 }

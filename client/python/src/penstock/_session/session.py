@@ -3,7 +3,7 @@
 Open (joining.py) talks to a master; then four kinds of threads work, all daemons, all joined by close: one Syncs
 (control.py), one opens streams and tends them (streams.py, flight.py), one for each worker that is asked for a stream's
 rows, of which a late stream has two (attempt.py), and one joins received rows to batches (assemble.py). What they share
-is Core.
+is Core. Where batches come on a link (links.py), the stream has a thread more, which waits for its status (stream.py).
 
 The trainer owns the cursor: rows count as consumed when next returns their batch, and not before. next, close and
 state belong to the trainer's thread; stats may be called from any.
