@@ -16,7 +16,7 @@ class Streams:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.workers = Workers(core.config.security)
+        self.workers = Workers(core.config.security, core.config.budget)
         self._flights: list[Flight] = []  # of run's thread, until it ended
         self._strays: list[threading.Thread] = []  # of streams that ended
 

@@ -79,11 +79,11 @@ def read_error(e: BaseException) -> tuple[str, str]:
 class Workers:
     """One connection for each address."""
 
-    def __init__(self, security: Security) -> None:
+    def __init__(self, security: Security, budget: int) -> None:
         self._security = security
         self._lock = threading.Lock()
         self._connections: dict[str, Connection] = {}
-        self._blocks = Blocks(_KEPT)
+        self._blocks = Blocks(max(_LEAST_KEPT, budget // _BLOCK))
 
     def connection(self, address: str) -> Connection:
         """The connection to a worker; it connects with the first call."""
@@ -130,4 +130,6 @@ class Workers:
 
 
 ERRORS = (flight.FlightError, pa.ArrowException, OSError)
-_KEPT = 8  # free blocks for batches that come: they are taken one by one, and come back a few at a time
+# Free blocks for what comes: all that a training batch is joined of come back at once. There are as many as the session
+# had at most, and no more than it may have received and not in a batch.
+_LEAST_KEPT, _BLOCK = 8, 1 << 20
