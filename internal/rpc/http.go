@@ -8,17 +8,15 @@ func HTTPTLS(cfg Config) (*tls.Config, error) {
 	if err := cfg.check(); err != nil || cfg.Cert == "" {
 		return nil, err
 	}
-	load := func() (*tls.Config, error) {
+	files, err := keep(func() (*tls.Config, error) {
 		pair, err := loadPair(cfg)
 		if err != nil {
 			return nil, err
 		}
 		return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*pair}, NextProtos: []string{"h2", "http/1.1"}}, nil
-	}
-	t, err := load()
+	})
 	if err != nil {
 		return nil, err
 	}
-	t.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return load() }
-	return t, nil
+	return each(files), nil
 }

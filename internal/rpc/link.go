@@ -18,14 +18,18 @@ func DialLink(ctx context.Context, address string, cfg Config) (net.Conn, error)
 	if err != nil {
 		return nil, err
 	}
+	return dialLink(ctx, address, creds, cfg.StreamWindow)
+}
+
+func dialLink(ctx context.Context, address string, creds credentials.TransportCredentials, window int) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: dial a link to %s: %w", address, err)
 	}
-	if tcp, ok := raw.(*net.TCPConn); ok && cfg.StreamWindow > 0 {
-		err = tcp.SetReadBuffer(cfg.StreamWindow)
+	if tcp, ok := raw.(*net.TCPConn); ok && window > 0 {
+		err = tcp.SetReadBuffer(window)
 	}
 	conn := raw
 	if err == nil {
@@ -39,7 +43,13 @@ func DialLink(ctx context.Context, address string, cfg Config) (net.Conn, error)
 
 // LinkDialer returns a DialLink with cfg.
 func LinkDialer(cfg Config) func(ctx context.Context, address string) (net.Conn, error) {
-	return func(ctx context.Context, address string) (net.Conn, error) { return DialLink(ctx, address, cfg) }
+	creds, err := clientCredentials(cfg)
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		if err != nil {
+			return nil, err
+		}
+		return dialLink(ctx, address, creds, cfg.StreamWindow)
+	}
 }
 
 // Links hands connections to a server's port that begin with preface, of four bytes, to enter instead of gRPC. enter has the time

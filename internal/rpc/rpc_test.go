@@ -1,8 +1,10 @@
 package rpc_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -254,6 +256,54 @@ func TestRenewedFiles(t *testing.T) {
 	}
 	if again, err := pool.Get(address); err != nil || again != conn {
 		t.Errorf("the pool made a second connection: %v", err)
+	}
+}
+
+// TestHalfAPair holds that a certificate whose key is not there yet breaks nothing, on either side, and is told of once.
+func TestHalfAPair(t *testing.T) {
+	var logged bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logged, nil)))
+	defer slog.SetDefault(before)
+	a := rpctest.NewAuthority(t)
+	dir := t.TempDir()
+	cert, key := a.Issue(t, dir)
+	cfg := rpc.Config{Cert: cert, Key: key, CA: a.CA, ClientCA: a.CA}
+	address := serve(t, "tcp", "127.0.0.1:0", cfg)
+	client, clientKey := a.Issue(t, t.TempDir())
+	other := rpc.Config{Cert: client, Key: clientKey, CA: a.CA}
+	shown := func() string {
+		t.Helper()
+		peer, err := rpc.Handshake(t.Context(), address, other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return peer.PeerCertificates[0].SerialNumber.String() + string(peer.PeerCertificates[0].Signature)
+	}
+	first := shown()
+	newCert, newKey := a.Issue(t, t.TempDir())
+	for _, step := range []struct {
+		from, to string
+		renewed  bool
+	}{{newCert, cert, false}, {newKey, key, true}} {
+		text, err := os.ReadFile(step.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(step.to, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if (shown() != first) != step.renewed {
+				t.Errorf("the server shows another certificate: %v, want %v", !step.renewed, step.renewed)
+			}
+		}
+		if err := call(t, address, other); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := strings.Count(logged.String(), "do not match") + strings.Count(logged.String(), "does not match"); n != 1 || strings.Count(logged.String(), "\n") != 1 {
+		t.Errorf("logged:\n%s", &logged)
 	}
 }
 

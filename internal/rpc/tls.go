@@ -32,32 +32,28 @@ func clientCredentials(cfg Config) (credentials.TransportCredentials, error) {
 	if !cfg.encrypted() {
 		return insecure.NewCredentials(), nil
 	}
-	t, err := clientTLS(cfg)
+	files, err := keep(func() (*tls.Config, error) { return clientTLS(cfg) })
 	if err != nil {
 		return nil, err
 	}
-	return &renewing{TransportCredentials: credentials.NewTLS(t), cfg: cfg}, nil
+	return &renewing{TransportCredentials: credentials.NewTLS(files.get()), files: files}, nil
 }
 
 // renewing reads a client's files anew for each handshake, so that renewed authorities and certificates need no restart.
 type renewing struct {
 	credentials.TransportCredentials
-	cfg Config
+	files *kept[*tls.Config]
 }
 
 // ClientHandshake implements credentials.TransportCredentials.
 func (r *renewing) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	t, err := clientTLS(r.cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	c, info, err := credentials.NewTLS(t).ClientHandshake(ctx, authority, conn)
+	c, info, err := credentials.NewTLS(r.files.get()).ClientHandshake(ctx, authority, conn)
 	return c, info, explain(authority, err)
 }
 
 // Clone implements credentials.TransportCredentials.
 func (r *renewing) Clone() credentials.TransportCredentials {
-	return &renewing{TransportCredentials: r.TransportCredentials.Clone(), cfg: r.cfg}
+	return &renewing{TransportCredentials: r.TransportCredentials.Clone(), files: r.files}
 }
 
 // explain adds to a failed handshake what to do about it.
@@ -97,12 +93,18 @@ func serverCredentials(cfg Config) (credentials.TransportCredentials, error) {
 		}
 		return nil, nil
 	}
-	t, err := serverTLS(cfg)
+	files, err := keep(func() (*tls.Config, error) { return serverTLS(cfg) })
 	if err != nil {
 		return nil, err
 	}
-	t.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return serverTLS(cfg) }
-	return credentials.NewTLS(t), nil
+	return credentials.NewTLS(each(files)), nil
+}
+
+// each is the configuration of a server that has a newer one for each handshake.
+func each(files *kept[*tls.Config]) *tls.Config {
+	t := files.get().Clone()
+	t.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return files.get(), nil }
+	return t
 }
 
 func serverTLS(cfg Config) (*tls.Config, error) {

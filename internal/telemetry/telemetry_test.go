@@ -1,6 +1,7 @@
 package telemetry_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -175,12 +176,28 @@ func TestTokenAndCertificate(t *testing.T) {
 			t.Errorf("%s with token %q: %d, want %d", c.path, c.token, code, c.want)
 		}
 	}
-	// The certificate is read anew: a broken one breaks the next handshake.
-	if err := os.WriteFile(cert, []byte("renewing"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newClient(t, &tls.Config{RootCAs: trusted}).Get("https://" + at + "/healthz"); err == nil { //nolint:bodyclose // there is none
-		t.Error("a certificate that is gone still serves")
+	// The certificate is read anew, but not one half of a pair.
+	renewed, renewedKey := authority.Issue(t, t.TempDir())
+	for step, from := range [][2]string{{renewed, cert}, {renewedKey, key}} {
+		text, err := os.ReadFile(from[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(from[1], text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := newClient(t, &tls.Config{RootCAs: trusted}).Get("https://" + at + "/healthz")
+		if err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		resp.Body.Close()
+		shown, err := tls.LoadX509KeyPair(renewed, renewedKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isNew := bytes.Equal(resp.TLS.PeerCertificates[0].Raw, shown.Certificate[0]); isNew != (step == 1) {
+			t.Errorf("step %d: it shows the renewed certificate: %v", step, isNew)
+		}
 	}
 }
 
