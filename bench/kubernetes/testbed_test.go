@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,9 +46,15 @@ func (b *testbed) clear() {
 	b.t.Helper()
 	b.must("delete", "namespace", "penstock", "training", "--ignore-not-found", "--wait=false")
 	for _, namespace := range []string{"penstock", "training"} {
-		b.must("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force")
+		b.must("delete", "pods", "--all", "-n", namespace, "--grace-period=0", "--force", "--wait=false")
 	}
-	b.must("wait", "namespace", "penstock", "training", "--for=delete", "--timeout=50s")
+	b.eventually("the fleet before is gone", 2*time.Minute, func() error {
+		left := b.must("get", "namespaces", "penstock", "training", "--ignore-not-found", "-o", "name")
+		if left != "" {
+			return errors.New(left)
+		}
+		return nil
+	})
 }
 
 // binary is a program that the cluster was made with.
