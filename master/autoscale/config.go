@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Utilisation is the share of their time for which workers should be busy, unless a Config says otherwise.
+const Utilisation = 0.8
+
 // Config is how a fleet is scaled. Its zero value is filled in by WithDefaults.
 type Config struct {
 	MinWorkers, MaxWorkers int // of the pool; MaxWorkers 0 means 1,000
@@ -46,7 +49,7 @@ func (c Config) WithDefaults() (Config, error) {
 		c.MaxWorkers = 1000
 	}
 	if c.Utilisation == 0 {
-		c.Utilisation = 0.8
+		c.Utilisation = Utilisation
 	}
 	switch {
 	case c.MinWorkers < 0 || c.MaxWorkers < c.MinWorkers:

@@ -19,7 +19,7 @@ const (
 	// lostMuch is the share of time that trainers must lose for their session to be lifted.
 	lostMuch = 0.04
 	// lifted at most, and each time.
-	mostLift, mostOnce = 2, 1.5
+	mostLift, mostOnce = 2, 1.1
 	// spare is how many more workers it takes for trainers not to wait than for as many rows as they could take, had they more to
 	// wait for: what evens streams out is workers that are not always busy.
 	spare = 1.05

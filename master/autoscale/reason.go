@@ -10,6 +10,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 // decision puts numbers and words to what was chosen.
@@ -100,7 +101,10 @@ func (s *scaler) reason(d Decision, k kind) string {
 // because says how the number of workers comes about.
 func (s *scaler) because(d Decision) string {
 	var parts []string
-	if d.Capacity > 0 {
+	switch {
+	case d.Capacity > 0 && words.Unbounded(d.Demand):
+		parts = append(parts, fmt.Sprintf("trainers take all that comes, and a busy worker makes %s rows/s", number(d.Capacity)))
+	case d.Capacity > 0:
 		parts = append(parts, fmt.Sprintf("trainers could take %s rows/s and a busy worker makes %s, so %.1f at %.0f%% busy",
 			number(d.Demand), number(d.Capacity), d.Demand/d.Capacity/s.cfg.Utilisation, 100*s.cfg.Utilisation))
 	}
@@ -144,18 +148,11 @@ func (s *scaler) brakeReason(d Decision, change string) string {
 	}
 	until := brakeOf(s.past.Brakes, b.Session).Until.Sub(s.now.At)
 	return fmt.Sprintf("%s: more workers did not help session %s, which takes %s rows/s after %s, and loses %s of its time to waiting after %s; %s. No more for %s",
-		change, b.Session, number(n.Rate), number(b.Rate), percent(n.wait), percent(b.Wait), elsewhere, until)
+		change, b.Session, number(n.Rate), number(b.Rate), words.Percent(n.wait), words.Percent(b.Wait), elsewhere, until)
 }
 
 func waits(d Decision) string {
-	return fmt.Sprintf("Trainers wait %s of their time; workers are %s busy", percent(d.Stall), percent(d.Busy))
-}
-
-func percent(share float64) string {
-	if share > 0 && share < 0.1 {
-		return fmt.Sprintf("%.1f%%", 100*share)
-	}
-	return fmt.Sprintf("%.0f%%", 100*share)
+	return fmt.Sprintf("Trainers wait %s of their time; workers are %s busy", words.Percent(d.Stall), words.Percent(d.Busy))
 }
 
 func workers(n int) string { return english.Plural(n, "worker", "") }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 // describedEvents and describedTrainers bound what `session describe` prints.
@@ -95,7 +96,7 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 			workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount), s.GetStage())
 	case pb.Bottleneck_STORAGE:
 		return fmt.Sprintf("more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
-			size(bytesRead(seen)))
+			words.Size(bytesRead(seen)))
 	case pb.Bottleneck_NETWORK:
 		return "look at the network between workers and trainers: put both in one zone (--zone), and look for other traffic of the trainers' machines"
 	case pb.Bottleneck_CLIENT:
@@ -120,9 +121,9 @@ func bytesRead(seen *pb.Observation) (sum float64) {
 // printLoad writes a session's numbers.
 func printLoad(w io.Writer, s *pb.SessionLoad) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "delivered\t%s\n", rowRate(s.GetRate()))
-	fmt.Fprintf(t, "demand\t%s\n", orUnknown(s.GetDemand(), rowRate))
-	fmt.Fprintf(t, "stall\t%s of its trainers' time\n", percent(s.GetStall()))
+	fmt.Fprintf(t, "delivered\t%s\n", words.Rate(s.GetRate()))
+	fmt.Fprintf(t, "demand\t%s\n", orUnknown(s.GetDemand(), words.Demand))
+	fmt.Fprintf(t, "stall\t%s of its trainers' time\n", words.Percent(s.GetStall()))
 	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount))
 	fmt.Fprintf(t, "a row takes\t%s of a worker\n", orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
 	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
@@ -151,7 +152,7 @@ func printStages(w io.Writer, s *pb.SessionLoad) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "STAGE\tSHARE\tSTREAMS BUSY WITH IT")
 	for _, x := range s.GetStages() {
-		fmt.Fprintf(t, "%s\t%s\t%.2f\n", x.GetStage(), percent(x.GetSeconds()/total), x.GetSeconds())
+		fmt.Fprintf(t, "%s\t%s\t%.2f\n", x.GetStage(), words.Percent(x.GetSeconds()/total), x.GetSeconds())
 	}
 	return t.Flush()
 }
@@ -254,7 +255,7 @@ func printTrainers(w io.Writer, trainers []*pb.TrainerLoad) error {
 			state = "gone"
 		}
 		step := orUnknown(float64(k.GetStepNs()), func(ns float64) string { return time.Duration(ns).Round(time.Microsecond).String() })
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", k.GetRank(), rowRate(k.GetRate()), percent(k.GetStall()), step, state)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", k.GetRank(), words.Rate(k.GetRate()), words.Percent(k.GetStall()), step, state)
 	}
 	if err := t.Flush(); err != nil {
 		return err

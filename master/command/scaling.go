@@ -34,7 +34,7 @@ func (f *scalingFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.by, "scale", "none", "who keeps the workers, as many as their sessions need: none (you do), local (this master, as processes of this machine) or kubernetes (a Deployment)")
 	flags.IntVar(&f.limits.MinWorkers, "min-workers", 1, "fewest workers, with --scale")
 	flags.IntVar(&f.limits.MaxWorkers, "max-workers", 0, "most workers, with --scale (default: 1,000; with --scale local one for each CPU)")
-	flags.Float64Var(&f.limits.Utilisation, "target-utilisation", 0.8, "share of their time for which workers should be busy")
+	flags.Float64Var(&f.limits.Utilisation, "target-utilisation", autoscale.Utilisation, "share of their time for which workers should be busy")
 	flags.DurationVar(&f.limits.UpAfter, "scale-up-after", 10*time.Second, "how long to measure before there are more workers")
 	flags.DurationVar(&f.limits.DownAfter, "scale-down-after", 2*time.Minute, "for how long fewer workers must have been enough")
 	flags.DurationVar(&f.limits.StartUp, "worker-start-up", time.Minute, "how long a worker may take until it serves; before that, more workers are not found to be of no help")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 // topSorts are the orders of top's tables, by the letters that choose them.
@@ -192,8 +193,8 @@ func printTop(w io.Writer, seen *pb.Observation, sort string, height int) error 
 	}
 	fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), seen.GetVerdict())
 	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
-		rowRate(p.GetRate()), orUnknown(p.GetDemand(), rowRate), percent(p.GetStall()), english.Plural(int(p.GetWorkers()), "worker", ""), orUnknown(p.GetNeeded(), workerCount),
-		percent(p.GetBusy()), size(p.GetBytesRead()), size(p.GetBytesCrossZone()))
+		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()), english.Plural(int(p.GetWorkers()), "worker", ""), orUnknown(p.GetNeeded(), workerCount),
+		words.Percent(p.GetBusy()), words.Size(p.GetBytesRead()), words.Size(p.GetBytesCrossZone()))
 	sessionLines, workerLines := len(seen.GetSessions()), len(seen.GetWorkers())
 	if height > 0 { // four lines above, heads, an empty line, and a word on what is left out of each
 		room := max(2, height-8)
@@ -217,7 +218,7 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 		fmt.Fprintln(t, "SESSION\tDELIVERED\tDEMAND\tSTALL\tWORKERS\tNEEDED\tTRAINERS\tEPOCH\tHELD UP BY")
 	}
 	for _, s := range sessions[:lines] {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", s.GetSession(), rowRate(s.GetRate()), orUnknown(s.GetDemand(), rowRate), percent(s.GetStall()),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", s.GetSession(), words.Rate(s.GetRate()), orUnknown(s.GetDemand(), words.Demand), words.Percent(s.GetStall()),
 			workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
@@ -244,8 +245,8 @@ func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines i
 		if k.GetDraining() {
 			state = "drains"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), percent(k.GetBusy()), rowRate(k.GetRate()), size(k.GetBytesRead()),
-			k.GetStreams(), k.GetSlots(), size(float64(k.GetMemoryBytes())), size(float64(k.GetMemoryLimit())), cmp.Or(k.GetZone(), "-"), state, k.GetAddress())
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s/s\t%d of %d\t%s of %s\t%s\t%s\t%s\n", k.GetName(), words.Percent(k.GetBusy()), words.Rate(k.GetRate()), words.Size(k.GetBytesRead()),
+			k.GetStreams(), k.GetSlots(), words.Size(float64(k.GetMemoryBytes())), words.Size(float64(k.GetMemoryLimit())), cmp.Or(k.GetZone(), "-"), state, k.GetAddress())
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -286,23 +287,12 @@ func heldUpBy(s *pb.SessionLoad) string {
 	}
 }
 
-func rowRate(x float64) string { return strings.TrimSpace(humanize.SIWithDigits(x, 1, "")) + " rows/s" }
-
-func percent(x float64) string {
-	if x > 0 && x < 0.0995 {
-		return fmt.Sprintf("%.1f%%", 100*x)
-	}
-	return fmt.Sprintf("%.0f%%", 100*x)
-}
-
-func size(x float64) string { return humanize.IBytes(uint64(max(0, x))) }
-
 func workerCount(x float64) string { return humanize.FtoaWithDigits(x, 1) }
 
 // orUnknown is for numbers that are 0 where nothing is known.
-func orUnknown(x float64, words func(float64) string) string {
+func orUnknown(x float64, say func(float64) string) string {
 	if x == 0 {
 		return "unknown"
 	}
-	return words(x)
+	return say(x)
 }

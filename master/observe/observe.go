@@ -27,8 +27,6 @@ const (
 	gone = 2 * time.Minute
 	// costLasts is for how long, about, the busy time of rows that were sent counts in the cost of a row.
 	costLasts = 20 * time.Second
-	// Utilisation is the share of its time for which a worker should be busy, unless an Observer is told otherwise.
-	Utilisation = 0.8
 )
 
 // Observer takes reports.

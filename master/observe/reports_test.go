@@ -16,7 +16,7 @@ type loads struct {
 }
 
 func newLoads(names ...string) *loads {
-	l := &loads{New(Utilisation), time.Unix(1000, 0)}
+	l := &loads{New(0.8), time.Unix(1000, 0)}
 	l.join(names...)
 	return l
 }

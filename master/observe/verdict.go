@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 const (
@@ -71,7 +72,7 @@ func judge(s *Session, e *evidence) Cause {
 	default:
 		c = inWorkers(s, e)
 	}
-	c.Why = words(c, s, e)
+	c.Why = because(c, s, e)
 	c.Verdict = fmt.Sprintf("trainers waited %s of the time; %s", percent(waited), c.Why)
 	return c
 }
@@ -100,8 +101,8 @@ func inWorkers(s *Session, e *evidence) Cause {
 	return Cause{Bottleneck: pb.Bottleneck_STREAMS, Stage: stage}
 }
 
-// words say why.
-func words(c Cause, s *Session, e *evidence) string {
+// because says why.
+func because(c Cause, s *Session, e *evidence) string {
 	switch c.Bottleneck {
 	case pb.Bottleneck_TRAINER:
 		return "the training loop is the bottleneck"
@@ -145,6 +146,9 @@ func doing(s *Session, e *evidence) string {
 func needs(s *Session) string {
 	if s.Needed <= 0 {
 		return ""
+	}
+	if words.Unbounded(s.Demand) {
+		return fmt.Sprintf("; its trainers take all that comes, and it has %.1f workers", s.Granted)
 	}
 	return fmt.Sprintf("; %.0f rows/s need %.1f workers, and it has %.1f", s.Demand, s.Needed, s.Granted)
 }

@@ -15,6 +15,9 @@ export function count(x) {
 
 export const rate = (x) => `${count(x)} rows/s`;
 
+// demand is a rate, but for that of training loops that compute nothing; as master/words has it.
+export const demand = (x) => (x >= 1e8 ? "all that comes" : rate(x));
+
 // bytes is with powers of 1024, as memory and files are counted.
 export function bytes(x) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -22,7 +22,7 @@ export function sessionsTable() {
   return new Table(byId("table-sessions"), [
     { key: "session", name: "Session", of: (r) => r.session, cell: link },
     { key: "rate", name: "Delivered", num: true, of: (r) => n(r.rate), cell: (r, td) => text(td, f.rate(n(r.rate))) },
-    { key: "demand", name: "Demand", num: true, of: (r) => n(r.demand), cell: (r, td) => text(td, r.demand ? f.rate(r.demand) : "not known") },
+    { key: "demand", name: "Demand", num: true, of: (r) => n(r.demand), cell: (r, td) => text(td, r.demand ? f.demand(r.demand) : "not known") },
     { key: "stall", name: "Stall", num: true, of: (r) => n(r.stall), cell: (r, td) => bar(td, n(r.stall), f.share(n(r.stall)), true) },
     { key: "workers", name: "Workers", num: true, of: (r) => n(r.granted), cell: (r, td) => text(td, f.workers(n(r.granted))) },
     { key: "needed", name: "Needed", num: true, of: (r) => n(r.needed), cell: (r, td) => text(td, r.needed ? f.workers(r.needed) : "not known") },

@@ -41,7 +41,7 @@ export function now(observed, fleet, session) {
   const all = session
     ? [
         ["Delivered", f.rate(n(session.rate)), ""],
-        ["Demand", known(n(session.demand), f.rate), ""],
+        ["Demand", known(n(session.demand), f.demand), ""],
         ["Stall", f.share(n(session.stall)), ""],
         ["Workers", f.workers(n(session.granted)), `of ${known(n(session.needed), f.workers)} needed`],
         ["A row takes", known(n(session.cost), f.seconds), "of a worker"],
@@ -50,7 +50,7 @@ export function now(observed, fleet, session) {
       ]
     : [
         ["Delivered", f.rate(p.rate), ""],
-        ["Demand", known(p.demand, f.rate), ""],
+        ["Demand", known(p.demand, f.demand), ""],
         ["Stall", f.share(p.stall), ""],
         ["Workers", f.whole(p.workers), p.wanted ? `of ${f.whole(p.wanted)} wanted` : p.needed ? `${f.workers(p.needed)} needed` : ""],
         ["Busy", f.share(p.busy), ""],
