@@ -43,7 +43,7 @@ func (f *scalingFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kube.Kubeconfig, "kubeconfig", "", "file that says how to reach Kubernetes (default: the cluster that this master runs in)")
 	flags.StringVar(&f.workerDir, "worker-dir", "", "directory of workers' logs and process numbers, with --scale local (default: workers in --data-dir)")
 	flags.StringArrayVar(&f.workerFlags, "worker-flag", nil, "flag for each worker, such as --worker-flag=--memory=1GiB, with --scale local; may be repeated")
-	flags.IntVar(&f.workerCPUs, "worker-cpus", 0, "CPUs that each worker uses, with --scale local (default: all)")
+	flags.IntVar(&f.workerCPUs, "worker-cpus", 0, "CPUs that each worker uses, with --scale local (default: its part of all, if there are --max-workers)")
 }
 
 // passedOn are the settings that workers of --scale local have from their master.
@@ -65,15 +65,19 @@ func (f *scalingFlags) actuator(cmd *cobra.Command, dataDir string, logger *slog
 		out.Actuator = a
 		return nil, out, err
 	case "local":
-		fleet, err := f.local(cmd, dataDir, logger)
-		out.MaxWorkers = cmp.Or(out.MaxWorkers, max(out.MinWorkers, runtime.GOMAXPROCS(0)))
+		all := runtime.GOMAXPROCS(0)
+		out.MaxWorkers = cmp.Or(out.MaxWorkers, max(out.MinWorkers, all))
+		fleet, err := f.local(cmd, dataDir, cmp.Or(f.workerCPUs, part(all, out.MaxWorkers)), logger)
 		out.Actuator = fleet
 		return fleet, out, err
 	}
 	return nil, out, fmt.Errorf("--scale: want one of none, local, kubernetes, found %q", f.by)
 }
 
-func (f *scalingFlags) local(cmd *cobra.Command, dataDir string, logger *slog.Logger) (*local.Fleet, error) {
+// part is the CPUs that each of so many workers may use of all. Each would take itself for idle otherwise, while others are busy.
+func part(cpus, workers int) int { return max(1, cpus/max(1, workers)) }
+
+func (f *scalingFlags) local(cmd *cobra.Command, dataDir string, cpus int, logger *slog.Logger) (*local.Fleet, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("--scale local: %w", err)
@@ -94,7 +98,7 @@ func (f *scalingFlags) local(cmd *cobra.Command, dataDir string, logger *slog.Lo
 			args = append(args, "--"+name+"="+flag.Value.String())
 		}
 	}
-	return local.New(local.Config{Binary: binary, Args: append(args, f.workerFlags...), CPUs: f.workerCPUs, Dir: dir, Logger: logger}), nil
+	return local.New(local.Config{Binary: binary, Args: append(args, f.workerFlags...), CPUs: cpus, Dir: dir, Logger: logger}), nil
 }
 
 // together runs a master and the workers of this machine, if it has any, until one of them ends.
