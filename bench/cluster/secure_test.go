@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/dataset"
+	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
 
@@ -38,6 +40,12 @@ func TestTLSAndToken(t *testing.T) {
 	if !strings.Contains(out, `"rows":5000,`) {
 		t.Errorf("read: %s", out)
 	}
+	if rows, err := readSecured(t, master, spec, client.Security{TokenFile: c.TokenFile(), CA: ours.CA}); err != nil || rows != 5000 {
+		t.Errorf("the Go client read %d rows, %v", rows, err)
+	}
+	if _, err := readSecured(t, master, spec, client.Security{CA: ours.CA}); err == nil || !strings.Contains(err.Error(), "bears no token") {
+		t.Errorf("the Go client without a token: %v", err)
+	}
 	other := write(t, "token", "another")
 	for _, x := range []struct {
 		name string
@@ -59,6 +67,36 @@ func TestTLSAndToken(t *testing.T) {
 	if out, _ := run(t, 0, nil, "session", "list", at, token, ca); strings.Contains(out, "read-") {
 		t.Errorf("read left a session:\n%s", out)
 	}
+}
+
+// readSecured reads a dataset as a program that uses the Go client does.
+func readSecured(t *testing.T, master, path string, how client.Security) (rows int, err error) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := spec.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := client.Config{Masters: []string{master}, Session: "secured", Spec: parsed}
+	if err := config.Secure(how); err != nil {
+		t.Fatal(err)
+	}
+	session, err := client.Open(t.Context(), config)
+	if err != nil {
+		return 0, err
+	}
+	defer session.Close()
+	for batch, err := range session.Batches(t.Context()) {
+		if err != nil {
+			return rows, err
+		}
+		rows += batch.Rows
+		batch.Release()
+	}
+	return rows, nil
 }
 
 func TestStockFlightClient(t *testing.T) {

@@ -5,6 +5,7 @@ import { Chart } from "./chart.js";
 import { num, count, rate, byteRate, share, workers, clock } from "./format.js";
 
 const palette = 6;
+const least = 3 * 60_000; // that a chart shows, in ms
 const line = (name, color, of, style) => ({ name, color, of, style });
 const known = (f) => (p) => (f(p) > 0 ? f(p) : null);
 
@@ -19,7 +20,9 @@ export class OverTime {
   }
 
   show(history, session, minutes) {
-    const to = history.now || Date.now(), from = to - minutes * 60_000;
+    // A young fleet's first minutes fill the charts, too.
+    const to = history.now || Date.now(), first = Math.min(history.points[0]?.at ?? 0, to - least);
+    const from = Math.max(to - minutes * 60_000, first);
     const own = history.sessions.get(session) ?? [], fleet = history.points;
     const points = session ? own : fleet;
     const flow = [
