@@ -12,9 +12,8 @@
 // and what reading the columns' bytes takes there is not counted. pyarrow and DuckDB each have two ways that could be called
 // decoding; the faster one counts, file by file, and is named.
 //
-// The exit status is 0 only if worker/columns is at least 4 times as fast as pqarrow with each file that pqarrow can read. Where
-// decompression by zstd, for which both have the same library, takes half of its time or more, it is enough to be so with all the rest:
-// both times then count without what the library takes alone for the same pages in the same run (limit.go).
+// The exit status is 0 only if worker/columns is at least 4 times as fast as pqarrow, by the geometric mean of the files that pqarrow
+// can read. Where pages are compressed by zstd, for which both have the same library, what it takes alone is shown (limit.go).
 package main
 
 import (
@@ -59,7 +58,7 @@ func command() *cobra.Command {
 		Short: "Compare Parquet decoders on one core",
 		Long: "Decode Parquet files by worker/columns, arrow's pqarrow, pyarrow and DuckDB, in turns and on one core each, after their\n" +
 			"results have been found equal. The exit status is 0 only if worker/columns is at least 4 times as fast as pqarrow,\n" +
-			"or is so apart from zstd, where that is half of its time.\n\n" +
+			"by the geometric mean of the files.\n\n" +
 			"pyarrow and DuckDB need a Python that has them (`make python`); without it they are left out.",
 		Example: "  go run ./bench/decode\n" +
 			"  go run ./bench/decode --rows 65536 --rounds 3 --output json\n" +

@@ -142,20 +142,21 @@ func add(w *tar.Writer, to, from string, made map[string]bool) error {
 
 // tree adds a directory. Links stay links.
 func tree(w *tar.Writer, to, from string, made map[string]bool) error {
-	return filepath.WalkDir(from, func(name string, entry fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, name)
-		if err != nil {
-			return err
-		}
-		at := path.Join(to, filepath.ToSlash(rel))
+		at := path.Join(to, name)
 		switch {
 		case entry.IsDir():
 			return directories(w, at, made)
 		case entry.Type() == fs.ModeSymlink:
-			target, err := os.Readlink(name)
+			target, err := root.Readlink(name)
 			if err != nil {
 				return err
 			}
@@ -165,7 +166,7 @@ func tree(w *tar.Writer, to, from string, made map[string]bool) error {
 		if err != nil {
 			return err
 		}
-		content, err := os.ReadFile(name)
+		content, err := root.ReadFile(name)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func serve(ctx context.Context, address, api, token string) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the cluster is this machine's own
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the cluster is this machine's own
 	n := &names{api: api, token: token, client: &http.Client{Timeout: 5 * time.Second, Transport: transport}}
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -63,7 +63,7 @@ func serve(ctx context.Context, address, api, token string) error {
 			return err
 		}
 		all.Go(func() {
-			answer, err := n.answer(query[:size])
+			answer, err := n.answer(ctx, query[:size])
 			if err != nil {
 				log.Print(err)
 				return
@@ -74,13 +74,13 @@ func serve(ctx context.Context, address, api, token string) error {
 }
 
 // answer replies to one question; names that are no Services' do not exist.
-func (n *names) answer(query []byte) ([]byte, error) {
+func (n *names) answer(ctx context.Context, query []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil || len(m.Questions) != 1 {
 		return nil, fmt.Errorf("a query of %d questions: %w", len(m.Questions), err)
 	}
 	q := m.Questions[0]
-	addresses, err := n.lookup(strings.ToLower(strings.TrimSuffix(q.Name.String(), ".")))
+	addresses, err := n.lookup(ctx, strings.ToLower(strings.TrimSuffix(q.Name.String(), ".")))
 	m.Response, m.Authoritative, m.Additionals = true, true, nil
 	switch {
 	case err != nil:
@@ -99,7 +99,7 @@ func (n *names) answer(query []byte) ([]byte, error) {
 }
 
 // lookup returns a Service's addresses, or a pod's of a headless one; nil if there is no such name.
-func (n *names) lookup(name string) ([]netip.Addr, error) {
+func (n *names) lookup(ctx context.Context, name string) ([]netip.Addr, error) {
 	rest, ok := strings.CutSuffix(name, ".svc.cluster.local")
 	parts := strings.Split(rest, ".")
 	if !ok || len(parts) < 2 || len(parts) > 3 {
@@ -110,7 +110,7 @@ func (n *names) lookup(name string) ([]netip.Addr, error) {
 		host = parts[0]
 	}
 	var s struct{ Spec struct{ ClusterIP string } }
-	if found, err := n.get(fmt.Sprintf("/api/v1/namespaces/%s/services/%s", namespace, service), &s); err != nil || !found {
+	if found, err := n.get(ctx, fmt.Sprintf("/api/v1/namespaces/%s/services/%s", namespace, service), &s); err != nil || !found {
 		return nil, err
 	}
 	if s.Spec.ClusterIP != "None" {
@@ -127,7 +127,7 @@ func (n *names) lookup(name string) ([]netip.Addr, error) {
 		}
 	}
 	path := fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices?labelSelector=kubernetes.io/service-name=%s", namespace, service)
-	if _, err := n.get(path, &slices); err != nil {
+	if _, err := n.get(ctx, path, &slices); err != nil {
 		return nil, err
 	}
 	var out []netip.Addr
@@ -149,8 +149,8 @@ func (n *names) lookup(name string) ([]netip.Addr, error) {
 }
 
 // get reads an object of the API; false if it does not exist.
-func (n *names) get(path string, into any) (bool, error) {
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, n.api+path, nil)
+func (n *names) get(ctx context.Context, path string, into any) (bool, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, n.api+path, nil)
 	if err != nil {
 		return false, err
 	}
