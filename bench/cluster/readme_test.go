@@ -32,6 +32,8 @@ func TestReadme(t *testing.T) {
 	script = strings.Replace(script, "go build -o penstock .", "ln -s "+binary+" penstock", 1)
 	// Masters and workers go to the background; wait until they are up rather than race them.
 	script = strings.Replace(script, "./penstock read", "until ./penstock session list >/dev/null 2>&1; do :; done\n./penstock read", 1)
+	// What the fleet does is measured once a second.
+	script = strings.Replace(script, "./penstock top --once", "until ./penstock top --once | grep -q run-7; do :; done\n./penstock top --once", 1)
 	script = strings.Replace(script, "./penstock session checkpoint ", trainers+"./penstock session checkpoint ", 1)
 	out := bash(t, dir, script)
 	for _, want := range []string{
