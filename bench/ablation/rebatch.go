@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -93,13 +94,19 @@ func (in *input) shard(ctx context.Context, p *pipeline.Pipeline, f *pb.File, i,
 	ticket := &pb.Ticket{File: f, RowGroups: []*pb.RowGroup{{
 		Index: uint32(g), FirstRow: have.FirstRow, Rows: have.Rows, WindowRows: int64(in.batch),
 	}}}
-	s, err := p.Open(ctx, ticket, in.program, pipeline.Cursor{})
-	if err != nil {
-		return err
+	at := pipeline.Cursor{}
+	for {
+		s, err := p.Open(ctx, ticket, in.program, at)
+		if err == nil {
+			err = s.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
+				at = pipeline.Cursor{Window: b.Meta.GetWindow(), K: b.Meta.GetK() + uint64(b.Meta.GetRows())}
+				b.Release()
+				return nil
+			})
+			s.Close()
+		}
+		if !errors.Is(err, pipeline.ErrBusy) { // else as a trainer that comes again
+			return err
+		}
 	}
-	defer s.Close()
-	return s.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
-		b.Release()
-		return nil
-	})
 }
