@@ -24,7 +24,7 @@ func take(t *testing.T, m *node) *pb.CreateCheckpointReply {
 func TestACheckpointOutlivesLeaders(t *testing.T) {
 	e := etcd(t, "127.0.0.1:0")
 	wire := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
-	first := start(t, settings{endpoints: []string{"http://" + wire.Address}, call: time.Second, ttl: time.Second})
+	first := start(t, settings{endpoints: []string{"http://" + wire.Address}, call: time.Second, ttl: 3 * time.Second})
 	dir := dataset(t, 7)
 	openSession(t, first, "whole", laneSpec(dir, pb.LastBatch_UNEVEN), 1)
 	want := train(t, joinAll(t, first, "whole", 1), 0x7fffffff)
