@@ -1,9 +1,6 @@
 package client
 
 import (
-	"context"
-	"net"
-
 	"google.golang.org/grpc"
 
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -33,6 +30,6 @@ func (c *Config) Secure(s Security) error {
 		}
 	}
 	c.Dial = func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) }
-	c.DialLink = func(ctx context.Context, address string) (net.Conn, error) { return rpc.DialLink(ctx, address, cfg) }
+	c.DialLink = rpc.LinkDialer(cfg)
 	return nil
 }
