@@ -1,7 +1,11 @@
 package s3_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -48,6 +52,7 @@ func TestMinIO(t *testing.T) {
 	storagetest.Run(t, fixture)
 	t.Run("ManyFiles", func(t *testing.T) { testManyFiles(t, m) })
 	t.Run("Refused", func(t *testing.T) { testRefused(t, m) })
+	t.Run("FarAway", func(t *testing.T) { testFarAway(t, m) })
 }
 
 // testManyFiles lists more than a page, through a proxy that fails every second request for one.
@@ -122,8 +127,83 @@ func testRefused(t *testing.T, m *storagetest.MinIO) {
 	}
 }
 
+// testFarAway reads through a proxy that lets no request pass before all that are wanted at once are there: what a round trip takes
+// is paid once for all of them. Connections are kept, for a far one takes round trips to open.
+func testFarAway(t *testing.T, m *storagetest.MinIO) {
+	const parallel, part, rounds = 8, 64 << 10, 5
+	content := make([]byte, parallel*part)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(content) // never fails
+	m.MakeBucket(t, "far")
+	m.Put(t, "far", "x.parquet", content)
+	var together rendezvous
+	var opened atomic.Int64
+	server := httptest.NewUnstartedServer(proxyTo(t, m.Endpoint, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodGet && r.Header.Get("Range") != "" {
+			together.meet(r.Context(), parallel)
+		}
+		return false
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": {Endpoint: server.URL}}})
+	files, err := s.List(t.Context(), "", []string{"s3://far/x.parquet"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := files[0]
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range rounds {
+		got, err := storage.ReadRanges(ctx, s, "", f, []storage.Range{{Length: f.Size}}, storage.Reading{Part: part, Parallel: parallel},
+			func(size int64) ([]byte, error) { return make([]byte, size), nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got[0], content) {
+			t.Fatal("other bytes than were written")
+		}
+	}
+	if n := opened.Load(); n > parallel {
+		t.Errorf("%d connections for %d requests, %d at once", n, rounds*parallel, parallel)
+	}
+}
+
+// rendezvous holds callers until enough of them are there.
+type rendezvous struct {
+	mu   sync.Mutex
+	here int
+	open chan struct{}
+}
+
+func (r *rendezvous) meet(ctx context.Context, wanted int) {
+	r.mu.Lock()
+	if r.here == 0 {
+		r.open = make(chan struct{})
+	}
+	open := r.open
+	if r.here++; r.here == wanted {
+		r.here = 0
+		close(open)
+	}
+	r.mu.Unlock()
+	select {
+	case <-open:
+	case <-ctx.Done():
+	}
+}
+
 // newProxy starts a proxy before an endpoint; requests that intercept answers do not pass.
 func newProxy(t *testing.T, endpoint string, intercept func(w http.ResponseWriter, r *http.Request) bool) string {
+	t.Helper()
+	return serve(t, proxyTo(t, endpoint, intercept))
+}
+
+func proxyTo(t *testing.T, endpoint string, intercept func(w http.ResponseWriter, r *http.Request) bool) http.Handler {
 	t.Helper()
 	target, err := url.Parse(endpoint)
 	if err != nil {
@@ -136,11 +216,11 @@ func newProxy(t *testing.T, endpoint string, intercept func(w http.ResponseWrite
 		// The Host header stays the proxy's, which the client signed.
 		Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host },
 	}
-	return serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !intercept(w, r) {
 			proxy.ServeHTTP(w, r)
 		}
-	}))
+	})
 }
 
 func serve(t *testing.T, h http.Handler) string {
