@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,9 @@ func TestCurves(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(out, "curves.md"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if chart, err := os.ReadFile(filepath.Join(out, "curves.png")); err != nil || http.DetectContentType(chart) != "image/png" {
+		t.Errorf("no chart: %v", err)
 	}
 	for _, want := range []string{"| 10000 |", "ns a value", "ns a shard"} {
 		if !strings.Contains(string(page), want) {

@@ -6,7 +6,7 @@
 // Each point is a session that a fleet of real processes (bench/cluster) serves to one trainer in this process, from
 // the first call to the last row; the cost is the CPU time of workers, master and trainer, as the OS counts it. Points are
 // measured in rounds, one after the other in each, and a point's median counts. fleet.go measures a point, curves.go
-// lists them, report.go writes Markdown and JSON.
+// lists them, report.go writes Markdown, JSON and charts.
 package main
 
 import (
@@ -59,7 +59,7 @@ func command() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.out, "out", filepath.Join("bench", "results"), "folder that takes curves.md and curves.json")
+	flags.StringVar(&o.out, "out", filepath.Join("bench", "results"), "folder that takes curves.md, curves.json and curves.png")
 	flags.StringVar(&o.data, "data", "penstock-data", "folder that keeps the datasets")
 	flags.StringSliceVar(&o.only, "only", nil, "curves to measure: "+strings.Join(curveNames(), ", ")+" (default: all)")
 	flags.IntVar(&o.rounds, "rounds", 3, "times that each point is measured")
