@@ -82,6 +82,6 @@ func (p Panel) plot() (*plot.Plot, error) {
 			drawn.Legend.Add(l.Name, line)
 		}
 	}
-	drawn.Y.Min = 0
+	drawn.Y.Min, drawn.Legend.Top, drawn.Legend.Left = 0, true, true
 	return drawn, nil
 }
