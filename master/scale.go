@@ -126,7 +126,7 @@ func (s *scaler) record(ctx context.Context, d *autoscale.Decision) error {
 func (s *scaler) obey(ctx context.Context, to, wanted int) error {
 	var victims []string
 	if to < wanted {
-		victims = s.chooseVictims(wanted - to)
+		victims = s.chooseVictims(to)
 		s.awaitDrain(ctx, victims)
 	} else {
 		s.mu.Lock()
@@ -138,8 +138,9 @@ func (s *scaler) obey(ctx context.Context, to, wanted int) error {
 	return s.actuator.Scale(call, to, victims)
 }
 
-// chooseVictims chooses n workers and tells them to drain. Those that were told before, and are there still, are among them.
-func (s *scaler) chooseVictims(n int) []string {
+// chooseVictims tells all workers but so many to drain. Those that were told before, and are there still, are among them. Wanted ones
+// that are not there yet end before any of these: to drain another for each would leave fewer than there should be.
+func (s *scaler) chooseVictims(stay int) []string {
 	workers := s.term.master.observed.Workers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +156,7 @@ func (s *scaler) chooseVictims(n int) []string {
 			others = append(others, autoscale.Worker{Name: w.Name, Streams: w.Streams, Started: w.Since})
 		}
 	}
-	more := autoscale.Victims(others, n-len(victims))
+	more := autoscale.Victims(others, len(others)-stay)
 	for _, name := range more {
 		told[name] = true
 	}

@@ -3,6 +3,7 @@ package master_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -101,8 +102,15 @@ func TestScalingIsRecordedFirst(t *testing.T) {
 }
 
 // Who is to end is told to drain, and has drained when the actuator is told.
-func TestScalingDownDrainsFirst(t *testing.T) {
-	a := &actuator{kept: 3}
+func TestScalingDownDrainsFirst(t *testing.T) { scaleDown(t, 3) }
+
+// One that is wanted and never came ends first, without a drain. The others must not drain in its place.
+func TestScalingDownSparesThoseThatCame(t *testing.T) { scaleDown(t, 4) }
+
+// scaleDown takes three workers to one.
+func scaleDown(t *testing.T, kept int) {
+	t.Helper()
+	a := &actuator{kept: kept}
 	var m *node
 	var draining []string // when the actuator was told
 	a.onScale = func(int, []string) {
@@ -141,7 +149,7 @@ func TestScalingDownDrainsFirst(t *testing.T) {
 	if !slices.Equal(drains, []string{"a", "c"}) || !slices.Equal(draining, drains) {
 		t.Errorf("those with the fewest streams should end: %v, which drain: %v", drains, draining)
 	}
-	if e := awaitEvent(t, m, pb.EventKind_SCALE, "", "3 workers to 1"); e.GetDecision().GetFrom() != 3 || e.GetDecision().GetTo() != 1 || !strings.Contains(e.GetWords(), ": ") {
+	if e := awaitEvent(t, m, pb.EventKind_SCALE, "", fmt.Sprintf("%d workers to 1", kept)); int(e.GetDecision().GetFrom()) != kept || e.GetDecision().GetTo() != 1 || !strings.Contains(e.GetWords(), ": ") {
 		t.Errorf("the event is %v", e)
 	}
 }

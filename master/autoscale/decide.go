@@ -54,6 +54,7 @@ const (
 	full    kind = "full"
 	shrink  kind = "shrink"
 	braking kind = "brake"
+	missing kind = "missing"
 )
 
 // scaler is one call of Decide.
@@ -192,14 +193,29 @@ func (s *scaler) choose() (to int, k kind) {
 		return wanted, stale
 	case to > wanted && s.grows():
 		return to, grow
-	case to == s.cfg.MaxWorkers && to == wanted && s.sum > slack*float64(to) && s.wait() > fewStalls:
+	case to == s.cfg.MaxWorkers && to == wanted && s.missing() <= 0 && s.sum > slack*float64(to) && s.wait() > fewStalls:
 		return wanted, full
-	default:
-		if to := s.fewer(); to < wanted {
-			return to, shrink
-		}
-		return wanted, keep
 	}
+	if to := s.fewer(); to < wanted {
+		return to, shrink
+	}
+	if s.missing() > 0 {
+		return wanted, missing
+	}
+	return wanted, keep
+}
+
+// missing is how many workers are wanted for longer than one takes to start, and did not come.
+func (s *scaler) missing() int {
+	long := s.cfg.StartUp + 3*s.cfg.UpAfter
+	if !s.window.covers(long) {
+		return 0
+	}
+	least, most := s.now.Wanted, 0
+	for _, one := range s.window.last(long) {
+		least, most = min(least, one.Wanted), max(most, one.Workers+one.Silent)
+	}
+	return least - most
 }
 
 // wait is the share of its trainers' time that the session loses that waits most.

@@ -330,14 +330,40 @@ func TestSilenceDecidesNothing(t *testing.T) {
 	}
 }
 
-func TestWorkersThatStartCount(t *testing.T) {
+// Workers for which there is no room are asked for once, told of once, and taken up when there is.
+func TestWorkersThatDoNotCome(t *testing.T) {
 	s := train(800, 0.01)
-	f := newFleet(t, Config{}, 10, s)
+	f := newFleet(t, Config{MaxWorkers: 50}, 10, s)
 	f.run(time.Minute)
 	f.broken, s.demand = true, 4000
+	news := 0
+	for range 600 {
+		f.run(2 * time.Second)
+		if f.newest.News {
+			news++
+		}
+	}
+	const want = "50 workers are wanted, and 40 did not come within 1m30s: see whether there is room for them, and why they do not start; trainers could take 4,000 rows/s"
+	if len(f.decisions) != 1 || f.wanted() != 50 || news != 2 || !strings.HasPrefix(f.newest.Reason, want) {
+		t.Errorf("%d workers are wanted after %d decisions, %d of them told: %s", f.wanted(), len(f.decisions), news, f.newest.Reason)
+	}
+	f.broken = false
 	f.run(20 * time.Minute)
-	if len(f.decisions) != 1 || f.wanted() != 50 {
-		t.Errorf("%d workers are wanted after %d decisions, though none came", f.wanted(), len(f.decisions))
+	if len(f.decisions) != 1 || f.workers != 50 || !strings.HasPrefix(f.newest.Reason, "50 workers are kept: ") {
+		t.Errorf("%d workers after %d decisions: %s", f.workers, len(f.decisions), f.newest.Reason)
+	}
+}
+
+// While some do not come, fewer are wanted once fewer are needed.
+func TestWorkersThatDoNotComeAreNotWantedForever(t *testing.T) {
+	s := train(4000, 0.01)
+	f := newFleet(t, Config{}, 20, s)
+	f.broken = true
+	f.run(10 * time.Minute)
+	s.demand = 1600
+	f.run(10 * time.Minute)
+	if len(f.decisions) != 2 || f.wanted() != 20 || f.workers != 20 {
+		t.Errorf("%d workers are wanted, and %d there, after %d decisions: %s", f.wanted(), f.workers, len(f.decisions), f.newest.Reason)
 	}
 }
 

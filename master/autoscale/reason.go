@@ -83,6 +83,9 @@ func (s *scaler) reason(d Decision, k kind) string {
 		return fmt.Sprintf("%s kept: %d of %d sent no report lately, so what is needed is not known", workersAre(d.From), s.now.Silent, s.now.Workers+s.now.Silent)
 	case full:
 		return fmt.Sprintf("%s the most that the pool may have (--max-workers): %s. %s", workersAre(d.From), s.because(d), waits(d))
+	case missing:
+		return fmt.Sprintf("%s wanted, and %d did not come within %s: see whether there is room for them, and why they do not start; %s. %s",
+			workersAre(d.From), s.missing(), s.cfg.StartUp+3*s.cfg.UpAfter, s.because(d), waits(d))
 	case grow:
 		return fmt.Sprintf("%s: %s. %s", change, s.because(d), waits(d))
 	case shrink:
