@@ -165,10 +165,15 @@ func (t *trainer) stop() {
 	t.handed = t.received
 }
 
-// apply has the session's state machine do what a call asks for, and plans the blocks that it needs next.
+// apply has the session's state machine do what a call asks for.
 func (j *job) apply(c session.Command) (reply session.Reply, err error) {
+	j.world.master.often(func() { reply, _, err = j.state.Apply(c) })
+	return reply, err
+}
+
+// plan plans the blocks that the next grants need. The leader, too, looks for them once for all calls of a tenth of a second.
+func (j *job) plan() (err error) {
 	j.world.master.time(func() {
-		reply, _, err = j.state.Apply(c)
 		for err == nil {
 			epoch, block, ok := j.state.NeedsPlan()
 			if !ok {
@@ -180,7 +185,7 @@ func (j *job) apply(c session.Command) (reply session.Reply, err error) {
 			})
 		}
 	})
-	return reply, err
+	return err
 }
 
 func (j *job) shardsOf(block uint32) uint32 {

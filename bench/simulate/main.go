@@ -122,14 +122,9 @@ func simulate(ctx context.Context, sc Scenario, rec *Recorded) (Result, error) {
 		return Result{}, err
 	}
 	took := time.Since(start).Seconds()
-	optimum := make([]int, len(sc.Phases))
-	for i, p := range sc.Phases {
-		if p.Expect != sized && p.Expect != steady {
-			continue
-		}
-		if optimum[i], err = fewest(ctx, sc, p, rec); err != nil {
-			return Result{}, err
-		}
+	optimum, err := optima(ctx, sc, rec)
+	if err != nil {
+		return Result{}, err
 	}
 	r := judge(w, optimum)
 	r.Seconds = took

@@ -289,10 +289,10 @@ func blind() Scenario {
 func huge() Scenario {
 	sc := defaults()
 	sc.Name, sc.About = "huge", "a thousand trainers, a million shards, and up to ten thousand workers of one CPU that start within a minute"
-	sc.Max, sc.Workers, sc.StartUp, sc.Duration = 10_000, 2_300, time.Minute, 20*time.Minute
+	sc.Max, sc.Workers, sc.StartUp, sc.Duration = 10_000, 2_000, time.Minute, 20*time.Minute
 	sc.CPUs = 1 // and two slots: a trainer opens no more than 16 streams
 	sc.Jobs = []Job{{
-		Name: "train", Workload: "jpeg", Trainers: 1000, Shards: 1_000_000, Load: 1_800, Dearer: 16, Steps: []Step{{8 * time.Minute, 4}},
+		Name: "train", Workload: "jpeg", Trainers: 1000, Shards: 1_000_000, Load: 1_500, Dearer: 16, Steps: []Step{{8 * time.Minute, 4}},
 	}}
 	sc.Phases = []Phase{
 		{0, 8 * time.Minute, sized, 2},

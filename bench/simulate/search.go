@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -12,6 +13,27 @@ const (
 	// warmUp is how long a constant fleet is left alone before its trainers' waiting counts.
 	warmUp = time.Minute
 )
+
+// optima is fewest of each phase, 0 of those that do not ask for it. Phases that are alike but for their time are searched once.
+func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
+	out, known := make([]int, len(sc.Phases)), map[string]int{}
+	for i, p := range sc.Phases {
+		if p.Expect != sized && p.Expect != steady {
+			continue
+		}
+		alike := fmt.Sprintf("%+v", constant(sc, p).Jobs)
+		n, ok := known[alike]
+		if !ok {
+			var err error
+			if n, err = fewest(ctx, sc, p, rec); err != nil {
+				return nil, fmt.Errorf("%s to %s: %w", p.From, p.To, err)
+			}
+			known[alike] = n
+		}
+		out[i] = n
+	}
+	return out, nil
+}
 
 // fewest finds the fewest workers with which the trainers of no session wait for more than 1% of their time, by trying constant
 // fleets. It knows nothing of costs and demands.

@@ -13,6 +13,9 @@ func (j *job) serve() error {
 	if !j.present {
 		return nil
 	}
+	if err := j.plan(); err != nil {
+		return err
+	}
 	for i := range j.trainers {
 		t := j.trainers[(i+int(j.world.now/tick))%len(j.trainers)] // none is always first
 		if t.dead {
@@ -119,7 +122,7 @@ func (k *worker) yield() bool {
 }
 
 func (w *world) candidates(j *job) (names [4]string) {
-	w.master.time(func() {
+	w.master.often(func() {
 		for i, c := range w.places.For(&j.cursor, "") {
 			names[i] = c.GetName()
 		}
