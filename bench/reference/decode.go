@@ -25,7 +25,7 @@ func valueOf(e *format.SchemaElement) (pb.Kind, appender) {
 		if precision <= 0 || precision > maxDigits || scale < 0 || scale > precision || fixed && e.TypeLength.V > 16 {
 			return pb.Kind_KIND_UNSPECIFIED, nil
 		}
-		return pb.Kind_FLOAT64, decimals(e.Type.V, math.Pow10(int(scale)))
+		return pb.Kind_FLOAT64, decimals(e.Type.V, scale)
 	}
 	switch _, half := e.LogicalType.Value.(*format.Float16Type); {
 	case half && fixed && e.TypeLength.V == 2:
@@ -88,24 +88,30 @@ func decimalOf(e *format.SchemaElement) (precision, scale int32, ok bool) {
 }
 
 // decimals divides integers by 10^scale.
-func decimals(t format.Type, power float64) appender {
-	switch t {
-	case format.Int32:
-		return func(c *cell, e *entry) { c.floats = append(c.floats, float64(e.in.ints32[e.at])/power) }
-	case format.Int64:
-		return func(c *cell, e *entry) { c.floats = append(c.floats, float64(e.in.ints64[e.at])/power) }
+func decimals(t format.Type, scale int32) appender {
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
+	number := func(e *entry) *big.Int {
+		switch t {
+		case format.Int32:
+			return big.NewInt(int64(e.in.ints32[e.at]))
+		case format.Int64:
+			return big.NewInt(e.in.ints64[e.at])
+		}
+		return bigEndian(e.in.text(e.at))
 	}
-	return func(c *cell, e *entry) { c.floats = append(c.floats, bigEndian(e.in.text(e.at))/power) }
+	return func(c *cell, e *entry) {
+		x, _ := new(big.Rat).SetFrac(number(e), power).Float64() // the nearest
+		c.floats = append(c.floats, x)
+	}
 }
 
-// bigEndian is the float64 nearest to an integer in two's complement.
-func bigEndian(b []byte) float64 {
+// bigEndian is an integer in two's complement.
+func bigEndian(b []byte) *big.Int {
 	n := new(big.Int).SetBytes(b)
 	if len(b) > 0 && b[0] >= 0x80 {
 		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
 	}
-	x, _ := new(big.Float).SetInt(n).Float64()
-	return x
+	return n
 }
 
 // float16 is the value of a half-precision float: a sign, 5 bits of exponent, 10 of fraction.

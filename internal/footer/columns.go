@@ -209,7 +209,7 @@ func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 			}
 		}
 		if first, double := f.byName[c.Name]; double {
-			const reason = "the file has several columns of this name"
+			const reason = "one of several columns of this name"
 			c.Unsupported, b.columns[first].Unsupported = reason, reason
 			continue
 		}

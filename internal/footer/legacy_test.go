@@ -107,7 +107,7 @@ func TestLegacyShapes(t *testing.T) {
 		"same names": {
 			group(t, "s", opt, none, int64Leaf("a", opt), group(t, "t", opt, none, int64Leaf("b", opt)), int64Leaf("t.b", opt)),
 			"s.a int64: s.a 2/0 row 2 list 0\n" +
-				"s.t.b unsupported: the file has several columns of this name\ns.t.b unsupported: the file has several columns of this name",
+				"s.t.b unsupported: one of several columns of this name\ns.t.b unsupported: one of several columns of this name",
 		},
 		"int96": {schema.NewInt96Node("t", opt, -1), "t int64: t 1/0 row 1 list 0"},
 	} {

@@ -121,7 +121,7 @@ func newValues(s shape, mem *allowance) (values, error) {
 	case s.kind == pb.Kind_BINARY && s.physical == footer.FixedLenByteArray:
 		return &binaries{mem: mem, width: s.typeLength}, nil
 	case s.kind == pb.Kind_FLOAT64 && s.physical == footer.ByteArray && s.logical.Decimal:
-		return &decimals{mem: mem, scale: s.logical.Scale, bytes: binaries{mem: mem}}, nil
+		return &decimals{mem: mem, scale: newDecimalScale(s.logical.Scale), bytes: binaries{mem: mem}}, nil
 	}
 	return newFixed(s, mem)
 }

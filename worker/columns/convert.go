@@ -58,7 +58,7 @@ func conversion64(s shape) func(dst []uint64, src []byte) {
 
 func conversionFloat64(s shape) func(dst []uint64, src []byte) {
 	var value func(src []byte) float64
-	scale := math.Pow10(s.logical.Scale)
+	scale := newDecimalScale(s.logical.Scale)
 	switch {
 	case s.physical == footer.Double:
 		return func(dst []uint64, src []byte) { copy(bytesOf(dst), src) }
@@ -69,11 +69,11 @@ func conversionFloat64(s shape) func(dst []uint64, src []byte) {
 	case !s.logical.Decimal:
 		return nil
 	case s.physical == footer.Int32:
-		value = func(src []byte) float64 { return float64(int32(binary.LittleEndian.Uint32(src))) / scale }
+		value = func(src []byte) float64 { return scale.integer(int64(int32(binary.LittleEndian.Uint32(src)))) }
 	case s.physical == footer.Int64:
-		value = func(src []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(src))) / scale }
+		value = func(src []byte) float64 { return scale.integer(int64(binary.LittleEndian.Uint64(src))) }
 	case s.physical == footer.FixedLenByteArray:
-		value = func(src []byte) float64 { return bigEndian(src[:s.typeLength]) / scale }
+		value = func(src []byte) float64 { return scale.bigEndian(src[:s.typeLength]) }
 	default:
 		return nil
 	}
@@ -107,56 +107,4 @@ func int96(src []byte) int64 {
 	const unixEpoch, nanosPerDay = 2440588, 24 * 60 * 60 * 1e9
 	nanos, day := binary.LittleEndian.Uint64(src), int64(int32(binary.LittleEndian.Uint32(src[8:])))
 	return (day-unixEpoch)*nanosPerDay + int64(nanos)
-}
-
-// bigEndian reads an integer of any length in two's complement, rounded to the nearest float64.
-func bigEndian(src []byte) float64 {
-	if len(src) == 0 {
-		return 0
-	}
-	var flip byte // negative numbers are read as their complement
-	if src[0] >= 0x80 {
-		flip = 0xff
-	}
-	for len(src) > 1 && src[0] == flip {
-		src = src[1:]
-	}
-	if len(src) <= 8 && (len(src) < 8 || (src[0]^flip) < 0x80) {
-		v := uint64(0)
-		for _, b := range src {
-			v = v<<8 | uint64(b^flip)
-		}
-		if flip != 0 {
-			return float64(^int64(v))
-		}
-		return float64(int64(v))
-	}
-	return wideInteger(src, flip)
-}
-
-// wideInteger reads one of more than 63 bits, without needless bytes in front: the highest 64, the last of which
-// also stands for what is set below, are enough to round to 53.
-func wideInteger(src []byte, flip byte) float64 {
-	top, low := uint64(0), byte(0)
-	for i, b := range src {
-		if i < 8 {
-			top = top<<8 | uint64(b^flip)
-		} else {
-			low |= b
-		}
-	}
-	below := 8 * max(len(src)-8, 0)
-	switch {
-	case low != 0: // of the complement plus one too
-		top |= 1
-	case flip != 0:
-		if top++; top == 0 {
-			return -math.Ldexp(1, 64+below)
-		}
-	}
-	v := math.Ldexp(float64(top), below)
-	if flip != 0 {
-		return -v
-	}
-	return v
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"math/big"
 	"testing"
 	"time"
 
@@ -42,25 +41,6 @@ func TestInt96(t *testing.T) {
 			t.Errorf("%s is %d, want %d", text, got, at.UnixNano())
 		}
 	}
-}
-
-// TestBigEndian compares with math/big, which rounds to the nearest as well.
-func TestBigEndian(t *testing.T) {
-	check := func(src []byte) (got, want float64) {
-		v := new(big.Int).SetBytes(src)
-		if len(src) > 0 && src[0] >= 0x80 {
-			v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(src))))
-		}
-		want, _ = new(big.Float).SetInt(v).Float64()
-		return bigEndian(src), want
-	}
-	rapid.Check(t, func(r *rapid.T) {
-		one := rapid.OneOf(rapid.SampledFrom([]byte{0, 0xff, 0x80, 1}), rapid.Byte())
-		src := rapid.SliceOfN(one, 0, 20).Draw(r, "bytes")
-		if got, want := check(src); got != want {
-			r.Fatalf("%x is %v, want %v", src, got, want)
-		}
-	})
 }
 
 func TestCodecsRefuse(t *testing.T) {

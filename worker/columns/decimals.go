@@ -1,15 +1,11 @@
 package columns
 
-import (
-	"math"
-
-	"github.com/penstock-ml/penstock/worker/vector"
-)
+import "github.com/penstock-ml/penstock/worker/vector"
 
 // decimals decodes decimals that stand in byte arrays of any length as FLOAT64.
 type decimals struct {
 	mem   *allowance
-	scale int
+	scale decimalScale
 	bytes binaries
 	out   []float64
 }
@@ -32,9 +28,8 @@ func (d *decimals) read(at, n int) error {
 	if err := d.bytes.read(0, n); err != nil {
 		return err
 	}
-	scale := math.Pow10(d.scale)
 	for i := range n {
-		d.out[at+i] = bigEndian(d.bytes.data[d.bytes.ends[i]:d.bytes.ends[i+1]]) / scale
+		d.out[at+i] = d.scale.bigEndian(d.bytes.data[d.bytes.ends[i]:d.bytes.ends[i+1]])
 	}
 	return nil
 }

@@ -233,8 +233,7 @@ func arrowValue(a arrow.Array, i int, kind pb.Kind) any {
 		return string(a.Value(i))
 	case *array.Decimal128:
 		d, scale := a.Value(i), a.DataType().(*arrow.Decimal128Type).Scale
-		f, _ := d.BigInt().Float64()
-		return math.Float64bits(f / math.Pow10(int(scale)))
+		return math.Float64bits(nearestDecimal(d.BigInt(), int(scale)))
 	case *array.Float16:
 		return math.Float32bits(a.Value(i).Float32())
 	case *array.Float32:
