@@ -90,16 +90,24 @@ func demo(t *testing.T, env []string, args ...string) report {
 	return r
 }
 
-// python runs a script of testdata with pyarrow and duckdb; without them it skips, but fails on CI.
+// python3 is an interpreter that has packages; without one it skips, but fails on CI.
+func python3(t *testing.T, packages ...string) string {
+	t.Helper()
+	want := strings.Join(packages, ", ")
+	if err := exec.Command("python3", "-c", "import "+want).Run(); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("python3 with %s is needed: %v; `make python` makes it", want, err)
+		}
+		t.Skipf("no python3 with %s: %v; `make test` brings it", want, err)
+	}
+	return "python3"
+}
+
+// python runs a script of testdata with pyarrow and duckdb.
 func python(t *testing.T, script string, args ...string) string {
 	t.Helper()
-	if err := exec.Command("python3", "-c", "import pyarrow.flight, duckdb, numpy").Run(); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("python3 with pyarrow and duckdb is needed: %v; `make python` makes it", err)
-		}
-		t.Skipf("no python3 with pyarrow and duckdb: %v; `make test` brings it", err)
-	}
-	cmd := exec.CommandContext(t.Context(), "python3", append([]string{filepath.Join("testdata", script)}, args...)...)
+	interpreter := python3(t, "pyarrow.flight", "duckdb", "numpy")
+	cmd := exec.CommandContext(t.Context(), interpreter, append([]string{filepath.Join("testdata", script)}, args...)...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

@@ -31,6 +31,10 @@ type assignment struct {
 	Spec                   json.RawMessage
 	Rank, World            uint32
 	SyncEvery              time.Duration
+	// Masters and Secure say how to reach a secured fleet, instead of Master and Token.
+	Masters []string
+	Secure  client.Security
+	Budget  int64 // 0: the default
 }
 
 // handed is what a trainer answers to each line of its input, which asks it for one batch: the batch's rows as (epoch, file,
@@ -48,13 +52,20 @@ func beTrainer(task string) error {
 	if err := errors.Join(json.Unmarshal([]byte(task), &a), protojson.Unmarshal(a.Spec, s)); err != nil {
 		return err
 	}
-	cfg := rpc.Config{Token: rpc.NewSecret(a.Token)}
-	job, err := client.Open(context.Background(), client.Config{
-		Masters: []string{a.Master}, Session: a.Session, Spec: s, Rank: a.Rank, WorldSize: a.World, SyncEvery: a.SyncEvery,
+	port := rpc.Config{Token: rpc.NewSecret(a.Token)}
+	cfg := client.Config{
+		Masters: []string{a.Master}, Session: a.Session, Spec: s, Rank: a.Rank, WorldSize: a.World, SyncEvery: a.SyncEvery, Budget: a.Budget,
 		Logger:   slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) },
-		DialLink: rpc.LinkDialer(cfg),
-	})
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, port) },
+		DialLink: rpc.LinkDialer(port),
+	}
+	if a.Secure != (client.Security{}) {
+		cfg.Masters = a.Masters
+		if err := cfg.Secure(a.Secure); err != nil {
+			return err
+		}
+	}
+	job, err := client.Open(context.Background(), cfg)
 	if err != nil {
 		return err
 	}
@@ -98,6 +109,13 @@ func (f *fleet) trainer(t *testing.T, a assignment, s *pb.Spec) *trainer {
 		t.Fatal(err)
 	}
 	a.Master, a.Token = f.first.Address, string(token)
+	return startTrainer(t, f.dir, a, s)
+}
+
+// startTrainer starts a process that does what it is assigned. Its log lies in dir.
+func startTrainer(t *testing.T, dir string, a assignment, s *pb.Spec) *trainer {
+	t.Helper()
+	var err error
 	if a.Spec, err = protojson.Marshal(s); err != nil {
 		t.Fatal(err)
 	}
@@ -109,13 +127,21 @@ func (f *fleet) trainer(t *testing.T, a assignment, s *pb.Spec) *trainer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.CreateTemp(f.dir, fmt.Sprintf("trainer-%d-*.log", a.Rank))
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), trainerRole+"="+string(task))
+	return followTrainer(t, dir, fmt.Sprintf("trainer-%d", a.Rank), cmd)
+}
+
+// followTrainer runs a command that answers as beTrainer does.
+func followTrainer(t *testing.T, dir, name string, cmd *exec.Cmd) *trainer {
+	t.Helper()
+	log, err := os.CreateTemp(dir, name+"-*.log")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	tr := &trainer{t: t, cmd: exec.Command(self), log: log.Name()}
-	tr.cmd.Env, tr.cmd.Stderr = append(os.Environ(), trainerRole+"="+string(task)), log
+	tr := &trainer{t: t, cmd: cmd, log: log.Name()}
+	tr.cmd.Stderr = log
 	if tr.in, err = tr.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +172,7 @@ func (tr *trainer) next() (h handed, err error) {
 	if _, err := io.WriteString(tr.in, "next\n"); err != nil {
 		return h, err
 	}
-	if err := tr.out.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := tr.out.SetReadDeadline(time.Now().Add(3 * time.Minute)); err != nil {
 		return h, err
 	}
 	if err := tr.dec.Decode(&h); err != nil {

@@ -28,6 +28,7 @@ type keyMaker struct {
 	dir, namespace string
 	names          []string
 	renew          bool
+	step           string // of a rotation
 	now            time.Time
 	made           []string
 }
@@ -46,8 +47,12 @@ func Keys() *cobra.Command {
 			"  authority/  the authorities' own keys, of which no process needs one: keep them in a safe place\n\n" +
 			"All processes of a fleet share one certificate, whose name is penstock: callers set --tls-server-name penstock, wherever\n" +
 			"processes run. What is there stays as it is; --renew makes certificates anew, of the same authorities. Processes read\n" +
-			"renewed files without a restart.",
-		Example: "  penstock keys deploy/kubernetes/keys\n  penstock keys deploy/kubernetes/keys --renew",
+			"renewed files without a restart.\n\n" +
+			"--rotate replaces the tokens of masters and workers, the keys of gossip and tickets, and the fleet's authority with its\n" +
+			"certificate, in three steps: add puts the new ones beside the old ones, use puts them first, drop takes the old ones out.\n" +
+			"Take the next step once all processes, trainers' too, have the files of the one before. Before drop let 6 hours pass,\n" +
+			"in which the last ticket of the old key expires.",
+		Example: "  penstock keys deploy/kubernetes/keys\n  penstock keys deploy/kubernetes/keys --renew\n  penstock keys deploy/kubernetes/keys --rotate add",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k.dir = args[0]
@@ -73,6 +78,8 @@ func Keys() *cobra.Command {
 	flags.StringVar(&k.namespace, "namespace", "penstock", "Kubernetes namespace of the fleet")
 	flags.StringSliceVar(&k.names, "also", nil, "further names or IP addresses by which callers know the fleet's ports")
 	flags.BoolVar(&k.renew, "renew", false, "make certificates anew; authorities, tokens and the ticket key stay")
+	flags.StringVar(&k.step, "rotate", "", "take a step of replacing the fleet's secrets: add, use or drop")
+	cmd.MarkFlagsMutuallyExclusive("renew", "rotate")
 	return cli.Setup(cmd)
 }
 
@@ -86,14 +93,13 @@ func (k *keyMaker) run() error {
 	if err != nil {
 		return err
 	}
-	ports := slices.Concat([]string{fleetName, "localhost", "127.0.0.1", "::1"}, k.service("penstock-master"), k.service("penstock-minio"), k.names)
 	members := append(k.service("penstock-etcd"), "*.penstock-etcd", "*.penstock-etcd."+k.namespace+".svc", "*.penstock-etcd."+k.namespace+".svc.cluster.local")
 	for _, c := range []struct {
 		signer *authority
 		path   string
 		names  []string
 	}{
-		{fleet, "fleet/tls", ports},
+		{fleet, "fleet/tls", k.ports()},
 		{etcd, "etcd/tls", append([]string{"localhost", "127.0.0.1"}, members...)},
 		// Certificates that are only shown bear no name: etcd would look for it at the address that a peer calls from.
 		{etcd, "etcd/peer", nil},
@@ -113,7 +119,15 @@ func (k *keyMaker) run() error {
 			return err
 		}
 	}
-	return k.keep("master/ticket.key", ticketKeyText)
+	if err := k.keep("master/ticket.key", ticketKeyText); err != nil || k.step == "" {
+		return err
+	}
+	return k.rotate(k.step)
+}
+
+// ports are the names by which callers know the fleet's ports.
+func (k *keyMaker) ports() []string {
+	return slices.Concat([]string{fleetName, "localhost", "127.0.0.1", "::1"}, k.service("penstock-master"), k.service("penstock-minio"), k.names)
 }
 
 // service is the names of a Service, as its own namespace, others and other clusters' domains have them.

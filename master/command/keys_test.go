@@ -104,3 +104,85 @@ func TestKeysStay(t *testing.T) {
 		t.Errorf("without an authority's key: %v", err)
 	}
 }
+
+// TestRotate takes the steps of a rotation: what is taken out is never shown at that moment, and what is shown is known to all before.
+func TestRotate(t *testing.T) {
+	dir := t.TempDir()
+	several := map[string]string{"master/token": "\n", "fleet/worker.token": "\n", "fleet/gossip.key": "\n", "master/ticket.key": "-----END PRIVATE KEY-----\n", "fleet/ca.crt": "-----END CERTIFICATE-----\n"}
+	held := func() map[string][]string {
+		t.Helper()
+		out := map[string][]string{}
+		for path, end := range several {
+			text, err := os.ReadFile(filepath.Join(dir, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for one := range strings.SplitAfterSeq(string(text), end) {
+				if one = strings.TrimSpace(one); one != "" {
+					out[path] = append(out[path], one)
+				}
+			}
+		}
+		return out
+	}
+	step := func(name string) {
+		t.Helper()
+		if err := makeKeys(t, dir, "--rotate", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(name, want string) {
+		t.Helper()
+		if err := makeKeys(t, dir, "--rotate", name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("--rotate %s: %v, want %q", name, err, want)
+		}
+	}
+	trusted := func() {
+		t.Helper()
+		server, err := rpc.NewServer(rpc.Config{Cert: filepath.Join(dir, "fleet/tls.crt"), Key: filepath.Join(dir, "fleet/tls.key")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rpc.Handshake(t.Context(), rpctest.Serve(t, server), rpc.Config{CA: filepath.Join(dir, "fleet/ca.crt"), ServerName: "penstock"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := makeKeys(t, dir); err != nil {
+		t.Fatal(err)
+	}
+	refused("use", "begin with --rotate add")
+	refused("drop", "nothing to drop")
+	refused("swap", "want add, use or drop")
+	first := held()
+	step("add")
+	added := held()
+	step("add") // as after one that was interrupted
+	for path, all := range held() {
+		if want := added[path]; !slices.Equal(all, want) || len(all) != 2 || all[0] != first[path][0] {
+			t.Errorf("%s after add: %q, want %q", path, all, want)
+		}
+	}
+	refused("drop", "--rotate use comes first")
+	trusted()
+	step("use")
+	for path, all := range held() {
+		swapped := []string{added[path][1], added[path][0]}
+		if path == "fleet/ca.crt" { // in any order
+			slices.Sort(all)
+			slices.Sort(swapped)
+		}
+		if !slices.Equal(all, swapped) {
+			t.Errorf("%s after use: %q, want %q", path, all, swapped)
+		}
+	}
+	refused("add", "end the last rotation with --rotate drop")
+	trusted()
+	step("drop")
+	for path, all := range held() {
+		if want := added[path][1:]; !slices.Equal(all, want) {
+			t.Errorf("%s after drop: %q, want %q", path, all, want)
+		}
+	}
+	trusted()
+	step("add") // and so on
+}

@@ -297,13 +297,16 @@ def security(
     path = token_file or (environ.get("PENSTOCK_TOKEN_FILE") if token is None else None)
     if path:
         token = read_token(_bytes("token_file", path))
-    tls_ca = tls_ca or environ.get("PENSTOCK_TLS_CA")
+    tls_ca = tls_ca or environ.get("PENSTOCK_TLS_CA") or None
     tls_server_name = tls_server_name or environ.get("PENSTOCK_TLS_SERVER_NAME")
     return Security(
         token=token or None,
         ca=_bytes("tls_ca", tls_ca) if tls_ca else None,
         cert=_bytes("tls_cert", tls_cert) if tls_cert else None,
         key=_bytes("tls_key", tls_key) if tls_key else None,
+        ca_file=os.fspath(tls_ca) if tls_ca else None,
+        cert_file=os.fspath(tls_cert) if tls_cert else None,
+        key_file=os.fspath(tls_key) if tls_key else None,
         tls=tls,
         server_name=tls_server_name or None,
         token_file=os.fspath(path) if path else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock import errors
@@ -13,7 +13,10 @@ from penstock.monitor import Event
 
 @dataclass(frozen=True)
 class Security:
-    """How ports are reached. Certificates and keys are PEM; tls alone trusts the system's authorities."""
+    """How ports are reached. Certificates and keys are PEM; tls alone trusts the system's authorities.
+
+    What was read from files may be renewed in them while the job runs.
+    """
 
     token: str | None = field(default=None, repr=False)
     ca: bytes | None = field(default=None, repr=False)
@@ -21,7 +24,10 @@ class Security:
     key: bytes | None = field(default=None, repr=False)
     tls: bool = False
     server_name: str | None = None
-    token_file: str | None = None  # which token was read from, and may be renewed in
+    token_file: str | None = None
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
 
     @property
     def encrypted(self) -> bool:
@@ -41,17 +47,34 @@ class Security:
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """The headers of a call to a master. Workers are shown tickets, and no token."""
-        token = self._newest()
+        token = self._newest_token()
         return () if token is None else (("authorization", f"Bearer {token}"),)
 
-    def _newest(self) -> str | None:
+    def newest(self) -> Security:
+        """What the files of certificates say now, for a connection to be made."""
+        if self.ca_file is None and self.cert_file is None:
+            return self
+        cert, key = _read(self.cert_file), _read(self.key_file)
+        if not (cert and key):
+            cert, key = self.cert, self.key
+        return replace(self, ca=_read(self.ca_file) or self.ca, cert=cert, key=key)
+
+    def _newest_token(self) -> str | None:
         """The token as its file has it now: those of service accounts are renewed each hour or so."""
-        if self.token_file is None:
-            return self.token
         try:
-            return read_token(Path(self.token_file).read_bytes()) or self.token
-        except (OSError, UnicodeDecodeError):  # it is being replaced
+            return read_token(_read(self.token_file) or b"") or self.token
+        except UnicodeDecodeError:  # it is being replaced
             return self.token
+
+
+def _read(path: str | None) -> bytes | None:
+    """What a file says, None while it is being replaced."""
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError:
+        return None
 
 
 def read_token(text: bytes) -> str | None:

@@ -142,7 +142,7 @@ class Masters:
         channel = self._channels.get(address)
         if channel is None:
             options: list[tuple[str, int | str]] = [*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", MAX_MESSAGE)]
-            s = self._security
+            s = self._security.newest()
             if s.encrypted:
                 if s.server_name is not None:
                     options.append(("grpc.ssl_target_name_override", s.server_name))

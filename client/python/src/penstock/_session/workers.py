@@ -95,7 +95,7 @@ class Workers:
             return connection
 
     def _dial(self, address: str) -> flight.FlightClient:
-        s = self._security
+        s = self._security.newest()
         s.check(address)
         options: dict[str, Any] = {"generic_options": list(CHANNEL_OPTIONS), "middleware": [Granted()]}
         if s.encrypted:
