@@ -9,10 +9,15 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
+
+// maxRestored bounds the checkpoints that one rank brings; the rest of the request has a few bytes.
+const maxRestored = rpc.MaxRequest - 64<<10
 
 // Config says which session to read and as whom. Masters, Dial and Session must be set.
 type Config struct {
@@ -106,6 +111,11 @@ func (c Config) validate() error {
 	check(pb.Compression_name[int32(c.Compression)] != "", "Compression is %d; it must be LZ4, ZSTD or 0", c.Compression)
 	check(c.SyncEvery > 0, "SyncEvery is %v; it must be positive", c.SyncEvery)
 	check(c.StreamTimeout > 0, "StreamTimeout is %v; it must be positive", c.StreamTimeout)
+	restored := 0
+	for _, state := range c.Restore {
+		restored += proto.Size(state)
+	}
+	check(restored <= maxRestored, "Restore has %d bytes; one rank may bring %d, so have each bring its own", restored, maxRestored)
 	check(c.HedgeAfter > 0, "HedgeAfter is %v; it must be positive", c.HedgeAfter)
 	return errors.Join(errs...)
 }

@@ -55,9 +55,7 @@ func (s *service) ListCheckpoints(ctx context.Context, req *pb.ListCheckpointsRe
 	}
 	m := &pb.ListCheckpointsReply{}
 	for _, n := range a.Checkpoints {
-		c := n.Proto()
-		c.Spec = r.meta.GetSession().GetSpec()
-		m.Checkpoints = append(m.Checkpoints, c)
+		m.Checkpoints = append(m.Checkpoints, n.Proto())
 	}
 	return m, nil
 }

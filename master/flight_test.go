@@ -81,9 +81,25 @@ func TestAnyFlightClientGetsAllShards(t *testing.T) {
 
 func TestReportsAreBounded(t *testing.T) {
 	m := single(t)
-	for _, report := range []*pb.WorkerReport{{}, {Name: strings.Repeat("x", 300)}, {Name: "w", Address: strings.Repeat("x", 300)}} {
+	long := &pb.WorkerReport{Name: "w", Sessions: make([]*pb.SessionCounters, 5000)}
+	for i := range long.GetSessions() {
+		long.Sessions[i] = &pb.SessionCounters{Session: strings.Repeat("x", 256)}
+	}
+	for _, report := range []*pb.WorkerReport{{}, {Name: strings.Repeat("x", 300)}, {Name: "w", Address: strings.Repeat("x", 300)}, long} {
 		if _, err := m.SyncWorker(t.Context(), report); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("%.40v: %v", report, err)
 		}
+	}
+}
+
+// TestRequestsAreBounded holds that a caller who is known cannot have a master keep what no request needs.
+func TestRequestsAreBounded(t *testing.T) {
+	m := single(t)
+	_, err := m.Open(t.Context(), &pb.OpenRequest{Session: "large", SpecText: strings.Repeat("#", rpc.MaxRequest)})
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "larger than max") {
+		t.Errorf("a spec of 16 MiB: %v", err)
+	}
+	if _, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{}); err != nil {
+		t.Errorf("after it: %v", err)
 	}
 }

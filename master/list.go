@@ -15,8 +15,12 @@ import (
 	"github.com/penstock-ml/penstock/internal/identity"
 )
 
-// listPatience is how long a list waits for a session that is busy with a slow etcd.
-const listPatience = 3 * time.Second
+const (
+	// listPatience is how long a list waits for a session that is busy with a slow etcd.
+	listPatience = 3 * time.Second
+	// maxList bounds the specs and ranks of a list, in bytes: a spec may have a megabyte. Sessions beyond are listed without them.
+	maxList = 64 << 20
+)
 
 // ListSessions answers even if some sessions do not: those have no state.
 // It lists what the caller may see: all namespaces, for one who may see them all and names none.
@@ -50,13 +54,25 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 		return nil, callError(ctx.Err())
 	}
 	found = append(slices.DeleteFunc(found, func(s *pb.Session) bool { return s == nil }), t.lost(who)...)
-	for _, f := range found {
-		f.Program = nil
-	}
+	shorten(found)
 	slices.SortFunc(found, func(a, b *pb.Session) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetId(), b.GetId()))
 	})
 	return &pb.ListSessionsReply{Sessions: found}, nil
+}
+
+// shorten takes out of a list what does not fit into an answer: who asks for one session gets all of it.
+func shorten(found []*pb.Session) {
+	left := maxList
+	for _, f := range found {
+		f.Program = nil
+		if left -= proto.Size(f); left < 0 {
+			f.Spec = nil
+			if f.Progress != nil {
+				f.Progress.Ranks = nil
+			}
+		}
+	}
 }
 
 // lost lists the sessions that a caller may see and that cannot be taken up.

@@ -120,13 +120,15 @@ func New(cfg Config) (*Master, error) {
 		cfg: cfg, signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
 		footers: footer.NewCache(footerBytes),
 	}
-	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(cfg.RPC.Anonymous())}
+	bounded := cfg.RPC
+	bounded.MaxMessage = rpc.MaxRequest
+	m.counts = &counter{places: m.places, signer: m.signer, pool: rpc.NewPool(bounded.Anonymous())}
 	if m.cfg.Access == nil {
 		if m.cfg.Access, err = access.New(access.Config{Fleet: cfg.RPC.Token, Logger: cfg.Logger}); err != nil {
 			return nil, err
 		}
 	}
-	if m.grpc, err = rpc.NewServer(cfg.RPC, rpc.Guarded(m.cfg.Access.Gate)); err != nil {
+	if m.grpc, err = rpc.NewServer(bounded, rpc.Guarded(m.cfg.Access.Gate)); err != nil {
 		return nil, err
 	}
 	pb.RegisterMasterServer(m.grpc, &service{master: m})

@@ -20,8 +20,12 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// maxText bounds names that callers choose, in bytes.
-const maxText = 256
+const (
+	// maxText bounds names that callers choose, in bytes.
+	maxText = 256
+	// maxReport bounds what a worker tells of itself: some hundred bytes for each of its sessions and their ops.
+	maxReport = 1 << 20
+)
 
 // service answers the control plane's calls.
 type service struct {
@@ -163,6 +167,9 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 func (s *service) SyncWorker(_ context.Context, req *pb.WorkerReport) (*pb.WorkerOrders, error) {
 	if req.GetName() == "" || len(req.GetName()) > maxText || len(req.GetAddress()) > maxText {
 		return nil, status.Errorf(codes.InvalidArgument, "a worker's report needs its name, and its name and address have at most %d bytes", maxText)
+	}
+	if n := proto.Size(req); n > maxReport {
+		return nil, status.Errorf(codes.InvalidArgument, "a worker's report has %d bytes; it may have %d", n, maxReport)
 	}
 	s.master.observed.Worker(time.Now(), req)
 	orders := &pb.WorkerOrders{Keys: s.master.signer.Keys()}

@@ -140,7 +140,9 @@ func New(cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.grpc, err = rpc.NewServer(cfg.RPC, grpc.ForceServerCodecV2(wire.NewCodec()), grpc.MaxRecvMsgSize(maxRequest), links,
+	bounded := cfg.RPC
+	bounded.MaxMessage = maxRequest
+	w.grpc, err = rpc.NewServer(bounded, grpc.ForceServerCodecV2(wire.NewCodec()), links,
 		rpc.Guarded(rpc.Unguarded)) // a ticket opens it
 	if err != nil {
 		return nil, err

@@ -485,7 +485,7 @@ type Checkpoint struct {
 	WorldSize   uint32 `protobuf:"varint,5,opt,name=world_size,json=worldSize,proto3" json:"world_size,omitempty"`
 	State       *State `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
 	Nonce       string `protobuf:"bytes,7,opt,name=nonce,proto3" json:"nonce,omitempty"` // of the CreateCheckpoint
-	// In answers only: what the session reads, so that the checkpoint can restore it where nothing of it is left.
+	// In the answer to CreateCheckpoint only: what the session reads, so that the checkpoint can restore it where nothing of it is left.
 	Spec          *Spec `protobuf:"bytes,8,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -5,6 +5,7 @@
 package rpc
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -17,6 +18,10 @@ import (
 const (
 	// maxMessage bounds a received message; a record batch has a few megabytes.
 	maxMessage = 256 << 20
+	// MaxRequest bounds what a master is sent: a spec, the report of a worker, or the states of all ranks that a trainer restores from.
+	MaxRequest = 16 << 20
+	// maxCalls bounds the calls of one connection that are under way; those beyond wait at the caller. A trainer has as many as streams.
+	maxCalls = 256
 	// maxHeaders bounds the headers of a call, with its token.
 	maxHeaders = 64 << 10
 	// connectionWindow lets a few streams of one connection be in flight on a fast network.
@@ -50,7 +55,11 @@ type Config struct {
 	// StreamWindow bounds the bytes that a server may send ahead on one stream; 0 means 4 MiB, and what the kernel thinks right
 	// for a link.
 	StreamWindow int
+	// MaxMessage bounds what is received in one message, in bytes; 0 means 256 MiB.
+	MaxMessage int
 }
+
+func (c Config) maxMessage() int { return cmp.Or(c.MaxMessage, maxMessage) }
 
 // Dial prepares a connection to address ("host:port"); it connects with the first call. Close it when done.
 func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
@@ -71,7 +80,7 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 		grpc.WithInitialConnWindowSize(connectionWindow),
 		grpc.WithReadBufferSize(64 << 10),
 		experimental.WithBufferPool(&frames{}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.maxMessage()), grpc.MaxCallSendMsgSize(maxMessage)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: keepaliveTime, Timeout: keepaliveTimeout}),
 		// Without the default's two minutes, which would hide a process that came back at its address.
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -112,7 +121,8 @@ func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 		return nil, err
 	}
 	opts := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxRecvMsgSize(cfg.maxMessage()),
+		grpc.MaxConcurrentStreams(maxCalls),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.WriteBufferSize(256 << 10),

@@ -381,3 +381,45 @@ func TestStopWaitsForCalls(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCallsAreBounded: a message has so many bytes, and a connection so many calls, whoever sends them.
+func TestCallsAreBounded(t *testing.T) {
+	conn, err := rpc.Dial(serve(t, "tcp", "127.0.0.1:0", rpc.Config{MaxMessage: 1 << 20}), rpc.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := healthpb.NewHealthClient(conn)
+	if _, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{Service: strings.Repeat("x", 1<<20)}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a message beyond the bound: %v", err)
+	}
+	watch := func() (end func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cancel
+	}
+	end := watch()
+	for range 255 {
+		defer watch()()
+	}
+	more := make(chan error, 1)
+	go func() {
+		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
+		more <- err
+	}()
+	select {
+	case err := <-more:
+		t.Errorf("one call more than may be under way: %v", err)
+	case <-time.After(50 * time.Millisecond): // it waits at the caller
+	}
+	end()
+	if err := <-more; err != nil {
+		t.Errorf("when another had ended: %v", err)
+	}
+}

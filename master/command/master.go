@@ -201,7 +201,12 @@ func (f *etcdFlags) tls() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--etcd-cert: %w", err)
 		}
-		cfg.Certificates = []tls.Certificate{pair}
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if newest, err := tls.LoadX509KeyPair(f.cert, f.keyOf); err == nil {
+				return &newest, nil
+			}
+			return &pair, nil // half of it is being renewed
+		}
 	}
 	return cfg, nil
 }

@@ -1,6 +1,8 @@
 package s3
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -125,9 +127,10 @@ func (p Profile) transport() (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:           dialer.DialContext,
 		MaxIdleConnsPerHost:   256, // eight streams that read at their most keep their connections
 		IdleConnTimeout:       90 * time.Second,
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -135,6 +138,15 @@ func (p Profile) transport() (*http.Transport, error) {
 		ReadBufferSize:        64 << 10,
 		DisableCompression:    true, // objects are wanted as they are
 		TLSClientConfig:       trusting,
+	}
+	if p.CAFile != "" { // which may be renewed
+		t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			newest, err := roots.TLS(p.CAFile)
+			if err != nil {
+				newest = trusting.Clone() // while it is being replaced
+			}
+			return (&tls.Dialer{NetDialer: dialer, Config: newest}).DialContext(ctx, network, address)
+		}
 	}
 	return t, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
@@ -139,6 +140,19 @@ func TestPrivateCA(t *testing.T) {
 	buf := make([]byte, 5)
 	if err := s.ReadAt(t.Context(), "with", stubFile, buf, 2); err != nil {
 		t.Error(err)
+	}
+	other, err := os.ReadFile(rpctest.NewAuthority(t).CA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range [][]byte{other, pem.EncodeToMemory(block), append(other, pem.EncodeToMemory(block)...)} { // the authority is replaced
+		if err := os.WriteFile(ca, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		server.CloseClientConnections()
+		if err := s.ReadAt(t.Context(), "with", stubFile, buf, 2); (err != nil) != (i == 0) {
+			t.Errorf("the authorities of version %d: %v", i, err)
+		}
 	}
 	for profile, want := range map[string]string{"without": "set the storage profile's ca_file", "missing": "ca.pem.missing"} {
 		if err := s.ReadAt(t.Context(), profile, stubFile, buf, 2); err == nil || !strings.Contains(err.Error(), want) {

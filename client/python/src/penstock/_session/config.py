@@ -92,6 +92,10 @@ def is_local(address: str) -> bool:
     return bool(colon) and (host in ("localhost", "[::1]") or loopback)
 
 
+# What a master takes in one request, less what stands around the states.
+_MAX_RESTORED = (16 << 20) - (64 << 10)
+
+
 def _ignore(event: Event) -> None:
     """Where nobody listens."""
 
@@ -159,6 +163,9 @@ class Config:
             wrong.append("session is empty; name it after the job, such as its run id and the loader's name")
         if not 0 <= self.rank < max(self.world_size, 1):
             wrong.append(f"rank {self.rank} is not below world_size {self.world_size}")
+        restored = sum(state.ByteSize() for state in self.restore or ())
+        if restored > _MAX_RESTORED:
+            wrong.append(f"restore has {restored} bytes; one rank may bring {_MAX_RESTORED}, so have each bring its own")
         if wrong:
             raise errors.UsageError("\n".join(wrong))
         for address in self.masters:
