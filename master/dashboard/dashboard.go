@@ -5,11 +5,12 @@
 //	/api/v1/observation   pb.Observation   ?session= &since=MS &workers=1
 //	/api/v1/events        pb.ListEventsReply   ?session= &after=NUMBER &limit=
 //	/api/v1/sessions      pb.ListSessionsReply
-//	/api/v1/stream        server-sent events: `observation`, `events` and `trouble`, with the parameters of the first two
+//	/api/v1/stream        server-sent events: `workers`, `events`, `observation` and `trouble`, with the parameters of the first two
 //
 // JSON is protobuf's, with the names of the .proto files: fields that are zero are left out, and 64-bit integers are text.
 //
-// It knows the fleet by its Source alone, which package master is. A Dashboard has no goroutines of its own: a stream lives in its request.
+// It knows the fleet by its Source alone, which package master is. A Dashboard has no goroutines of its own: a stream lives in its
+// request. Streams tell at the same times, and what one tells is made once for all that know as much and may see as much.
 package dashboard
 
 import (
@@ -47,6 +48,7 @@ type Config struct {
 type Dashboard struct {
 	cfg     Config
 	viewers *access.Turns
+	round   round
 }
 
 // New returns the handler of all paths above.

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/identity"
 )
@@ -38,11 +41,11 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies hand it on at once
 	control := http.NewResponseController(w)
-	ticker, life := time.NewTicker(d.cfg.Every), time.NewTimer(d.cfg.Life)
-	defer ticker.Stop()
+	next, life := time.NewTimer(0), time.NewTimer(d.cfg.Life)
+	defer next.Stop()
 	defer life.Stop()
 	for {
-		message, err := f.next(r.Context())
+		message, err := d.next(r.Context(), f)
 		if err != nil {
 			return // a message that cannot be encoded is a mistake of this program's; the viewer sees the stream end
 		}
@@ -55,8 +58,9 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 		if err := control.Flush(); err != nil {
 			return
 		}
+		next.Reset(time.Until(time.Now().Truncate(d.cfg.Every).Add(d.cfg.Every)))
 		select {
-		case <-ticker.C:
+		case <-next.C:
 		case <-life.C:
 			return
 		case <-r.Context().Done():
@@ -68,8 +72,18 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 // feed is one viewer's stream.
 type feed struct {
 	source  Source
-	observe *pb.ObserveRequest
-	events  *pb.ListEventsRequest
+	who     identity.Identity
+	session string
+	limit   uint32
+	workers bool // are asked for
+	known
+}
+
+// known is what the viewer has been told.
+type known struct {
+	since int64  // points
+	after uint64 // events
+	told  bool   // workers
 }
 
 func newFeed(source Source, r *http.Request) (*feed, error) {
@@ -83,48 +97,71 @@ func newFeed(source Source, r *http.Request) (*feed, error) {
 	}
 	observe, err := observeRequest(q)
 	events, err2 := eventsRequest(q)
-	return &feed{source: source, observe: observe, events: events}, errors.Join(err, err2)
+	return &feed{
+		source: source, who: identity.From(r.Context()), session: observe.GetSession(), limit: events.GetLimit(), workers: observe.GetWorkers(),
+		known: known{since: observe.GetSinceUnixMs(), after: events.GetAfter()},
+	}, errors.Join(err, err2)
 }
 
-// next is what to send now: what was observed since, and events if there are any; or why there is nothing to tell.
-func (f *feed) next(ctx context.Context) ([]byte, error) {
+// message is what a feed tells, and what its viewer knows then.
+type message struct {
+	text []byte
+	known
+	err error
+}
+
+// make is what to send now: what was observed since, and events if there are any; or why there is nothing to tell. The workers of a
+// large fleet come only in some rounds.
+func (f *feed) make(ctx context.Context, number int64) (m message) {
 	var out bytes.Buffer
-	seen, err := f.source.Observe(ctx, f.observe)
+	m.known = f.known
+	seen, err := f.source.Observe(ctx, &pb.ObserveRequest{Session: f.session, SinceUnixMs: f.since, Workers: f.workers})
 	if err != nil {
-		return f.trouble(&out, err)
+		return m.trouble(&out, err)
 	}
-	happened, err := f.source.ListEvents(ctx, f.events)
+	happened, err := f.source.ListEvents(ctx, &pb.ListEventsRequest{Session: f.session, After: f.after, Limit: f.limit})
 	if err != nil {
-		return f.trouble(&out, err)
+		return m.trouble(&out, err)
+	}
+	workers := brief(seen)
+	if f.workers && (!f.told || number%every(len(workers)) == 0) {
+		m.told = true
+		if m.err = write(&out, "workers", &pb.Observation{Workers: workers}); m.err != nil {
+			return m
+		}
 	}
 	if points := seen.GetPoints(); len(points) > 0 {
-		f.observe.SinceUnixMs = max(f.observe.SinceUnixMs, points[len(points)-1].GetUnixMs())
+		m.since = max(m.since, points[len(points)-1].GetUnixMs())
 	}
 	for _, e := range happened.GetEvents() {
-		f.events.After = max(f.events.After, e.GetNumber())
+		m.after = max(m.after, e.GetNumber())
 	}
 	if len(happened.GetEvents()) > 0 {
-		text, err := encode(happened)
-		if err != nil {
-			return nil, err
+		if m.err = write(&out, "events", happened); m.err != nil {
+			return m
 		}
-		fmt.Fprintf(&out, "event: events\ndata: %s\n\n", text) // JSON on one line needs no escaping
 	}
-	text, err := encode(seen)
+	m.id(&out) // last: only who got all before it knows what the id says
+	m.err = write(&out, "observation", seen)
+	m.text = out.Bytes()
+	return m
+}
+
+func (m message) trouble(out *bytes.Buffer, err error) message {
+	text, jsonErr := json.Marshal(map[string]string{"error": words(err), "code": status.Code(err).String()})
+	m.id(out)
+	fmt.Fprintf(out, "event: trouble\ndata: %s\n\n", text)
+	m.text, m.err = out.Bytes(), jsonErr
+	return m
+}
+
+func (m message) id(out *bytes.Buffer) { fmt.Fprintf(out, "id: %d-%d\n", m.since, m.after) }
+
+func write(out *bytes.Buffer, kind string, data proto.Message) error {
+	text, err := encode(data)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	f.last(&out, "observation", text)
-	return out.Bytes(), nil
-}
-
-func (f *feed) trouble(out *bytes.Buffer, err error) ([]byte, error) {
-	text, jsonErr := json.Marshal(map[string]string{"error": words(err)})
-	f.last(out, "trouble", text)
-	return out.Bytes(), jsonErr
-}
-
-// last adds the message with the id: only who got all before it knows what the id says.
-func (f *feed) last(out *bytes.Buffer, kind string, data []byte) {
-	fmt.Fprintf(out, "id: %d-%d\nevent: %s\ndata: %s\n\n", f.observe.GetSinceUnixMs(), f.events.GetAfter(), kind, data)
+	fmt.Fprintf(out, "event: %s\ndata: %s\n\n", kind, text) // JSON on one line needs no escaping
+	return nil
 }

@@ -52,6 +52,11 @@ export function tip(words, x = 0, y = 0) {
   box.style.top = `${y + 18 + t > innerHeight ? Math.max(8, y - t - 10) : y + 18}px`;
 }
 
+// say has screen readers speak what a key has brought up.
+export function say(words) {
+  text(byId("said"), words.replaceAll("\n", ", "));
+}
+
 // tipped shows an element's words on hover and on focus; Escape hides them.
 export function tipped(element, words) {
   const show = (x, y) => tip(words(), x, y);

@@ -15,8 +15,13 @@ export function count(x) {
 
 export const rate = (x) => `${count(x)} rows/s`;
 
-// demand is a rate, but for that of training loops that compute nothing; as master/words has it.
-export const demand = (x) => (x >= 1e8 ? "all that comes" : rate(x));
+// unbounded tells of a demand that it is no number to go by, for its training loops compute nothing; as master/words has it.
+export const unbounded = (demand) => demand >= 1e8;
+
+export const demand = (x) => (unbounded(x) ? "all that comes" : rate(x));
+
+// needed is how many workers a demand takes.
+export const needed = (x, demand) => (unbounded(demand) ? "all there are" : x > 0 ? workers(x) : "not known");
 
 // bytes is with powers of 1024, as memory and files are counted.
 export function bytes(x) {
@@ -34,6 +39,9 @@ export function share(x) {
   return p > 0 && p < 0.05 ? "<0.1%" : p >= 99.95 ? "100%" : `${p.toFixed(p >= 9.95 || p === 0 ? 0 : 1)}%`;
 }
 
+// short leaves the middle of a long name out: how names begin and end tells them apart.
+export const short = (name) => (name.length > 36 ? `${name.slice(0, 15)}\u2026${name.slice(-20)}` : name);
+
 export const whole = (x) => Math.round(x).toLocaleString("en-US");
 
 // workers is a number of workers that may be a part of one.
@@ -44,9 +52,15 @@ export function seconds(x) {
   return x >= 1e-3 ? `${digits(x * 1e3)} ms` : `${digits(x * 1e6)} \u00b5s`;
 }
 
+// ago is a number of seconds as "12 s" or "3 min".
+export const ago = (x) => (x < 100 ? `${Math.round(x)} s` : x < 6000 ? `${Math.round(x / 60)} min` : `${(x / 3600).toFixed(1)} h`);
+
 export function clock(ms) {
   return new Date(ms).toLocaleTimeString("en-GB");
 }
+
+// day is a time of any day.
+export const day = (ms) => new Date(ms).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 
 // num reads protobuf's JSON, where zero is left out and 64-bit integers are text.
 export const num = (x) => Number(x ?? 0);

@@ -15,7 +15,7 @@ export class History {
 
   add(o) {
     this.now = num(o.now_unix_ms);
-    this.newest = { verdict: "", sessions: [], workers: [], ...o };
+    this.newest = { verdict: "", sessions: [], ...o, workers: this.newest.workers };
     append(this.points, o.points ?? [], this.now);
     const alive = new Set();
     for (const s of this.newest.sessions) {
@@ -24,7 +24,17 @@ export class History {
       append(this.sessions.get(s.session), s.points ?? [], this.now);
     }
     for (const id of this.sessions.keys()) if (!alive.has(id)) this.sessions.delete(id);
+  }
+
+  // report takes what is known of all workers.
+  report(workers) {
+    this.newest.workers = workers;
     this.#spark();
+  }
+
+  // gone is said of a session that is not there any more.
+  gone(verdict) {
+    this.newest = { verdict, state: "GONE", sessions: [], workers: [] };
   }
 
   #spark() {

@@ -1,18 +1,19 @@
 // The page: what the stream tells goes to the history, and from there to the panels, twice a second at most.
 
 import { h, byId, text, attribute } from "./dom.js";
-import { state, change, listen, theme } from "./state.js";
+import { ago } from "./format.js";
+import { state, change, listen, theme, address } from "./state.js";
 import { Stream } from "./stream.js";
 import { History } from "./history.js";
-import { verdict, now } from "./verdict.js";
+import { verdict, now, isOver } from "./verdict.js";
 import { OverTime } from "./overtime.js";
-import { sessionsTable, showEpochs, showStages } from "./sessions.js";
+import { sessionsTable, Over, showEpochs, showStages } from "./sessions.js";
 import { Trainers, Workers } from "./fleet.js";
 import { Events } from "./events.js";
 
 let history = new History();
 let watched = null;
-const charts = new OverTime(), sessions = sessionsTable(), trainers = new Trainers(), workers = new Workers(), events = new Events();
+const charts = new OverTime(), sessions = sessionsTable(), over = new Over(), trainers = new Trainers(), workers = new Workers(), events = new Events();
 
 const stream = new Stream({
   observation: (o) => {
@@ -21,13 +22,27 @@ const stream = new Stream({
   },
   events: (list) => {
     history.happened(list);
+    if (list.some((e) => e.kind === "SESSION")) over.fetch().then(draw, () => {}); // it is asked again at the next one
+    draw();
+  },
+  workers: (list) => history.report(list), // an observation follows
+  gone: (words) => {
+    history.gone(words);
     draw();
   },
   condition: (is, words) => {
-    text(byId("live"), words);
+    text(byId("condition"), words);
     byId("live").dataset.state = document.body.dataset.state = is;
+    heard();
   },
 });
+
+// heard says how old what is shown is while nothing comes.
+function heard() {
+  const lost = byId("live").dataset.state !== "live" && stream.heard > 0;
+  text(byId("heard"), lost ? `last heard ${ago((Date.now() - stream.heard) / 1000)} ago` : "");
+}
+setInterval(heard, 1000);
 
 let waits = false;
 function draw() {
@@ -44,16 +59,22 @@ function paint() {
   const all = history.newest.sessions, session = all.find((s) => s.session === id);
   const some = id ? all.filter((s) => s.session === id) : all;
   options(all, id);
-  verdict(history.newest, session);
+  verdict(session ?? history.newest, id);
+  byId("back").hidden = !id;
+  text(byId("h-storage"), id ? "Bytes of the whole fleet" : "Bytes");
+  document.body.classList.toggle("ended", isOver(session ?? history.newest));
+  byId("now").hidden = history.newest.state === "GONE";
+  attribute(byId("back"), "href", address({ session: "" }));
   now(history.newest, history.points.at(-1), session);
   charts.show(history, id, Number(range));
-  sessions.show(some);
+  sessions.show(some.filter((s) => !isOver(s)));
+  over.show(id);
   showEpochs(some);
   showStages(some);
   trainers.show(some);
   workers.show(id ? history.newest.workers.filter((w) => w.sessions?.includes(id)) : history.newest.workers, history.workers);
   events.show(history.events);
-  document.body.dataset.painted = String(history.now);
+  document.body.dataset.painted = String(history.now || (history.newest.state ? 1 : 0));
 }
 
 // options are the sessions to choose from, the chosen one among them though it may be gone.
@@ -75,6 +96,7 @@ function follow({ session, range }) {
     history = new History();
     attribute(document.body, "data-painted", "");
     stream.watch(session);
+    over.fetch().then(draw, () => {});
   }
   draw();
 }

@@ -1,22 +1,23 @@
 // The charts over time.
 
 import { byId, text } from "./dom.js";
-import { Chart } from "./chart.js";
-import { num, count, rate, byteRate, share, workers, clock } from "./format.js";
+import { Chart, niceBytes } from "./chart.js";
+import { num, count, rate, demand, unbounded, needed, byteRate, share, workers, clock } from "./format.js";
 
 const palette = 6;
 const least = 3 * 60_000; // that a chart shows, in ms
-const line = (name, color, of, style) => ({ name, color, of, style });
+const line = (name, color, of, style, more) => ({ name, color, of, style, ...more });
 const known = (f) => (p) => (f(p) > 0 ? f(p) : null);
+const bounded = (x, p) => (unbounded(p.demand) ? Infinity : x);
 
 export class OverTime {
   constructor() {
-    const chart = (id, title, format, height, least) => new Chart(byId(id), { title, format, height, least, axis: format === rate ? count : format });
-    this.rows = chart("chart-rows", "Rows per second", rate, 170);
-    this.workers = chart("chart-workers", "Workers", workers, 120, 2);
+    const chart = (id, title, format, height, more) => new Chart(byId(id), { title, format, height, axis: format === rate ? count : format, ...more });
+    this.rows = chart("chart-rows", "Rows per second", rate, 170, { lines: true });
+    this.workers = chart("chart-workers", "Workers", workers, 120, { least: 2 });
     this.sessions = chart("chart-sessions", "Throughput by session", rate, 170);
-    this.stall = chart("chart-stall", "Stall", share, 170, 0.1);
-    this.bytes = chart("chart-bytes", "Bytes per second", byteRate, 270);
+    this.stall = chart("chart-stall", "Stall", share, 170, { least: 0.1 });
+    this.bytes = chart("chart-bytes", "Bytes per second", byteRate, 270, { nice: niceBytes });
   }
 
   show(history, session, minutes) {
@@ -26,16 +27,17 @@ export class OverTime {
     const own = history.sessions.get(session) ?? [], fleet = history.points;
     const points = session ? own : fleet;
     const flow = [
-      line("demand", "demand", known((p) => p.demand), "dash"),
+      line("demand", "demand", known((p) => bounded(p.demand, p)), "dash", { loose: true, words: demand }),
       line("delivered", "rate", (p) => p.rate, "line"),
     ];
     if (!session) flow.unshift(line("capacity", "capacity", known((p) => p.capacity), "area"));
-    this.rows.show(points, flow, from, to);
+    const marks = decisions(history.events);
+    this.rows.show(points, flow, from, to, marks);
     this.workers.show(fleet.length ? points : [], [
       line(session ? "granted" : "workers", "rate", (p) => p.workers, "step"),
       ...(session ? [] : [line("wanted", "c2", known((p) => p.wanted), "step")]),
-      line("needed", "demand", known((p) => p.needed), "dash"),
-    ], from, to, decisions(history.events));
+      line("needed", "demand", known((p) => bounded(p.needed, p)), "dash", { loose: true, words: (x, p) => needed(x, p.demand) }),
+    ], from, to, marks);
     this.bytes.show(fleet, [
       line("read from storage", "c0", (p) => p.read), line("sent to trainers", "c2", (p) => p.sent), line("to other zones", "c1", (p) => p.cross),
     ], from, to);

@@ -3,33 +3,66 @@
 import { h, s, byId, text, attribute, resize } from "./dom.js";
 import * as f from "./format.js";
 import { Table, bar } from "./table.js";
-import { state, change } from "./state.js";
-import { chip } from "./verdict.js";
+import { state, change, address } from "./state.js";
+import { chip, isOver } from "./verdict.js";
 
 const n = f.num;
 const strips = 6; // shown at once
 
+// link names a session, and leads to it.
+function link(id, th) {
+  if (!th.firstElementChild) th.append(h("a"));
+  text(th.firstElementChild, f.short(id));
+  attribute(th.firstElementChild, "title", id);
+  attribute(th.firstElementChild, "href", address({ session: id }));
+}
+
+function chipIn(row, td) {
+  if (!td.firstElementChild) td.append(h("span"));
+  chip(td.firstElementChild, row);
+}
+
 export function sessionsTable() {
-  const link = (row, th) => {
-    if (!th.firstElementChild) th.append(h("a"));
-    text(th.firstElementChild, row.session);
-    attribute(th.firstElementChild, "href", `#session=${encodeURIComponent(row.session)}`);
-  };
-  const why = (row, td) => {
-    if (!td.firstElementChild) td.append(h("span"));
-    chip(td.firstElementChild, row.bottleneck);
-  };
   return new Table(byId("table-sessions"), [
-    { key: "session", name: "Session", of: (r) => r.session, cell: link },
+    { key: "session", name: "Session", of: (r) => r.session, cell: (r, th) => link(r.session, th) },
+    { key: "why", name: "What holds it up", of: (r) => r.bottleneck ?? "", cell: chipIn },
+    { key: "stall", name: "Stall", num: true, of: (r) => n(r.stall), cell: (r, td) => bar(td, n(r.stall), f.share(n(r.stall)), true) },
     { key: "rate", name: "Delivered", num: true, of: (r) => n(r.rate), cell: (r, td) => text(td, f.rate(n(r.rate))) },
     { key: "demand", name: "Demand", num: true, of: (r) => n(r.demand), cell: (r, td) => text(td, r.demand ? f.demand(r.demand) : "not known") },
-    { key: "stall", name: "Stall", num: true, of: (r) => n(r.stall), cell: (r, td) => bar(td, n(r.stall), f.share(n(r.stall)), true) },
     { key: "workers", name: "Workers", num: true, of: (r) => n(r.granted), cell: (r, td) => text(td, f.workers(n(r.granted))) },
-    { key: "needed", name: "Needed", num: true, of: (r) => n(r.needed), cell: (r, td) => text(td, r.needed ? f.workers(r.needed) : "not known") },
+    { key: "needed", name: "Needed", num: true, of: (r) => n(r.needed), cell: (r, td) => text(td, f.needed(n(r.needed), n(r.demand))) },
     { key: "epoch", name: "Epoch", num: true, of: (r) => n(r.progress?.epoch), cell: (r, td) => text(td, String(n(r.progress?.epoch) + 1)) },
     { key: "done", name: "Done", num: true, of: (r) => epoch(r).done, cell: (r, td) => text(td, f.share(epoch(r).done)) },
-    { key: "why", name: "What holds it up", of: (r) => r.bottleneck ?? "", cell: why },
-  ], { caption: "Sessions", page: 10, sort: "-rate", get: () => state().sessions, set: (sessions) => change({ sessions }) });
+  ], { caption: "Sessions", none: "No session is read.", page: 10, sort: "-rate", get: () => state().sessions, set: (sessions) => change({ sessions }) });
+}
+
+// Over is the sessions that are over: they stay until they are deleted.
+export class Over {
+  #sessions = [];
+
+  constructor() {
+    this.box = byId("over");
+    this.table = new Table(byId("table-over"), [
+      { key: "session", name: "Session", of: (r) => r.id, cell: (r, th) => link(r.id, th) },
+      { key: "state", name: "State", of: (r) => r.state, cell: chipIn },
+      { key: "opened", name: "Opened", of: (r) => n(r.created_unix), cell: (r, td) => text(td, f.day(1000 * n(r.created_unix))) },
+      { key: "rows", name: "Handed over", num: true, of: (r) => n(r.progress?.rows_delivered), cell: (r, td) => text(td, `${f.whole(n(r.progress?.rows_delivered))} rows`) },
+      { key: "failure", name: "Why it failed", words: true, of: (r) => r.failure ?? "" },
+    ], { caption: "Sessions that are over", page: 5, sort: "-opened", get: () => state().over, set: (over) => change({ over }) });
+  }
+
+  // fetch asks for the sessions anew.
+  async fetch() {
+    const r = await fetch("/api/v1/sessions");
+    if (r.ok) this.#sessions = (await r.json()).sessions ?? [];
+  }
+
+  // show draws all of them, or the one that is asked for.
+  show(id) {
+    const some = this.#sessions.filter((s) => isOver(s) && (!id || s.id === id));
+    this.box.hidden = some.length === 0;
+    this.table.show(some);
+  }
 }
 
 const cells = (base64) => Uint8Array.from(atob(base64 ?? ""), (c) => c.charCodeAt(0));
@@ -46,7 +79,7 @@ export function showEpochs(sessions) {
   const into = byId("epochs");
   const all = [...sessions].sort((a, b) => n(b.rate) - n(a.rate));
   const shown = all.slice(0, strips).sort((a, b) => a.session.localeCompare(b.session, "en", { numeric: true }));
-  const words = !shown.length ? "No session runs." : all.length > strips ? `The ${strips} busiest of ${all.length} sessions.` : "Blue was handed over, amber is with trainers, grey is to come.";
+  const words = !shown.length ? "No session is read." : all.length > strips ? `The ${strips} busiest of ${all.length} sessions.` : "Blue was handed over, amber is with trainers, grey is to come.";
   if (into.firstElementChild?.tagName !== "P") into.append(h("p", { class: "key" }), h("div"));
   text(into.firstElementChild, words);
   const boxes = resize(into.lastElementChild, shown.length, () =>
@@ -55,7 +88,8 @@ export function showEpochs(sessions) {
     const e = epoch(session), p = session.progress ?? {};
     const [line, strip] = boxes[i].children;
     const far = `epoch ${n(p.epoch) + 1}: ${f.share(e.done)} done, ${f.share(e.held)} with trainers, ${n(p.blocks_planned)} of ${n(p.blocks)} blocks planned`;
-    text(line.firstElementChild, session.session);
+    text(line.firstElementChild, f.short(session.session));
+    attribute(line.firstElementChild, "title", session.session);
     text(line.lastElementChild, far);
     attribute(strip, "aria-label", `${session.session}, ${far}`);
     const bits = resize(strip, e.cells.length, () => h("i"));

@@ -1,6 +1,7 @@
-// What is shown, as it stands in the address: #session=run-7&range=15&workers=busy.2. A link shows what its sender saw.
+// What is shown, as it stands in the address: #session=run-7&range=15&workers=busy.2. A link shows what its sender saw. The browser's
+// way back leads from one session or range to the one before; orders and pages of tables are changed in place.
 
-const defaults = { session: "", range: "15", sessions: "", trainers: "", workers: "", events: "" };
+const defaults = { session: "", range: "15", sessions: "", over: "", trainers: "", workers: "", events: "" };
 const listeners = [];
 let now = read();
 
@@ -14,12 +15,19 @@ function read() {
 
 export const state = () => now;
 
+// address leads to the page with parts of the state changed, without loading it anew.
+export function address(part) {
+  const q = new URLSearchParams();
+  for (const [name, value] of Object.entries({ ...now, ...part })) if (value !== defaults[name]) q.set(name, value);
+  return `#${q}`;
+}
+
 // change sets parts of the state, and tells all that listen.
 export function change(part) {
+  const before = now, hash = address(part), to = hash === "#" ? location.pathname + location.search : hash;
   now = { ...now, ...part };
-  const q = new URLSearchParams();
-  for (const [name, value] of Object.entries(now)) if (value !== defaults[name]) q.set(name, value);
-  history.replaceState(null, "", `${location.pathname}${location.search}${q.size ? `#${q}` : ""}`);
+  if (now.session !== before.session || now.range !== before.range) history.pushState(null, "", to);
+  else history.replaceState(null, "", to);
   tell();
 }
 
@@ -31,10 +39,13 @@ function tell() {
   for (const f of listeners) f(now);
 }
 
-addEventListener("hashchange", () => {
-  now = read();
-  tell();
-});
+for (const kind of ["hashchange", "popstate"]) {
+  addEventListener(kind, () => {
+    const before = address({});
+    now = read();
+    if (address({}) !== before) tell();
+  });
+}
 
 // The theme is the reader's, not the link's.
 export function theme(chosen) {

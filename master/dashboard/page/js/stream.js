@@ -1,15 +1,21 @@
 // The stream of the fleet: it is opened again by itself, where it ended, and says how it is doing.
 
-const again = 3000; // milliseconds before the next try after a refusal
+const again = 2000; // milliseconds before the next try after a refusal
+const silence = 10_000; // from when on a stream that tells nothing is not to be trusted
+const dead = 25_000; // and is opened anew
 
 export class Stream {
   #source = null;
   #timer = 0;
   #id = "";
+  #opened = 0;
+  heard = 0; // when the newest message came
 
-  // on has observation(o), events(list), and condition(state, words) with state live, wait or lost.
+  // on has observation(o), workers(list), events(list), gone(words) of a session that is not there, and condition(state, words) with state live, wait
+  // or lost.
   constructor(on) {
     this.on = on;
+    setInterval(() => this.#listen(), 1000);
   }
 
   // watch follows a session, or the whole fleet with "". What came before comes again.
@@ -22,6 +28,7 @@ export class Stream {
   #open() {
     clearTimeout(this.#timer);
     this.#source?.close();
+    this.#opened = Date.now();
     const q = new URLSearchParams({ workers: "1" });
     if (this.session) q.set("session", this.session);
     const [since, after] = this.#id.split("-");
@@ -38,28 +45,45 @@ export class Stream {
         f(JSON.parse(e.data));
       });
     take("observation", (o) => {
+      this.heard = Date.now();
       this.on.condition("live", "live");
       this.on.observation(o);
     });
+    take("workers", (w) => this.on.workers(w.workers ?? []));
     take("events", (e) => this.on.events(e.events ?? []));
-    take("trouble", (t) => this.on.condition("lost", t.error));
+    take("trouble", (t) => this.#trouble(t));
     source.onerror = () => {
       if (source !== this.#source) return;
-      if (source.readyState !== EventSource.CLOSED) return this.on.condition("wait", "reconnecting");
+      if (source.readyState !== EventSource.CLOSED) return this.on.condition("wait", "this master does not answer; reconnecting");
       this.#refused(); // the browser gives up when the answer is no stream
     };
+  }
+
+  #trouble({ error, code }) {
+    if (code !== "NotFound") return this.on.condition("lost", error);
+    this.heard = Date.now();
+    this.on.condition("live", "live");
+    this.on.gone(error);
+  }
+
+  // #listen notices a master that keeps the connection and says nothing.
+  #listen() {
+    const quiet = Date.now() - Math.max(this.heard, this.#opened);
+    if (!this.#source || quiet < silence) return;
+    this.on.condition("wait", "this master is silent; reconnecting");
+    if (quiet > dead) this.#open();
   }
 
   // #refused finds out why there is no stream, and tries again.
   async #refused() {
     const source = this.#source;
     try {
-      const r = await fetch("/api/v1/observation?since=9999999999999");
-      if (r.status === 401) return location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+      const r = await fetch("/api/v1/observation?since=9999999999999", { signal: AbortSignal.timeout(silence) });
+      if (r.status === 401) return location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search + location.hash)}`);
       const words = r.ok ? "reconnecting" : (await r.text()).slice(0, 300);
-      this.on.condition(r.ok ? "wait" : "lost", r.ok ? words : reason(words));
+      if (source === this.#source) this.on.condition(r.ok ? "wait" : "lost", r.ok ? words : reason(words));
     } catch {
-      this.on.condition("lost", "this master does not answer");
+      if (source === this.#source) this.on.condition("lost", "this master does not answer");
     }
     if (source === this.#source) this.#timer = setTimeout(() => this.#open(), again);
   }

@@ -1,12 +1,13 @@
 // A table that sorts by its columns and shows one page of rows, so that it is as usable with 1,000 as with one.
 
 import { h, text, attribute, resize } from "./dom.js";
+import { short } from "./format.js";
 
 export class Table {
   #rows = [];
 
   // columns: {key, name, of: row => value, cell: (row, td) => void, num, words}. The first one names the row.
-  // options: caption, page: rows on one, sort: "key" or "-key", get: () => text and set: text => void keep sort and page.
+  // options: caption, none: what stands where there are no rows, page: rows on one, sort: "key" or "-key", get: () => text and set: text => void keep sort and page.
   constructor(into, columns, options) {
     Object.assign(this, { columns, options });
     this.heads = columns.map((c) => h("th", { scope: "col", class: c.num ? "num" : undefined },
@@ -16,8 +17,10 @@ export class Table {
     this.before = h("button", { type: "button", onclick: () => this.#turn(-1) }, "Previous");
     this.after = h("button", { type: "button", onclick: () => this.#turn(1) }, "Next");
     this.pages = h("nav", { class: "pages", "aria-label": `Pages of ${options.caption}` }, this.before, this.after, this.words);
-    into.append(h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.caption },
-      h("table", {}, h("caption", { class: "hidden" }, options.caption), h("thead", {}, h("tr", {}, ...this.heads)), this.body)), this.pages);
+    this.box = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": options.caption },
+      h("table", {}, h("caption", { class: "hidden" }, options.caption), h("thead", {}, h("tr", {}, ...this.heads)), this.body));
+    this.none = options.none ? h("p", { class: "none" }, options.none) : "";
+    into.append(this.box, this.none, this.pages);
   }
 
   // show draws rows as the state says.
@@ -34,12 +37,19 @@ export class Table {
     shown.forEach((row, r) => this.columns.forEach((c, i) => {
       const cell = lines[r].children[i];
       if (c.cell) c.cell(row, cell);
-      else text(cell, String(c.of(row)));
+      else this.#text(cell, String(c.of(row)), i === 0);
     }));
+    this.box.hidden = rows.length === 0;
+    if (this.none) this.none.hidden = rows.length > 0;
     this.pages.hidden = last === 0;
     this.before.disabled = here === 0;
     this.after.disabled = here === last;
     text(this.words, `${here * options.page + 1} to ${here * options.page + shown.length} of ${rows.length}`);
+  }
+
+  #text(cell, words, isName) {
+    text(cell, isName ? short(words) : words);
+    if (isName) attribute(cell, "title", short(words) === words ? null : words);
   }
 
   #state() {

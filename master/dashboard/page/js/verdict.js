@@ -1,6 +1,6 @@
 // The line on top: what holds the trainers up, in plain words, and the numbers of now.
 
-import { h, byId, text, attribute } from "./dom.js";
+import { h, byId, text, attribute, resize } from "./dom.js";
 import * as f from "./format.js";
 
 export const bottlenecks = {
@@ -14,23 +14,31 @@ export const bottlenecks = {
   STREAMS: ["too few streams", "warn"],
 };
 
-// chip shows a bottleneck in an element.
-export function chip(element, bottleneck) {
-  const [words, kind] = bottlenecks[bottleneck ?? "BOTTLENECK_UNSPECIFIED"] ?? [bottleneck.toLowerCase(), "warn"];
+const over = { FINISHED: ["finished", "good"], FAILED: ["failed", "bad"], GONE: ["not there", "warn"] };
+
+// isOver tells of a session that nothing is read of any more.
+export const isOver = (session) => session?.state in over;
+
+// chip shows in an element what holds a session or the fleet up, or how a session ended.
+export function chip(element, seen) {
+  const name = seen.bottleneck ?? "BOTTLENECK_UNSPECIFIED";
+  const [words, kind] = over[seen.state] ?? bottlenecks[name] ?? [name.toLowerCase(), "warn"];
   attribute(element, "class", `chip ${kind}`);
   text(element, words);
 }
 
 let announced;
 
-export function verdict(observed, session) {
-  const seen = session ?? observed;
+export function verdict(seen, about) {
   const words = seen.verdict || "Too little was measured yet.";
-  chip(byId("bottleneck"), seen.bottleneck);
+  chip(byId("bottleneck"), seen);
   text(byId("verdict"), words.charAt(0).toUpperCase() + words.slice(1));
-  if (announced !== seen.bottleneck) text(byId("announce"), words); // its numbers change all the time; what it says does not
-  announced = seen.bottleneck;
+  const says = `${about} ${seen.state} ${seen.bottleneck}`;
+  if (announced !== says) text(byId("announce"), words); // its numbers change all the time; what it says does not
+  announced = says;
 }
+
+const needs = (x, demand) => (x > 0 ? (f.unbounded(demand) ? "trainers take all that comes" : `${f.workers(x)} needed`) : "");
 
 const known = (x, words) => (x > 0 ? words(x) : "not known");
 
@@ -38,12 +46,18 @@ const known = (x, words) => (x > 0 ? words(x) : "not known");
 export function now(observed, fleet, session) {
   const p = fleet ?? { rate: 0, demand: 0, workers: 0, wanted: 0, needed: 0, stall: 0, busy: 0, read: 0, cross: 0, sent: 0 };
   const n = f.num;
-  const all = session
+  const all = isOver(session)
+    ? [
+        ["State", over[session.state][0], ""],
+        ["Handed over", f.count(n(session.progress?.rows_delivered)), "rows"],
+        ["Epochs", String(n(session.progress?.epoch)), "closed"],
+      ]
+    : session
     ? [
         ["Delivered", f.rate(n(session.rate)), ""],
         ["Demand", known(n(session.demand), f.demand), ""],
         ["Stall", f.share(n(session.stall)), ""],
-        ["Workers", f.workers(n(session.granted)), `of ${known(n(session.needed), f.workers)} needed`],
+        ["Workers", f.workers(n(session.granted)), needs(n(session.needed), n(session.demand))],
         ["A row takes", known(n(session.cost), f.seconds), "of a worker"],
         ["Trainers", String((session.trainers ?? []).filter((t) => t.present).length), `of ${(session.trainers ?? []).length}`],
         ["Handed over", f.count(n(session.progress?.rows_delivered)), "rows"],
@@ -52,13 +66,13 @@ export function now(observed, fleet, session) {
         ["Delivered", f.rate(p.rate), ""],
         ["Demand", known(p.demand, f.demand), ""],
         ["Stall", f.share(p.stall), ""],
-        ["Workers", f.whole(p.workers), p.wanted ? `of ${f.whole(p.wanted)} wanted` : p.needed ? `${f.workers(p.needed)} needed` : ""],
+        ["Workers", f.whole(p.workers), p.wanted ? `of ${f.whole(p.wanted)} wanted` : p.needed ? needs(p.needed, p.demand) : ""],
         ["Busy", f.share(p.busy), ""],
         ["Storage", f.byteRate(p.read), ""],
         ["Cross-zone", f.byteRate(p.cross), p.sent ? `${f.share(p.cross / p.sent)} of sent` : ""],
       ];
   const list = byId("now");
-  while (list.children.length < all.length) list.append(h("div", {}, h("dt"), h("dd", {}, h("span"), " ", h("small"))));
+  resize(list, all.length, () => h("div", {}, h("dt"), h("dd", {}, h("span"), " ", h("small"))));
   all.forEach(([name, value, also], i) => {
     const [dt, dd] = list.children[i].children;
     text(dt, name);
