@@ -2,9 +2,11 @@ package master
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -94,6 +96,31 @@ func (t *term) progress(ctx context.Context, loads []*pb.SessionLoad) error {
 		})
 	}
 	return group.Wait()
+}
+
+// unmeasured fills in a session of which nothing is measured: it is over, or has just begun.
+func unmeasured(ctx context.Context, r *runner, out *pb.Observation) (*pb.Observation, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	s, err := look(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	out.Bottleneck, out.Verdict = pb.Bottleneck_NONE, "session "+s.GetId()+" "
+	switch s.GetState() {
+	case pb.SessionState_FINISHED:
+		out.Verdict += fmt.Sprintf("has finished: %s rows were handed over", humanize.Comma(s.GetProgress().GetRowsDelivered()))
+	case pb.SessionState_FAILED:
+		out.Verdict += "has failed: " + s.GetFailure()
+	default:
+		out.Bottleneck = pb.Bottleneck_BOTTLENECK_UNSPECIFIED
+		out.Verdict += "was not measured yet: that takes a few seconds of reading; are its trainers started?"
+	}
+	out.Sessions = []*pb.SessionLoad{{
+		Session: s.GetId(), Namespace: s.GetNamespace(), State: s.GetState(), Progress: s.GetProgress(), Share: s.GetShare(),
+		Bottleneck: out.GetBottleneck(), Verdict: out.GetVerdict(),
+	}}
+	return out, nil
 }
 
 // sampleOf is what the scaler is told of a fleet that should have so many workers.

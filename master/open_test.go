@@ -164,6 +164,11 @@ func TestABadFooterFailsTheSession(t *testing.T) {
 	if got := openSession(t, m, "run", s, 1); got.GetState() != pb.SessionState_FAILED || !strings.Contains(got.GetFailure(), bad) {
 		t.Errorf("it is shown as %v", got)
 	}
+	eventually(t, "it is told that the session has failed", func() bool {
+		o, err := m.Observe(t.Context(), &pb.ObserveRequest{Session: "run"})
+		check(t, err)
+		return strings.HasPrefix(o.GetVerdict(), "session run has failed: ") && strings.Contains(o.GetVerdict(), bad) && o.GetSessions()[0].GetState() == pb.SessionState_FAILED
+	})
 	if err := newTrainer(t, m, "run", 0, 1).join("b"); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("joining it: %v", err)
 	}

@@ -185,13 +185,17 @@ func (s *service) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Obse
 	if err != nil {
 		return nil, err
 	}
+	var one *runner
 	if req.GetSession() != "" {
-		if _, err := s.running(ctx, req.GetSession()); err != nil {
+		if one, err = s.running(ctx, req.GetSession()); err != nil {
 			return nil, err
 		}
 	}
 	who := identity.From(ctx)
 	out := s.master.observed.Observation(time.Now(), req, observe.View{All: who.SeesAll(), Namespace: who.Home()})
+	if one != nil && len(out.GetSessions()) == 0 {
+		return unmeasured(ctx, one, out)
+	}
 	return out, t.progress(ctx, out.GetSessions())
 }
 

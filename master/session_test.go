@@ -1,6 +1,7 @@
 package master_test
 
 import (
+	"fmt"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -32,6 +33,12 @@ func TestTwoTrainersReadAllOfEachEpochOnce(t *testing.T) {
 	if got.GetState() != pb.SessionState_FINISHED || got.GetProgress().GetRowsDelivered() != 4*3*groups*rows {
 		t.Errorf("the session ends as %v, %v", got.GetState(), got.GetProgress())
 	}
+	eventually(t, "it is told that the session has finished", func() bool {
+		o, err := m.Observe(t.Context(), &pb.ObserveRequest{Session: "run"})
+		check(t, err)
+		return o.GetVerdict() == fmt.Sprintf("session run has finished: %d rows were handed over", 4*3*groups*rows) && o.GetBottleneck() == pb.Bottleneck_NONE &&
+			o.GetSessions()[0].GetState() == pb.SessionState_FINISHED && o.GetSessions()[0].GetProgress().GetEpoch() == 3
+	})
 }
 
 func TestRetriedCallsChangeNothing(t *testing.T) {

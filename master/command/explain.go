@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -47,32 +48,19 @@ func Explain() *cobra.Command {
 			if output == "json" {
 				return printProto(cmd.OutOrStdout(), seen)
 			}
-			if loadOf(seen, args[0]) == nil {
-				view, err := m.GetSession(ctx, &pb.GetSessionRequest{Session: args[0]})
-				if err != nil {
-					return err
-				}
-				return printUnmeasured(cmd.OutOrStdout(), view)
-			}
 			return printExplanation(cmd.OutOrStdout(), args[0], seen)
 		})
 	}
 	return cli.Setup(cmd)
 }
 
-// printUnmeasured says why there is nothing to explain.
-func printUnmeasured(w io.Writer, s *pb.Session) error {
-	if s.GetState() == pb.SessionState_RUNNING {
-		_, err := fmt.Fprintf(w, "nothing was measured of session %s yet: that takes a few seconds of reading\n\nnext: start its trainers, then ask again\n", s.GetId())
-		return err
-	}
-	_, err := fmt.Fprintf(w, "session %s does not run, so there is nothing to explain\n\nnext: `penstock session show %s` says how it ended\n", s.GetId(), s.GetId())
-	return err
-}
-
 func printExplanation(w io.Writer, id string, seen *pb.Observation) error {
 	s := loadOf(seen, id)
-	fmt.Fprintf(w, "%s\n\nnext: %s\n\n", s.GetVerdict(), nextStep(s, seen))
+	fmt.Fprintf(w, "%s\n\nnext: %s\n", cmp.Or(s.GetVerdict(), seen.GetVerdict()), nextStep(s, seen))
+	if s.GetState() != pb.SessionState_RUNNING || s.GetBottleneck() == pb.Bottleneck_BOTTLENECK_UNSPECIFIED && s.GetRate() == 0 {
+		return nil // there are no numbers
+	}
+	fmt.Fprintln(w)
 	if err := printLoad(w, s); err != nil {
 		return err
 	}
@@ -90,10 +78,16 @@ func loadOf(seen *pb.Observation, id string) *pb.SessionLoad {
 
 // nextStep is what to do about a session's bottleneck.
 func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
+	switch s.GetState() {
+	case pb.SessionState_FINISHED:
+		return fmt.Sprintf("nothing: it is over. `penstock session describe %s` tells how it went", s.GetSession())
+	case pb.SessionState_FAILED:
+		return fmt.Sprintf("mend what it says, then `penstock session delete %s` and start the job again, or give the job another name", s.GetSession())
+	}
 	switch s.GetBottleneck() {
 	case pb.Bottleneck_WORKERS:
 		return fmt.Sprintf("add workers (it has %s, and needs %s), or make its rows cheaper: they spend most of their time in %s. `penstock master --scale` adds and removes workers by itself, up to --max-workers",
-			workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount), s.GetStage())
+			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), s.GetStage())
 	case pb.Bottleneck_STORAGE:
 		return fmt.Sprintf("more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
 			words.Size(bytesRead(seen)))
@@ -124,7 +118,7 @@ func printLoad(w io.Writer, s *pb.SessionLoad) error {
 	fmt.Fprintf(t, "delivered\t%s\n", words.Rate(s.GetRate()))
 	fmt.Fprintf(t, "demand\t%s\n", orUnknown(s.GetDemand(), words.Demand))
 	fmt.Fprintf(t, "stall\t%s of its trainers' time\n", words.Percent(s.GetStall()))
-	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount))
+	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()))
 	fmt.Fprintf(t, "a row takes\t%s of a worker\n", orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
 	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
 		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(max(1, sh.GetWeight())), english.Plural(int(sh.GetMinWorkers()), "worker", ""),

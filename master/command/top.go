@@ -193,7 +193,7 @@ func printTop(w io.Writer, seen *pb.Observation, sort string, height int) error 
 	}
 	fmt.Fprintf(w, "%s  %s\n", time.UnixMilli(seen.GetNowUnixMs()).Format(time.TimeOnly), seen.GetVerdict())
 	fmt.Fprintf(w, "%s delivered, %s demanded; stall %s; %s, %s needed, busy %s; storage %s/s, cross-zone %s/s\n\n",
-		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()), english.Plural(int(p.GetWorkers()), "worker", ""), orUnknown(p.GetNeeded(), workerCount),
+		words.Rate(p.GetRate()), orUnknown(p.GetDemand(), words.Demand), words.Percent(p.GetStall()), english.Plural(int(p.GetWorkers()), "worker", ""), needed(p.GetNeeded(), p.GetDemand()),
 		words.Percent(p.GetBusy()), words.Size(p.GetBytesRead()), words.Size(p.GetBytesCrossZone()))
 	sessionLines, workerLines := len(seen.GetSessions()), len(seen.GetWorkers())
 	if height > 0 { // four lines above, heads, an empty line, and a word on what is left out of each
@@ -219,7 +219,7 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 	}
 	for _, s := range sessions[:lines] {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", s.GetSession(), words.Rate(s.GetRate()), orUnknown(s.GetDemand(), words.Demand), words.Percent(s.GetStall()),
-			workerCount(s.GetGranted()), orUnknown(s.GetNeeded(), workerCount), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
+			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -273,6 +273,12 @@ func presentTrainers(s *pb.SessionLoad) (n int) {
 
 // heldUpBy says what a session waits for.
 func heldUpBy(s *pb.SessionLoad) string {
+	switch s.GetState() {
+	case pb.SessionState_FINISHED:
+		return "nothing: it has finished"
+	case pb.SessionState_FAILED:
+		return "it has failed"
+	}
 	switch b := s.GetBottleneck(); b {
 	case pb.Bottleneck_BOTTLENECK_UNSPECIFIED:
 		return "not known yet"
@@ -288,6 +294,14 @@ func heldUpBy(s *pb.SessionLoad) string {
 }
 
 func workerCount(x float64) string { return humanize.FtoaWithDigits(x, 1) }
+
+// needed is how many workers a demand takes.
+func needed(n, demand float64) string {
+	if words.Unbounded(demand) {
+		return "all there are"
+	}
+	return orUnknown(n, workerCount)
+}
 
 // orUnknown is for numbers that are 0 where nothing is known.
 func orUnknown(x float64, say func(float64) string) string {

@@ -18,7 +18,7 @@ func aFleet(workers, sessions int) *pb.Observation {
 	}
 	for i := range sessions {
 		out.Sessions = append(out.Sessions, &pb.SessionLoad{
-			Session: fmt.Sprintf("run-%d", i), Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode",
+			Session: fmt.Sprintf("run-%d", i), State: pb.SessionState_RUNNING, Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode",
 			Verdict: "its trainers wait for workers", Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
 			Stages: []*pb.StageTime{{Stage: "decode", Seconds: 3}, {Stage: "storage", Seconds: 1}},
 		})
@@ -87,14 +87,24 @@ func TestPrintExplanation(t *testing.T) {
 			t.Errorf("%v:\n%s", pb.Bottleneck(b), out.String())
 		}
 	}
-	var out bytes.Buffer
 	for state, want := range map[pb.SessionState]string{
-		pb.SessionState_RUNNING: "nothing was measured of session run-7 yet", pb.SessionState_FINISHED: "run-7 does not run",
+		pb.SessionState_RUNNING: "wait some seconds", pb.SessionState_FINISHED: "nothing: it is over", pb.SessionState_FAILED: "mend what it says",
 	} {
-		out.Reset()
-		err := printUnmeasured(&out, &pb.Session{Id: "run-7", State: state})
-		if err != nil || !strings.Contains(out.String(), want) || !strings.Contains(out.String(), "\n\nnext: ") {
-			t.Errorf("%v: %v: %s", state, err, out.String())
+		seen := &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state, Verdict: "session run-7 is so"}}}
+		var out bytes.Buffer
+		if err := printExplanation(&out, "run-7", seen); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); !strings.HasPrefix(text, "session run-7 is so\n\nnext: ") || !strings.Contains(text, want) || strings.Contains(text, "delivered") {
+			t.Errorf("%v: %s", state, text)
+		}
+	}
+}
+
+func TestNeeded(t *testing.T) {
+	for want, got := range map[string]string{"7.2": needed(7.2, 1e5), "unknown": needed(0, 0), "all there are": needed(9e4, 1e9)} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
