@@ -19,6 +19,7 @@ const maxSpecText = 1 << 20
 func withSpec(req *pb.OpenRequest) (*pb.OpenRequest, error) {
 	out := &pb.OpenRequest{Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare()}
 	if req.GetSpecText() == "" {
+		spec.Canonical(out.GetSpec())
 		return out, checkPaths(out.GetSpec())
 	}
 	if req.GetSpec() != nil {

@@ -672,6 +672,8 @@ type Value struct {
 	//	*Value_Text
 	//	*Value_Bool
 	//	*Value_List
+	//	*Value_Floats
+	//	*Value_Ints
 	Kind          isValue_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -759,6 +761,24 @@ func (x *Value) GetList() *List {
 	return nil
 }
 
+func (x *Value) GetFloats() *Floats {
+	if x != nil {
+		if x, ok := x.Kind.(*Value_Floats); ok {
+			return x.Floats
+		}
+	}
+	return nil
+}
+
+func (x *Value) GetInts() *Ints {
+	if x != nil {
+		if x, ok := x.Kind.(*Value_Ints); ok {
+			return x.Ints
+		}
+	}
+	return nil
+}
+
 type isValue_Kind interface {
 	isValue_Kind()
 }
@@ -783,6 +803,14 @@ type Value_List struct {
 	List *List `protobuf:"bytes,5,opt,name=list,proto3,oneof"`
 }
 
+type Value_Floats struct {
+	Floats *Floats `protobuf:"bytes,6,opt,name=floats,proto3,oneof"`
+}
+
+type Value_Ints struct {
+	Ints *Ints `protobuf:"bytes,7,opt,name=ints,proto3,oneof"`
+}
+
 func (*Value_Int) isValue_Kind() {}
 
 func (*Value_Float) isValue_Kind() {}
@@ -793,6 +821,12 @@ func (*Value_Bool) isValue_Kind() {}
 
 func (*Value_List) isValue_Kind() {}
 
+func (*Value_Floats) isValue_Kind() {}
+
+func (*Value_Ints) isValue_Kind() {}
+
+// List is a list that is neither Floats nor Ints: of texts, of bools, of nothing, or mixed. Readers take any list in any of the
+// three forms; writers write the one that is meant for it, so that equal specs have equal bytes.
 type List struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Values        []*Value               `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
@@ -837,6 +871,96 @@ func (x *List) GetValues() []*Value {
 	return nil
 }
 
+// Floats is a list of floats, such as a thousand borders. Ints from -2^53 to 2^53 among floats are floats.
+type Floats struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []float64              `protobuf:"fixed64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Floats) Reset() {
+	*x = Floats{}
+	mi := &file_api_pb_spec_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Floats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Floats) ProtoMessage() {}
+
+func (x *Floats) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Floats.ProtoReflect.Descriptor instead.
+func (*Floats) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Floats) GetValues() []float64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+// Ints is a list of ints alone, such as a dictionary's keys.
+type Ints struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Values        []int64                `protobuf:"zigzag64,1,rep,packed,name=values,proto3" json:"values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ints) Reset() {
+	*x = Ints{}
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ints) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ints) ProtoMessage() {}
+
+func (x *Ints) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_spec_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ints.ProtoReflect.Descriptor instead.
+func (*Ints) Descriptor() ([]byte, []int) {
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Ints) GetValues() []int64 {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
 // Type of a feature: a scalar a row, or a list of scalars a row.
 type Type struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -849,7 +973,7 @@ type Type struct {
 
 func (x *Type) Reset() {
 	*x = Type{}
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +985,7 @@ func (x *Type) String() string {
 func (*Type) ProtoMessage() {}
 
 func (x *Type) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[7]
+	mi := &file_api_pb_spec_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +998,7 @@ func (x *Type) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Type.ProtoReflect.Descriptor instead.
 func (*Type) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Type) GetKind() Kind {
@@ -912,7 +1036,7 @@ type Picture struct {
 
 func (x *Picture) Reset() {
 	*x = Picture{}
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1048,7 @@ func (x *Picture) String() string {
 func (*Picture) ProtoMessage() {}
 
 func (x *Picture) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[8]
+	mi := &file_api_pb_spec_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1061,7 @@ func (x *Picture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picture.ProtoReflect.Descriptor instead.
 func (*Picture) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Picture) GetChannels() int32 {
@@ -995,7 +1119,7 @@ type Program struct {
 
 func (x *Program) Reset() {
 	*x = Program{}
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1131,7 @@ func (x *Program) String() string {
 func (*Program) ProtoMessage() {}
 
 func (x *Program) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[9]
+	mi := &file_api_pb_spec_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1144,7 @@ func (x *Program) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Program.ProtoReflect.Descriptor instead.
 func (*Program) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Program) GetStorage() string {
@@ -1098,7 +1222,7 @@ type Source struct {
 
 func (x *Source) Reset() {
 	*x = Source{}
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1234,7 @@ func (x *Source) String() string {
 func (*Source) ProtoMessage() {}
 
 func (x *Source) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[10]
+	mi := &file_api_pb_spec_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1247,7 @@ func (x *Source) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Source.ProtoReflect.Descriptor instead.
 func (*Source) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Source) GetName() string {
@@ -1187,7 +1311,7 @@ type Step struct {
 
 func (x *Step) Reset() {
 	*x = Step{}
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1323,7 @@ func (x *Step) String() string {
 func (*Step) ProtoMessage() {}
 
 func (x *Step) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[11]
+	mi := &file_api_pb_spec_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1336,7 @@ func (x *Step) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Step.ProtoReflect.Descriptor instead.
 func (*Step) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Step) GetOp() string {
@@ -1287,7 +1411,7 @@ type Output struct {
 
 func (x *Output) Reset() {
 	*x = Output{}
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1299,7 +1423,7 @@ func (x *Output) String() string {
 func (*Output) ProtoMessage() {}
 
 func (x *Output) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_spec_proto_msgTypes[12]
+	mi := &file_api_pb_spec_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1312,7 +1436,7 @@ func (x *Output) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Output.ProtoReflect.Descriptor instead.
 func (*Output) Descriptor() ([]byte, []int) {
-	return file_api_pb_spec_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_spec_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Output) GetName() string {
@@ -1412,16 +1536,22 @@ const file_api_pb_spec_proto_rawDesc = "" +
 	"\x06params\x18\x04 \x03(\v2\".penstock.v1.Transform.ParamsEntryR\x06params\x1aM\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12(\n" +
-	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\x90\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x12.penstock.v1.ValueR\x05value:\x028\x01\"\xe8\x01\n" +
 	"\x05Value\x12\x12\n" +
 	"\x03int\x18\x01 \x01(\x12H\x00R\x03int\x12\x16\n" +
 	"\x05float\x18\x02 \x01(\x01H\x00R\x05float\x12\x14\n" +
 	"\x04text\x18\x03 \x01(\tH\x00R\x04text\x12\x14\n" +
 	"\x04bool\x18\x04 \x01(\bH\x00R\x04bool\x12'\n" +
-	"\x04list\x18\x05 \x01(\v2\x11.penstock.v1.ListH\x00R\x04listB\x06\n" +
+	"\x04list\x18\x05 \x01(\v2\x11.penstock.v1.ListH\x00R\x04list\x12-\n" +
+	"\x06floats\x18\x06 \x01(\v2\x13.penstock.v1.FloatsH\x00R\x06floats\x12'\n" +
+	"\x04ints\x18\a \x01(\v2\x11.penstock.v1.IntsH\x00R\x04intsB\x06\n" +
 	"\x04kind\"2\n" +
 	"\x04List\x12*\n" +
-	"\x06values\x18\x01 \x03(\v2\x12.penstock.v1.ValueR\x06values\"q\n" +
+	"\x06values\x18\x01 \x03(\v2\x12.penstock.v1.ValueR\x06values\" \n" +
+	"\x06Floats\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x01R\x06values\"\x1e\n" +
+	"\x04Ints\x12\x16\n" +
+	"\x06values\x18\x01 \x03(\x12R\x06values\"q\n" +
 	"\x04Type\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.penstock.v1.KindR\x04kind\x12\x12\n" +
 	"\x04list\x18\x02 \x01(\bR\x04list\x12.\n" +
@@ -1515,7 +1645,7 @@ func file_api_pb_spec_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_spec_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_api_pb_spec_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_api_pb_spec_proto_goTypes = []any{
 	(Order)(0),        // 0: penstock.v1.Order
 	(LastBatch)(0),    // 1: penstock.v1.LastBatch
@@ -1528,14 +1658,16 @@ var file_api_pb_spec_proto_goTypes = []any{
 	(*Transform)(nil), // 8: penstock.v1.Transform
 	(*Value)(nil),     // 9: penstock.v1.Value
 	(*List)(nil),      // 10: penstock.v1.List
-	(*Type)(nil),      // 11: penstock.v1.Type
-	(*Picture)(nil),   // 12: penstock.v1.Picture
-	(*Program)(nil),   // 13: penstock.v1.Program
-	(*Source)(nil),    // 14: penstock.v1.Source
-	(*Step)(nil),      // 15: penstock.v1.Step
-	(*Output)(nil),    // 16: penstock.v1.Output
-	nil,               // 17: penstock.v1.Transform.ParamsEntry
-	nil,               // 18: penstock.v1.Step.ParamsEntry
+	(*Floats)(nil),    // 11: penstock.v1.Floats
+	(*Ints)(nil),      // 12: penstock.v1.Ints
+	(*Type)(nil),      // 13: penstock.v1.Type
+	(*Picture)(nil),   // 14: penstock.v1.Picture
+	(*Program)(nil),   // 15: penstock.v1.Program
+	(*Source)(nil),    // 16: penstock.v1.Source
+	(*Step)(nil),      // 17: penstock.v1.Step
+	(*Output)(nil),    // 18: penstock.v1.Output
+	nil,               // 19: penstock.v1.Transform.ParamsEntry
+	nil,               // 20: penstock.v1.Step.ParamsEntry
 }
 var file_api_pb_spec_proto_depIdxs = []int32{
 	6,  // 0: penstock.v1.Spec.dataset:type_name -> penstock.v1.Dataset
@@ -1546,27 +1678,29 @@ var file_api_pb_spec_proto_depIdxs = []int32{
 	5,  // 5: penstock.v1.Spec.on_error:type_name -> penstock.v1.OnError
 	2,  // 6: penstock.v1.Feature.layout:type_name -> penstock.v1.Layout
 	9,  // 7: penstock.v1.Feature.default:type_name -> penstock.v1.Value
-	17, // 8: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
+	19, // 8: penstock.v1.Transform.params:type_name -> penstock.v1.Transform.ParamsEntry
 	10, // 9: penstock.v1.Value.list:type_name -> penstock.v1.List
-	9,  // 10: penstock.v1.List.values:type_name -> penstock.v1.Value
-	3,  // 11: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
-	12, // 12: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
-	14, // 13: penstock.v1.Program.sources:type_name -> penstock.v1.Source
-	15, // 14: penstock.v1.Program.steps:type_name -> penstock.v1.Step
-	16, // 15: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
-	11, // 16: penstock.v1.Source.type:type_name -> penstock.v1.Type
-	9,  // 17: penstock.v1.Source.default:type_name -> penstock.v1.Value
-	18, // 18: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
-	11, // 19: penstock.v1.Step.type:type_name -> penstock.v1.Type
-	2,  // 20: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
-	11, // 21: penstock.v1.Output.type:type_name -> penstock.v1.Type
-	9,  // 22: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
-	9,  // 23: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	11, // 10: penstock.v1.Value.floats:type_name -> penstock.v1.Floats
+	12, // 11: penstock.v1.Value.ints:type_name -> penstock.v1.Ints
+	9,  // 12: penstock.v1.List.values:type_name -> penstock.v1.Value
+	3,  // 13: penstock.v1.Type.kind:type_name -> penstock.v1.Kind
+	14, // 14: penstock.v1.Type.picture:type_name -> penstock.v1.Picture
+	16, // 15: penstock.v1.Program.sources:type_name -> penstock.v1.Source
+	17, // 16: penstock.v1.Program.steps:type_name -> penstock.v1.Step
+	18, // 17: penstock.v1.Program.outputs:type_name -> penstock.v1.Output
+	13, // 18: penstock.v1.Source.type:type_name -> penstock.v1.Type
+	9,  // 19: penstock.v1.Source.default:type_name -> penstock.v1.Value
+	20, // 20: penstock.v1.Step.params:type_name -> penstock.v1.Step.ParamsEntry
+	13, // 21: penstock.v1.Step.type:type_name -> penstock.v1.Type
+	2,  // 22: penstock.v1.Output.layout:type_name -> penstock.v1.Layout
+	13, // 23: penstock.v1.Output.type:type_name -> penstock.v1.Type
+	9,  // 24: penstock.v1.Transform.ParamsEntry.value:type_name -> penstock.v1.Value
+	9,  // 25: penstock.v1.Step.ParamsEntry.value:type_name -> penstock.v1.Value
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_spec_proto_init() }
@@ -1580,16 +1714,18 @@ func file_api_pb_spec_proto_init() {
 		(*Value_Text)(nil),
 		(*Value_Bool)(nil),
 		(*Value_List)(nil),
+		(*Value_Floats)(nil),
+		(*Value_Ints)(nil),
 	}
-	file_api_pb_spec_proto_msgTypes[10].OneofWrappers = []any{}
 	file_api_pb_spec_proto_msgTypes[12].OneofWrappers = []any{}
+	file_api_pb_spec_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_spec_proto_rawDesc), len(file_api_pb_spec_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -294,12 +294,12 @@ func (d *decoder) value(v *pb.Value, n *node, path string) {
 		}
 		v.Kind = &pb.Value_Float{Float: f}
 	case listNode:
-		list := &pb.List{}
+		list := make([]*pb.Value, len(n.items))
 		for i, item := range n.items {
-			list.Values = append(list.Values, &pb.Value{})
-			d.value(list.Values[i], item, fmt.Sprintf("%s[%d]", path, i))
+			list[i] = &pb.Value{}
+			d.value(list[i], item, fmt.Sprintf("%s[%d]", path, i))
 		}
-		v.Kind = &pb.Value_List{List: list}
+		v.Kind = ListOf(list).Kind
 	default:
 		d.wrong(path, n, "a number, text, true, false or a list of such")
 	}

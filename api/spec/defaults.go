@@ -44,19 +44,19 @@ func convertDefault(v *pb.Value, t Type) (*pb.Value, bool) {
 	if !t.List {
 		return convertScalar(v, t.Kind)
 	}
-	values := v.GetList().GetValues()
-	if v.GetList() == nil {
+	values := Elements(v)
+	if !IsList(v) {
 		values = []*pb.Value{v}
 	}
-	list := &pb.List{}
+	list := make([]*pb.Value, 0, len(values))
 	for _, item := range values {
 		converted, ok := convertScalar(item, t.Kind)
 		if !ok {
 			return nil, false
 		}
-		list.Values = append(list.Values, converted)
+		list = append(list, converted)
 	}
-	return &pb.Value{Kind: &pb.Value_List{List: list}}, true
+	return ListOf(list), true
 }
 
 func convertScalar(v *pb.Value, k pb.Kind) (*pb.Value, bool) {

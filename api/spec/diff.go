@@ -20,7 +20,7 @@ func Diff(a, b *pb.Spec) []string {
 	return d.lines
 }
 
-// explicit returns a copy with defaults written out.
+// explicit returns a copy with defaults written out and lists in their canonical forms.
 func explicit(s *pb.Spec) *pb.Spec {
 	s = proto.CloneOf(s)
 	if s == nil {
@@ -39,6 +39,7 @@ func explicit(s *pb.Spec) *pb.Spec {
 		s.OnError = &pb.OnError{}
 	}
 	s.Epochs = max(s.Epochs, 1)
+	Canonical(s)
 	return s
 }
 

@@ -167,10 +167,10 @@ func (f *formatter) value(v *pb.Value) string {
 		return f.text(k.Text)
 	case *pb.Value_Bool:
 		return strconv.FormatBool(k.Bool)
-	case *pb.Value_List:
-		items := make([]string, len(k.List.GetValues()))
-		for i, item := range k.List.GetValues() {
-			items[i] = f.value(item)
+	case *pb.Value_List, *pb.Value_Floats, *pb.Value_Ints:
+		var items []string
+		for _, item := range Elements(v) {
+			items = append(items, f.value(item))
 		}
 		return "[" + strings.Join(items, ", ") + "]"
 	}

@@ -52,9 +52,9 @@ features { name: "label" layout: LABEL }
 features { name: "*_ids" layout: SPARSE weights: "scores" }
 features { name: "photo" layout: IMAGE shape: 224 shape: 224 shape: 3 }
 transforms { op: "bucketize" in: "a" out: "b"
-  params { key: "borders" value { list { values { int: 0 } values { float: 1.5 } values { float: 1000 } values { float: inf } } } }
+  params { key: "borders" value { floats { values: 0 values: 1.5 values: 1000 values: inf } } }
   params { key: "deep" value { list {
-    values { list { values { int: 1 } } } values { list { values { text: "x" } values { bool: true } } } } } } }
+    values { ints { values: 1 } } values { list { values { text: "x" } values { bool: true } } } } } } }
 batch_size: 4096 last_batch: DROP seed: -5 shuffle: true epochs: 3`},
 		{"json", `{
 	"dataset": {"uri": ["a", "b"]},
@@ -193,7 +193,7 @@ func anySpec(t *rapid.T) *pb.Spec {
 				return &pb.Value{Kind: &pb.Value_Bool{Bool: rapid.Bool().Draw(t, "bool")}}
 			}
 			list := rapid.SliceOfN(value(depth-1), 0, 3).Draw(t, "list")
-			return &pb.Value{Kind: &pb.Value_List{List: &pb.List{Values: list}}}
+			return ListOf(list)
 		})
 	}
 	s := &pb.Spec{

@@ -72,9 +72,7 @@ func constant(v *pb.Value, t spec.Type) (*cell, error) {
 	c := &cell{}
 	values := []*pb.Value{v}
 	if t.List {
-		if list, ok := v.GetKind().(*pb.Value_List); ok {
-			values = list.List.GetValues()
-		}
+		values = listed(v)
 		c.gone = make([]bool, len(values))
 	}
 	for _, v := range values {

@@ -94,12 +94,8 @@ func (p parameters) int(name string, otherwise int64) (int64, error) {
 
 // floats returns a list of numbers, which a single one is too.
 func (p parameters) floats(name string) ([]float64, error) {
-	values := []*pb.Value{p[name]}
-	if list, ok := p[name].GetKind().(*pb.Value_List); ok {
-		values = list.List.GetValues()
-	}
 	var out []float64
-	for _, v := range values {
+	for _, v := range listed(p[name]) {
 		x, ok := number(v)
 		if !ok {
 			return nil, fmt.Errorf("%s has %v; want numbers", name, v)

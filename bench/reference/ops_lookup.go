@@ -76,10 +76,21 @@ func mapID(p parameters, in []spec.Type) (operation, error) {
 // list reports whether value j of a cell is an element of a list.
 func (c *cell) list(of *cell, j int) bool { return j < len(of.gone) }
 
-// listed are the values of a list; a single one is a list, too.
-func listed(v *pb.Value) []*pb.Value {
-	if list, ok := v.GetKind().(*pb.Value_List); ok {
+// listed are the values of a list in any of its forms; a single one is a list, too.
+func listed(v *pb.Value) (out []*pb.Value) {
+	switch list := v.GetKind().(type) {
+	case *pb.Value_List:
 		return list.List.GetValues()
+	case *pb.Value_Floats:
+		for _, x := range list.Floats.GetValues() {
+			out = append(out, &pb.Value{Kind: &pb.Value_Float{Float: x}})
+		}
+		return out
+	case *pb.Value_Ints:
+		for _, n := range list.Ints.GetValues() {
+			out = append(out, &pb.Value{Kind: &pb.Value_Int{Int: n}})
+		}
+		return out
 	}
 	return []*pb.Value{v}
 }

@@ -19,8 +19,8 @@ func TestSpecsParse(t *testing.T) {
 		buckets := 0
 		for _, op := range s.Transforms {
 			if op.Op == "bucketize" {
-				got := op.Params["borders"].GetList().GetValues()
-				if len(got) != len(r.Borders) || float32(got[3].GetFloat()) != r.Borders[3] {
+				got := op.Params["borders"].GetFloats().GetValues()
+				if len(got) != len(r.Borders) || float32(got[3]) != r.Borders[3] {
 					t.Errorf("%s: borders of the spec are not the recipe's", w.Name)
 				}
 				buckets++

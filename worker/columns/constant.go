@@ -26,10 +26,10 @@ func newConstant(s *pb.Source, mem *allowance) (*constant, error) {
 	case c.null && !t.List:
 		c.value = []*pb.Value{{}}
 	case c.null:
-	case t.List != (s.GetDefault().GetList() != nil):
+	case t.List != spec.IsList(s.GetDefault()):
 		return nil, fmt.Errorf("its default is not of its type %s", t)
 	case t.List:
-		c.value = s.GetDefault().GetList().GetValues()
+		c.value = spec.Elements(s.GetDefault())
 	default:
 		c.value = []*pb.Value{s.GetDefault()}
 	}

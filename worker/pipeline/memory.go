@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -87,7 +88,7 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 func (s *Stream) sourceSize(src *pb.Source, g *pb.RowGroup, rows int64) size {
 	column, ok := s.footer.Column(strings.Join(src.GetPath(), "."))
 	if !ok { // its default, or null
-		n := rows * int64(max(1, len(src.GetDefault().GetList().GetValues())))
+		n := rows * int64(max(1, len(spec.Elements(src.GetDefault()))))
 		return size{n, n*int64(8+len(src.GetDefault().GetText())) + 4*rows}
 	}
 	var z size

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
@@ -120,12 +121,11 @@ func (m recsys) program() *pb.Program {
 
 // spread are borders over the range of the dense features.
 func (m recsys) spread() *pb.Value {
-	borders := &pb.List{}
-	for i := range m.borders {
-		x := math.Exp(6 * float64(i) / float64(m.borders))
-		borders.Values = append(borders.Values, &pb.Value{Kind: &pb.Value_Float{Float: x}})
+	borders := make([]float64, m.borders)
+	for i := range borders {
+		borders[i] = math.Exp(6 * float64(i) / float64(m.borders))
 	}
-	return &pb.Value{Kind: &pb.Value_List{List: borders}}
+	return spec.FloatsOf(borders)
 }
 
 // BenchmarkRecsys is one stream of each shape from bytes in memory to batches.

@@ -48,7 +48,7 @@ func newBucketize(p Params, in []spec.Type) (Kernel, error) {
 		table := newTable(borders, order64, math.MaxInt64)
 		return Elementwise(func(dst []int32, src []float64) { bucketFloat64(dst, src, table) }), nil
 	}
-	table, below, err := intTable(p.Value("borders").GetList().GetValues())
+	table, below, err := intTable(spec.Elements(p.Value("borders")))
 	if err != nil {
 		return nil, err
 	}

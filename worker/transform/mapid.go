@@ -58,7 +58,7 @@ func newMapID(p Params, in []spec.Type) (Kernel, error) {
 
 // mapValues returns the value of each key.
 func mapValues(p Params) ([]int64, error) {
-	keys := int64(len(p.Value("keys").GetList().GetValues()))
+	keys := int64(len(spec.Elements(p.Value("keys"))))
 	switch hasRange := p.Has("first") || p.Has("count"); {
 	case p.Has("keys") == hasRange:
 		return nil, errors.New("keys: want a list of keys, or else both first and count")
@@ -72,7 +72,7 @@ func mapValues(p Params) ([]int64, error) {
 	if !p.Has("values") {
 		return nil, nil
 	}
-	given := p.Value("values").GetList().GetValues()
+	given := spec.Elements(p.Value("values"))
 	if int64(len(given)) != keys {
 		return nil, fmt.Errorf("values: want one for each of the %d keys, found %d", keys, len(given))
 	}
@@ -129,7 +129,7 @@ func newTextMap(p Params, values []int64) (map[string]int64, error) {
 		return nil, errors.New("first, count: want keys for text")
 	}
 	texts := make(map[string]int64)
-	for i, v := range p.Value("keys").GetList().GetValues() {
+	for i, v := range spec.Elements(p.Value("keys")) {
 		text, ok := v.GetKind().(*pb.Value_Text)
 		if !ok {
 			return nil, fmt.Errorf("keys: want texts to look text up, found %s", show(v))
@@ -186,7 +186,7 @@ func newIDMap(p Params, values []int64) (*idMap, error) {
 	if !p.Has("keys") {
 		return &idMap{first: p.Int("first"), count: uint64(p.Int("count")), values: values}, nil
 	}
-	keys := p.Value("keys").GetList().GetValues()
+	keys := spec.Elements(p.Value("keys"))
 	width := bits.Len(uint(2 * len(keys)))
 	m := &idMap{slots: make([]mapSlot, 1<<width), shift: uint(64 - width)}
 	for i, v := range keys {

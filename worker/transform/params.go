@@ -94,12 +94,15 @@ func (p Params) Number(name string) float64 {
 	return x
 }
 
-// Numbers returns a list of numbers, of which a single one is one, too.
+// Numbers returns a list of numbers, of which a single one is one, too. It is for reading.
 func (p Params) Numbers(name string) []float64 {
 	if x, ok := number(p.values[name]); ok {
 		return []float64{x}
 	}
-	values := p.values[name].GetList().GetValues()
+	if floats := p.values[name].GetFloats(); floats != nil {
+		return floats.GetValues()
+	}
+	values := spec.Elements(p.values[name])
 	numbers := make([]float64, len(values))
 	for i, v := range values {
 		numbers[i], _ = number(v)
@@ -204,7 +207,7 @@ func (p Param) canonical(v *pb.Value) *pb.Value {
 		}
 		return v
 	case Scalar:
-		if v.GetKind() == nil || v.GetList() != nil {
+		if v.GetKind() == nil || spec.IsList(v) {
 			return nil
 		}
 		return v
@@ -222,11 +225,7 @@ func literal(x any) *pb.Value {
 	case float64:
 		return &pb.Value{Kind: &pb.Value_Float{Float: x}}
 	case []float64:
-		list := &pb.List{}
-		for _, e := range x {
-			list.Values = append(list.Values, literal(e))
-		}
-		return &pb.Value{Kind: &pb.Value_List{List: list}}
+		return spec.FloatsOf(x)
 	case string:
 		return &pb.Value{Kind: &pb.Value_Text{Text: x}}
 	case bool:
@@ -261,31 +260,38 @@ func number(v *pb.Value) (float64, bool) {
 
 // numbers returns v as a list of numbers, nil if it is none.
 func numbers(v *pb.Value) *pb.Value {
-	list, ok := v.GetKind().(*pb.Value_List)
-	if !ok {
-		list = &pb.Value_List{List: &pb.List{Values: []*pb.Value{v}}}
-		v = &pb.Value{Kind: list}
+	if floats := v.GetFloats().GetValues(); len(floats) > 0 {
+		if slices.ContainsFunc(floats, math.IsNaN) {
+			return nil
+		}
+		return v
 	}
-	for _, e := range list.List.GetValues() {
+	list := elements(v)
+	for _, e := range list {
 		if _, ok := number(e); !ok {
 			return nil
 		}
 	}
-	return v
+	return spec.ListOf(list)
 }
 
 // scalars returns v as a list, nil if it is one of lists.
 func scalars(v *pb.Value) *pb.Value {
-	list := v.GetList()
-	if list == nil {
-		return &pb.Value{Kind: &pb.Value_List{List: &pb.List{Values: []*pb.Value{v}}}}
-	}
-	for _, e := range list.GetValues() {
-		if e.GetKind() == nil || e.GetList() != nil {
+	list := elements(v)
+	for _, e := range list {
+		if e.GetKind() == nil || spec.IsList(e) {
 			return nil
 		}
 	}
-	return v
+	return spec.ListOf(list)
+}
+
+// elements are those of a list, of which a single value is one, too.
+func elements(v *pb.Value) []*pb.Value {
+	if spec.IsList(v) {
+		return spec.Elements(v)
+	}
+	return []*pb.Value{v}
 }
 
 // show writes a value for messages: 'abc', 1.5, [1, 2].
@@ -299,10 +305,10 @@ func show(v *pb.Value) string {
 		return "'" + k.Text + "'"
 	case *pb.Value_Bool:
 		return strconv.FormatBool(k.Bool)
-	case *pb.Value_List:
-		parts := make([]string, len(k.List.GetValues()))
-		for i, e := range k.List.GetValues() {
-			parts[i] = show(e)
+	case *pb.Value_List, *pb.Value_Floats, *pb.Value_Ints:
+		var parts []string
+		for _, e := range spec.Elements(v) {
+			parts = append(parts, show(e))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}

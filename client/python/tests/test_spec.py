@@ -30,7 +30,7 @@ def test_features_compose_in_order() -> None:
             name=["cat_*"],
             layout=pb.SPARSE,
             weights="scores",
-            default=pb.Value(list=pb.List(values=[pb.Value(int=1), pb.Value(int=2)])),
+            default=pb.Value(ints=pb.Ints(values=[1, 2])),
         ),
         pb.Feature(name=["label"], layout=pb.LABEL),
         pb.Feature(name=["country"], layout=pb.BYTES),
@@ -63,8 +63,15 @@ def test_features_need_names(call: Any) -> None:
         (0.5, pb.Value(float=0.5)),
         (np.float32(0.5), pb.Value(float=0.5)),
         ("x", pb.Value(text="x")),
-        ((1, 2.5), pb.Value(list=pb.List(values=[pb.Value(int=1), pb.Value(float=2.5)]))),
-        (np.array([0.5, 1]), pb.Value(list=pb.List(values=[pb.Value(float=0.5), pb.Value(float=1)]))),
+        ((1, 2.5), pb.Value(floats=pb.Floats(values=[1, 2.5]))),
+        ((1, 2), pb.Value(ints=pb.Ints(values=[1, 2]))),
+        ([0.5, 1.0], pb.Value(floats=pb.Floats(values=[0.5, 1]))),
+        (
+            (0.5, 2**53 + 1),
+            pb.Value(list=pb.List(values=[pb.Value(float=0.5), pb.Value(int=2**53 + 1)])),
+        ),
+        ((), pb.Value(list=pb.List())),
+        (np.array([0.5, 1]), pb.Value(floats=pb.Floats(values=[0.5, 1]))),
     ],
 )
 def test_values(value: Any, want: pb.Value) -> None:

@@ -355,8 +355,22 @@ def _value(value: Value, where: str) -> pb.Value:
     if isinstance(value, numbers.Real):
         return pb.Value(float=float(value))
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Mapping)):
-        return pb.Value(list=pb.List(values=[_value(v, where) for v in value]))
+        return _list(list(value), where)
     raise SpecError(f"{where}: found a {type(value).__name__}; give an int, float, str, bool or a list of these")
+
+
+def _list(values: list[Scalar], where: str) -> pb.Value:
+    """A list in the form that is meant for its elements: see List in api/pb/spec.proto."""
+    floats = [v for v in values if type(v) is float]
+    if values and len(floats) == len(values):
+        return pb.Value(floats=pb.Floats(values=floats))
+    elements = [_value(v, where) for v in values]
+    kinds = {e.WhichOneof("kind") for e in elements}
+    if kinds == {"int"}:
+        return pb.Value(ints=pb.Ints(values=[e.int for e in elements]))
+    if kinds and kinds <= {"float", "int"} and all(abs(e.int) <= 1 << 53 for e in elements):
+        return pb.Value(floats=pb.Floats(values=[e.float if e.HasField("float") else float(e.int) for e in elements]))
+    return pb.Value(list=pb.List(values=elements))
 
 
 def build(

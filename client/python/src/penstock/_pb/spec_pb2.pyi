@@ -141,24 +141,40 @@ class Transform(_message.Message):
     def __init__(self, op: _Optional[str] = ..., out: _Optional[str] = ..., params: _Optional[_Mapping[str, Value]] = ..., **kwargs) -> None: ...
 
 class Value(_message.Message):
-    __slots__ = ("int", "float", "text", "bool", "list")
+    __slots__ = ("int", "float", "text", "bool", "list", "floats", "ints")
     INT_FIELD_NUMBER: _ClassVar[int]
     FLOAT_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     BOOL_FIELD_NUMBER: _ClassVar[int]
     LIST_FIELD_NUMBER: _ClassVar[int]
+    FLOATS_FIELD_NUMBER: _ClassVar[int]
+    INTS_FIELD_NUMBER: _ClassVar[int]
     int: int
     float: float
     text: str
     bool: bool
     list: List
-    def __init__(self, int: _Optional[int] = ..., float: _Optional[float] = ..., text: _Optional[str] = ..., bool: bool = ..., list: _Optional[_Union[List, _Mapping]] = ...) -> None: ...
+    floats: Floats
+    ints: Ints
+    def __init__(self, int: _Optional[int] = ..., float: _Optional[float] = ..., text: _Optional[str] = ..., bool: bool = ..., list: _Optional[_Union[List, _Mapping]] = ..., floats: _Optional[_Union[Floats, _Mapping]] = ..., ints: _Optional[_Union[Ints, _Mapping]] = ...) -> None: ...
 
 class List(_message.Message):
     __slots__ = ("values",)
     VALUES_FIELD_NUMBER: _ClassVar[int]
     values: _containers.RepeatedCompositeFieldContainer[Value]
     def __init__(self, values: _Optional[_Iterable[_Union[Value, _Mapping]]] = ...) -> None: ...
+
+class Floats(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, values: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class Ints(_message.Message):
+    __slots__ = ("values",)
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    values: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, values: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Type(_message.Message):
     __slots__ = ("kind", "list", "picture")
