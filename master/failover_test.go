@@ -77,6 +77,9 @@ func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 		} else if c := status.Code(err); c != codes.Unavailable && c != codes.DeadlineExceeded {
 			t.Fatalf("the deposed leader says more than that it does not lead: %v", err)
 		}
+		if list, err := first.ListSessions(ctx, &pb.ListSessionsRequest{}); err == nil {
+			t.Fatalf("the deposed leader lists %v", list)
+		}
 		cancel()
 	}
 	eventually(t, "the first one names the second", func() bool { return namedLeader(first, t) == second.address })

@@ -3,7 +3,9 @@ package master
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/store"
 )
 
 const (
@@ -33,7 +36,13 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 	defer cancel()
 	who := identity.From(ctx)
 	runners := slices.DeleteFunc(t.all(), func(r *runner) bool { return !who.Sees(r.meta.GetSession().GetNamespace()) })
+	if len(runners) == 0 { // else their states tell whether this master leads still
+		if address, err := s.master.cfg.Store.Leader(patient); err != nil || address != s.master.cfg.Advertise {
+			return nil, callError(cmp.Or(err, store.ErrNotLeader))
+		}
+	}
 	found := make([]*pb.Session, len(runners))
+	var deposed atomic.Bool
 	var group errgroup.Group
 	group.SetLimit(loadsAtOnce)
 	for i, r := range runners {
@@ -42,6 +51,8 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 			switch {
 			case err == nil:
 				found[i] = a.view
+			case errors.Is(err, store.ErrNotLeader):
+				deposed.Store(true)
 			case status.Code(err) != codes.NotFound: // else it was deleted meanwhile
 				found[i] = proto.CloneOf(r.meta.GetSession())
 				found[i].Namespace = r.namespace()
@@ -50,8 +61,11 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 		})
 	}
 	_ = group.Wait() // no function fails
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return nil, callError(ctx.Err())
+	case deposed.Load():
+		return nil, callError(store.ErrNotLeader)
 	}
 	found = append(slices.DeleteFunc(found, func(s *pb.Session) bool { return s == nil }), t.lost(who)...)
 	shorten(found)

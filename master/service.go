@@ -284,7 +284,7 @@ func callError(err error) error {
 		code = codes.NotFound
 	case errors.Is(err, store.ErrCorrupt):
 		code = codes.DataLoss
-	case errors.Is(err, store.ErrNotLeader):
+	case errors.Is(err, store.ErrNotLeader), errors.Is(err, store.ErrNoLeader):
 		return status.Error(codes.Unavailable, "this master has lost the leadership; try again, another one or itself will lead")
 	case errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrUnavailable),
 		errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrStale):

@@ -25,7 +25,6 @@ import (
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
-	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
 // volume is a directory as a kubelet mounts a Secret: its files are links through "..data", a link that is swapped when the Secret
@@ -86,15 +85,6 @@ func startRotation(t *testing.T) *rotation {
 	for _, role := range []string{"trainers", "workers", "masters"} {
 		r.publish(role)
 	}
-	etcd, err := storetest.Start(t.Context(), storetest.Config{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := etcd.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	in := func(v volume, name string) string { return filepath.Join(v.dir, name) }
 	both := func(v volume) []string {
 		return []string{
@@ -104,10 +94,11 @@ func startRotation(t *testing.T) *rotation {
 	}
 	r.Cluster = startCluster(t, cluster.Config{
 		Binary: binary, Dir: r.dir,
-		MasterFlags: append(both(r.masters), "--etcd="+etcd.Endpoints()[0], "--http=", "--ticket-key="+in(r.masters, "ticket.key"),
+		MasterFlags: append(both(r.masters), "--etcd="+loneEtcd(t).Endpoints()[0], "--http=", "--ticket-key="+in(r.masters, "ticket.key"),
 			"--token-file="+in(r.masters, "token"), "--worker-token-file="+in(r.masters, "worker.token")),
 		WorkerFlags: append(both(r.workers), "--token-file="+in(r.workers, "worker.token")),
 	}, 0)
+	var err error
 	if r.processes["master-1"], err = r.MasterProcess().Announced(t.Context()); err != nil {
 		t.Fatal(err)
 	}

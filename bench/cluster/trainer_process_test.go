@@ -104,12 +104,15 @@ type trainer struct {
 // trainer starts a process that joins the session. It is killed when the test ends, if it lives then.
 func (f *fleet) trainer(t *testing.T, a assignment, s *pb.Spec) *trainer {
 	t.Helper()
-	token, err := os.ReadFile(f.TokenFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.Master, a.Token = f.first.Address, string(token)
+	own := f.assign(a.Session)
+	a.Master, a.Token = own.Master, own.Token
 	return startTrainer(t, f.dir, a, s)
+}
+
+// assign is the assignment of a session's only trainer.
+func (f *fleet) assign(session string) assignment {
+	f.t.Helper()
+	return assignment{Master: f.first.Address, Token: text(f.t, f.TokenFile()), Session: session, World: 1}
 }
 
 // startTrainer starts a process that does what it is assigned. Its log lies in dir.

@@ -23,6 +23,9 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
+// etcdPatience is how long a master waits for its etcd when it starts: both may come up together.
+const etcdPatience = 2 * time.Minute
+
 // masterFlags are the settings of `penstock master`.
 type masterFlags struct {
 	listen, advertise, http, dataDir, ticketKey string
@@ -96,7 +99,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	}
 	storeConfig := f.etcd.config()
 	var ended <-chan error // by which an embedded etcd tells that it stopped by itself
-	storeConfig.Logger = cfg.Logger
+	storeConfig.Logger, storeConfig.Patience = cfg.Logger, etcdPatience
 	if len(storeConfig.Endpoints) == 0 {
 		embedded, err := store.Embedded(cmd.Context(), filepath.Join(f.dataDir, "etcd"), "", cfg.Logger)
 		if err != nil {

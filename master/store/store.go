@@ -36,6 +36,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// LeaseTTL is how long after a leader's last sign of life another may lead (5 s); whole seconds, rounded up.
 	LeaseTTL time.Duration
+	// Patience is how long Open waits for an etcd that does not answer; 0: not at all.
+	Patience time.Duration
 	// Logger takes what the etcd client has to say; nil discards it.
 	Logger *slog.Logger
 }
@@ -55,7 +57,7 @@ func (c Config) validate() error {
 	switch {
 	case len(c.Endpoints) == 0:
 		return errors.New("store: no etcd endpoints")
-	case c.DialTimeout < 0 || c.CallTimeout < 0 || c.LeaseTTL < 0:
+	case c.DialTimeout < 0 || c.CallTimeout < 0 || c.LeaseTTL < 0 || c.Patience < 0:
 		return errors.New("store: timeouts must not be negative")
 	case c.Username == "" && c.PasswordFile != "":
 		return errors.New("store: a password file without a user name")
@@ -75,12 +77,30 @@ type Store struct {
 	decoder *zstd.Decoder
 }
 
-// Open connects to etcd and reads from it once, so that wrong endpoints or credentials show at once.
+// Open connects to etcd and reads from it once, so that wrong endpoints or credentials show at once. For an etcd that does not
+// answer yet, or has no quorum, it waits as the configuration says, and tells so.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	for begin := time.Now(); ; {
+		s, err := attempt(ctx, cfg)
+		if err == nil || !errors.Is(err, ErrUnavailable) || cfg.Patience == 0 {
+			return s, err
+		}
+		if waited := time.Since(begin).Round(time.Second); waited >= cfg.Patience {
+			return nil, fmt.Errorf("etcd did not answer for %v; see that it runs, has a quorum and is reached from here: %w", waited, err)
+		}
+		cfg.Logger.Warn("etcd does not answer; waiting for it", "endpoints", cfg.Endpoints, "error", err)
+		if !sleep(ctx, time.Second) {
+			return nil, fmt.Errorf("store: stopped while waiting for etcd: %w", err)
+		}
+	}
+}
+
+// attempt opens the store unless etcd does not answer.
+func attempt(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{cfg: cfg, keys: layout{prefix: cfg.Prefix}}
 	if err := s.codecs(); err != nil {
 		return nil, err
