@@ -42,7 +42,8 @@ func (m *allowance) takeSome(least, wish int64) (int64, error) {
 	return n, nil
 }
 
-// grow returns s with length n or more, its values kept.
+// grow returns s with length n or more, its values kept. It grows by an eighth at least, however little memory there is: slices that
+// are copied for each few values would take for ever.
 func grow[T any](m *allowance, s []T, n int) ([]T, error) {
 	if n <= cap(s) {
 		return s[:max(n, len(s))], nil
@@ -52,8 +53,8 @@ func grow[T any](m *allowance, s []T, n int) ([]T, error) {
 	}
 	var t T
 	size := int64(unsafe.Sizeof(t))
-	least := int64(n) * size
-	bytes, err := m.takeSome(least, least+int64(n/4+64)*size) // with room to spare
+	least := int64(max(n, cap(s)+cap(s)/8)) * size
+	bytes, err := m.takeSome(least, int64(n+n/4+64)*size) // with room to spare
 	if err != nil {
 		return s, err
 	}

@@ -57,6 +57,32 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
+// TestGrowingByTheLeast decodes a long list where memory is given as sparingly as can be: it is not copied for each few values.
+func TestGrowingByTheLeast(t *testing.T) {
+	const elements = 1_000_000
+	lists := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int64)
+	lists.Append(true)
+	lists.ValueBuilder().(*array.Int64Builder).AppendValues(make([]int64, elements), nil)
+	schema := arrow.NewSchema([]arrow.Field{{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)}}, nil)
+	data := writeTable(t, array.NewTableFromRecords(schema, []arrow.Record{array.NewRecord(schema, []arrow.Array{lists.NewArray()}, 1)}), 1)
+	f, err := readFooter(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDecoder(sourcesOf(f), 0)
+	asked := 0
+	d.AskFor(func(least, _ int64) (int64, error) {
+		asked++
+		return least, nil
+	})
+	if _, err := decodeAll(d, f, data, 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	if asked > 100 {
+		t.Errorf("memory was asked for %d times for one list of %d values", asked, elements)
+	}
+}
+
 // TestAmplifyingDefault makes a long default of a column that the file lacks.
 func TestAmplifyingDefault(t *testing.T) {
 	data := writeTable(t, smallTable(1000), 1000)
