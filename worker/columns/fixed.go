@@ -28,7 +28,8 @@ type fixed[T word] struct {
 
 	bits  bool // values in PLAIN layout are those words
 	stays bool // what is read of the page may be shown where it lies
-	shown []T  // the window's values, if they all lie in the page; nil: they are in out
+	ahead ahead[T]
+	shown []T // the window's values, if they all lie in the page or in ahead; nil: they are in out
 }
 
 // newFixed returns the decoder of a shape of fixed width.
@@ -103,6 +104,7 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 
 func (f *fixed[T]) page(data []byte, e encoding, n int) error {
 	f.indexed = e.indexed()
+	f.ahead.begin(f.indexed && len(bytesOf(f.dict)) >= aheadDictionary)
 	if f.indexed {
 		return f.index.beginIndices(data)
 	}
@@ -128,7 +130,10 @@ func (f *fixed[T]) show(at, n int) (bool, error) {
 	if at == 0 {
 		f.shown = nil
 	}
-	if f.indexed || !f.stays || !f.bits || s.encoding != encodingPlain || at > 0 && f.shown == nil {
+	if f.indexed {
+		return f.showAhead(at, n), nil
+	}
+	if !f.stays || !f.bits || s.encoding != encodingPlain || at > 0 && f.shown == nil {
 		return false, nil
 	}
 	rest := s.data
@@ -149,7 +154,7 @@ func (f *fixed[T]) read(at, n int) error {
 	f.keep()
 	dst := f.out[at : at+n]
 	if f.indexed {
-		return gather(&f.index, f.dict, dst)
+		return f.lookUpNext(dst)
 	}
 	if f.same && f.stream.encoding == encodingDeltaPacked {
 		return nextDeltas(&f.stream.delta, dst)

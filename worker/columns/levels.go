@@ -139,6 +139,9 @@ func (l *levels) decode1(n int) error {
 	r, out, word := &l.runs, &l.planes[0], uint64(0)
 	for pos := 0; pos < n; {
 		if r.left == 0 {
+			if pos, word = shortRuns(r, out, pos, n, word); pos == n {
+				break
+			}
 			if err := r.next(); err != nil {
 				return err
 			}
@@ -157,6 +160,34 @@ func (l *levels) decode1(n int) error {
 		}
 	}
 	return nil
+}
+
+// shortRuns takes runs of fewer than 64 levels of one bit to out, from pos on, as long as they end at n or before. Word is what out has at
+// pos's word so far, and what it has then. Packed and repeated levels come in turns that nobody can predict: so there is no
+// branch on which they are.
+func shortRuns(r *runs, out *[blockWords]uint64, pos, n int, word uint64) (int, uint64) {
+	src := r.src
+	for pos < n && len(src) >= 8 {
+		v := binary.LittleEndian.Uint64(src)
+		packed, count := v&1, v>>1&63
+		m, size := int(count<<(packed*3)), 2+packed*(count-1)
+		v >>= 8
+		if src[0] >= 0x80 || m >= 64 || pos+m > n || v&(packed-1)&0xfe != 0 {
+			break
+		}
+		repeated := -(v & 1)
+		v = (repeated ^ (repeated^v)&-packed) & (1<<(m&63) - 1)
+		s := pos & 63
+		word |= v << s
+		out[pos>>6&(blockWords-1)] = word
+		full := uint64(s+m) >> 6
+		word = word&(full-1) | v>>1>>(63-s)
+		pos, src = pos+m, src[size:]
+	}
+	if r.src = src; pos&63 != 0 {
+		out[pos>>6&(blockWords-1)] = word
+	}
+	return pos, word
 }
 
 // decode2 does so with levels of two bits and two planes.
