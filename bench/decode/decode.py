@@ -54,10 +54,15 @@ def size(column, kind):
 
 
 def duckdb_sums(connection, path, columns, kinds):
-    """All columns are decoded into DuckDB's vectors and summed up."""
+    """All columns are decoded into DuckDB's vectors and summed up, which takes some time itself."""
     number = lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind)
     values = [quoted(c) if number(kind) else size(quoted(c), kind) for c, kind in zip(columns, kinds)]
     connection.sql(duckdb_select(path, [f"sum({v})" for v in values])).fetchall()
+
+
+def duckdb_counts(connection, path, columns):
+    """All columns are decoded into DuckDB's vectors, of which only the nulls are looked at."""
+    connection.sql(duckdb_select(path, [f"count({quoted(c)})" for c in columns])).fetchall()
 
 
 def flat(array):
@@ -127,6 +132,7 @@ class Readers:
         return {
             "arrow batches": lambda see: duckdb_arrow(self.connection, path, columns, see),
             "sums": lambda see: duckdb_sums(self.connection, path, columns, kinds),
+            "counts": lambda see: duckdb_counts(self.connection, path, columns),
         }
 
 

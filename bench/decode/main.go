@@ -9,8 +9,8 @@
 // of its threads and its collector. Go runs with GOMAXPROCS=1; pyarrow and DuckDB (decode.py, a child process) with one thread.
 //
 // worker/columns, pqarrow and pyarrow are given the file's bytes in memory. DuckDB reads the file from the page cache,
-// and what reading the columns' bytes takes there is not counted. pyarrow and DuckDB each have two ways that could be called
-// decoding; the faster one counts, file by file, and is named.
+// and what reading the columns' bytes takes there is not counted. pyarrow has two ways that could be called decoding, DuckDB
+// three; the fastest one counts, file by file, and is named.
 //
 // The exit status is 0 only if worker/columns is at least 4 times as fast as pqarrow, by the geometric mean of the files that pqarrow
 // can read. Where pages are compressed by zstd, for which both have the same library, what it takes alone is shown (limit.go).

@@ -47,7 +47,7 @@ var snappyTags = func() (tags [256]snappyTag) { //nolint:gochecknoglobals // a c
 		case snappyCopy2:
 			*t = snappyTag{length: rest + 1, advance: 3, mask: 1<<16 - 1}
 		case snappyCopy4:
-			*t = snappyTag{length: rest + 1, advance: 5, mask: 1<<32 - 1}
+			*t = snappyTag{length: rest + 1, advance: 5} // an exception too: it is rare
 		}
 	}
 	return tags
@@ -83,15 +83,21 @@ func snappyDecode(dst, src []byte) (int, error) {
 func snappyShort(dst, src []byte, d, s int) (int, int) {
 	out, in := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
 	apart := int(uintptr(in) - uintptr(out))
-	for d < len(dst)-snappySlop && s < len(src)-snappySlop {
+	if d >= len(dst)-snappySlop || s >= len(src)-snappySlop {
+		return d, s
+	}
+	for tag := *(*byte)(unsafe.Add(in, s)); ; {
 		p := unsafe.Add(in, s)
-		tag := *(*byte)(p)
 		t := &snappyTags[tag]
 		offset := int(binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(p, 1))[:])&t.mask) + int(t.high)
 		if uint(offset-snappyStep) > uint(d-snappyStep) {
 			break
 		}
-		literal := (int(tag&3) - 1) >> 8 // all bits, or none
+		// The next tag is read behind a literal and behind a copy, before it is known which of them this is.
+		kind, rest := int(tag&3), int(tag>>2)
+		literal := (kind - 1) >> 8 // all bits, or none
+		advance := (rest+2)&literal | (kind+1)&^literal
+		next := byte(int(*(*byte)(unsafe.Add(p, rest+2)))&literal | int(*(*byte)(unsafe.Add(p, kind+1)))&^literal)
 		from, to := unsafe.Add(out, (d-offset)&^literal|(apart+s+1)&literal), unsafe.Add(out, d)
 		copyStep(to, from, 0)
 		copyStep(to, from, snappyStep)
@@ -99,7 +105,10 @@ func snappyShort(dst, src []byte, d, s int) (int, int) {
 			copyStep(to, from, 2*snappyStep)
 			copyStep(to, from, 3*snappyStep)
 		}
-		d, s = d+int(t.length), s+int(t.advance)
+		d, s, tag = d+int(t.length), s+advance, next
+		if d >= len(dst)-snappySlop || s >= len(src)-snappySlop {
+			break
+		}
 	}
 	return d, s
 }
