@@ -18,6 +18,7 @@ type point struct {
 	Rate        float64 // rows/s, as handed over
 	Stall       float64 // share of trainers' time lost to waiting, of the worst session
 	Bottleneck  pb.Bottleneck
+	Missing     int // workers, as the newest decision says
 	handed      float64
 	lost, lived []float64 // so far
 }
@@ -40,7 +41,7 @@ func (w *world) remember() {
 	}
 	p.Rate = (p.handed - last.handed) / historyEvery.Seconds()
 	if w.scaler != nil {
-		p.Bottleneck = w.scaler.newest.Bottleneck
+		p.Bottleneck, p.Missing = w.scaler.newest.Bottleneck, w.scaler.newest.Missing
 	}
 	w.history = append(w.history, p)
 }
@@ -69,6 +70,17 @@ func stall(history []point, from, to time.Duration) (worst float64) {
 		}
 	}
 	return worst
+}
+
+// rate is the rows/s that were taken between two times.
+func rate(history []point, from, to time.Duration) float64 {
+	rows, seconds := 0.0, 0.0
+	for _, p := range history {
+		if p.At > from && p.At <= to {
+			rows, seconds = rows+p.Rate*historyEvery.Seconds(), seconds+historyEvery.Seconds()
+		}
+	}
+	return rows / max(1, seconds)
 }
 
 // wanted is the mean number of workers that were wanted between two times, and the most.

@@ -61,6 +61,8 @@ const (
 	mostBraked    = 12  // decisions an hour while the bottleneck is elsewhere
 	brakedTo      = 1.3 // of the workers before
 	brakedAtMost  = 1.6
+	// greedyUnder and greedyOver the fewest is right where workers are found by doubling.
+	greedyUnder, greedyOver = 0.75, 1.5
 )
 
 // enough is the most workers that are within 10% of the fewest; a whole one at least.
@@ -79,8 +81,13 @@ func judge(w *world, fewest []int) Result {
 		r.Events = append(r.Events, Event{At: d.At.Sub(begin).String(), From: d.From, To: d.To, Reason: d.Reason})
 	}
 	for i, p := range w.Phases {
-		one := w.judgePhase(p, fewest[i])
+		one := w.judgePhase(p, max(0, fewest[i]))
 		r.Phases = append(r.Phases, one)
+		if fewest[i] == noSize {
+			r.Failures = append(r.Failures, fmt.Sprintf("%s to %s: with %d workers, the most that the scaler may have, trainers wait for more than 1%% of their time: %s",
+				p.From, p.To, w.Max, w.why(p, w.rec)))
+			continue
+		}
 		for _, why := range w.fails(p, one) {
 			r.Failures = append(r.Failures, fmt.Sprintf("%s to %s: %s", p.From, p.To, why))
 		}
@@ -168,7 +175,7 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 		if r.Workers > brakedTo*before || float64(most) > brakedAtMost*before {
 			fail("%.1f workers in the end and %d at most, where %.1f were before and more do not help", r.Workers, most, before)
 		}
-		if named := w.named(p, pb.Bottleneck_STORAGE); named < 0.9 {
+		if named := w.share(p, func(h point) bool { return h.Bottleneck == pb.Bottleneck_STORAGE }); named < 0.9 {
 			fail("storage is named as the bottleneck in %.0f%% of the time only", 100*named)
 		}
 		decisions := 0
@@ -180,18 +187,32 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 		if float64(decisions) > mostBraked*max(1, (p.To-p.From).Hours()) {
 			fail("%d decisions, though none can help", decisions)
 		}
+	case crowded:
+		if least := (1 - tolerance) * float64(r.Fewest); r.Workers > enough(r.Fewest) || r.Workers < least {
+			fail("%.1f workers are wanted, where %d are needed", r.Workers, r.Fewest)
+		}
+		if r.Decisions > p.Decisions || r.Decisions == 0 {
+			fail("%d decisions were taken to come to the right size", r.Decisions)
+		}
+		if said := w.share(p, func(h point) bool { return h.Missing > 0 }); said < 0.8 {
+			fail("that workers are missing is said in %.0f%% of the time only", 100*said)
+		}
+	case greedy:
+		if r.Workers > greedyOver*float64(r.Fewest) || r.Workers < greedyUnder*float64(r.Fewest) {
+			fail("%.1f workers, where %d bring most of the rows", r.Workers, r.Fewest)
+		}
 	case free:
 	}
 	return why
 }
 
-// named is the share of a phase's second half in which the scaler named a bottleneck.
-func (w *world) named(p Phase, b pb.Bottleneck) float64 {
+// share is the part of a phase's second half in which something holds.
+func (w *world) share(p Phase, holds func(point) bool) float64 {
 	all, of := 0.0, 0.0
 	for _, h := range w.history {
 		if h.At > (p.From+p.To)/2 && h.At <= p.To {
 			all++
-			if h.Bottleneck == b {
+			if holds(h) {
 				of++
 			}
 		}

@@ -44,6 +44,10 @@ func command() *cobra.Command {
 		Short: "Put the scaler to the test in virtual time",
 		Long: "Put the scaler to the test in virtual time. Without --scenario, one session runs whose demand and storage are as the flags say. With it,\n" +
 			"flags change the scenario. The exit status is 0 only if the targets hold.",
+		Example: "  go run ./bench/simulate --scenario all\n" +
+			"  go run ./bench/simulate --scenario step-up,no-room --seed 2\n" +
+			"  go run ./bench/simulate --trainers 40 --load 4 --begin 5 --step 10x@10m\n" +
+			"  go run ./bench/simulate --storage-cap 0.5x --storage-cap-at 10m --storage-cap-for 30m --duration 1h",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,

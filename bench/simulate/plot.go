@@ -35,7 +35,7 @@ func plotResult(file string, r *Result) error {
 func (r *Result) fewestAt(p point) int {
 	for i, phase := range r.phases {
 		if p.At > phase.From && p.At <= phase.To {
-			return r.phaseOptimums[i]
+			return max(0, r.phaseOptimums[i])
 		}
 	}
 	return 0

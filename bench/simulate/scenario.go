@@ -20,6 +20,7 @@ type Scenario struct {
 	Latency     time.Duration // until storage gives a stream's first byte
 	Delay       time.Duration // of the leader's measurements
 	Storage     []Cap
+	Room        []Room
 	Kills       []Kill
 	Failovers   []time.Duration // of the leader
 	Silences    []Span          // of the workers' reports
@@ -54,6 +55,12 @@ type Step struct {
 type Cap struct {
 	At    time.Duration
 	Bytes float64
+}
+
+// Room is how many workers there is a place for, from a time on; others that are wanted wait.
+type Room struct {
+	At      time.Duration
+	Workers int
 }
 
 // Kill ends a share of the workers without notice.
@@ -92,6 +99,10 @@ const (
 	braked expectation = "braked"
 	// steady: the same on average, and all of the time.
 	steady expectation = "steady"
+	// crowded: as many workers as sized would have are wanted, and it is said that there is no room for all.
+	crowded expectation = "crowded"
+	// greedy: nearly as much is taken as with all the workers that there may be, and no worker idles for the most part.
+	greedy expectation = "greedy"
 	// free: nothing is expected.
 	free expectation = "-"
 )
@@ -103,6 +114,9 @@ func defaults() Scenario {
 	return Scenario{Seed: 1, CPUs: 4, StartUp: 20 * time.Second, Latency: 50 * time.Millisecond, Max: 1000, Noise: usualNoise}
 }
 
+// shardsEach is how many shards an epoch must have for each trainer. Only one epoch is granted ahead.
+const shardsEach = 10
+
 // check finds what cannot be simulated.
 func (sc *Scenario) check() error {
 	var errs []error
@@ -113,6 +127,10 @@ func (sc *Scenario) check() error {
 		if j.Trainers < 1 || j.Shards < 1 || j.Load <= 0 {
 			errs = append(errs, fmt.Errorf("session %s has %d trainers, %d shards and a load of %g workers: each must be more than 0", j.Name, j.Trainers, j.Shards, j.Load))
 		}
+		if least := shardsEach * j.Trainers; j.Shards < least {
+			errs = append(errs, fmt.Errorf("session %s: an epoch of %d shards is too short for %d trainers that take their steps together: some would have none while others do; %d are the fewest that can be simulated",
+				j.Name, j.Shards, j.Trainers, least))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -121,7 +139,7 @@ func (sc *Scenario) check() error {
 func scenarios(rec *Recorded, size float64) []Scenario {
 	out := []Scenario{
 		stepUp(), stepDown(), coldStart(), ramp(), mixed(), noise(), storageSlow(rec), storageStuck(), failures(),
-		blind(), huge(),
+		blind(), noRoom(), takesAll(), huge(),
 	}
 	for i := range out {
 		out[i].shrink(size)
@@ -143,6 +161,9 @@ func (sc *Scenario) shrink(size float64) {
 	}
 	for i := range sc.Storage {
 		sc.Storage[i].Bytes *= size
+	}
+	for i := range sc.Room {
+		sc.Room[i].Workers = int(float64(sc.Room[i].Workers) * size)
 	}
 	if sc.Duration > 2*time.Hour {
 		sc.Duration = 2 * time.Hour
@@ -188,7 +209,7 @@ func coldStart() Scenario {
 	sc.Duration = 25 * time.Minute
 	sc.Jobs[0].From, sc.Jobs[0].To = time.Minute, 16*time.Minute
 	sc.Phases = []Phase{
-		{time.Minute, 16 * time.Minute, sized, 2}, // one worker to learn what a row costs, and what is needed
+		{time.Minute, 16 * time.Minute, sized, 3}, // one worker to learn what a row costs; what is needed, as it shows on that one; and on all
 	}
 	return sc
 }
@@ -286,13 +307,34 @@ func blind() Scenario {
 	return sc
 }
 
+func noRoom() Scenario {
+	sc := one("no-room", "trainers become four times as fast, and for twenty minutes there is room for half of the workers only")
+	sc.Workers, sc.Duration = 18, 60*time.Minute
+	sc.Jobs[0].Steps = []Step{{10 * time.Minute, 4}}
+	sc.Room = []Room{{0, 40}, {30 * time.Minute, 1000}}
+	sc.Phases = []Phase{
+		{0, 10 * time.Minute, sized, 2},
+		{10 * time.Minute, 30 * time.Minute, crowded, 2},
+		{30 * time.Minute, 60 * time.Minute, sized, 0},
+	}
+	return sc
+}
+
+func takesAll() Scenario {
+	sc := one("takes-all", "two trainers that compute nothing take all that comes, as far as their streams go")
+	sc.Workers, sc.Duration = 1, 60*time.Minute
+	sc.Jobs[0].Trainers, sc.Jobs[0].Load = 2, 1e6
+	sc.Phases = []Phase{{0, 60 * time.Minute, greedy, 0}}
+	return sc
+}
+
 func huge() Scenario {
 	sc := defaults()
 	sc.Name, sc.About = "huge", "a thousand trainers, a million shards, and up to ten thousand workers of one CPU that start within a minute"
-	sc.Max, sc.Workers, sc.StartUp, sc.Duration = 10_000, 2_000, time.Minute, 20*time.Minute
+	sc.Max, sc.Workers, sc.StartUp, sc.Duration = 10_000, 4_600, time.Minute, 20*time.Minute
 	sc.CPUs = 1 // and two slots: a trainer opens no more than 16 streams
 	sc.Jobs = []Job{{
-		Name: "train", Workload: "jpeg", Trainers: 1000, Shards: 1_000_000, Load: 1_500, Dearer: 16, Steps: []Step{{8 * time.Minute, 4}},
+		Name: "train", Workload: "jpeg", Trainers: 1000, Shards: 1_000_000, Load: 3_600, Dearer: 16, Steps: []Step{{8 * time.Minute, 2}},
 	}}
 	sc.Phases = []Phase{
 		{0, 8 * time.Minute, sized, 2},

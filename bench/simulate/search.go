@@ -2,26 +2,30 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/penstock-ml/penstock/master/place"
 )
 
 const (
 	// fewStalls is the share of their time that trainers may wait.
 	fewStalls = 0.01
+	// mostOfAll is the part of the rows that trainers could get at most that is nearly all.
+	mostOfAll = 0.9
 	// warmUp is how long a constant fleet is left alone before its trainers' waiting counts.
 	warmUp = time.Minute
 )
 
-// optima is fewest of each phase, 0 of those that do not ask for it. Phases that are alike but for their time are searched once.
+// optima is fewest of each phase; 0 of those that do not ask for it, and noSize of those for which no number does. Phases that are alike
+// but for their time are searched once.
 func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
 	out, known := make([]int, len(sc.Phases)), map[string]int{}
 	for i, p := range sc.Phases {
-		if p.Expect != sized && p.Expect != steady {
+		if p.Expect == braked || p.Expect == free {
 			continue
 		}
-		alike := fmt.Sprintf("%+v", constant(sc, p).Jobs)
+		alike := fmt.Sprintf("%t %+v", p.Expect == greedy, constant(sc, p).Jobs)
 		n, ok := known[alike]
 		if !ok {
 			var err error
@@ -36,18 +40,33 @@ func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
 }
 
 // fewest finds the fewest workers with which the trainers of no session wait for more than 1% of their time, by trying constant
-// fleets. It knows nothing of costs and demands.
+// fleets; or, of trainers that take all that comes, those with which they take most of what they take with all that there may be. It knows
+// nothing of costs and demands.
 func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, error) {
 	sc = constant(sc, p)
-	enough := func(n int) (bool, error) {
+	try := func(n int) (stalled, rows float64, err error) {
 		w, err := newWorld(sc, rec, n, false)
 		if err != nil {
-			return false, err
+			return 0, 0, err
 		}
 		if err := w.run(ctx); err != nil {
-			return false, err
+			return 0, 0, err
 		}
-		return stall(w.history, warmUp, sc.Duration) < fewStalls, nil
+		return stall(w.history, warmUp, sc.Duration), rate(w.history, warmUp, sc.Duration), nil
+	}
+	all := 0.0
+	if p.Expect == greedy {
+		var err error
+		if _, all, err = try(sc.Max); err != nil {
+			return 0, err
+		}
+	}
+	enough := func(n int) (bool, error) {
+		stalled, rows, err := try(n)
+		if p.Expect == greedy {
+			return rows >= mostOfAll*all, err
+		}
+		return stalled < fewStalls, err
 	}
 	most := max(1, sc.Max)
 	few, many := 0, min(most, max(1, sc.Workers))
@@ -60,7 +79,7 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, erro
 			break
 		}
 		if many == most {
-			return 0, errNoSize
+			return noSize, nil
 		}
 		few, many = many, min(most, many+max(1, many/2))
 	}
@@ -82,7 +101,26 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, erro
 	return many, nil
 }
 
-var errNoSize = errors.New("as many workers as the scaler may have leave trainers waiting for more than 1% of their time; raise --workers, or add trainers")
+// noSize is in place of the fewest workers where as many as the scaler may have are too few.
+const noSize = -1
+
+// why says what keeps as many workers as there may be from being enough.
+func (sc *Scenario) why(p Phase, rec *Recorded) string {
+	for _, j := range constant(*sc, p).Jobs {
+		load, streams := j.Load*j.Steps[0].Factor, float64(j.Trainers*place.MostStreams)
+		if most := streams * rec.Workloads[j.Workload].StreamCPUs / sc.CPUs; most < load {
+			return fmt.Sprintf("session %s asks for the work of %.4g workers, and the %d streams that each of its %d trainers may have can use that of %.4g; add trainers",
+				j.Name, load, place.MostStreams, j.Trainers, most)
+		}
+		if load > float64(sc.Max) {
+			return fmt.Sprintf("session %s asks for the work of %.4g; raise --workers", j.Name, load)
+		}
+		if slots := sc.Max * slotsOf(sc.CPUs); j.Trainers > slots {
+			return fmt.Sprintf("%d trainers share the %d streams that these serve at once; raise --workers", j.Trainers, slots)
+		}
+	}
+	return "raise --workers, or add trainers"
+}
 
 // constant is a phase of a scenario without what changes or fails in it.
 func constant(sc Scenario, p Phase) Scenario {
@@ -104,7 +142,7 @@ func constant(sc Scenario, p Phase) Scenario {
 		j.From, j.To, j.Steps, j.Dies = 0, 0, []Step{{0, factor}}, nil
 		jobs = append(jobs, j)
 	}
-	sc.Jobs, sc.Kills, sc.Storage, sc.Failovers, sc.Silences = jobs, nil, nil, nil, nil
+	sc.Jobs, sc.Kills, sc.Storage, sc.Failovers, sc.Silences, sc.Room = jobs, nil, nil, nil, nil, nil
 	sc.Duration = warmUp + long
 	return sc
 }

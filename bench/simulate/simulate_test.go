@@ -72,6 +72,34 @@ func TestAStepIsJudged(t *testing.T) {
 	}
 }
 
+// What no number of workers can do is told with its cause, and misses the target.
+func TestWhatCannotBe(t *testing.T) {
+	rec, err := recorded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		trainers, most int
+		load           float64
+		want           string
+	}{
+		{1, 12, 9, "the 16 streams that each of its 1 trainers may have can use that of 4; add trainers"},
+		{8, 6, 10, "with 6 workers, the most that the scaler may have, trainers wait for more than 1% of their time: session train asks for the work of 10; raise --workers"},
+	} {
+		sc := one("custom", "")
+		sc.Duration, sc.Max, sc.Workers = 2*time.Minute, c.most, 2
+		sc.Jobs[0].Trainers, sc.Jobs[0].Load = c.trainers, c.load
+		sc.Phases = []Phase{{0, sc.Duration, sized, 2}}
+		r, err := simulate(t.Context(), sc, rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Failures) != 1 || !strings.Contains(r.Failures[0], c.want) {
+			t.Errorf("%q, want %q", r.Failures, c.want)
+		}
+	}
+}
+
 func TestFlagsMakeAScenario(t *testing.T) {
 	dir := t.TempDir()
 	cmd := command()
@@ -86,7 +114,7 @@ func TestFlagsMakeAScenario(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, args := range [][]string{{"--step", "fast"}, {"--storage-cap", "half"}, {"--scenario", "none"}, {"--kill", "x"}, {"--workload", "y"}} {
+	for _, args := range [][]string{{"--step", "fast"}, {"--storage-cap", "half"}, {"--scenario", "none"}, {"--kill", "x"}, {"--workload", "y"}, {"--shards", "100"}} {
 		cmd := command()
 		cmd.SetArgs(args)
 		if cmd.Execute() == nil {

@@ -46,28 +46,27 @@ func (t *trainer) finish() {
 	}
 }
 
-// open opens streams that were lost, and then those of shards that were granted, as far as workers have slots.
+// open opens streams: those that were lost, and then of shards that were granted, as far as workers have slots. A stream whose candidates
+// are all busy tries again, and keeps no other from being opened.
 func (t *trainer) open(streams int) {
 	if t.room < 0.1*t.capacity() { // clients go on when there is room
 		return
 	}
-	for len(t.reopen) > 0 && len(t.streams) < streams {
-		if !t.job.world.connect(t.reopen[0]) {
-			return
-		}
-		t.reopen = t.reopen[1:]
-	}
-	for len(t.held) > 0 && len(t.streams) < streams {
-		w := t.job.world
-		s := &stream{
+	w := t.job.world
+	for ; len(t.held) > 0 && len(t.streams)+len(t.reopen) < streams; t.held = t.held[1:] {
+		t.reopen = append(t.reopen, &stream{
 			trainer: t, shard: t.held[0], left: max(1, t.job.shard*spread(w, w.Noise.Shards)),
 			cost: t.job.work.CPU * spread(w, w.Noise.Costs),
-		}
-		if !w.connect(s) {
-			return
-		}
-		t.held = t.held[1:]
+		})
 	}
+	waiting := t.reopen[:0]
+	for _, s := range t.reopen {
+		if len(t.streams) == streams || !w.connect(s) {
+			waiting = append(waiting, s)
+		}
+	}
+	clear(t.reopen[len(waiting):])
+	t.reopen = waiting
 }
 
 // spread draws a factor of mean 1.

@@ -81,10 +81,13 @@ func newWorld(sc Scenario, rec *Recorded, workers int, scale bool) (*world, erro
 	return w, nil
 }
 
+// slotsOf is how many streams a worker serves at once, unless it is told otherwise.
+func slotsOf(cpus float64) int { return max(1, 2*int(cpus)) }
+
 func (w *world) addWorker(at time.Duration) {
 	w.made++
 	k := &worker{
-		name: fmt.Sprintf("worker-%05d", w.made), born: at, cpus: w.CPUs, slots: 2 * int(w.CPUs),
+		name: fmt.Sprintf("worker-%05d", w.made), born: at, cpus: w.CPUs, slots: slotsOf(w.CPUs),
 		speed: math.Exp(w.Noise.Workers * w.random.NormFloat64()), jobs: make([]usage, len(w.Jobs)),
 		said: at, reports: at + time.Duration(w.random.Int64N(int64(workerReports))),
 	}
@@ -190,7 +193,7 @@ func (w *world) start(n int) {
 
 // arrive takes in the workers that are ready, and lets go those that drained.
 func (w *world) arrive() {
-	for len(w.starting) > 0 && w.starting[0] <= w.now {
+	for len(w.starting) > 0 && w.starting[0] <= w.now && len(w.workers) < w.room() {
 		w.starting = w.starting[1:]
 		w.addWorker(w.now)
 		w.fleetChanged()
@@ -200,6 +203,17 @@ func (w *world) arrive() {
 			w.remove(k)
 		}
 	}
+}
+
+// room is how many workers there is a place for now.
+func (w *world) room() int {
+	room := math.MaxInt
+	for _, r := range w.Room {
+		if r.At <= w.now {
+			room = r.Workers
+		}
+	}
+	return room
 }
 
 // actuate obeys a decision.

@@ -67,6 +67,7 @@ type Decision struct {
 	Stall      float64 // share of all trainers' time
 	Busy       float64
 	Braked     bool // more workers had not helped a session
+	Missing    int  // workers that are wanted, and did not come in the time that they may take
 	// Parts are what each session needs of the pool, by ID.
 	Parts []Part
 }

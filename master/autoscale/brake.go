@@ -46,6 +46,8 @@ const (
 	severe = 0.1
 	// helped is the part of what more workers could have given at most that tells that they helped.
 	helped = 0.5
+	// lazy is the part of the time aimed at for which workers that are of use are busy at least.
+	lazy = 0.5
 	// trial is how much more is tried of what did not help before, and storageTrial when storage got slower.
 	trial, storageTrial = 1.25, 1.5
 	// faster is how much faster a session must be for the bottleneck to have changed.
@@ -53,25 +55,43 @@ const (
 )
 
 // judge looks at the newest growth, and says which sessions it did not help. done is false while it is too early to say.
-func (c Config) judge(g *Growth, now *Sample, needs []need) (vain []Before, done bool) {
+func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 	arrived := !g.Arrived.IsZero()
-	waited := now.At.Sub(g.At)
+	waited := s.now.At.Sub(g.At)
 	switch {
-	case now.Wanted < g.To, float64(g.To) < rest*float64(g.From): // somebody took it back, or it is too little to tell
+	case s.now.Wanted < g.To, float64(g.To) < rest*float64(g.From): // somebody took it back, or it is too little to tell
 		return nil, true
-	case arrived && now.At.Sub(g.Arrived) < 2*c.UpAfter, !arrived && waited < c.StartUp+3*c.UpAfter:
+	case arrived && s.now.At.Sub(g.Arrived) < long*s.cfg.UpAfter, !arrived && waited < s.late():
 		return nil, false
 	case !arrived: // workers that did not come cannot have helped
-		return nil, waited > 3*c.StartUp
+		return nil, waited > 3*s.cfg.StartUp
 	}
 	for _, b := range g.Before {
-		i := slices.IndexFunc(needs, func(n need) bool { return n.ID == b.Session })
-		if i < 0 || b.Wait < severe || b.Rate == 0 || needs[i].workers == 0 || b.helped(&needs[i], float64(now.Workers)/float64(g.From)) {
+		i := slices.IndexFunc(s.needs, func(n need) bool { return n.ID == b.Session })
+		if i < 0 || b.Wait < severe || b.Rate == 0 || s.needs[i].workers == 0 {
 			continue
+		}
+		n := s.needs[i]
+		if rate := s.window.last(long * s.cfg.UpAfter).pace(n.ID).Rate; rate > 0 {
+			n.Rate = rate
+		}
+		if !s.idle(&n) && b.helped(&n, float64(s.now.Workers)/float64(g.From)) {
+			continue
+		}
+		if use := n.Rate * n.Cost / s.cfg.Utilisation; use < s.had(&n) { // some had little to do: what they do, the session keeps
+			b.Part = max(b.Part, use)
 		}
 		vain = append(vain, b)
 	}
 	return vain, true
+}
+
+// late is how long after they were asked for workers may be expected.
+func (s *scaler) late() time.Duration { return s.cfg.StartUp + 3*s.cfg.UpAfter }
+
+// idle tells whether a session's trainers wait though its workers have little to do: they take no more, or have no more streams.
+func (s *scaler) idle(n *need) bool {
+	return n.wait >= severe && n.Rate*n.Cost < lazy*s.cfg.Utilisation*s.had(n)
 }
 
 // helped tells whether a session does better with more workers than before.
@@ -111,14 +131,15 @@ func (c Config) brake(brakes []Brake, vain []Before, needs []need, now time.Time
 }
 
 // loosen drops the brakes that have no cause any more: the session is gone, its trainers do not wait, or it got faster by itself.
-func loosen(brakes []Brake, needs []need) []Brake {
-	return slices.DeleteFunc(slices.Clone(brakes), func(b Brake) bool {
-		i := slices.IndexFunc(needs, func(n need) bool { return n.ID == b.Session })
+func (s *scaler) loosen() {
+	s.past.Brakes = slices.DeleteFunc(slices.Clone(s.past.Brakes), func(b Brake) bool {
+		i := slices.IndexFunc(s.needs, func(n need) bool { return n.ID == b.Session })
 		if i < 0 {
 			return true
 		}
-		n := needs[i]
-		return n.wait < fewStalls && n.Rate > 0 || n.Rate > faster*b.Rate && n.Rate > 0
+		n := s.needs[i]
+		rate := s.window.last(patience * s.cfg.UpAfter).pace(b.Session).Rate
+		return n.wait < fewStalls && n.Rate > 0 || rate > faster*b.Rate && rate > 0
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 // Past is what Decide has to remember beyond its window: give each call what the one before returned. The zero value is a
@@ -39,6 +41,11 @@ const (
 	// patience is for how many times UpAfter a session is left to show what it needs before it is given more to do so: each of its
 	// trainers must have had a stream for some steps.
 	patience = 6
+	// unboundedTrial is how many times as many workers are tried at once for a session that takes all that comes: its demand is no number
+	// to go by.
+	unboundedTrial = 2
+	// long is over how many times UpAfter it is looked back, where UpAfter is too short to tell what lasts from what passes.
+	long = 3
 	// whole keeps a hair's breadth from costing a worker.
 	whole = 0.01
 )
@@ -89,14 +96,14 @@ func Decide(cfg Config, past Past, window Window) (Decision, Past) {
 
 // learn finds out whether the newest growth helped.
 func (s *scaler) learn() {
-	s.past.Brakes = loosen(s.past.Brakes, s.needs)
+	s.loosen()
 	if g := s.past.Growth; g != nil && !s.deaf() {
 		if g.Arrived.IsZero() && 10*(s.now.Workers-g.From) >= 9*(g.To-g.From) {
 			here := *g
 			here.Arrived = s.now.At
 			g, s.past.Growth = &here, &here
 		}
-		vain, done := s.cfg.judge(g, s.now, s.needs)
+		vain, done := s.judge(g)
 		if done {
 			s.past.Growth, s.vain = nil, vain
 			s.past.Brakes = s.cfg.brake(s.past.Brakes, vain, s.needs, s.now.At)
@@ -106,7 +113,11 @@ func (s *scaler) learn() {
 	apply(s.past.Brakes, s.needs, s.now)
 	for i := range s.needs {
 		n := &s.needs[i]
-		if had := s.had(n); had > 0 && n.part > storageTrial*had && s.storageSlowed(n) {
+		had := s.had(n)
+		if most := max(1, unboundedTrial*had); words.Unbounded(n.Demand) && n.part > most {
+			n.part = n.within(most)
+		}
+		if had > 0 && n.part > storageTrial*had && s.storageSlowed(n) {
 			n.part = n.within(storageTrial * had)
 		}
 	}
@@ -178,8 +189,13 @@ func (s *scaler) deaf() bool {
 	return float64(s.now.Silent) > manySilent*float64(s.now.Workers+s.now.Silent)
 }
 
+// bound is a whole number of workers within the pool's bounds: one at least where any part of one is needed.
 func (s *scaler) bound(workers float64) int {
-	return min(max(int(math.Ceil(workers-whole)), s.cfg.MinWorkers), s.cfg.MaxWorkers)
+	whole := math.Ceil(workers - whole)
+	if workers > 0 {
+		whole = max(whole, 1)
+	}
+	return int(min(max(whole, float64(s.cfg.MinWorkers)), float64(s.cfg.MaxWorkers)))
 }
 
 func (s *scaler) choose() (to int, k kind) {
@@ -207,12 +223,11 @@ func (s *scaler) choose() (to int, k kind) {
 
 // missing is how many workers are wanted for longer than one takes to start, and did not come.
 func (s *scaler) missing() int {
-	long := s.cfg.StartUp + 3*s.cfg.UpAfter
-	if !s.window.covers(long) {
+	if !s.window.covers(s.late()) {
 		return 0
 	}
 	least, most := s.now.Wanted, 0
-	for _, one := range s.window.last(long) {
+	for _, one := range s.window.last(s.late()) {
 		least, most = min(least, one.Wanted), max(most, one.Workers+one.Silent)
 	}
 	return least - most
@@ -234,10 +249,13 @@ func (s *scaler) grows() bool {
 	if s.now.Wanted == 0 || len(s.past.Probes) > 0 && s.sum < 2*float64(len(s.past.Probes)) { // nothing to measure by
 		return true
 	}
-	if s.sum < (1+little)*wanted || s.sum < slack*wanted && (s.wait() < muchStall || !s.steady()) {
+	lately := s.window.last(long * s.cfg.UpAfter).median(s.needed)
+	waits := s.wait() >= muchStall || s.loses()
+	idle := s.recent.mean((*Sample).busy) < lazy*s.cfg.Utilisation // what rows cost then is less sure
+	if s.sum < (1+little)*wanted || s.sum < slack*wanted && (!waits || idle || !s.steady() || lately < (1+little)*wanted) {
 		return false
 	}
-	if s.wait() < muchStall && s.window.last(3*s.cfg.UpAfter).median(s.needed) < slack*wanted {
+	if !waits && lately < slack*wanted {
 		return false // there is time to see whether it lasts
 	}
 	if g := s.past.Growth; g != nil && s.demand() < rest*g.Demand {
@@ -248,8 +266,11 @@ func (s *scaler) grows() bool {
 
 // steady tells whether the fleet has been for a while as it is wanted now: what it does tells more than what rows cost.
 func (s *scaler) steady() bool {
-	long := 3 * s.cfg.UpAfter
-	return s.window.covers(long) && !slices.ContainsFunc(s.window.last(long), func(one Sample) bool {
+	return s.steadyFor(long * s.cfg.UpAfter)
+}
+
+func (s *scaler) steadyFor(d time.Duration) bool {
+	return s.window.covers(d) && !slices.ContainsFunc(s.window.last(d), func(one Sample) bool {
 		return one.Workers != s.now.Workers || one.Wanted != s.now.Workers
 	})
 }
@@ -286,9 +307,10 @@ func (s *scaler) fewer() int {
 		return wanted
 	}
 	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.workers == 0 })
-	if to := s.enough(s.cfg.DownAfter); known && float64(to) <= byFar*float64(wanted) {
+	// What was measured while the demand fell is neither what was needed nor what is.
+	if known && float64(s.enough(s.cfg.DownAfter+s.cfg.UpAfter)) <= byFar*float64(wanted) {
 		s.lasted = s.cfg.DownAfter
-		return to
+		return s.enough(s.cfg.DownAfter)
 	}
 	if to := s.enough(s.cfg.TrimAfter); float64(to) <= clearly*float64(wanted) {
 		s.lasted = s.cfg.TrimAfter
@@ -331,7 +353,15 @@ func (s *scaler) growth(d *Decision) *Growth {
 	g := &Growth{At: d.At, From: s.now.Workers, To: d.To, Demand: s.demand()}
 	for i := range s.needs {
 		n := &s.needs[i]
-		g.Before = append(g.Before, Before{Session: n.ID, Rate: n.Rate, Wait: n.wait, Part: s.had(n)})
+		had := s.had(n)
+		b := Before{Session: n.ID, Rate: n.Rate, Wait: n.wait, Part: had}
+		if rate := s.window.last(long * s.cfg.UpAfter).pace(n.ID).Rate; rate > 0 {
+			b.Rate = rate
+		}
+		if n.Cost > 0 {
+			b.Rate = min(b.Rate, had/n.Cost) // what is taken beyond that had been buffered
+		}
+		g.Before = append(g.Before, b)
 	}
 	if last := s.past.Growth; last != nil {
 		g.From, g.Before = last.From, last.Before

@@ -34,6 +34,7 @@ type session struct {
 	Session
 	demand, cost float64
 	limit        float64 // rows/s that storage gives; 0: any number
+	takes        float64 // rows/s that the trainers' clients take; 0: any number
 	efficiency   float64 // of workers, for uneven streams; 0: 1
 	hidden       bool    // demand and cost are not known yet
 }
@@ -106,6 +107,9 @@ func (f *fleet) observe(s *session, given, busy float64) Session {
 		o.Cost = max(s.cost, float64(f.workers)*s.demand*s.cost/busy/s.limit)
 		o.Storage = 0.9
 	}
+	if s.takes > 0 {
+		o.Rate = min(o.Rate, s.takes)
+	}
 	o.Stall = 1 - o.Rate/s.demand
 	o.Demand = s.demand
 	if f.noise != nil {
@@ -118,13 +122,17 @@ func (f *fleet) observe(s *session, given, busy float64) Session {
 	return o
 }
 
-// right is the number of workers at the utilisation aimed at.
+// right is the number of workers at the utilisation aimed at, and one at least if there is anything to do.
 func (f *fleet) right() int {
 	sum := 0.0
 	for _, s := range f.sessions {
 		sum += s.within(s.demand * s.cost / f.cfg.Utilisation)
 	}
-	return min(max(int(math.Ceil(sum-whole)), f.cfg.MinWorkers), f.cfg.MaxWorkers)
+	n := int(math.Ceil(sum - whole))
+	if sum > 0 {
+		n = max(n, 1)
+	}
+	return min(max(n, f.cfg.MinWorkers), f.cfg.MaxWorkers)
 }
 
 func TestAStepUpIsFollowedByOneJump(t *testing.T) {
@@ -216,22 +224,32 @@ func TestPausesDoNotLift(t *testing.T) {
 	}
 }
 
+// Whatever the fleet begins with, it is never outside its bounds, and comes to rest where there are not too many workers, and enough. Too
+// many are more than 1.1 times the right number: as long as fewer than clearly of the present ones were enough, they are trimmed, so that
+// at most 1/clearly = 1.087 times as many stay, also of a few. Enough are so many that they are busy for slack times the utilisation aimed
+// at, which is 0.896, at most: then nobody waits.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		least := rapid.IntRange(0, 20).Draw(t, "min")
-		cfg := Config{MinWorkers: least, MaxWorkers: least + rapid.IntRange(1, 50).Draw(t, "more")}
+		cfg := Config{
+			MinWorkers: least, MaxWorkers: least + rapid.IntRange(1, 50).Draw(t, "more"),
+			UpAfter: 10 * time.Second, DownAfter: 30 * time.Second, TrimAfter: 90 * time.Second, StartUp: 30 * time.Second,
+		}
 		s := train(rapid.Float64Range(1, 1e5).Draw(t, "demand"), rapid.Float64Range(1e-4, 1e-2).Draw(t, "cost"))
 		s.MinWorkers = rapid.IntRange(0, 5).Draw(t, "session's min")
 		s.MaxWorkers = s.MinWorkers + rapid.IntRange(1, 50).Draw(t, "session's more")
 		f := newFleet(t, cfg, rapid.IntRange(0, 100).Draw(t, "workers"), s)
-		for range 300 {
+		for range 200 {
 			f.run(2 * time.Second)
 			if d := f.newest; d.To < cfg.MinWorkers || d.To > cfg.MaxWorkers {
 				t.Fatalf("%d workers: %s", d.To, d.Reason)
 			}
 		}
+		if float64(f.wanted()) > 1.1*float64(f.right()) {
+			t.Fatalf("%d workers are too many, want %d: %s", f.wanted(), f.right(), f.newest.Reason)
+		}
 		if f.wanted() < f.right() && f.newest.Needed > slack*float64(f.wanted()) {
-			t.Fatalf("%d workers, want %d: %s", f.wanted(), f.right(), f.newest.Reason)
+			t.Fatalf("%d workers are too few, want %d: %s", f.wanted(), f.right(), f.newest.Reason)
 		}
 	})
 }
@@ -381,6 +399,41 @@ func TestASessionShowsWhatItNeedsOnTheWorkersThatThereAre(t *testing.T) {
 	f.run(3 * time.Minute)
 	if len(f.decisions) != 1 || f.wanted() != 40 {
 		t.Errorf("%d workers after %d decisions: %s", f.wanted(), len(f.decisions), f.newest.Reason)
+	}
+}
+
+// What takes all that comes is given twice as many workers as long as they help, and no more than its clients can take.
+func TestADemandWithoutBound(t *testing.T) {
+	s := train(1e12, 0.01)
+	s.takes = 600
+	f := newFleet(t, Config{}, 1, s)
+	f.run(9 * time.Minute)
+	if f.wanted() < 6 || f.wanted() > 8 || len(f.decisions) > 5 {
+		t.Errorf("%d workers after %d decisions: %s", f.wanted(), len(f.decisions), f.newest.Reason)
+	}
+	if want := "trainers take all that comes, and a busy worker makes 100 rows/s"; !strings.Contains(f.newest.Reason, want) {
+		t.Error(f.newest.Reason)
+	}
+	s.takes = 0
+	f = newFleet(t, Config{MaxWorkers: 20}, 1, s)
+	f.run(9 * time.Minute)
+	if f.wanted() != 20 || !strings.HasPrefix(f.newest.Reason, "20 workers are the most that the pool may have") {
+		t.Errorf("%d workers: %s", f.wanted(), f.newest.Reason)
+	}
+}
+
+// More workers than clients can keep busy go again, though trainers wait.
+func TestIdleWorkersGo(t *testing.T) {
+	s := train(800, 0.01)
+	f := newFleet(t, Config{}, 10, s)
+	f.run(time.Minute)
+	s.demand, s.takes = 8000, 1200
+	f.run(5 * time.Minute)
+	if f.wanted() != 15 || len(f.decisions) != 2 || !strings.Contains(f.newest.Reason, "for more did not help it") {
+		t.Errorf("%d workers after %d decisions: %s", f.wanted(), len(f.decisions), f.newest.Reason)
+	}
+	if want := "its trainers' clients take no more, or have no more streams"; !strings.Contains(f.decisions[len(f.decisions)-1].Reason, want) {
+		t.Error(f.decisions[len(f.decisions)-1].Reason)
 	}
 }
 

@@ -12,12 +12,20 @@ type Lift struct {
 	Session string
 	Factor  float64
 	Demand  float64 // rows/s for which it was found: another demand may not need it
+	Lost    float64 // share of the trainers' time, then
 	Since   time.Time
 }
 
 const (
 	// lostMuch is the share of time that trainers must lose for their session to be lifted.
 	lostMuch = 0.04
+	// recovers is the part of the time lost lately that is lost now, where less and less is lost: it is not known yet how much stays.
+	recovers = 0.8
+	// lossy is for how many times UpAfter trainers may lose a little time, again and again, until their session is lifted a little, and
+	// lostLittle is how much that is at least. A lift that left more than stillLost of what was lost was of no use, and is the last:
+	// training loops that are not as quick as they could be lose time, too.
+	lossy                 = 30
+	lostLittle, stillLost = 0.0075, 0.85
 	// lifted at most, and each time.
 	mostLift, mostOnce = 2, 1.1
 	// spare is how many more workers it takes for trainers not to wait than for as many rows as they could take, had they more to
@@ -61,13 +69,16 @@ func (s *scaler) lift() {
 			continue
 		}
 		lifted := n.workers * s.past.lifted(n.ID)
-		if had := s.had(n); all && s.short(n) && lifted < slack*had {
-			factor := min(spare*had*min(n.Demand/n.Rate, mostOnce)/n.workers, mostLift)
-			if k := s.past.liftOf(n.ID); k >= 0 {
-				s.past.Lifts = slices.Delete(s.past.Lifts, k, k+1)
+		had := s.had(n)
+		switch { // if it has not what rows cost says, it has to grow to that first
+		case !all || lifted >= (1+little)*had:
+		case s.short(n):
+			lifted = s.liftTo(n, spare*had*min(n.Demand/n.Rate, mostOnce), n.wait)
+		case s.losing(n):
+			lost := s.window.last(lossy * s.cfg.UpAfter).pace(n.ID).lost()
+			if k := s.past.liftOf(n.ID); k < 0 || lost < stillLost*s.past.Lifts[k].Lost {
+				lifted = s.liftTo(n, spare*had, lost)
 			}
-			s.past.Lifts = append(s.past.Lifts, Lift{Session: n.ID, Factor: factor, Demand: n.Demand, Since: s.now.At})
-			lifted = n.workers * factor
 		}
 		if n.part == n.within(n.workers) { // and is not kept to less by a trial
 			n.part = n.within(lifted)
@@ -75,13 +86,44 @@ func (s *scaler) lift() {
 	}
 }
 
-// short tells whether a session's trainers have lost time to waiting for a while, with workers that are anything but idle.
-func (s *scaler) short(n *need) bool {
-	if n.wait < lostMuch || n.Rate == 0 || n.Rate > (1-lostMuch)*n.Demand || n.Storage > muchStorage || !s.steady() || brakeOf(s.past.Brakes, n.ID) != nil {
+// liftTo lifts a session to so many workers, as far as it may be, and returns to how many.
+func (s *scaler) liftTo(n *need, workers, lost float64) float64 {
+	factor := min(workers/n.workers, mostLift)
+	s.past.Lifts = slices.DeleteFunc(s.past.Lifts, func(l Lift) bool { return l.Session == n.ID })
+	s.past.Lifts = append(s.past.Lifts, Lift{Session: n.ID, Factor: factor, Demand: n.Demand, Lost: lost, Since: s.now.At})
+	return n.workers * factor
+}
+
+// losing tells whether a session's trainers lose more time to waiting than they should, a little at a time, again and again.
+func (s *scaler) losing(n *need) bool {
+	d := lossy * s.cfg.UpAfter
+	if n.Rate == 0 || brakeOf(s.past.Brakes, n.ID) != nil || !s.steadyFor(d) {
 		return false
 	}
-	before := s.window.last(3 * s.cfg.UpAfter)
+	all, newer := s.window.last(d), s.window.last(d/2)
+	for _, part := range []Window{all[:len(all)-len(newer)], newer} {
+		if now := part.pace(n.ID); now.lost() < lostLittle || now.Storage > muchStorage {
+			return false
+		}
+	}
+	return true
+}
+
+// loses tells whether any session loses time so.
+func (s *scaler) loses() bool {
+	return slices.ContainsFunc(s.needs, func(n need) bool { return s.losing(&n) })
+}
+
+// short tells whether a session's trainers have lost time to waiting for a while, with workers that are anything but idle.
+func (s *scaler) short(n *need) bool {
+	if n.wait < lostMuch || n.Rate == 0 || n.Rate > (1-lostMuch)*n.Demand || n.Storage > muchStorage || !s.steadyFor(patience*s.cfg.UpAfter) || brakeOf(s.past.Brakes, n.ID) != nil {
+		return false
+	}
+	before := s.window.last(long * s.cfg.UpAfter)
 	was := s.cfg.need(before, s.now.session(n.ID))
 	first := before[0].session(n.ID)
+	if n.wait < recovers*was.wait {
+		return false
+	}
 	return was.wait >= lostMuch && was.Storage < muchStorage && n.Rate < rest*was.Rate && first != nil && first.Demand > 0 && n.Demand < another*was.Demand
 }

@@ -82,6 +82,23 @@ func (n *need) lost() float64 {
 	return max(n.Stall, min(1-n.Rate/n.Demand, n.Stall*float64(n.Trainers)))
 }
 
+// pace is the means of a session over a time. Trainers in step take rows by fits and starts where they wait for data: what they took in
+// seconds says little.
+func (w Window) pace(id string) *need {
+	n := &need{}
+	samples := 0.0
+	for i := range w {
+		if one := w[i].session(id); one != nil && one.Demand > 0 {
+			n.Rate, n.Demand, n.Stall, n.Storage = n.Rate+one.Rate, n.Demand+one.Demand, n.Stall+one.Stall, n.Storage+one.Storage
+			n.Trainers = one.Trainers
+			samples++
+		}
+	}
+	samples = max(1, samples)
+	n.Rate, n.Demand, n.Stall, n.Storage = n.Rate/samples, n.Demand/samples, n.Stall/samples, n.Storage/samples
+	return n
+}
+
 // total is what all sessions need that is known.
 func (c Config) total(s *Sample, past Past) float64 {
 	sum := 0.0

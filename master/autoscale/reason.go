@@ -17,17 +17,19 @@ import (
 func (s *scaler) decision(to int, k kind) Decision {
 	d := Decision{
 		At: s.now.At, From: s.now.Wanted, To: to, Demand: s.demand(), Needed: s.sum, Stall: s.stall(),
-		Busy: s.recent.mean(func(one *Sample) float64 { return one.Busy }),
+		Busy: s.recent.mean((*Sample).busy), Missing: max(0, s.missing()),
 	}
-	busy := 0.0
+	busy, known := 0.0, 0.0
 	for i := range s.needs {
 		n := &s.needs[i]
-		busy += n.Demand * n.Cost
+		if n.Cost > 0 {
+			busy, known = busy+n.Demand*n.Cost, known+n.Demand
+		}
 		d.Parts = append(d.Parts, Part{Session: n.ID, Needed: n.part, Braked: n.braked})
 		d.Braked = d.Braked || n.braked
 	}
 	if busy > 0 {
-		d.Capacity = d.Demand / busy
+		d.Capacity = known / busy
 	}
 	slices.SortFunc(d.Parts, func(a, b Part) int { return strings.Compare(a.Session, b.Session) })
 	d.Bottleneck = s.bottleneck(d)
@@ -85,7 +87,7 @@ func (s *scaler) reason(d Decision, k kind) string {
 		return fmt.Sprintf("%s the most that the pool may have (--max-workers): %s. %s", workersAre(d.From), s.because(d), waits(d))
 	case missing:
 		return fmt.Sprintf("%s wanted, and %d did not come within %s: see whether there is room for them, and why they do not start; %s. %s",
-			workersAre(d.From), s.missing(), s.cfg.StartUp+3*s.cfg.UpAfter, s.because(d), waits(d))
+			workersAre(d.From), d.Missing, s.late(), s.because(d), waits(d))
 	case grow:
 		return fmt.Sprintf("%s: %s. %s", change, s.because(d), waits(d))
 	case shrink:
@@ -126,6 +128,8 @@ func (s *scaler) because(d Decision) string {
 			parts = append(parts, fmt.Sprintf("session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: its streams are few, or uneven", n.ID, s.past.lifted(n.ID), number(n.Rate)))
 		case n.part < n.workers && brakeOf(s.past.Brakes, n.ID) != nil:
 			parts = append(parts, fmt.Sprintf("session %s gets %s, to see whether they help now", n.ID, fraction(n.part)))
+		case n.part < n.workers && words.Unbounded(n.Demand):
+			parts = append(parts, fmt.Sprintf("session %s gets %s first, to see whether they help", n.ID, fraction(n.part)))
 		case n.part < n.workers:
 			parts = append(parts, fmt.Sprintf("session %s gets %s first, to see whether they help: its streams wait for storage %.0f%% of their time", n.ID, fraction(n.part), 100*n.Storage))
 		case n.part > n.workers && n.part == float64(n.MinWorkers):
@@ -148,6 +152,8 @@ func (s *scaler) brakeReason(d Decision, change string) string {
 		elsewhere = fmt.Sprintf("storage gives no more: its streams wait for it %.0f%% of their time", 100*n.Storage)
 	case pb.Bottleneck_NETWORK:
 		elsewhere = "the network or the trainers' clients take no more"
+	case pb.Bottleneck_CLIENT:
+		elsewhere = fmt.Sprintf("workers are %s busy: its trainers' clients take no more, or have no more streams", words.Percent(d.Busy))
 	}
 	until := brakeOf(s.past.Brakes, b.Session).Until.Sub(s.now.At)
 	return fmt.Sprintf("%s: more workers did not help session %s, which takes %s rows/s after %s, and loses %s of its time to waiting after %s; %s. No more for %s",

@@ -2,6 +2,7 @@ package autoscale
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"time"
 )
@@ -9,7 +10,7 @@ import (
 // Window is the newest samples, the oldest first. They reach back for as long as Decide looks.
 type Window []Sample
 
-// Add appends a sample, and forgets those that are too old. Samples must come in the order of their times. Windows that were
+// Add appends a sample, as far as it can be true, and forgets those that are too old. Samples must come in the order of their times. Windows that were
 // returned before stay as they are for as long as only the newest is added to.
 func (w Window) Add(cfg Config, s Sample) Window {
 	oldest := s.At.Add(-cfg.TrimAfter - cfg.UpAfter)
@@ -17,7 +18,32 @@ func (w Window) Add(cfg Config, s Sample) Window {
 	for i < len(w) && w[i].At.Before(oldest) {
 		i++
 	}
-	return append(w[i:], s)
+	return append(w[i:], s.sane())
+}
+
+// greatest and smallest bound what may have been measured: rows/s, and seconds that a row costs.
+const greatest, smallest = 1e15, 1e-12
+
+// sane is a sample without what cannot have been measured: numbers that are none, negative ones, shares of more than all.
+func (s Sample) sane() Sample {
+	number := func(x, most float64) float64 {
+		if math.IsNaN(x) {
+			return 0 // unknown
+		}
+		return min(max(x, 0), most)
+	}
+	s.Workers, s.Wanted, s.Silent, s.Busy = max(s.Workers, 0), max(s.Wanted, 0), max(s.Silent, 0), number(s.Busy, 1)
+	s.Sessions = slices.Clone(s.Sessions)
+	for i := range s.Sessions {
+		one := &s.Sessions[i]
+		one.Trainers, one.MinWorkers, one.MaxWorkers = max(one.Trainers, 0), max(one.MinWorkers, 0), max(one.MaxWorkers, 0)
+		one.Demand, one.Rate, one.Cost = number(one.Demand, greatest), number(one.Rate, greatest), number(one.Cost, greatest)
+		if one.Cost < smallest {
+			one.Cost = 0
+		}
+		one.Stall, one.Storage = number(one.Stall, 1), number(one.Storage, 1)
+	}
+	return s
 }
 
 func (w Window) newest() *Sample { return &w[len(w)-1] }
@@ -102,6 +128,8 @@ func (s *Sample) session(id string) *Session {
 	}
 	return nil
 }
+
+func (s *Sample) busy() float64 { return s.Busy }
 
 // stall is the share of all trainers' time for which they waited.
 func (s *Sample) stall() float64 {
