@@ -203,7 +203,7 @@ func TestPageIsHeldByBrowsers(t *testing.T) {
 type message struct{ id, kind, data string }
 
 // watch opens a stream; next returns its messages, one after another.
-func watch(t *testing.T, url, lastID string) (next func() message, resp *http.Response) {
+func watch(t testing.TB, url, lastID string) (next func() message, resp *http.Response) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {

@@ -1,0 +1,72 @@
+package dashboard_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/penstock-ml/penstock/master/dashboard"
+)
+
+// Of a thousand workers, a viewer is told some tens of kilobytes a second.
+func TestLargeFleetIsToldInBrief(t *testing.T) {
+	const workers, rounds = 1000, 20
+	s := &source{seen: generate(workers, 20, 10, 1)}
+	srv := serve(t, dashboard.Config{Source: s, Every: 50 * time.Millisecond})
+	next, _ := watch(t, srv.URL+"/api/v1/stream?workers=1", "") //nolint:bodyclose // watch closes it
+	for next().kind != "observation" {                          // the first one tells of all
+	}
+	bytes := map[string]int{}
+	for told := 0; told < rounds; {
+		m := next()
+		bytes[m.kind] += len(m.data)
+		if m.kind == "observation" {
+			told++
+		}
+	}
+	t.Logf("bytes of a round: %d of workers, %d of the rest", bytes["workers"]/rounds, bytes["observation"]/rounds)
+	if bytes["workers"]/rounds > 60*workers || bytes["workers"] < rounds*workers || bytes["observation"]/rounds > 400*20*8 {
+		t.Errorf("%d rounds took %v bytes", rounds, bytes)
+	}
+}
+
+// BenchmarkViewers is what a round costs the master, by how many look.
+func BenchmarkViewers(b *testing.B) {
+	for _, workers := range []int{10, 1000} {
+		for _, viewers := range []int{1, 20} {
+			b.Run(fmt.Sprintf("workers=%d/viewers=%d", workers, viewers), func(b *testing.B) {
+				s := &source{seen: generate(workers, 20, 10, 1)}
+				const every = 100 * time.Millisecond
+				srv := httptest.NewServer(dashboard.New(dashboard.Config{Source: s, Every: every, Viewers: 4 * viewers}))
+				defer srv.Close()
+				var all []func() message
+				for range viewers {
+					next, resp := watch(b, srv.URL+"/api/v1/stream?workers=1", "")
+					defer resp.Body.Close()
+					all = append(all, next)
+				}
+				before := cpu(b)
+				b.ResetTimer()
+				for range b.N {
+					for _, next := range all {
+						for next().kind != "observation" {
+						}
+					}
+				}
+				b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/round")
+			})
+		}
+	}
+}
+
+// cpu is what this process has used, its clients among it.
+func cpu(tb testing.TB) time.Duration {
+	tb.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
