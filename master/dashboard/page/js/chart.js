@@ -6,7 +6,7 @@ import { clock, short } from "./format.js";
 
 const left = 58, right = 10, bottom = 18, top = 8;
 const rows = 24; // of the table
-const beyond = 5; // times what is firm: what may leave the axis is drawn up to there
+const beyond = 5; // times the next lower one: a line that may leave the axis is drawn up to there
 const all = new Set(); // charts, whose crosses stand at the same time
 
 export class Chart {
@@ -84,12 +84,14 @@ export class Chart {
     this.#placeMarks();
   }
 
-  // #most is what the axis has to hold. What is loose does not flatten all others: of a demand without bound, nothing but that is to see.
+  // #most is what the axis has to hold. Of a demand without bound, or workers that could do many times more, nothing but that is to see:
+  // what is loose does not flatten all others.
   #most() {
-    const values = (loose) => this.#series.filter((one) => Boolean(one.loose) === loose).flatMap((one) => this.#points.map((p) => one.of(p) ?? 0));
-    const firm = Math.max(this.options.least ?? 0, ...values(false)), loose = values(true), finite = Math.max(0, ...loose.filter(Number.isFinite));
-    const most = firm > 0 ? Math.max(firm, Math.min(finite, beyond * firm)) : finite;
-    return loose.includes(Infinity) ? 1.25 * most : most;
+    const values = this.#series.map((one) => this.#points.map((p) => one.of(p) ?? 0));
+    const tops = values.map((some) => Math.max(0, ...some.filter(Number.isFinite))), infinite = values.some((some) => some.includes(Infinity));
+    const first = Math.max(0, ...tops), second = Math.max(0, ...tops.toSpliced(tops.indexOf(first), 1));
+    const most = second > 0 && this.#series[tops.indexOf(first)].loose ? Math.min(first, beyond * second) : first;
+    return Math.max(this.options.least ?? 0, infinite ? 1.25 * most : most);
   }
 
   #line({ of, color, style }) {

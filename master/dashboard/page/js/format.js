@@ -45,7 +45,7 @@ export const short = (name) => (name.length > 36 ? `${name.slice(0, 15)}\u2026${
 export const whole = (x) => Math.round(x).toLocaleString("en-US");
 
 // workers is a number of workers that may be a part of one.
-export const workers = (x) => (Number.isInteger(x) || x >= 100 ? whole(x) : x.toFixed(1));
+export const workers = (x) => (x > 0 && x < 0.1 ? "<0.1" : Number.isInteger(x) || x >= 100 ? whole(x) : x.toFixed(1));
 
 export function seconds(x) {
   if (x >= 1) return `${digits(x)} s`;

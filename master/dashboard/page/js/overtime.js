@@ -30,7 +30,7 @@ export class OverTime {
       line("demand", "demand", known((p) => bounded(p.demand, p)), "dash", { loose: true, words: demand }),
       line("delivered", "rate", (p) => p.rate, "line"),
     ];
-    if (!session) flow.unshift(line("capacity", "capacity", known((p) => p.capacity), "area"));
+    if (!session) flow.unshift(line("capacity", "capacity", known((p) => p.capacity), "area", { loose: true }));
     const marks = decisions(history.events);
     this.rows.show(points, flow, from, to, marks);
     this.workers.show(fleet.length ? points : [], [
