@@ -23,6 +23,9 @@ import (
 	"github.com/penstock-ml/penstock/master/words"
 )
 
+// lookAtSize is how often the terminal is asked how large it is.
+const lookAtSize = 100 * time.Millisecond
+
 // topSorts are the orders of top's tables, by the letters that choose them.
 func topSorts() []string { return []string{"rate", "stall", "busy", "name"} }
 
@@ -41,7 +44,7 @@ func Top() *cobra.Command {
 		Use:   "top",
 		Short: "Show what the fleet, its sessions and its workers do, live",
 		Long: "Shows the verdict, the fleet's numbers, and tables of sessions and workers, again and again. Keys: r, s, b and n sort by rows per\n" +
-			"second, stall, busy and name; q ends. Where the output is no terminal it prints once, with all sessions and workers.",
+			"second, stall, busy and name; q ends. Where the output is no terminal, or one that cannot move its cursor (TERM=dumb), it prints once, with all sessions and workers.",
 		Example: "  penstock top\n  penstock top --sort stall --session run-7\n  penstock top --once\n  penstock top --output json",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
@@ -65,7 +68,7 @@ func (t *top) run(cmd *cobra.Command) error {
 	if t.every <= 0 {
 		return fmt.Errorf("--every: want more than 0, found %v", t.every)
 	}
-	if screen, ok := cmd.OutOrStdout().(*os.File); ok && !t.once && output == "text" && term.IsTerminal(int(screen.Fd())) {
+	if screen, ok := cmd.OutOrStdout().(*os.File); ok && !t.once && output == "text" && term.IsTerminal(int(screen.Fd())) && os.Getenv("TERM") != "dumb" {
 		return t.live(cmd, screen)
 	}
 	seen, err := t.look(cmd)
@@ -105,18 +108,25 @@ func (t *top) live(cmd *cobra.Command, screen *os.File) (err error) {
 	}
 	fmt.Fprint(screen, "\033[?1049h\033[?25l")
 	defer fmt.Fprint(screen, "\033[?25h\033[?1049l")
-	ticker := time.NewTicker(t.every)
+	ticker, sizes := time.NewTicker(t.every), time.NewTicker(lookAtSize)
 	defer ticker.Stop()
+	defer sizes.Stop()
 	for {
 		seen, err := t.look(cmd)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // interrupted
 		}
+		width, height := sizeOf(screen)
 		t.draw(screen, seen, err)
 		for again := false; !again; {
 			select {
 			case <-ticker.C:
 				again = true
+			case <-sizes.C:
+				if w, h := sizeOf(screen); w != width || h != height {
+					width, height = w, h
+					t.draw(screen, seen, err)
+				}
 			case <-ctx.Done():
 				return nil
 			case key := <-keys:
@@ -155,13 +165,10 @@ func (t *top) sortBy(key byte) {
 
 // draw fills the screen, with lines that are cut at its edge.
 func (t *top) draw(screen *os.File, seen *pb.Observation, err error) {
-	width, height, sizeErr := term.GetSize(int(screen.Fd()))
-	if sizeErr != nil {
-		width, height = 80, 24
-	}
+	width, height := sizeOf(screen)
 	var text bytes.Buffer
 	if err == nil {
-		err = printTop(&text, seen, t.sort, height)
+		err = printTop(&text, seen, t.sort, height-1) // the last line is below
 	}
 	if err != nil {
 		text.Reset()
@@ -169,20 +176,27 @@ func (t *top) draw(screen *os.File, seen *pb.Observation, err error) {
 	}
 	var out strings.Builder
 	out.WriteString("\033[H")
-	for i, line := range strings.Split(strings.TrimRight(text.String(), "\n"), "\n") {
-		if i >= height {
-			break
-		}
-		if i > 0 {
-			out.WriteString("\r\n")
-		}
-		if runes := []rune(line); len(runes) > width {
-			line = string(runes[:width])
-		}
-		out.WriteString(line + "\033[K")
+	lines := strings.Split(strings.TrimRight(text.String(), "\n"), "\n")
+	for _, line := range lines[:min(len(lines), height-1)] {
+		out.WriteString(cut(line, width) + "\033[K\r\n")
 	}
-	out.WriteString("\033[J")
+	out.WriteString("\033[J" + cut(fmt.Sprintf("sorted by %s; r rate, s stall, b busy, n name, q ends", t.sort), width))
 	fmt.Fprint(screen, out.String())
+}
+
+func sizeOf(screen *os.File) (width, height int) {
+	width, height, err := term.GetSize(int(screen.Fd()))
+	if err != nil || width < 1 || height < 2 {
+		return 80, 24
+	}
+	return width, height
+}
+
+func cut(line string, width int) string {
+	if runes := []rune(line); len(runes) > width {
+		return string(runes[:width])
+	}
+	return line
 }
 
 // printTop writes what was observed, on so many lines; 0 is as many as there are.
@@ -293,7 +307,13 @@ func heldUpBy(s *pb.SessionLoad) string {
 	}
 }
 
-func workerCount(x float64) string { return humanize.FtoaWithDigits(x, 1) }
+// workerCount is a number of workers, which may be a small part of one.
+func workerCount(x float64) string {
+	if x > 0 && x < 0.1 {
+		return "<0.1"
+	}
+	return humanize.FtoaWithDigits(x, 1)
+}
 
 // needed is how many workers a demand takes.
 func needed(n, demand float64) string {

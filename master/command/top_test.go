@@ -102,7 +102,7 @@ func TestPrintExplanation(t *testing.T) {
 }
 
 func TestNeeded(t *testing.T) {
-	for want, got := range map[string]string{"7.2": needed(7.2, 1e5), "unknown": needed(0, 0), "all there are": needed(9e4, 1e9)} {
+	for want, got := range map[string]string{"7.2": needed(7.2, 1e5), "unknown": needed(0, 0), "<0.1": needed(0.013, 7000), "all there are": needed(9e4, 1e9)} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
