@@ -158,7 +158,7 @@ func (k *keyMaker) write(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
-	if err := os.WriteFile(at+".new", text, 0o600); err != nil {
+	if err := os.WriteFile(at+".new", text, 0o600); err != nil { //nolint:gosec // the directory is the user's choice
 		return fmt.Errorf("keys: %w", err)
 	}
 	if err := os.Rename(at+".new", at); err != nil {

@@ -22,16 +22,20 @@ const (
 // nextDir holds the new secrets from the first step until the second is done, so that a step that was interrupted can be taken again.
 const nextDir = "authority/next"
 
-// rotated are the files that hold several secrets while they are being replaced.
-var rotated = []struct {
+// rotatedFile is one that holds several secrets while they are being replaced.
+type rotatedFile struct {
 	path  string
 	split func([]byte) [][]byte
 	make  func() ([]byte, error)
-}{
-	{"master/token", lines, randomWord},
-	{"fleet/worker.token", lines, randomWord},
-	{"fleet/gossip.key", lines, randomWord},
-	{"master/ticket.key", pemBlocks, ticketKeyText},
+}
+
+func rotated() []rotatedFile {
+	return []rotatedFile{
+		{"master/token", lines, randomWord},
+		{"fleet/worker.token", lines, randomWord},
+		{"fleet/gossip.key", lines, randomWord},
+		{"master/ticket.key", pemBlocks, ticketKeyText},
+	}
 }
 
 func randomWord() ([]byte, error) { return []byte(rand.Text() + "\n"), nil }
@@ -80,7 +84,7 @@ func (k *keyMaker) rotate(step string) error {
 
 // addNext makes new secrets, and puts each behind the old one.
 func (k *keyMaker) addNext(again bool) error {
-	for _, r := range rotated {
+	for _, r := range rotated() {
 		old, err := k.several(r.path, r.split)
 		if err != nil {
 			return err
@@ -108,7 +112,7 @@ func (k *keyMaker) addNext(again bool) error {
 
 // useNext puts the new secrets first, and has the new authority issue the fleet's certificate.
 func (k *keyMaker) useNext() error {
-	for _, r := range rotated {
+	for _, r := range rotated() {
 		all, err := k.several(r.path, r.split)
 		if err == nil {
 			err = k.arrange(r.path, all, nextDir+"/"+r.path, true)
@@ -140,7 +144,7 @@ func (k *keyMaker) useNext() error {
 // dropLast keeps of each file what stands first, and of the authorities the one that issues.
 func (k *keyMaker) dropLast() error {
 	before := len(k.made)
-	for _, r := range rotated {
+	for _, r := range rotated() {
 		all, err := k.several(r.path, r.split)
 		if err != nil {
 			return err
