@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from penstock._flat import Flat
 from penstock._session.config import Security
 from penstock._session.links import Link
 
@@ -57,6 +58,12 @@ def line(of: pa.RecordBatch, meta: bytes = META, codec: str | None = None) -> by
     """A record's message on a link."""
     header, body = halves(of, codec)
     return PREFIX.pack(len(header), len(meta), len(body)) + header + meta + body
+
+
+def arrow(rows: Flat | pa.RecordBatch | None) -> pa.RecordBatch:
+    """What came, as a record."""
+    assert rows is not None
+    return rows.to_arrow() if isinstance(rows, Flat) else rows
 
 
 def envelope(header: bytes, body: bytes) -> pa.Buffer:

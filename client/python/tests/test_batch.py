@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock._flat import Flat
 from penstock._pb import control_pb2
 from penstock.batch import Batch, Columns, Position
 from penstock.errors import UsageError
@@ -53,9 +54,9 @@ def record(rows: int = ROWS) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=pa.schema(fields))
 
 
-def batch(of: pa.RecordBatch, kind: str = "numpy") -> Batch:
+def batch(of: pa.RecordBatch | Flat, kind: str = "numpy") -> Batch:
     position = Position(3, 0, None, control_pb2.State)
-    return Batch(of, Columns(of.schema), 3, position, kind)
+    return Batch(of if isinstance(of, Flat) else Flat.of(of), Columns(of.schema), 3, position, kind)
 
 
 def check(b: Batch, lo: int, to_numpy: Callable[[Any], Any] = np.asarray) -> None:
@@ -108,7 +109,7 @@ def test_views_share_the_records_memory() -> None:
     b = batch(of)
     where = {buffer.address for column in of.columns for buffer in column.buffers() if buffer is not None}
     arrays = [b.dense, b.labels["price"], b.images["photo"], b.rows, b.bytes["word"].data]
-    arrays += [a for f in b.sparse.values() for a in (f.values, f.offsets, f.weights) if a is not None]
+    arrays += [a for f in b.sparse.values() for a in (f.values, f.weights) if a is not None]
     assert {a.__array_interface__["data"][0] for a in arrays} <= where
     assert not any(a.flags.writeable for a in arrays)
     assert b.dense is b.dense, "made once"

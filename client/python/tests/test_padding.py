@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock
+from penstock._flat import Flat
 from penstock._pb import control_pb2, spec_pb2
 from penstock._session.padding import padded, padding, planned_schema
 from penstock.batch import Batch, Columns, Position
@@ -91,9 +92,9 @@ def test_padding_alone() -> None:
     metadata = {b"penstock.layout": b"label"}
     schema = pa.schema([pa.field("big", pa.int64(), nullable=False, metadata=metadata)])
     for record, valid in [
-        (padding(schema, 3), 0),
-        (padded(padding(schema, 2), 3), 2),
-        (padded(padding(schema, 3), 3), 3),
+        (Flat.of(padding(schema, 3)), 0),
+        (padded(Flat.of(padding(schema, 2)), 3), 2),
+        (padded(Flat.of(padding(schema, 3)), 3), 3),
     ]:
         assert record.num_rows == 3 and record.schema.equals(schema, check_metadata=True)
         for kind in ("numpy", "arrow"):

@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from penstock._flat import Flat
 from penstock._session.blocks import ALIGNMENT, Blocks
-from penstock._session.rebatch import LARGE, Rebatcher
+from penstock._session.rebatch import Rebatcher, Slice
 from tests.test_batch import batch, record
 
-ROWS, WIDTH = 512, 600  # of float32: more than LARGE
+ROWS, WIDTH, LARGE = 512, 600, 1 << 20
 
 
 def _large(seed: int, rows: int = ROWS) -> pa.RecordBatch:
@@ -41,6 +42,10 @@ def _large(seed: int, rows: int = ROWS) -> pa.RecordBatch:
     return pa.record_batch(columns, schema=schema)
 
 
+def join(rebatcher: Rebatcher, records: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return rebatcher.join([Slice(Flat.of(r), 0, r.num_rows) for r in records]).to_arrow()
+
+
 def _cut(of: pa.RecordBatch, size: int) -> list[pa.RecordBatch]:
     return [of.slice(i, size) for i in range(0, of.num_rows, size)]
 
@@ -59,7 +64,7 @@ def _misaligned(of: pa.RecordBatch) -> pa.RecordBatch:
 @pytest.mark.parametrize("size", [1, 7, 100, ROWS])
 @pytest.mark.parametrize("of", [_large(0), _misaligned(_large(1)), record(), _large(2).select(["dense"])])
 def test_rows_and_layout_are_those_of_the_records(of: pa.RecordBatch, size: int) -> None:
-    joined = Rebatcher().join(_cut(of, size))
+    joined = join(Rebatcher(), _cut(of, size))
     joined.validate(full=True)
     assert joined.equals(of, check_metadata=True)
     assert joined.schema.equals(of.schema, check_metadata=True)
@@ -77,7 +82,7 @@ def _address(of: pa.RecordBatch) -> int:
 def test_memory_is_used_again() -> None:
     rebatcher, seen = Rebatcher(), set()
     for seed in range(6):
-        seen.add(_address(rebatcher.join(_cut(_large(seed), 100))))
+        seen.add(_address(join(rebatcher, _cut(_large(seed), 100))))
     assert len(seen) == 1
 
 
@@ -106,16 +111,16 @@ def test_short_batches_take_no_block_that_is_much_too_large() -> None:
 )
 def test_whoever_sees_a_batch_keeps_its_memory(view: Callable[[pa.RecordBatch], Any]) -> None:
     rebatcher, of = Rebatcher(), named(0)
-    first = rebatcher.join(_cut(of, 100))
+    first = join(rebatcher, _cut(of, 100))
     address, kept = _address(first), view(first)
     del first
     gc.collect()
-    others = [rebatcher.join(_cut(named(seed), 100)) for seed in range(1, 4)]
+    others = [join(rebatcher, _cut(named(seed), 100)) for seed in range(1, 4)]
     assert address not in map(_address, others)
     assert ctypes.string_at(address, ROWS * WIDTH * 4) == of.column(0).flatten().to_numpy().tobytes()
     del kept
     gc.collect()
-    assert _address(rebatcher.join(_cut(named(4), 100))) == address, "comes back"
+    assert _address(join(rebatcher, _cut(named(4), 100))) == address, "comes back"
 
 
 def named(seed: int) -> pa.RecordBatch:
@@ -145,7 +150,7 @@ def test_batches_that_other_threads_keep_do_not_change() -> None:
     for t in threads:
         t.start()
     for i in range(60):
-        joined = rebatcher.join(_cut(inputs[i % 4], 100))
+        joined = join(rebatcher, _cut(inputs[i % 4], 100))
         with lock:
             waiting.append((i % 4, joined.column(0).flatten().to_numpy()))
         del joined

@@ -5,15 +5,18 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from penstock._flat import Flat
 from penstock._pb import control_pb2 as pb
 from penstock._pb import stream_pb2
 from penstock._session.lanes import Lanes
 from penstock._session.piece import Miscount, Piece
 from penstock._session.position import Interval, Position, to_proto
+from penstock._session.rebatch import Rebatcher
 from penstock._session.steps import Steps
 
 pytestmark = pytest.mark.pure
@@ -25,7 +28,7 @@ LANES, QUOTA = 4, 3
 class Rows:
     """A record of rows that are numbers."""
 
-    batch: list[int]
+    batch: Any
     worker: str = "w"
     bytes: int = 100
 
@@ -265,8 +268,8 @@ def test_rows_of_lanes_are_joined_lane_by_lane() -> None:
     from penstock._session.piece import Chunk
 
     making = Making(0)
-    record = pa.RecordBatch.from_pydict({"a": [0, 1, 2, 3]})
+    record = Flat.of(pa.RecordBatch.from_pydict({"a": [0, 1, 2, 3]}))
     for lane, low in ((1, 2), (0, 0), (1, 3), (0, 1)):
         chunk = Chunk(Rows(record), low, low + 1, Position(), Position(), 0)
         making.add(chunk, lane)
-    assert pa.concat_batches(making.in_order())["a"].to_pylist() == [0, 1, 2, 3]
+    assert Rebatcher().join(making.in_order()).to_arrow()["a"].to_pylist() == [0, 1, 2, 3]

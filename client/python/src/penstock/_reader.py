@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-import pyarrow as pa
-
+from penstock._flat import Flat
 from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session import Config, Session, SessionStats
@@ -26,7 +25,7 @@ _ASK_EVERY = 1.0  # seconds
 class Read:
     """A batch's rows, of which `valid` are not padding. state() is this rank's checkpoint as of them."""
 
-    record: pa.RecordBatch
+    tensors: Flat
     epoch: int
     valid: int
     state: Callable[[], pb.State]
@@ -92,7 +91,7 @@ class SessionReader:
             return None
         self._rows_read += rows.valid
         return Read(
-            rows.record, rows.epoch, rows.valid, functools.partial(self._session.state, rows.after), rows.checkpoint
+            rows.tensors, rows.epoch, rows.valid, functools.partial(self._session.state, rows.after), rows.checkpoint
         )
 
     def _note_end(self) -> None:

@@ -185,11 +185,11 @@ class Reading:
             self._end()
             raise StopIteration
         if self._columns is None:
-            self._columns = Columns(read.record.schema)
+            self._columns = Columns(read.tensors.schema)
         if self._progress is not None and self._of_epoch == 0:
             self._progress.begin(read.epoch, self._reader.rows_per_epoch())
         position = Position(read.epoch, self._number, self.stream, read.state, read.checkpoint)
-        batch = self._making.place(Batch(read.record, self._columns, read.epoch, position, self._format, read.valid))
+        batch = self._making.place(Batch(read.tensors, self._columns, read.epoch, position, self._format, read.valid))
         item = self._mapped(batch)
         self._count(read.valid)
         self.position = position

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import errors
+from penstock._flat import Flat
 from penstock._pb import control_pb2 as pb
 from penstock._reader import Read, Reader
 from penstock._session import SessionStats
@@ -241,8 +242,8 @@ class Leader:
             self._tell("end", self.state(), b"")
             return None
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, read.record.schema) as stream:
-            stream.write_batch(read.record)
+        with pa.ipc.new_stream(sink, read.tensors.schema) as stream:
+            stream.write_batch(read.tensors.to_arrow())
         state = read.state()
         self._tell("rows", state, sink.getvalue(), read.valid, read.checkpoint)
         return replace(read, state=lambda: state)
@@ -313,7 +314,7 @@ class Follower:
         now = time.monotonic()
         rows = None
         if self._facts["kind"] == "rows":
-            rows = pa.ipc.open_stream(pa.py_buffer(payload)).read_next_batch()
+            rows = Flat.of(pa.ipc.open_stream(pa.py_buffer(payload)).read_next_batch())
         self._count(rows is not None, len(payload), now - asked, max(asked - self._returned, 0.0))
         self._returned = now
         if rows is None:

@@ -1,11 +1,11 @@
-"""A batch as a training loop sees it: views of one Arrow record in torch, NumPy or Arrow.
+"""A batch as a training loop sees it: views of its rows' memory in torch, NumPy or Arrow.
 
-The loader makes a Batch of each record that the session hands over. Nothing is copied: arrays are views of the record's
-memory (worker/tensor/README.md says what lies there), made when they are first asked for and kept. Only what Arrow
-packs is unpacked: bools, and offsets of a record that was cut out of a larger one.
+The loader makes a Batch of the rows that the session hands over (_flat.py). Nothing is copied: arrays are views
+(worker/tensor/README.md says of what), made when they are first asked for and kept. Only Arrow's bools are packed.
 
-torch tensors may be written in place: no other batch shares their memory. NumPy and Arrow arrays are read-only: write
-to a copy, such as batch.dense.copy(). A pickled batch is whole, but is of no loader any more.
+torch tensors may be written in place: no other batch shares their memory. Features of one batch whose rows all have
+equally many values may share their offsets. NumPy and Arrow arrays are read-only: write to a copy, such as
+batch.dense.copy(). A pickled batch is whole, but is of no loader any more.
 A batch belongs to one thread at a time.
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock._flat import Flat, arrow
 from penstock._pb import control_pb2
 from penstock.errors import UsageError
 
@@ -222,25 +223,25 @@ class Batch:
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_record", "epoch", "position", "valid")
+    __slots__ = ("_arrays", "_columns", "_format", "_rows", "epoch", "position", "valid")
 
     def __init__(
         self,
-        record: pa.RecordBatch,
+        rows: Flat,
         columns: Columns,
         epoch: int,
         position: Position,
         format: str,  # noqa: A002
         valid: int | None = None,  # all rows unless given
     ) -> None:
-        self._record, self._columns, self._format = record, columns, format
+        self._rows, self._columns, self._format = rows, columns, format
         self._arrays: dict[_Key, Array] = {}
         self.epoch = epoch  # counts from 0
         self.position = position
-        self.valid = int(record.num_rows) if valid is None else valid
+        self.valid = rows.num_rows if valid is None else valid
 
     def __len__(self) -> int:
-        return int(self._record.num_rows)
+        return self._rows.num_rows
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -334,11 +335,11 @@ class Batch:
 
     def numpy(self) -> Batch:
         """The same batch as NumPy arrays: views of the memory in which it arrived, not of a device's."""
-        return Batch(self._record, self._columns, self.epoch, self.position, "numpy", self.valid)
+        return Batch(self._rows, self._columns, self.epoch, self.position, "numpy", self.valid)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """The record in which the batch arrived, in the wire's layout: a column for each tensor."""
-        return self._record
+        """The batch as a record in the wire's layout: a column for each tensor, in the batch's memory."""
+        return self._rows.to_arrow()
 
     def keyed_jagged_tensor(self, names: str | Sequence[str] | None = None, *, dtype: Any = None) -> Any:
         """Sparse features, all or those named, as one torchrec KeyedJaggedTensor: their values are joined by one copy.
@@ -380,8 +381,13 @@ class Batch:
         return torch
 
     def _mapped(self, change: Callable[[Array], Array]) -> Batch:
-        batch = Batch(self._record, self._columns, self.epoch, self.position, self._format, self.valid)
-        batch._arrays = {key: change(self._array(key)) for key in (*self._columns.arrays(), _MASK)}
+        batch = Batch(self._rows, self._columns, self.epoch, self.position, self._format, self.valid)
+        changed: dict[int, Array] = {}  # shared arrays stay shared
+        for key in (*self._columns.arrays(), _MASK):
+            array = self._array(key)
+            if id(array) not in changed:
+                changed[id(array)] = change(array)
+            batch._arrays[key] = changed[id(array)]
         return batch
 
     def _array(self, key: _Key) -> Array:
@@ -391,31 +397,35 @@ class Batch:
         return made
 
     def _make(self, key: _Key) -> Array:
-        name, part = key
         if key == _MASK:
             return self._masked()
-        column = self._record.column(name)
-        kind = column.type
-        if pa.types.is_list(kind):  # loops that use a part of it use the others, too
-            for other, flat in _jagged(column):
-                self._arrays[name, other] = self._view(flat)
-            return self._arrays[key]
-        if self._format == "arrow" and part == "values" and not pa.types.is_binary(kind):
-            return column
-        array = self._view(_flat(column, part))
-        shape = self._columns.shape(key, len(self))
-        return array if self._format == "arrow" or len(shape) == 1 else array.reshape(shape)
+        name, what = key
+        rows = self._rows
+        if what == "offsets":
+            at = rows.where[rows.form.jagged[name]]
+            shared = ("", f"offsets {at}")  # of no column alone
+            made = self._arrays.get(shared)
+            if made is None:
+                made = self._arrays[shared] = self._view(rows.offsets[at])
+            return made
+        if self._format == "arrow" and name not in rows.form.jagged:
+            return rows.to_arrow().column(name)
+        part = rows.parts[rows.form.index[key]]
+        if name == self._columns.dense or name in self._columns.images:
+            part = part.reshape(self._columns.shape(key, len(self)))
+        return self._view(part)
 
-    def _view(self, flat: pa.Array) -> Array:
-        """A flat array in the batch's format."""
-        if self._format == "arrow":
-            return flat
+    def _view(self, array: np.ndarray[Any, Any]) -> Array:
+        """An array of the rows' in the batch's format."""
+        if self._format == "torch":
+            import torch
+
+            return torch.from_numpy(array)
         if self._format == "numpy":
-            return _numpy(flat)
-        import torch
-
-        # DLPack rather than NumPy: no warning about memory that NumPy holds to be read-only.
-        return torch.from_numpy(_numpy(flat)) if pa.types.is_boolean(flat.type) else torch.from_dlpack(flat)
+            array = array.view()
+            array.flags.writeable = False
+            return array
+        return arrow(array, pa.from_numpy_dtype(array.dtype))
 
     def _masked(self) -> Array:
         mask = np.arange(len(self)) < self.valid
@@ -437,47 +447,3 @@ def _uniform(what: str, by_name: dict[str, Any]) -> Any:
             f"a KeyedJaggedTensor has one {what} for all features, but found {found}; choose some by names="
         )
     return next(iter(by_name.values()))
-
-
-def _jagged(column: pa.ListArray) -> Iterator[tuple[str, pa.Array]]:
-    """The parts of a list column as flat arrays: views, if the column was not cut out of a larger one."""
-    offsets, values = column.offsets, column.values
-    first = offsets[0].as_py()
-    if first != 0 or offsets[-1].as_py() != len(values):
-        values = column.flatten()
-    yield "offsets", offsets if first == 0 else pc.subtract(offsets, offsets[0])
-    if pa.types.is_struct(values.type):
-        yield "values", values.field(0)
-        yield "weights", values.field(1)
-    else:
-        yield "values", values
-
-
-def _flat(column: pa.Array, part: str) -> pa.Array:
-    """A part of a column that is no list, as a flat array of its elements: a view, as with _jagged."""
-    kind = column.type
-    if pa.types.is_binary(kind):
-        return _binary(column, part)
-    if pa.types.is_fixed_size_list(kind):
-        return column.values.slice(column.offset * kind.list_size, len(column) * kind.list_size)
-    return column
-
-
-def _binary(column: pa.Array, part: str) -> pa.Array:
-    _, offsets, data = column.buffers()
-    ends = pa.Array.from_buffers(pa.int32(), len(column) + 1, [None, offsets], offset=column.offset)
-    if part == "offsets":
-        return _from_zero(ends)
-    first, last = ends[0].as_py(), ends[-1].as_py()
-    if data is None or first == last:
-        return pa.array([], pa.uint8())
-    return pa.Array.from_buffers(pa.uint8(), last - first, [None, data], offset=first)
-
-
-def _from_zero(offsets: pa.Array) -> pa.Array:
-    return offsets if offsets[0].as_py() == 0 else pc.subtract(offsets, offsets[0])
-
-
-def _numpy(flat: pa.Array) -> np.ndarray[Any, Any]:
-    unpacked: np.ndarray[Any, Any] = flat.to_numpy(zero_copy_only=not pa.types.is_boolean(flat.type))
-    return unpacked

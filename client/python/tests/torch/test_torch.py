@@ -66,19 +66,19 @@ def test_tensors_outlive_their_batch() -> None:
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 def test_memory_that_a_tensor_sees_is_not_used_again(view: Callable[[penstock.Batch], Any]) -> None:
     rebatcher, of = Rebatcher(), test_rebatch.named(0)
-    b = test_batch.batch(rebatcher.join([of]), "torch")
+    b = test_batch.batch(test_rebatch.join(rebatcher, [of]), "torch")
     address, kept = b.dense.data_ptr(), view(b)
     del b
     gc.collect()
     others = []
     for seed in range(1, 4):
-        other = test_batch.batch(rebatcher.join([test_rebatch.named(seed)]), "torch")
+        other = test_batch.batch(test_rebatch.join(rebatcher, [test_rebatch.named(seed)]), "torch")
         others.append(other.dense.zero_())
     assert address not in [o.data_ptr() for o in others]
     assert ctypes.string_at(address, of.column(0).flatten().nbytes) == of.column(0).flatten().to_numpy().tobytes()
     del kept
     gc.collect()
-    assert test_batch.batch(rebatcher.join([of]), "torch").dense.data_ptr() == address, "comes back"
+    assert test_batch.batch(test_rebatch.join(rebatcher, [of]), "torch").dense.data_ptr() == address, "comes back"
 
 
 def test_dlpack() -> None:

@@ -5,11 +5,9 @@ At most one batch is made ahead, so that it is ready when next is called; until 
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from penstock import errors
 from penstock._session.core import Core, Made, Making
-from penstock._session.rebatch import Rebatcher
+from penstock._session.rebatch import Rebatcher, Slice, TooLargeError
 
 
 class Assembler:
@@ -43,7 +41,7 @@ class Assembler:
         core = self._core
         ledger, making = core.ledger, core.making
         if core.made is not None:
-            if not ledger.may_grow(core.made.record.num_rows):
+            if not ledger.may_grow(core.made.rows.num_rows):
                 return None
             making = _reopen(core.made)  # it was to be the epoch's last, short one; then more came
             core.made, core.making = None, making
@@ -65,16 +63,16 @@ class Assembler:
     def _join(self, making: Making) -> None:
         core = self._core
         try:
-            record = self._rebatcher.join(making.in_order())
-        except (pa.ArrowException, MemoryError) as e:
+            rows = self._rebatcher.join(making.in_order())
+        except (TooLargeError, MemoryError) as e:
             core.fail(
                 errors.Error(
                     f"session {core.config.session!r}: a batch of {making.rows} rows cannot be made: {e}; "
-                    "a column of a batch has room for 2^31 values or bytes: lower batch_size"
+                    "lower batch_size"
                 )
             )
             return
-        made = Made(record, making.epoch, record.get_total_buffer_size(), making.by_worker)
+        made = Made(rows, making.epoch, making.by_worker)
         with core.lock:
             if core.making is not making:
                 return  # discarded meanwhile: its rows are not ours any more
@@ -83,4 +81,4 @@ class Assembler:
 
 
 def _reopen(made: Made) -> Making:
-    return Making(made.epoch, {0: [made.record]}, made.record.num_rows, dict(made.by_worker))
+    return Making(made.epoch, {0: [Slice(made.rows, 0, made.rows.num_rows)]}, made.rows.num_rows, dict(made.by_worker))

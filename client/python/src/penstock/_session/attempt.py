@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-import pyarrow as pa
 from google.protobuf.message import DecodeError
 
+from penstock._flat import Flat
 from penstock._pb import stream_pb2 as pb
 from penstock._session.bell import Bell
 from penstock._session.core import THREADS, Core
@@ -31,7 +31,7 @@ from penstock._session.workers import ERRORS, WorkerError, Workers, read_error
 class Record:
     """A checked record that came from a worker."""
 
-    batch: pa.RecordBatch
+    batch: Flat
     worker: str
     bytes: int  # memory that it keeps
 
@@ -204,12 +204,14 @@ class Attempt:
 
 
 def check(received: Incoming, layout: Layout, worker: str) -> tuple[Record, pb.BatchMeta]:
-    """A received record and where its rows belong, both checked."""
-    batch = received.record
-    if batch is None or received.meta is None:
+    """Received rows and where they belong, both checked."""
+    rows = received.rows
+    if rows is None or received.meta is None:
         raise StreamError("a message is no record with app_metadata: is this a Penstock worker?")
     meta = pb.BatchMeta.FromString(received.meta)
-    layout.check(batch, received.nulls)
-    if batch.num_rows != meta.rows:
-        raise StreamError(f"record has {batch.num_rows} rows; its app_metadata says {meta.rows}")
-    return Record(batch, worker, received.bytes), meta
+    if not isinstance(rows, Flat):
+        layout.check(rows)
+        rows = Flat.of(rows, layout.form)
+    if rows.num_rows != meta.rows:
+        raise StreamError(f"record has {rows.num_rows} rows; its app_metadata says {meta.rows}")
+    return Record(rows, worker, received.bytes), meta

@@ -23,6 +23,7 @@ from typing import NamedTuple, TypeAlias
 import pyarrow as pa
 
 from penstock import errors
+from penstock._flat import Flat
 from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session.bell import Bell
@@ -36,6 +37,7 @@ from penstock._session.pace import Pace
 from penstock._session.piece import Chunk, Piece
 from penstock._session.position import Interval, from_proto, to_proto
 from penstock._session.rarely import Rarely
+from penstock._session.rebatch import Slice
 from penstock._session.steps import Steps
 from penstock._session.workers import WorkerError
 from penstock.batch import Checkpoint
@@ -50,9 +52,8 @@ THREADS = "penstock-"  # how the names of the package's threads begin
 class Made(NamedTuple):
     """A batch that is ready. Its positions are the ledger's pending ones."""
 
-    record: pa.RecordBatch
+    rows: Flat
     epoch: int
-    bytes: int
     by_worker: Mapping[str, int]
 
 
@@ -61,17 +62,17 @@ class Making:
     """Rows that were taken for the next batch."""
 
     epoch: int
-    slices: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)  # by lane
+    slices: dict[int, list[Slice]] = field(default_factory=dict)  # by lane
     rows: int = 0
     by_worker: dict[str, int] = field(default_factory=dict)
 
-    def in_order(self) -> list[pa.RecordBatch]:
+    def in_order(self) -> list[Slice]:
         """Lane by lane."""
         return [s for lane in sorted(self.slices) for s in self.slices[lane]]
 
     def add(self, chunk: Chunk, lane: int) -> None:
         """Appends rows without copying them."""
-        self.slices.setdefault(lane, []).append(chunk.record.batch.slice(chunk.low, chunk.rows))
+        self.slices.setdefault(lane, []).append(Slice(chunk.record.batch, chunk.low, chunk.high))
         self.rows += chunk.rows
         worker = chunk.record.worker
         self.by_worker[worker] = self.by_worker.get(worker, 0) + chunk.rows
@@ -90,7 +91,7 @@ class Totals(NamedTuple):
         by_worker = dict(self.by_worker)
         for worker, n in made.by_worker.items():
             by_worker[worker] = by_worker.get(worker, 0) + n
-        return Totals(self.rows + made.record.num_rows, self.batches + 1, self.bytes + made.bytes, by_worker)
+        return Totals(self.rows + made.rows.num_rows, self.batches + 1, self.bytes + made.rows.nbytes, by_worker)
 
 
 @dataclass(frozen=True)
@@ -98,16 +99,21 @@ class Rows:
     """A batch, handed over: exactly batch_size rows, or the epoch's last.
 
     valid: how many of its rows are not padding, which is at its end.
-    record: contiguous and from offset 0, in the session's tensor layout, without nulls.
+    tensors: contiguous, in the session's tensor layout, without nulls; record is the same as Arrow has it.
     after: the state of this rank once the batch is consumed, for Session.state.
     checkpoint: of the whole job, that has its place behind this batch.
     """
 
-    record: pa.RecordBatch
+    tensors: Flat
     epoch: int
     valid: int
     after: Snapshot
     checkpoint: Checkpoint | None = None
+
+    @property
+    def record(self) -> pa.RecordBatch:
+        """All columns, each from offset 0."""
+        return self.tensors.to_arrow()
 
 
 class Offer(NamedTuple):
@@ -218,7 +224,7 @@ class Core:
     def rows_made(self) -> int:
         """Rows of the batch in the making."""
         if self.made is not None:
-            return int(self.made.record.num_rows)
+            return self.made.rows.num_rows
         return 0 if self.making is None else self.making.rows
 
     def tell_ready(self) -> None:

@@ -7,11 +7,14 @@ on it. Everything is immutable.
 from __future__ import annotations
 
 import enum
+import functools
 import json
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+
+from penstock._flat import Form
 
 
 class LayoutError(Exception):
@@ -49,6 +52,11 @@ class Layout:
     schema: pa.Schema
     columns: tuple[Column, ...]
 
+    @functools.cached_property
+    def form(self) -> Form:
+        """How its records lie in flat arrays."""
+        return Form(self.schema)
+
     @classmethod
     def parse(cls, schema: pa.Schema) -> Layout:
         """Reads a stream's schema. What is not in tensor layout raises LayoutError, which names the field."""
@@ -69,17 +77,12 @@ class Layout:
             f.equals(g, check_metadata=True) for f, g in zip(self.schema, schema, strict=True)
         )
 
-    def check(self, record: pa.RecordBatch, nulls: bool = True) -> None:
-        """Checks a record of a stream whose schema is the same: offsets inside buffers, and no nulls anywhere.
-
-        nulls: it may have some, as far as is known.
-        """
+    def check(self, record: pa.RecordBatch) -> None:
+        """Checks a record of a stream whose schema is the same: offsets inside buffers, and no nulls anywhere."""
         try:
             record.validate(full=True)
         except pa.ArrowInvalid as e:
             raise LayoutError(f"record: {e}") from e
-        if not nulls:
-            return
         for column, values in zip(self.columns, record.columns, strict=True):
             n = _nulls(values)
             if n:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+
+from penstock._flat import BOOL, OFFSET, Array, Flat, Form, Offsets
+from penstock._session.layout import LayoutError
 
 MOST_BODY = 256 << 20  # also decompressed
 # A body decompresses to LIKELY_BODY bytes, or LIKELY_RATIO for each of its own: else few bytes had much memory set
@@ -18,7 +21,13 @@ _STORED = -1  # in place of a length: the buffer is not compressed
 
 _INT16, _INT32, _INT64 = struct.Struct("<H"), struct.Struct("<i"), struct.Struct("<q")
 _RECORD_BATCH = 3  # of Message.fbs: header_type
+_ENVELOPE = 8  # bytes before a header: a mark and its size
+_MOST_ROWS = 1 << 31
+_LONG = np.dtype("<i8")
 _PAIR = 2  # int64 of a node (length, nulls), and of a buffer (offset, length)
+
+
+Pairs: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 
 class MessageError(Exception):
@@ -26,34 +35,114 @@ class MessageError(Exception):
 
 
 class Incoming(NamedTuple):
-    """A record as it came.
+    """Rows as they came, checked; a record is yet to be.
 
-    meta: its app_metadata; None: it had none. bytes: of memory that it keeps. nulls: whether it may have some.
+    meta: its app_metadata; None: it had none. bytes: of memory that it keeps.
     """
 
-    record: pa.RecordBatch | None
+    rows: Flat | pa.RecordBatch | None
     meta: bytes | None
     bytes: int
-    nulls: bool = True
 
 
-def read(message: pa.Buffer, schema: pa.Schema) -> tuple[pa.RecordBatch, bool, bool]:
-    """A record in its message's memory, and whether it may have nulls.
+def read(message: pa.Buffer, form: Form) -> Flat | pa.RecordBatch:
+    """Rows in their message's memory; a record, with memory of its own, if it is compressed.
 
-    Also whether it was compressed, and has memory of its own.
+    Raises MessageError, or LayoutError for what is in no tensor layout.
     """
     try:
+        memory = memoryview(message)
+        begin = _ENVELOPE + int(_INT32.unpack_from(memory, _INT32.size)[0])
+        if not _ENVELOPE < begin <= len(memory):
+            raise ValueError(f"its header ends at {begin} of {len(memory)} bytes")
+        header = _Header(memory[_ENVELOPE:begin])
+        if not header.compressed:
+            return _flat(header, memory[begin:], form)
         parsed = pa.ipc.read_message(message)
-        header = _Header(memoryview(parsed.metadata))  # Arrow has checked where it points
-        if header.compressed:
-            header.check_lengths(parsed.body)
-        return pa.ipc.read_record_batch(parsed, schema), header.nulls, header.compressed
-    except (pa.ArrowException, EOFError, OSError, struct.error, ValueError, MemoryError) as e:
+        header.check_lengths(parsed.body)
+        return pa.ipc.read_record_batch(parsed, form.schema)
+    except (pa.ArrowException, EOFError, OSError, struct.error, IndexError, ValueError, MemoryError) as e:
         raise MessageError(f"a message is no Arrow record of the stream's schema, or it is cut short: {e}") from e
 
 
+def _flat(header: _Header, body: memoryview, form: Form) -> Flat:
+    """The rows of a message that is not compressed."""
+    rows, nodes, buffers = header.rows, header.nodes, header.buffers
+    if nodes.shape[0] != len(form.columns) or buffers.shape[0] != form.buffers:
+        raise ValueError(f"it has {len(nodes)} nodes and {len(buffers)} buffers")
+    nulls = nodes[:, 1]
+    if nulls.any():
+        at = int(nulls.argmax() if nulls.max() > 0 else nulls.argmin())
+        raise LayoutError(
+            f"record: column {form.schema.field(form.columns[at]).name!r}: {nulls[at]} nulls; tensors have none"
+        )
+    begins, sizes = buffers.T
+    if ((sizes < 0) | (sizes > len(body)) | (begins < 0) | (begins > len(body) - sizes)).any():
+        raise ValueError(f"a buffer is outside of the body of {len(body)} bytes")
+    lengths, at, room = nodes[:, 0].tolist(), begins.tolist(), sizes.tolist()
+    if not 0 <= rows < _MOST_ROWS or any(lengths[n] != rows * width for n, width in form.whole):
+        raise ValueError(f"its columns do not have {rows} rows")
+    if any(lengths[a] != lengths[b] for a, b in form.alike):
+        raise ValueError("its weights are not as many as its values")
+    offsets, where = _offsets(form, rows, body, at, room)
+    ends = offsets[:, -1].tolist()
+    parts: list[Array] = []
+    for p in form.parts:
+        size, end = room[p.buffer], rows * p.width
+        if p.width == 0:
+            end = lengths[p.node] if p.node >= 0 else ends[where[p.ragged]]
+            if ends[where[p.ragged]] > end:
+                raise LayoutError(f"record: column {form.schema.field(p.column).name!r}: its offsets are outside")
+        need = (end + 7) // 8 if p.dtype == BOOL else end * p.dtype.itemsize
+        if not 0 <= need <= size:
+            raise ValueError(f"column {form.schema.field(p.column).name!r}: a buffer of {size} bytes is too short")
+        if p.dtype == BOOL:
+            bits = np.frombuffer(body, np.uint8, need, at[p.buffer])
+            parts.append(np.unpackbits(bits, count=end, bitorder="little").view(BOOL))
+        else:
+            parts.append(np.frombuffer(body, p.dtype, end, at[p.buffer]))
+    return Flat(form, rows, parts, offsets, where)
+
+
+def _offsets(
+    form: Form, rows: int, body: memoryview, at: Sequence[int], room: Sequence[int]
+) -> tuple[Offsets, tuple[int, ...]]:
+    """The offsets of a message, each once, checked to rise from 0 or more; and which of them a column has."""
+    size = rows + 1
+    if rows == 0:  # Arrow may leave them out
+        return np.zeros((1, 1), OFFSET), (0,) * len(form.offsets)
+    places: dict[int, int] = {}
+    for buffer in form.offsets:
+        if room[buffer] < size * OFFSET.itemsize:
+            raise ValueError(f"offsets have {room[buffer]} bytes for {rows} rows")
+    where = tuple(places.setdefault(at[buffer], len(places)) for buffer in form.offsets)
+    if not places:
+        return np.empty((0, size), OFFSET), where
+    given = [np.frombuffer(body, OFFSET, size, begin) for begin in places]
+    offsets = (given[0] if len(given) == 1 else np.concatenate(given)).reshape(len(given), size)
+    falls = (offsets[:, 1:] < offsets[:, :-1]).any(axis=1) | (offsets[:, 0] < 0)
+    if falls.any():
+        column = form.schema.field(form.ragged[where.index(int(falls.argmax()))]).name
+        raise LayoutError(f"record: column {column!r}: its offsets fall, or are negative")
+    if len(given) > 1:
+        return _shared(offsets, where)
+    return offsets, where
+
+
+def _shared(offsets: Offsets, where: tuple[int, ...]) -> tuple[Offsets, tuple[int, ...]]:
+    """The same, where columns with one value in each row share their offsets."""
+    size = offsets.shape[1]
+    ends = offsets[:, -1] - offsets[:, 0] == size - 1  # few have so many values
+    ones = [i for i in np.flatnonzero(ends).tolist() if np.array_equal(offsets[i], np.arange(size, dtype=OFFSET))]
+    if len(ones) < 2:
+        return offsets, where
+    same, places = dict.fromkeys(ones, ones[0]), dict[int, int]()
+    where = tuple(places.setdefault(same.get(at, at), len(places)) for at in where)
+    return offsets[list(places)], where
+
+
 class _Header:
-    """What has to be known of a record before Arrow makes it."""
+    """What has to be known of a record's header. What it says is not trusted: reading outside of it is an error."""
 
     def __init__(self, b: memoryview) -> None:
         self._b = b
@@ -62,8 +151,9 @@ class _Header:
         if not kind or b[kind] != _RECORD_BATCH or not batch:
             raise ValueError("it has no record batch")
         batch = self._follow(batch)
-        self._buffers = self._vector(self._field(batch, 2))
-        self.nulls = bool(self._vector(self._field(batch, 1))[1::_PAIR].any())
+        length = self._field(batch, 0)
+        self.rows = int(_INT64.unpack_from(b, length)[0]) if length else 0
+        self.nodes, self.buffers = self._vector(self._field(batch, 1)), self._vector(self._field(batch, 2))
         self._codec = self._field(batch, 3)
 
     @property
@@ -76,7 +166,7 @@ class _Header:
         total, codec = 0, self._field(self._follow(self._codec), 0)
         most = 1 << 16 if codec and self._b[codec] else 256  # what a byte can decompress to, by ZSTD or LZ4
         view = memoryview(body)
-        for at, length in self._pairs():
+        for at, length in self.buffers.tolist():
             if length == 0:
                 continue
             if at < 0 or length < _INT64.size or at + length > len(view):
@@ -90,10 +180,6 @@ class _Header:
         if total > min(MOST_BODY, LIKELY_BODY + _LIKELY_RATIO * len(view)):
             raise ValueError(f"a body claims to have {total} bytes, of {len(view)} compressed")
 
-    def _pairs(self) -> Iterable[tuple[int, int]]:
-        values = self._buffers.tolist()
-        return zip(values[::_PAIR], values[1::_PAIR], strict=True)
-
     def _follow(self, at: int) -> int:
         return at + int(_INT32.unpack_from(self._b, at)[0])
 
@@ -106,10 +192,12 @@ class _Header:
         offset = int(_INT16.unpack_from(self._b, vtable + slot)[0])
         return table + offset if offset else 0
 
-    def _vector(self, field: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _vector(self, field: int) -> Pairs:
         """A vector of nodes or buffers."""
         if not field:
-            return np.empty(0, np.int64)
+            return np.empty((0, _PAIR), np.int64)
         at = self._follow(field)
         n = int(_INT32.unpack_from(self._b, at)[0])
-        return np.frombuffer(self._b, "<i8", n * _PAIR, at + _INT32.size)
+        if n < 0:
+            raise ValueError(f"a vector of {n}")
+        return np.frombuffer(self._b, _LONG, n * _PAIR, at + _INT32.size).reshape(n, _PAIR)

@@ -12,7 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock._flat import Flat
 from penstock._pb import spec_pb2
+from penstock._session.blocks import Blocks
+from penstock._session.rebatch import Slice, join
 
 _LAYOUT = b"penstock.layout"
 _TYPES = {
@@ -24,10 +27,13 @@ _TYPES = {
 }
 
 
-def padded(record: pa.RecordBatch, rows: int) -> pa.RecordBatch:
-    """A record made up to so many rows."""
-    missing = rows - record.num_rows
-    return record if missing == 0 else pa.concat_batches([record, padding(record.schema, missing)])
+def padded(rows: Flat, size: int) -> Flat:
+    """Rows made up to so many."""
+    missing = size - rows.num_rows
+    if missing == 0:
+        return rows
+    more = Flat.of(padding(rows.schema, missing), rows.form)
+    return join([Slice(rows, 0, rows.num_rows), Slice(more, 0, missing)], Blocks(0))
 
 
 def padding(schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -1,78 +1,121 @@
-"""Joins received rows to a batch: one copy, made without the GIL, into memory that batches before it gave back.
+"""Joins received rows to a batch: one copy, made without the GIL, into a block that batches before it gave back.
 
-Large columns of rows of one size (dense, images) lie in blocks that are used again; all else comes from the C library's
-allocator, which keeps freed memory where Arrow's own gives it back. Neither is given again before the last array,
+All columns of a batch lie in one block, each from an aligned address on. It is not given again before the last array,
 tensor or buffer that sees it is gone.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock._session.blocks import Block, Blocks
+from penstock._flat import OFFSET, Array, Flat, Form, Offsets
+from penstock._session.blocks import ALIGNMENT, Blocks
 
-LARGE = 1 << 20  # bytes of a column that gets a block
-_KEPT = 2  # free blocks of a column: one to be filled while one comes back
+_KEPT = 2  # free blocks: one to be filled while one comes back
 _LARGEST_HEAP = (32 << 20) - (64 << 10)  # what glibc still takes from its heap: a little less than 32 MiB
+_MOST_VALUES = np.iinfo(OFFSET).max
+
+
+class Slice(NamedTuple):
+    """Rows low to high."""
+
+    rows: Flat
+    low: int
+    high: int
+
+
+class TooLargeError(Exception):
+    """A column has more values than offsets can count."""
 
 
 class Rebatcher:
     """Makes batches of the rows of one session."""
 
     def __init__(self) -> None:
-        self._widths: list[int] | None = None  # bytes of a row of each column; 0 where rows differ
-        self._blocks: dict[int, Blocks] = {}  # by column
-        self._pool = _pool()
+        self._blocks = Blocks(_KEPT)
+        _keep_freed_memory()
 
-    def join(self, records: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-        """The rows of records of the session's schema, without nulls: contiguous and in memory of their own."""
-        schema, rows = records[0].schema, sum(r.num_rows for r in records)
-        if self._widths is None:
-            self._widths = [_row_bytes(f.type) for f in schema]
-        large = [i for i, width in enumerate(self._widths) if rows * width >= LARGE]
-        if not large:
-            return pa.concat_batches(records, self._pool)
-        columns = {i: self._join_large(i, [r.column(i) for r in records]) for i in large}
-        rest = [i for i in range(len(schema)) if i not in columns]
-        if rest:
-            joined = pa.concat_batches([r.select(rest) for r in records], self._pool)
-            columns.update(zip(rest, joined.columns, strict=True))
-        return pa.RecordBatch.from_arrays([columns[i] for i in range(len(schema))], schema=schema)
-
-    def _join_large(self, index: int, parts: Sequence[pa.Array]) -> pa.Array:
-        kind = parts[0].type
-        pieces = [_plain_bytes(p) for p in parts]
-        memory = self._blocks.setdefault(index, Blocks(_KEPT)).take(sum(p.nbytes for p in pieces))
-        np.concatenate(pieces, out=memory)
-        buffer = pa.py_buffer(memory)
-        values = pa.Array.from_buffers(kind.value_type, sum(map(len, parts)) * kind.list_size, [None, buffer])
-        return pa.FixedSizeListArray.from_arrays(values, type=kind)
+    def join(self, slices: Sequence[Slice]) -> Flat:
+        """The rows of slices of one form, in memory of their own. Raises TooLargeError."""
+        return join(slices, self._blocks)
 
 
-def _row_bytes(kind: pa.DataType) -> int:
-    """Bytes of a row of a fixed-size list; 0 of all others."""
-    return kind.list_size * kind.value_type.bit_width // 8 if pa.types.is_fixed_size_list(kind) else 0
+def join(slices: Sequence[Slice], blocks: Blocks) -> Flat:
+    """The rows of slices of one form, in a block. Raises TooLargeError."""
+    form = slices[0].rows.form
+    rows = sum(s.high - s.low for s in slices)
+    where, offsets = _offsets(slices)
+    lows = [o[:, 0] for o in offsets]
+    counts = [o[:, -1] - low for o, low in zip(offsets, lows, strict=True)]
+    totals = [sum(column) for column in zip(*(c.tolist() for c in counts), strict=True)]
+    for i, total in enumerate(totals):
+        if total > _MOST_VALUES:
+            column = form.schema.field(form.ragged[where.index(i)]).name
+            raise TooLargeError(f"column {column!r} would have {total} values; a batch has room for {_MOST_VALUES}")
+    sizes = [totals[where[p.ragged]] if p.width == 0 else rows * p.width for p in form.parts]
+    pitch = _aligned((rows + 1) * OFFSET.itemsize)
+    spans = [_aligned(n * p.dtype.itemsize) for n, p in zip(sizes, form.parts, strict=True)]
+    begins = list(itertools.accumulate(spans, initial=len(totals) * pitch))
+    memory = blocks.take(begins.pop()).data  # NumPy's views of a view would forget it
+    ends = np.frombuffer(memory, OFFSET, len(totals) * pitch // OFFSET.itemsize)
+    ends = ends.reshape(len(totals), pitch // OFFSET.itemsize)[:, : rows + 1]
+    _join_offsets(offsets, lows, counts, ends)
+    made = [np.frombuffer(memory, p.dtype, n, at) for p, n, at in zip(form.parts, sizes, begins, strict=True)]
+    _join_values(form, slices, where, offsets, made)
+    return Flat(form, rows, made, ends, where)
 
 
-def _plain_bytes(part: pa.Array) -> Block:
-    """The values of a fixed-size list as bytes, which need no alignment: a view."""
-    values, width = part.values, _row_bytes(part.type)
-    begin = part.offset * width + values.offset * part.type.value_type.bit_width // 8
-    return np.frombuffer(values.buffers()[1], np.uint8, len(part) * width, begin)
+def _offsets(slices: Sequence[Slice]) -> tuple[tuple[int, ...], list[Offsets]]:
+    """The offsets of each slice's rows, and which of them a column has: columns share what they share in all slices."""
+    places: dict[tuple[int, ...], int] = {}
+    where = tuple(places.setdefault(at, len(places)) for at in zip(*(s.rows.where for s in slices), strict=True))
+    cut = [s.rows.offsets[:, s.low : s.high + 1] for s in slices]
+    if where == slices[0].rows.where and all(s.rows.where == where for s in slices):
+        return where, cut
+    return where, [o[[at[i] for at in places]] for i, o in enumerate(cut)]
+
+
+def _join_offsets(offsets: Sequence[Offsets], lows: Sequence[Array], counts: Sequence[Array], out: Offsets) -> None:
+    out[:, 0] = 0
+    begin = 0
+    before = np.zeros(len(out), OFFSET)
+    for given, low, count in zip(offsets, lows, counts, strict=True):
+        end = begin + given.shape[1] - 1
+        np.add(given[:, 1:], (before - low)[:, None], out=out[:, begin + 1 : end + 1])
+        begin, before = end, before + count
+
+
+def _join_values(
+    form: Form, slices: Sequence[Slice], where: Sequence[int], offsets: Sequence[Offsets], out: Sequence[Array]
+) -> None:
+    firsts, lasts = [o[:, 0].tolist() for o in offsets], [o[:, -1].tolist() for o in offsets]
+    for i, (p, made) in enumerate(zip(form.parts, out, strict=True)):
+        if p.width:
+            pieces = [s.rows.parts[i][s.low * p.width : s.high * p.width] for s in slices]
+        else:
+            at = where[p.ragged]
+            pieces = [
+                s.rows.parts[i][first[at] : last[at]] for s, first, last in zip(slices, firsts, lasts, strict=True)
+            ]
+        np.concatenate(pieces, out=made)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 @functools.cache
-def _pool() -> pa.MemoryPool:
-    """The C library's allocator, made to keep what batches and messages free.
+def _keep_freed_memory() -> None:
+    """Has the C library's allocator keep what messages free, as those of gRPC.
 
     glibc learns from what is freed: once it saw a mapped array of almost 32 MiB go, it takes such from its heap, and
-    keeps up to twice as much free at the heap's end. gRPC's messages gain by that, too. An array of this size, which is
-    never touched, costs nothing; settings of the program's own (MALLOC_*, mallopt) have precedence.
+    keeps up to twice as much free at the heap's end. An array of this size, which is never touched, costs nothing;
+    settings of the program's own (MALLOC_*, mallopt) have precedence.
     """
-    pool = pa.system_memory_pool()
-    pa.allocate_buffer(_LARGEST_HEAP, memory_pool=pool)
-    return pool
+    pa.allocate_buffer(_LARGEST_HEAP, memory_pool=pa.system_memory_pool())

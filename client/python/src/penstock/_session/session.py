@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from penstock import errors
+from penstock._flat import Flat
 from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
 from penstock._session import forks
@@ -213,7 +214,7 @@ class Session:
         intervals = tuple(ledger.pending)
         if made is None:
             return Offer(None, False, core.epoch, None, intervals, before, core.totals, before.handed)
-        if ledger.gated() or not ledger.whole(made.record.num_rows):
+        if ledger.gated() or not ledger.whole(made.rows.num_rows):
             return None
         return self._batch(made, intervals, before)
 
@@ -230,30 +231,28 @@ class Session:
     def _batch(self, made: Made, intervals: tuple[Interval, ...], before: Snapshot) -> Offer:
         """A batch that was made."""
         core, handed = self._core, before.handed
-        record, valid = made.record, made.record.num_rows
+        tensors, valid = made.rows, made.rows.num_rows
         if core.ledger.steps is not None:
             handed += 1
         if core.ledger.pads:
-            record = padded(record, core.batch_size)
+            tensors = padded(tensors, core.batch_size)
         after = replace(
             before, consumed=make_set((*intervals, *before.consumed)), handed=handed, rows=before.rows + valid,
             start=core.ledger.start(handed),
         )  # fmt: skip
         totals = core.totals.plus(made)
-        rows = Rows(record, made.epoch, valid, after, core.checkpointing.at(totals.batches))
+        rows = Rows(tensors, made.epoch, valid, after, core.checkpointing.at(totals.batches))
         return Offer(rows, True, core.epoch, made, intervals, before, totals, handed)
 
     def _padding(self, before: Snapshot) -> Offer:
         """A batch of padding alone."""
         core = self._core
         schema = planned_schema(self.program) if core.layout is None else core.layout.schema
-        record = padding(schema, core.batch_size)
+        tensors = Flat.of(padding(schema, core.batch_size))
         handed = before.handed + 1
         after = replace(before, handed=handed, start=core.ledger.start(handed))
-        totals = core.totals._replace(
-            batches=core.totals.batches + 1, bytes=core.totals.bytes + record.get_total_buffer_size()
-        )
-        rows = Rows(record, core.epoch, 0, after, core.checkpointing.at(totals.batches))
+        totals = core.totals._replace(batches=core.totals.batches + 1, bytes=core.totals.bytes + tensors.nbytes)
+        rows = Rows(tensors, core.epoch, 0, after, core.checkpointing.at(totals.batches))
         return Offer(rows, True, core.epoch, None, (), before, totals, handed)
 
     def _leased(self) -> bool:

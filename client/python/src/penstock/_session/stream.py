@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import flight
 
+from penstock._flat import Flat, Form
 from penstock._session.blocks import Blocks
 from penstock._session.links import ASKS, GRACE, GRANTS, Link, LinkError, Links
 from penstock._session.messages import Incoming, read
@@ -56,6 +57,7 @@ class Stream:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._reader: flight.FlightStreamReader | None = None
+        self._form: Form | None = None  # of its schema, which was found to be one of tensors
         self._link: Link | None = None
         self._watch: _Watch | None = None
         self._cancelled = False
@@ -109,7 +111,7 @@ class Stream:
             link.close()
 
     def next(self) -> Incoming | None:
-        """What comes next; None at a good end. Raises what pyarrow raises, LinkError, or MessageError."""
+        """What comes next; None at a good end. Raises what pyarrow raises, LinkError, MessageError, or LayoutError."""
         assert self._reader is not None
         link, watch = self._link, self._watch
         if link is None or watch is None:
@@ -125,9 +127,11 @@ class Stream:
             self._link = None
             self._connection.links.put(link)
             return None
-        record, nulls, copied = read(message.memory, self._reader.schema)
-        size = record.get_total_buffer_size() if copied else message.bytes
-        return Incoming(record, message.meta, size, nulls)
+        if self._form is None:
+            self._form = Form(self._reader.schema)
+        rows = read(message.memory, self._form)
+        size = message.bytes if isinstance(rows, Flat) else rows.get_total_buffer_size()
+        return Incoming(rows, message.meta, size)
 
     def cancel(self) -> None:
         """Ends the stream, whatever it waits for. Never blocks."""
