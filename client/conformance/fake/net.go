@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -45,16 +47,42 @@ func (n *Net) Address(name string) string {
 		return name
 	}
 	n.mu.Lock()
-	address, known := n.addresses[name]
-	n.mu.Unlock()
-	if known {
+	defer n.mu.Unlock()
+	return n.addressOf(name)
+}
+
+// addressOf is where name listens from its first use on. n.mu is held.
+func (n *Net) addressOf(name string) string {
+	if address, known := n.addresses[name]; known {
 		return address
 	}
-	l := n.Listen(name)
-	if err := l.Close(); err != nil {
-		n.t.Errorf("%s: %v", name, err)
+	address := reserve(n.t)
+	n.addresses[name] = address
+	return address
+}
+
+// reserve finds a port that is free, and keeps it for the test: sockets that are bound and do not listen let others listen there, but the
+// system gives their ports to nobody, not for connections that go out either.
+func reserve(t testing.TB) string {
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatalf("reserve a port: %v", err)
 	}
-	return l.Addr().String()
+	syscall.CloseOnExec(fd)
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	err = errors.Join(
+		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+	)
+	if err != nil {
+		t.Fatalf("reserve a port: %v", err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	at, ok := bound.(*syscall.SockaddrInet4)
+	if err != nil || !ok {
+		t.Fatalf("reserve a port: bound to %v: %v", bound, err)
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
 }
 
 // Listen makes a listener of name.
@@ -66,15 +94,10 @@ func (n *Net) Listen(name string) net.Listener {
 		n.memory[name] = l
 		return l
 	}
-	address, known := n.addresses[name]
-	if !known {
-		address = "127.0.0.1:0"
-	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", n.addressOf(name))
 	if err != nil {
 		n.t.Fatalf("%s: %v", name, err)
 	}
-	n.addresses[name] = l.Addr().String()
 	return l
 }
 
