@@ -165,7 +165,9 @@ class Config:
             wrong.append(f"rank {self.rank} is not below world_size {self.world_size}")
         restored = sum(state.ByteSize() for state in self.restore or ())
         if restored > _MAX_RESTORED:
-            wrong.append(f"restore has {restored} bytes; one rank may bring {_MAX_RESTORED}, so have each bring its own")
+            wrong.append(
+                f"restore has {restored} bytes; one rank may bring {_MAX_RESTORED}, so have each bring its own"
+            )
         if wrong:
             raise errors.UsageError("\n".join(wrong))
         for address in self.masters:

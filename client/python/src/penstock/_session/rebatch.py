@@ -19,6 +19,7 @@ from penstock._session.blocks import ALIGNMENT, Blocks
 
 _KEPT = 2  # free blocks: one to be filled while one comes back
 _LARGEST_HEAP = (32 << 20) - (64 << 10)  # what glibc still takes from its heap: a little less than 32 MiB
+_LARGE = 256 << 10  # bytes of a piece
 _MOST_VALUES = np.iinfo(OFFSET).max
 
 
@@ -103,7 +104,23 @@ def _join_values(
             pieces = [
                 s.rows.parts[i][first[at] : last[at]] for s, first, last in zip(slices, firsts, lasts, strict=True)
             ]
-        np.concatenate(pieces, out=made)
+        _concatenate(pieces, made)
+
+
+def _concatenate(pieces: Sequence[Array], out: Array) -> None:
+    """Joins pieces.
+
+    NumPy gives the interpreter away for each of them, and has to get it back from threads that receive: for small ones
+    that takes longer than the copy.
+    """
+    if out.nbytes >= _LARGE * len(pieces):
+        np.concatenate(pieces, out=out)
+        return
+    to, begin = out.view(np.uint8).data, 0
+    for piece in pieces:
+        end = begin + piece.nbytes
+        to[begin:end] = piece.view(np.uint8).data
+        begin = end
 
 
 def _aligned(size: int) -> int:
