@@ -132,8 +132,8 @@ def _offsets(
 def _shared(offsets: Offsets, where: tuple[int, ...]) -> tuple[Offsets, tuple[int, ...]]:
     """The same, where columns with one value in each row share their offsets."""
     size = offsets.shape[1]
-    ends = offsets[:, -1] - offsets[:, 0] == size - 1  # few have so many values
-    ones = [i for i in np.flatnonzero(ends).tolist() if np.array_equal(offsets[i], np.arange(size, dtype=OFFSET))]
+    likely = np.flatnonzero(offsets[:, -1] == size - 1)
+    ones = likely[(offsets[likely] == np.arange(size, dtype=OFFSET)).all(axis=1)].tolist()
     if len(ones) < 2:
         return offsets, where
     same, places = dict.fromkeys(ones, ones[0]), dict[int, int]()
