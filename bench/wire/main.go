@@ -4,6 +4,7 @@
 // The exit status is 0 only if Penstock's wire has 85% of plain TCP's speed with batches of 256 KiB and of 1 MiB.
 //
 //	go run ./bench/wire
+//	go run ./bench/wire --kinds tcp,penstock --rounds 15
 //	go run ./bench/wire --bytes 4GiB --rounds 9 --out bench/results
 package main
 
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +38,7 @@ func main() {
 
 func command() *cobra.Command {
 	total, rounds, serving, out := cli.Bytes(2<<30), 5, "", ""
+	measured := kinds
 	cmd := &cobra.Command{
 		Use: "wire", Short: "Measure the wire beside stock Flight and plain TCP", Args: cobra.NoArgs, SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +48,15 @@ func command() *cobra.Command {
 			if rounds < 1 {
 				return fmt.Errorf("--rounds: want 1 or more, found %d", rounds)
 			}
-			r, err := compare(cmd.Context(), int64(total), rounds)
+			for _, kind := range measured {
+				if !slices.Contains(kinds, kind) {
+					return fmt.Errorf("--kinds: found %q; want some of %s", kind, strings.Join(kinds, ", "))
+				}
+			}
+			if !slices.Contains(measured, tcp) {
+				return fmt.Errorf("--kinds: want %s among them, which others are compared with", tcp)
+			}
+			r, err := compare(cmd.Context(), measured, int64(total), rounds)
 			if err != nil {
 				return err
 			}
@@ -61,6 +72,7 @@ func command() *cobra.Command {
 		},
 	}
 	cmd.Flags().Var(&total, "bytes", "bytes that each kind moves in a round")
+	cmd.Flags().StringSliceVar(&measured, "kinds", measured, "what to measure")
 	cmd.Flags().IntVar(&rounds, "rounds", rounds, "how often each kind takes its turn")
 	cmd.Flags().StringVar(&out, "out", "", "folder that takes wire.md and wire.json")
 	cmd.Flags().StringVar(&serving, "serve", "", "kind/batch/bytes to serve, for the processes that this one starts")
@@ -73,7 +85,7 @@ type speeds struct{ speed, server, client float64 } // GB/s, CPU seconds per GB
 
 var sizes = []int{256 << 10, 1 << 20, 8 << 20} //nolint:gochecknoglobals // never changed
 
-func compare(ctx context.Context, total int64, rounds int) (report, error) {
+func compare(ctx context.Context, kinds []string, total int64, rounds int) (report, error) {
 	var lines report
 	for _, size := range sizes {
 		got := map[string][]speeds{}

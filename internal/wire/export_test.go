@@ -1,9 +1,9 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"iter"
 	"net"
 	"unsafe"
@@ -17,12 +17,26 @@ func Misaligned(b []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(
 // ReadLink reads the messages that came on a link, until they are refused.
 func ReadLink(data []byte, pool *Pool) iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
-		l := &link{in: bufio.NewReaderSize(bytes.NewReader(data), ahead)}
+		l := &link{in: inlet{from: scattered{bytes.NewReader(data)}}}
 		m := NewMessage(pool)
 		for l.receive(m) == nil && yield(m) {
 		}
 	}
 }
+
+// scattered is a socket of bytes.
+type scattered struct{ io.Reader }
+
+func (s scattered) read(p, more []byte) (int, error) {
+	n, err := s.Read(p)
+	if n < len(p) {
+		return n, err
+	}
+	m, _ := s.Read(more)
+	return n + m, nil
+}
+
+func (scattered) await(int) {}
 
 // LinkBytes are those of a batch on a link.
 func LinkBytes(b *Batch, pool *Pool) []byte {
@@ -37,6 +51,27 @@ func Linked(ctx context.Context, in grpc.ClientStream, conn net.Conn) *Stream {
 	s.use(newLink(conn, ""))
 	return s
 }
+
+// Link is a client's.
+type Link struct {
+	link *link
+	pool Pool
+}
+
+// NewLink is one on conn.
+func NewLink(conn net.Conn) *Link { return &Link{link: newLink(conn, "")} }
+
+// Receive returns the body of the next message.
+func (l *Link) Receive() ([]byte, error) {
+	m := NewMessage(&l.pool)
+	if err := l.link.receive(m); err != nil {
+		return nil, err
+	}
+	return m.body.Bytes, nil
+}
+
+// Hurry has what comes do so soon.
+func (l *Link) Hurry() { l.link.hurry() }
 
 // Take reports whether a stream gets a link, and returns what gives it back.
 func (l *Links) Take(ctx context.Context) (func(), bool) {

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -20,8 +19,6 @@ const (
 	// mostHeader and mostMeta bound a message's header and app_metadata.
 	mostHeader = 16 << 20
 	mostMeta   = 64 << 10
-	// ahead is what is read at once where messages begin. Bodies are read into their memory.
-	ahead = 4 << 10
 	// idBytes identify a link. They are random, so that nobody can guess another one's.
 	idBytes = 16
 	// accepted is what a server answers once a stream may ask for the link.
@@ -36,41 +33,57 @@ var Preface = [4]byte([]byte("PLNK")) //nolint:gochecknoglobals // never changed
 type link struct {
 	net.Conn
 	id     string
-	in     *bufio.Reader // of a client's
-	header bytes.Buffer  // of the last message, whose memory the next one's gets
-	since  time.Time     // when it was used last, while it waits
-	expiry *time.Timer   // of a server's that waits
-	known  bool          // a stream has named it
-	ending atomic.Bool   // a client's brings the rest of its batches, or nothing any more
+	in     inlet        // of a client's
+	socket *socket      // of a client's, if it can be had
+	header bytes.Buffer // of the last message, whose memory the next one's gets
+	since  time.Time    // when it was used last, while it waits
+	expiry *time.Timer  // of a server's that waits
+	known  bool         // a stream has named it
+	ending atomic.Bool  // a client's brings the rest of its batches, or nothing any more
 	prefix [prefixBytes]byte
 }
 
 // newLink is a client's link.
 func newLink(conn net.Conn, id string) *link {
-	l := &link{Conn: conn, id: id, since: time.Now()}
-	l.in = bufio.NewReaderSize(l, ahead)
+	l := &link{Conn: conn, id: id, since: time.Now(), socket: socketOf(conn)}
+	l.in.from = l
 	return l
 }
 
-// Read waits for the rest of a stream's batches as long as it comes, however slow the network is.
-func (l *link) Read(b []byte) (int, error) {
+// read waits for the rest of a stream's batches as long as it comes, however slow the network is.
+func (l *link) read(p, more []byte) (int, error) {
 	if l.ending.Load() {
 		if err := l.SetReadDeadline(time.Now().Add(grace)); err != nil {
 			return 0, err
 		}
 	}
-	return l.Conn.Read(b)
+	if l.socket != nil {
+		return l.socket.read(p, more)
+	}
+	return l.Read(p)
+}
+
+func (l *link) await(n int) {
+	if l.socket != nil {
+		l.socket.await(n)
+	}
 }
 
 // hurry has the rest of a stream's batches come within grace, or a part of it, which gives the next one as long.
 func (l *link) hurry() {
 	l.ending.Store(true)
+	if l.socket != nil {
+		l.socket.prompt(true)
+	}
 	_ = l.SetReadDeadline(time.Now().Add(grace)) // fails only if it is closed
 }
 
 // rest has the next stream's batches take as long as they like.
 func (l *link) rest() error {
 	l.ending.Store(false)
+	if l.socket != nil {
+		l.socket.prompt(false)
+	}
 	return l.SetReadDeadline(time.Time{})
 }
 
@@ -80,7 +93,7 @@ var errEnd = errors.New("wire: the stream's batches have all come")
 func (l *link) receive(m *Message) error {
 	m.header, m.meta, m.size = nil, nil, 0
 	m.free()
-	if _, err := io.ReadFull(l.in, l.prefix[:]); err != nil {
+	if _, err := io.ReadFull(&l.in, l.prefix[:]); err != nil {
 		return fmt.Errorf("wire: read a batch: %w", err)
 	}
 	le := binary.LittleEndian
@@ -93,10 +106,10 @@ func (l *link) receive(m *Message) error {
 	}
 	m.size = prefixBytes + int64(header) + int64(meta) + int64(body)
 	l.header.Reset()
-	_, err := io.CopyN(&l.header, l.in, int64(header)) // it grows with what comes
+	_, err := io.CopyN(&l.header, &l.in, int64(header)) // it grows with what comes
 	m.header, m.meta = l.header.Bytes(), make([]byte, meta)
 	if err == nil {
-		_, err = io.ReadFull(l.in, m.meta)
+		_, err = io.ReadFull(&l.in, m.meta)
 	}
 	if err == nil && body > 0 {
 		err = l.receiveBody(m, int(body))
@@ -112,7 +125,7 @@ func (l *link) receive(m *Message) error {
 // not be true.
 func (l *link) receiveBody(m *Message, n int) error {
 	m.body = m.pool.Get(min(n, likelyBody))
-	if _, err := io.ReadFull(l.in, m.body.Bytes); err != nil {
+	if err := l.in.fill(m.body.Bytes); err != nil {
 		return err
 	}
 	for got := len(m.body.Bytes); got < n; got = len(m.body.Bytes) {
@@ -120,7 +133,7 @@ func (l *link) receiveBody(m *Message, n int) error {
 		copy(larger.Bytes, m.body.Bytes)
 		m.free()
 		m.body = larger
-		if _, err := io.ReadFull(l.in, larger.Bytes[got:]); err != nil {
+		if err := l.in.fill(larger.Bytes[got:]); err != nil {
 			return err
 		}
 	}

@@ -123,7 +123,7 @@ func (l *Links) put(in *link) {
 func (l *Links) keep(in *link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed || in.in.Buffered() > 0 {
+	if l.closed || len(in.in.rest) > 0 {
 		_ = in.Close() // nobody uses it
 		return
 	}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package wire
+
+import "net"
+
+// socket is what other systems do not have.
+type socket struct{}
+
+func socketOf(net.Conn) *socket { return nil }
+
+func (*socket) read(_, _ []byte) (int, error) { return 0, net.ErrClosed }
+func (*socket) await(int)                     {}
+func (*socket) prompt(bool)                   {}
