@@ -27,7 +27,8 @@ type Config struct {
 	// HTTP/2 windows come on top of Budget.
 	Dial func(address string) (*grpc.ClientConn, error)
 	// DialLink opens a connection to a worker (by TLS where Dial does, with NextProtos "h2") that carries batches alone, without
-	// HTTP/2, which would take as much CPU time again as the batches do. If it is nil or fails, they come by gRPC.
+	// HTTP/2, which would take as much CPU time again as the batches do. If it is nil or fails, they come by gRPC. The bytes that lie
+	// in the kernel's buffers of a link come on top of Budget.
 	DialLink func(ctx context.Context, address string) (net.Conn, error)
 	// Session is the session's id, made from the job (run id and loader name).
 	Session string
