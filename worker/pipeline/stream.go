@@ -38,6 +38,7 @@ type Stream struct {
 	builder  *tensor.Builder
 	start    start
 	told     Cursor          // where the trainer's cursor is, once it has all that compute sent
+	swollen  int64           // bytes of a window's results that the sources did not let expect
 	storage  storage.Storage // whose reads are counted
 	session  *counted
 	stats    *stats // the session's

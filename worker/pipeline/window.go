@@ -22,6 +22,10 @@ type windowScratch struct {
 func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch) error {
 	at := Cursor{Window: s.start.window, K: s.start.k}
 	s.told = at
+	s.chain.Ask(func(bytes int64) error {
+		s.swollen += bytes
+		return s.raise(ctx, &s.holds.results, s.swollen, 1)
+	})
 	err := s.eachWindow(ctx, in, func(w *tensor.Window) error {
 		err := s.cut(ctx, w, at, out)
 		if err == nil {
@@ -121,6 +125,7 @@ func (s *Stream) rest(ctx context.Context, w *tensor.Window) error {
 	if err := s.expect(ctx, w.Slots); err != nil {
 		return err
 	}
+	s.swollen = 0
 	s.chain.Place(s.rows(w), s.pipeline.cfg.Memory-s.account.holds())
 	err = stats.timed(&stats.transform, func() (err error) {
 		s.ops.begin()

@@ -51,24 +51,22 @@ type product struct {
 }
 
 func (k *product) Run(out *vector.Vector, in []*vector.Vector) error {
+	made, _, err := combinations(in)
+	if err != nil {
+		return err
+	}
 	out.Valid, out.ElemValid = nil, nil
 	out.Offsets = vector.Grow(out.Offsets, out.Rows+1)
 	out.Offsets[0] = 0
-	out.I64 = out.I64[:0]
+	out.I64 = vector.Grow(out.I64, made)[:0]
 	last := len(in) - 1
 	for row := range out.Rows {
 		k.heads = append(k.heads[:0], 0)
 		for _, v := range in[:last] {
 			k.mixed = appendMixed(k.mixed[:0], v, row)
-			if len(k.heads)*len(k.mixed) > maxMade {
-				return errTooMany(row)
-			}
 			k.combine()
 		}
 		k.mixed = appendMixed(k.mixed[:0], in[last], row)
-		if len(out.I64)+len(k.heads)*len(k.mixed) > maxMade {
-			return errTooMany(row)
-		}
 		for _, head := range k.heads {
 			for _, m := range k.mixed {
 				out.I64 = append(out.I64, int64(combine(k.salt, head*golden+m)))
@@ -82,6 +80,44 @@ func (k *product) Run(out *vector.Vector, in []*vector.Vector) error {
 		}
 	}
 	return nil
+}
+
+// Size implements Sizer: of the results, and of the heads of the row that has most, twice.
+func (k *product) Size(in []*vector.Vector) (int64, error) {
+	made, heads, err := combinations(in)
+	return 8*int64(made+made/8+64) + 16*int64(heads), err // vector.Grow leaves room
+}
+
+// combinations counts the results of all rows, and the most that a row's features but the last have.
+func combinations(in []*vector.Vector) (made, heads int, err error) {
+	for row := range in[0].Rows {
+		n := 1
+		for i, v := range in {
+			if i == len(in)-1 {
+				heads = max(heads, n)
+			}
+			if n *= present(v, row); n > maxMade {
+				return 0, 0, errTooMany(row)
+			}
+		}
+		if made += n; made > maxMade {
+			return 0, 0, errTooMany(row)
+		}
+	}
+	return made, heads, nil
+}
+
+// present counts the values of a row that are not null.
+func present(v *vector.Vector, row int) (n int) {
+	from, end := bounds(v, row)
+	valid := v.ValueValid()
+	if valid == nil {
+		return end - from
+	}
+	for ; from < end; from++ {
+		n += int(valid[from>>6] >> (from & 63) & 1)
+	}
+	return n
 }
 
 // combine makes of each head one for each of a feature's ids.

@@ -22,6 +22,7 @@ type Chain struct {
 	dead      [][]int // for each step, those whose values are spare after it
 	spares    spares
 	ran       func(step int) // nil: nobody wants to know
+	ask       func(bytes int64) error
 }
 
 // step is one step that makes a slot.
@@ -34,6 +35,7 @@ type step struct {
 	out    vector.Vector
 	typ    spec.Type
 
+	swells  bool   // it is a Sizer, or works on the result of one
 	borrows bool   // see Borrower
 	shares  bool   // its inputs' values, at times
 	holds   bool   // memory for its values
@@ -71,11 +73,20 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 			in:      make([]*vector.Vector, len(s.GetIn())),
 			typ:     b.out,
 		})
+		c.steps[len(c.steps)-1].swells = c.swells(b.kernel, s.GetIn())
 	}
 	c.slots = make([]*vector.Vector, len(types))
 	c.order = depthFirst(len(c.sources), c.steps)
 	c.dead = outlive(len(c.sources), c.steps, c.order, p.GetOutputs())
 	return c, nil
+}
+
+func (c *Chain) swells(k Kernel, in []uint32) bool {
+	_, sizer := k.(Sizer)
+	return sizer || slices.ContainsFunc(in, func(slot uint32) bool {
+		at := int(slot) - len(c.sources)
+		return at >= 0 && c.steps[at].swells
+	})
 }
 
 func bindStep(r *Registry, s *pb.Step, types []spec.Type) (bound, error) {
@@ -118,6 +129,10 @@ func (c *Chain) Ops() []string {
 
 // Watch has f called after each step that Run ran, with its number in Ops.
 func (c *Chain) Watch(f func(step int)) { c.ran = f }
+
+// Ask has f called before each step whose result may be far larger than the sources let expect, with its bytes. An error
+// of f ends Run.
+func (c *Chain) Ask(f func(bytes int64) error) { c.ask = f }
 
 // Selects reports whether the Program has steps that choose rows.
 func (c *Chain) Selects() bool { return len(c.selectors) > 0 }
@@ -179,7 +194,7 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 	for _, at := range c.order {
 		s := &c.steps[at]
 		c.lend(s)
-		if err := s.run(slots, rows); err != nil {
+		if err := s.run(slots, rows, c.ask); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.label, err)
 		}
 		slots[len(sources)+at] = &s.out
@@ -228,7 +243,7 @@ func (c *Chain) checkSources(sources []*vector.Vector) error {
 	return nil
 }
 
-func (s *step) run(slots []*vector.Vector, rows int) (err error) {
+func (s *step) run(slots []*vector.Vector, rows int, ask func(bytes int64) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = &PanicError{Value: r, Stack: debug.Stack()}
@@ -238,10 +253,30 @@ func (s *step) run(slots []*vector.Vector, rows int) (err error) {
 		s.in[i] = slots[slot]
 	}
 	s.out.Type, s.out.Rows = s.typ, rows
+	if s.swells && ask != nil {
+		bytes, err := s.size()
+		if err == nil {
+			err = ask(bytes)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := s.kernel.Run(&s.out, s.in); err != nil {
 		return err
 	}
 	return wellFormed(&s.out, s.typ, rows)
+}
+
+// size is how many bytes the result takes, at most.
+func (s *step) size() (bytes int64, err error) {
+	if k, ok := s.kernel.(Sizer); ok {
+		return k.Size(s.in)
+	}
+	for _, v := range s.in {
+		bytes += 8 * int64(v.Len()+v.Rows)
+	}
+	return bytes, nil
 }
 
 // PanicError is a panic of an op's kernel: a bug of the op, which fails the stream but not the worker.

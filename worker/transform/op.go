@@ -59,6 +59,13 @@ type Maker interface {
 	Makes(rows int64) int64
 }
 
+// Sizer is a Kernel whose result may be far larger than what it is made of; how large, lengths of the inputs say.
+type Sizer interface {
+	Kernel
+	// Size is how many bytes Run is going to allocate, at most.
+	Size(in []*vector.Vector) (int64, error)
+}
+
 // Selector chooses rows of one window.
 type Selector interface {
 	// Select clears the bits of rows to leave out: bit i%64 of sel[i/64] stands for row rows.First+i. It sets none.

@@ -1,0 +1,31 @@
+package transform
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// TestSizersAskFirst refuses the memory of a result, and then gives it: the result takes no more.
+func TestSizersAskFirst(t *testing.T) {
+	ids := spec.Type{Kind: pb.Kind_INT64, List: true}
+	long := &vector.Vector{Type: ids, Rows: 2, Offsets: []int32{0, 0, 2000}, I64: make([]int64, 2000)}
+	s := step{kernel: &product{}, swells: true, from: []uint32{0, 0}, in: make([]*vector.Vector, 2), typ: ids}
+	refused := errors.New("no memory")
+	var asked int64
+	if err := s.run([]*vector.Vector{long}, 2, func(n int64) error { asked = n; return refused }); !errors.Is(err, refused) {
+		t.Fatalf("got %v, want %v", err, refused)
+	}
+	if s.out.I64 != nil {
+		t.Error("the result was made without memory")
+	}
+	if err := s.run([]*vector.Vector{long}, 2, func(int64) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if made := 8 * int64(cap(s.out.I64)); len(s.out.I64) != 2000*2000 || made > asked || asked > 2*made {
+		t.Errorf("%d values take %d bytes, asked for were %d", len(s.out.I64), made, asked)
+	}
+}
