@@ -31,6 +31,7 @@ const (
 type service struct {
 	pb.UnimplementedMasterServer
 	master *Master
+	texts  specTexts
 }
 
 // leader returns this master's term, or an error that names who leads.
@@ -66,7 +67,7 @@ func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, e
 	if err != nil {
 		return nil, err
 	}
-	if req, err = withSpec(req); err != nil {
+	if req, err = withSpec(req, &s.texts); err != nil {
 		return nil, err
 	}
 	who := identity.From(ctx)

@@ -16,7 +16,7 @@ import (
 const maxSpecText = 1 << 20
 
 // withSpec returns a request whose spec, if it has one, is a message, and names nothing that only its sender could find.
-func withSpec(req *pb.OpenRequest) (*pb.OpenRequest, error) {
+func withSpec(req *pb.OpenRequest, texts *specTexts) (*pb.OpenRequest, error) {
 	out := &pb.OpenRequest{Session: req.GetSession(), Spec: req.GetSpec(), WorldSize: req.GetWorldSize(), Share: req.GetShare()}
 	if req.GetSpecText() == "" {
 		spec.Canonical(out.GetSpec())
@@ -26,7 +26,7 @@ func withSpec(req *pb.OpenRequest) (*pb.OpenRequest, error) {
 		return nil, status.Error(codes.InvalidArgument, "the request has a spec and a spec's text; send one of them")
 	}
 	var err error
-	out.Spec, err = parseSpec([]byte(req.GetSpecText()), req.GetWorkingDir())
+	out.Spec, err = texts.parse(req.GetSpecText(), req.GetWorkingDir())
 	return out, err
 }
 
