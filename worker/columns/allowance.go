@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/penstock-ml/penstock/worker/garbage"
 )
 
 // allowance counts the bytes that a Decoder holds of pages, dictionaries and the window, and bounds them before they
@@ -58,6 +60,7 @@ func grow[T any](m *allowance, s []T, n int) ([]T, error) {
 	if err != nil {
 		return s, err
 	}
+	garbage.MakeRoom(bytes)
 	grown := make([]T, bytes/size)
 	copy(grown, s)
 	m.held -= int64(cap(s))*size + bytes%size // both are there until the copy is made

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/garbage"
 )
 
 // budget shares a number of bytes among accounts, and never gives more than it has. What there is no room for waits: accounts that
@@ -54,17 +55,28 @@ func (b *budget) open() *account {
 func (a *account) try(n int64) bool {
 	b := a.budget
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.waiting) > 0 || !b.fits(n) {
-		return false
+	free := len(b.waiting) == 0 && b.fits(n)
+	if free {
+		b.hold(a, n)
 	}
-	b.hold(a, n)
-	return true
+	b.mu.Unlock()
+	if free {
+		garbage.MakeRoom(n)
+	}
+	return free
 }
 
 // grow takes n bytes. It waits for them until ctx ends, and fails at once with columns.ErrMemory if there can never be as many, or
 // with ErrBusy if this account must give way.
 func (a *account) grow(ctx context.Context, n int64) error {
+	if err := a.await(ctx, n); err != nil {
+		return err
+	}
+	garbage.MakeRoom(n)
+	return nil
+}
+
+func (a *account) await(ctx context.Context, n int64) error {
 	b := a.budget
 	b.mu.Lock()
 	if a.held+n > b.total {
