@@ -97,7 +97,7 @@ class Form:
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:
-    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    dtype: np.dtype[Any] = pa.array([], kind).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype needs pandas
     return dtype
 
 
