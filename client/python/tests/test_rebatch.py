@@ -149,12 +149,14 @@ def test_batches_that_other_threads_keep_do_not_change() -> None:
     threads = [threading.Thread(target=check) for _ in range(2)]
     for t in threads:
         t.start()
-    for i in range(60):
-        joined = join(rebatcher, _cut(inputs[i % 4], 100))
-        with lock:
-            waiting.append((i % 4, joined.column(0).flatten().to_numpy()))
-        del joined
-    done.set()
-    for t in threads:
-        t.join()
+    try:
+        for i in range(60):
+            joined = join(rebatcher, _cut(inputs[i % 4], 100))
+            with lock:
+                waiting.append((i % 4, joined.column(0).flatten().to_numpy()))
+            del joined
+    finally:
+        done.set()
+        for t in threads:
+            t.join()
     assert wrong == []
