@@ -10,7 +10,7 @@ const (
 	ahead = 4 << 10
 	// A reader of the rest of a body that is larger than leastMark sleeps until that has come, or mostMark of it: to be woken for
 	// each segment of 64 KiB costs both sides more than to copy it.
-	leastMark, mostMark = 64 << 10, 256 << 10
+	leastMark, mostMark = 64 << 10, 1 << 20
 )
 
 // inlet is a link as its client reads it: small parts of messages through a buffer, bodies straight into the memory where they
