@@ -69,7 +69,8 @@ func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 	if err != nil {
 		return cost{}, fmt.Errorf("make a temporary directory: %w", err)
 	}
-	c, err := cluster.Start(ctx, cluster.Config{Binary: m.binary, Dir: dir}, p.Workers)
+	// A window of 10,000 features takes a little more than a worker has by default.
+	c, err := cluster.Start(ctx, cluster.Config{Binary: m.binary, Dir: dir, WorkerFlags: []string{"--memory=512MiB"}}, p.Workers)
 	if err != nil {
 		return cost{}, err
 	}
