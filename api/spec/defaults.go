@@ -44,10 +44,7 @@ func convertDefault(v *pb.Value, t Type) (*pb.Value, bool) {
 	if !t.List {
 		return convertScalar(v, t.Kind)
 	}
-	values := Elements(v)
-	if !IsList(v) {
-		values = []*pb.Value{v}
-	}
+	values := AsList(v)
 	list := make([]*pb.Value, 0, len(values))
 	for _, item := range values {
 		converted, ok := convertScalar(item, t.Kind)

@@ -28,6 +28,14 @@ func Elements(v *pb.Value) []*pb.Value {
 	return nil
 }
 
+// AsList are the elements of a list, of which a single value is one, too.
+func AsList(v *pb.Value) []*pb.Value {
+	if IsList(v) {
+		return Elements(v)
+	}
+	return []*pb.Value{v}
+}
+
 func elements(n int, set func(i int, e *pb.Value)) []*pb.Value {
 	values, out := make([]pb.Value, n), make([]*pb.Value, n)
 	for i := range out {

@@ -8,23 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
-	"github.com/penstock-ml/penstock/master/store/storetest"
 )
-
-// loneEtcd runs one member until the test ends.
-func loneEtcd(t *testing.T) *storetest.Cluster {
-	t.Helper()
-	e, err := storetest.Start(t.Context(), storetest.Config{Dir: t.TempDir(), Hosts: []string{"127.0.0.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e
-}
 
 // TestMasterStopsWhileCutOff stops two masters, of which one leads a running job, by SIGTERM, while etcd, the trainers or both do not hear
 // them: they end by themselves (process.Stop would kill them after 15 s, a kubelet after 30). Another takes the job up.
@@ -35,7 +19,7 @@ func TestMasterStopsWhileCutOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := loneEtcd(t)
+			e := etcds(t, "127.0.0.1")
 			toEtcd := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
 			listen, other := freeAddress(t), freeAddress(t)
 			toMaster := rpctest.NewWire(t, listen)
@@ -73,7 +57,7 @@ func TestMasterStopsWhileCutOff(t *testing.T) {
 
 // TestMasterWaitsForEtcd starts a master before its etcd, as a cluster that comes up does.
 func TestMasterWaitsForEtcd(t *testing.T) {
-	e := loneEtcd(t)
+	e := etcds(t, "127.0.0.1")
 	member := e.Members()[0]
 	if err := member.Kill(); err != nil {
 		t.Fatal(err)

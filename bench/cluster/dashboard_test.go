@@ -3,7 +3,6 @@ package cluster_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,24 +15,13 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/master/dashboard/dashboardtest"
 )
 
 // page opens a master's dashboard in Chromium.
 func page(t *testing.T, c *cluster.Cluster, address string) context.Context {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("there is no Chromium; .ci/run installs it")
-		}
-		t.Skip("there is no Chromium")
-	}
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
-	t.Cleanup(cancel)
+	ctx := dashboardtest.Browser(t, 3*time.Minute)
 	if err := chromedp.Run(ctx, chromedp.EmulateViewport(1440, 1000), network.Enable(),
 		network.SetExtraHTTPHeaders(network.Headers{"Authorization": "Bearer " + c.RPC().Token.Reveal()}), chromedp.Navigate("http://"+address+"/#events=WORKER")); err != nil {
 		t.Fatal(err)

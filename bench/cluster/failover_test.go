@@ -25,12 +25,12 @@ import (
 	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
-// etcds runs three members of etcd until the test ends.
-func etcds(t *testing.T) *storetest.Cluster {
+// etcds runs an etcd until the test ends: a member on each host, or three on this one.
+func etcds(t *testing.T, hosts ...string) *storetest.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	e, err := storetest.Start(ctx, storetest.Config{Dir: t.TempDir()})
+	e, err := storetest.Start(ctx, storetest.Config{Dir: t.TempDir(), Hosts: hosts})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func TestOwnersAndQuotas(t *testing.T) {
 // TestAbandonedSessionsGo holds that a session whose trainers were killed is deleted, and one that is read stays.
 func TestAbandonedSessionsGo(t *testing.T) {
 	s := provenanceSpec(t, 20_000, 1)
-	f := startFleet(t, loneEtcd(t).Endpoints(), 1, "--lease=1s", "--session-ttl=8s")
+	f := startFleet(t, etcds(t, "127.0.0.1").Endpoints(), 1, "--lease=1s", "--session-ttl=8s")
 	abandoned := startTrainer(t, f.dir, f.assign("abandoned"), s)
 	seen := map[row]int{}
 	abandoned.take(seen)

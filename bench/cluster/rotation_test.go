@@ -94,7 +94,7 @@ func startRotation(t *testing.T) *rotation {
 	}
 	r.Cluster = startCluster(t, cluster.Config{
 		Binary: binary, Dir: r.dir,
-		MasterFlags: append(both(r.masters), "--etcd="+loneEtcd(t).Endpoints()[0], "--http=", "--ticket-key="+in(r.masters, "ticket.key"),
+		MasterFlags: append(both(r.masters), "--etcd="+etcds(t, "127.0.0.1").Endpoints()[0], "--http=", "--ticket-key="+in(r.masters, "ticket.key"),
 			"--token-file="+in(r.masters, "token"), "--worker-token-file="+in(r.masters, "worker.token")),
 		WorkerFlags: append(both(r.workers), "--token-file="+in(r.workers, "worker.token")),
 	}, 0)

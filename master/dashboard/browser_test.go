@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,35 +14,12 @@ import (
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/penstock-ml/penstock/master/dashboard/dashboardtest"
 )
 
 // patience bounds each test: a browser that does not come to what is waited for.
 const patience = time.Minute
-
-// browser starts a Chromium, which ends with the test. It skips where there is none, but in CI.
-func browser(t *testing.T) context.Context {
-	t.Helper()
-	path := os.Getenv("PENSTOCK_CHROMIUM")
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if found, err := exec.LookPath(name); err == nil && path == "" {
-			path = found
-		}
-	}
-	if path == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatal("there is no Chromium; .ci/run installs it")
-		}
-		t.Skip("there is no Chromium; install one, or name it with PENSTOCK_CHROMIUM")
-	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
-	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, patience)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // tab is an open page.
 type tab struct {
@@ -65,7 +41,7 @@ var wide, narrow = view{width: 1440, height: 1000}, view{width: 390, height: 844
 // visit opens a page and waits until it has drawn.
 func visit(t *testing.T, url string, v view) *tab {
 	t.Helper()
-	p := &tab{T: t, ctx: browser(t)}
+	p := &tab{T: t, ctx: dashboardtest.Browser(t, patience)}
 	chromedp.ListenTarget(p.ctx, func(event any) {
 		p.mu.Lock()
 		defer p.mu.Unlock()

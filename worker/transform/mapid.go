@@ -39,26 +39,26 @@ func mapID() Op {
 }
 
 func newMapID(p Params, in []spec.Type) (Kernel, error) {
-	values, err := mapValues(p)
+	keys := spec.Elements(p.Value("keys"))
+	values, err := mapValues(p, int64(len(keys)))
 	if err != nil {
 		return nil, err
 	}
 	m := mapper{otherwise: p.Int("default"), partial: !p.Has("default")}
 	switch in[0].Kind {
 	case pb.Kind_BINARY:
-		texts, err := newTextMap(p, values)
+		texts, err := newTextMap(p, keys, values)
 		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapTexts(dst, v, valid, texts, m) }}, err
 	case pb.Kind_INT32:
-		ids, err := newIDMap(p, values)
+		ids, err := newIDMap(p, keys, values)
 		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I32, valid, ids, m) }}, err
 	}
-	ids, err := newIDMap(p, values)
+	ids, err := newIDMap(p, keys, values)
 	return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I64, valid, ids, m) }}, err
 }
 
-// mapValues returns the value of each key.
-func mapValues(p Params) ([]int64, error) {
-	keys := int64(len(spec.Elements(p.Value("keys"))))
+// mapValues returns the value of each of so many keys.
+func mapValues(p Params, keys int64) ([]int64, error) {
 	switch hasRange := p.Has("first") || p.Has("count"); {
 	case p.Has("keys") == hasRange:
 		return nil, errors.New("keys: want a list of keys, or else both first and count")
@@ -124,12 +124,12 @@ func mapTexts(dst []int64, v *vector.Vector, valid []uint64, texts map[string]in
 	return failed
 }
 
-func newTextMap(p Params, values []int64) (map[string]int64, error) {
+func newTextMap(p Params, keys []*pb.Value, values []int64) (map[string]int64, error) {
 	if !p.Has("keys") {
 		return nil, errors.New("first, count: want keys for text")
 	}
 	texts := make(map[string]int64)
-	for i, v := range spec.Elements(p.Value("keys")) {
+	for i, v := range keys {
 		text, ok := v.GetKind().(*pb.Value_Text)
 		if !ok {
 			return nil, fmt.Errorf("keys: want texts to look text up, found %s", show(v))
@@ -182,11 +182,10 @@ func (m *idMap) find(id int64) (int64, bool) {
 	}
 }
 
-func newIDMap(p Params, values []int64) (*idMap, error) {
+func newIDMap(p Params, keys []*pb.Value, values []int64) (*idMap, error) {
 	if !p.Has("keys") {
 		return &idMap{first: p.Int("first"), count: uint64(p.Int("count")), values: values}, nil
 	}
-	keys := spec.Elements(p.Value("keys"))
 	width := bits.Len(uint(2 * len(keys)))
 	m := &idMap{slots: make([]mapSlot, 1<<width), shift: uint(64 - width)}
 	for i, v := range keys {

@@ -266,7 +266,7 @@ func numbers(v *pb.Value) *pb.Value {
 		}
 		return v
 	}
-	list := elements(v)
+	list := spec.AsList(v)
 	for _, e := range list {
 		if _, ok := number(e); !ok {
 			return nil
@@ -277,21 +277,13 @@ func numbers(v *pb.Value) *pb.Value {
 
 // scalars returns v as a list, nil if it is one of lists.
 func scalars(v *pb.Value) *pb.Value {
-	list := elements(v)
+	list := spec.AsList(v)
 	for _, e := range list {
 		if e.GetKind() == nil || spec.IsList(e) {
 			return nil
 		}
 	}
 	return spec.ListOf(list)
-}
-
-// elements are those of a list, of which a single value is one, too.
-func elements(v *pb.Value) []*pb.Value {
-	if spec.IsList(v) {
-		return spec.Elements(v)
-	}
-	return []*pb.Value{v}
 }
 
 // show writes a value for messages: 'abc', 1.5, [1, 2].
