@@ -102,7 +102,10 @@ func (s *Stream) unit(i, most int) *unit {
 	}
 	u.size = u.how.Size(u.ranges)
 	if limit := s.pipeline.rowGroupLimit(); len(u.groups) == 1 && u.size > limit {
-		u.divide(limit)
+		whole := *u
+		if u.divide(limit); whole.size <= s.pipeline.longPagesLimit() && s.grown(u) > whole.size-whole.size/4 {
+			return &whole
+		}
 	}
 	return u
 }

@@ -52,6 +52,20 @@ func (u unit) divided(size int64) unit {
 	return u
 }
 
+// grown is about what a unit that is divided comes to hold: where a page is longer than what is in front of it, that grows.
+func (s *Stream) grown(u *unit) (bytes int64) {
+	for i, leaf := range s.leaves {
+		c := &s.footer.RowGroups[u.groups[0].GetIndex()].Chunks[leaf]
+		if c.Length <= 2*u.pieces.size {
+			bytes += c.Length
+			continue
+		}
+		page := int64(float64(c.Length) * min(1, pageBytes/float64(max(1, c.Uncompressed))))
+		bytes += max(u.ranges[i].Length, page) + u.pieces.size
+	}
+	return bytes
+}
+
 // parts are the chunks of a row group of which pieces are in memory. It belongs to the goroutine that decodes; it owns those that
 // read ahead, until close.
 type parts struct {

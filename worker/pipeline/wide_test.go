@@ -72,7 +72,11 @@ func TestWideRowGroup(t *testing.T) {
 		t.Errorf("%d of %d rows, of a file of %d bytes: %v", rows, m.rows, len(data), err)
 	}
 	p.cfg.Memory = math.MaxInt64 // so that the row group is not divided yet
-	checkPieces(t, s.unit(0, 1))
+	whole := s.unit(0, 1)
+	if p.cfg.Memory = 4 * whole.size; s.unit(0, 1).pieces.size != 0 || p.rowGroupLimit() >= whole.size {
+		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, p.cfg.Memory)
+	}
+	checkPieces(t, whole)
 }
 
 // checkPieces checks that pieces are of the size that takes least memory where none keeps within the limit: the gaps between smaller
