@@ -8,12 +8,15 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/chromedp"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/master"
+	"github.com/penstock-ml/penstock/master/dashboard/dashboardtest"
 )
 
 // startHTTP runs a master with an HTTP port, and returns that, too.
@@ -93,5 +96,26 @@ func TestLoginAtAnyMaster(t *testing.T) {
 		if resp.StatusCode != 200 {
 			t.Errorf("%s: %s", at, resp.Status)
 		}
+	}
+}
+
+// A link to a state of the dashboard leads there by way of the login, a wrong token on the way too: what lies behind the # of an address
+// never comes to the server.
+func TestLoginKeepsTheLink(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	_, at := startHTTP(t, etcd(t, "").Endpoints(), rpc.Config{Token: rpc.NewSecret("secret")})
+	ctx := dashboardtest.Browser(t, time.Minute)
+	show := func(token string) chromedp.Action {
+		return chromedp.Tasks{chromedp.SendKeys("#token", token, chromedp.ByQuery), chromedp.Click("button", chromedp.ByQuery)}
+	}
+	var shown string
+	check(t, chromedp.Run(ctx,
+		chromedp.Navigate(at+"/#session=run-7&range=60&workers=busy.2"),
+		show("wrong"), chromedp.WaitVisible("[role=alert]", chromedp.ByQuery), show("secret"),
+		chromedp.WaitVisible("#verdict", chromedp.ByQuery),
+		chromedp.Poll(`document.body.dataset.painted > 0 && location.hash + " shows " + document.querySelector("#session").value`, &shown),
+	))
+	if want := "#session=run-7&range=60&workers=busy.2 shows run-7"; shown != want {
+		t.Errorf("behind the login: %q, want %q", shown, want)
 	}
 }
