@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -31,7 +32,7 @@ func (m *Master) newHTTP() (*telemetry.Server, error) {
 	cfg := telemetry.Config{
 		Listener: m.cfg.HTTP, Logger: m.cfg.Logger, Web: web, Ready: m.ready,
 		Metrics: telemetry.NewRegistry(m.cfg.Fleet.Self.Version, newMetrics().collector(m)),
-		Pages:   dashboard.New(dashboard.Config{Source: m.viewer, Guard: viewers, Version: m.cfg.Fleet.Self.Version}),
+		Pages:   dashboard.New(dashboard.Config{Source: m.viewer, Guard: viewers, Version: m.cfg.Fleet.Self.Version, Name: m.cfg.Fleet.Self.Name}),
 	}
 	var err error
 	if cfg.TLS, err = rpc.HTTPTLS(m.cfg.RPC); err != nil {
@@ -92,7 +93,11 @@ func ask[Q, A any](ctx context.Context, v *viewer, req *Q, own func(context.Cont
 		ctx = metadata.AppendToOutgoingContext(ctx, rpc.NamespaceHeader, who.Namespace)
 	}
 	if reply, err = leaders(pb.NewMasterClient(conn), ctx, req); err != nil {
-		return nil, status.Errorf(status.Code(err), "the leading master, %s, says: %s", leader, status.Convert(err).Message())
+		said := "says"
+		if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
+			said = "does not answer; if it is gone, another one leads within seconds"
+		}
+		return nil, status.Errorf(status.Code(err), "the leading master, %s, %s: %s", leader, said, status.Convert(err).Message())
 	}
 	return reply, nil
 }

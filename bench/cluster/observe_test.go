@@ -27,6 +27,7 @@ type loops struct {
 	t      *testing.T
 	c      *cluster.Cluster
 	master string
+	more   []string // masters
 	conn   *grpc.ClientConn
 }
 
@@ -56,7 +57,7 @@ func (l *loops) train(id string, s *pb.Spec, world uint32, step time.Duration) {
 	})
 	for rank := range world {
 		job, err := client.Open(context.WithoutCancel(l.t.Context()), client.Config{
-			Masters: []string{l.master}, Session: id, Spec: s, Rank: rank, WorldSize: world, Budget: 4 << 20,
+			Masters: append([]string{l.master}, l.more...), Session: id, Spec: s, Rank: rank, WorldSize: world, Budget: 4 << 20,
 			Dial:   func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, l.c.RPC()) },
 			Logger: slog.New(slog.DiscardHandler),
 		})

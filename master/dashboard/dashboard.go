@@ -5,7 +5,8 @@
 //	/api/v1/observation   pb.Observation   ?session= &since=MS &workers=1
 //	/api/v1/events        pb.ListEventsReply   ?session= &after=NUMBER &limit=
 //	/api/v1/sessions      pb.ListSessionsReply
-//	/api/v1/stream        server-sent events: `workers`, `events`, `observation` and `trouble`, with the parameters of the first two
+//	/api/v1/stream        server-sent events: `hello` says which master it is, then `workers`, `events`, `observation` and `trouble`, with the
+//	                      parameters of the first two
 //
 // JSON is protobuf's, with the names of the .proto files: fields that are zero are left out, and 64-bit integers are text.
 //
@@ -34,8 +35,8 @@ type Config struct {
 	Source Source
 	// Guard lets those requests for data pass that are allowed to, and tells the others; nil lets all pass.
 	Guard func(http.Handler) http.Handler
-	// Version of the binary, shown at the foot.
-	Version string
+	// Version of the binary, and Name of the master, are shown.
+	Version, Name string
 	// Every is between two messages of a stream; 0 means 2 s.
 	Every time.Duration
 	// Viewers bounds the streams that run at once; 0 means 64. A namespace has a quarter of them.

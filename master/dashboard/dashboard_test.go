@@ -231,7 +231,10 @@ func watch(t testing.TB, url, lastID string) (next func() message, resp *http.Re
 			case "data":
 				m.data = value
 			case "":
-				return m
+				if m.kind != "hello" {
+					return m
+				}
+				m = message{}
 			}
 		}
 		t.Fatalf("the stream ended: %v", lines.Err())
@@ -324,10 +327,10 @@ func TestViewersOfANamespaceAreBounded(t *testing.T) {
 	}
 }
 
-// A stream ends now and then, so that a viewer shows again that it may look.
+// A stream says first who tells. It ends now and then, so that a viewer shows again that it may look.
 func TestStreamsEnd(t *testing.T) {
-	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Every: time.Hour, Life: time.Millisecond})
-	if _, body := get(t, srv.URL+"/api/v1/stream"); !strings.Contains(body, "event: observation") { //nolint:bodyclose // get closes it
+	srv := serve(t, dashboard.Config{Source: &source{seen: &pb.Observation{}}, Name: "m-1", Every: time.Hour, Life: time.Millisecond})
+	if _, body := get(t, srv.URL+"/api/v1/stream"); !strings.HasPrefix(body, "event: hello\ndata: {\"master\":\"m-1\"}\n\n") || !strings.Contains(body, "event: observation") { //nolint:bodyclose // get closes it
 		t.Errorf("%s", body)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,6 +42,9 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies hand it on at once
 	control := http.NewResponseController(w)
+	if err := d.hello(w); err != nil {
+		return
+	}
 	next, life := time.NewTimer(0), time.NewTimer(d.cfg.Life)
 	defer next.Stop()
 	defer life.Stop()
@@ -67,6 +71,15 @@ func (d *Dashboard) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// hello says who tells: behind one address there may be several masters.
+func (d *Dashboard) hello(w io.Writer) error {
+	text, err := json.Marshal(map[string]string{"master": d.cfg.Name})
+	if err == nil {
+		_, err = fmt.Fprintf(w, "event: hello\ndata: %s\n\n", text)
+	}
+	return err //nolint:wrapcheck // the viewer went
 }
 
 // feed is one viewer's stream.

@@ -16,6 +16,7 @@ let watched = null;
 const charts = new OverTime(), sessions = sessionsTable(), over = new Over(), trainers = new Trainers(), workers = new Workers(), events = new Events();
 
 const stream = new Stream({
+  hello: ({ master }) => text(byId("from"), master),
   observation: (o) => {
     history.add(o);
     draw();

@@ -11,7 +11,7 @@ export class Stream {
   #opened = 0;
   heard = 0; // when the newest message came
 
-  // on has observation(o), workers(list), events(list), gone(words) of a session that is not there, and condition(state, words) with state live, wait
+  // on has hello(who), observation(o), workers(list), events(list), gone(words) of a session that is not there, and condition(state, words) with state live, wait
   // or lost.
   constructor(on) {
     this.on = on;
@@ -44,6 +44,7 @@ export class Stream {
         this.#id = e.lastEventId || this.#id;
         f(JSON.parse(e.data));
       });
+    take("hello", (h) => this.on.hello(h));
     take("observation", (o) => {
       this.heard = Date.now();
       this.on.condition("live", "live");
