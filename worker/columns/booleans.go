@@ -36,7 +36,7 @@ func (b *booleans) page(data []byte, e encoding, n int) error {
 		if data = data[4:]; uint64(size) > uint64(len(data)) {
 			return errShort
 		}
-		b.runs.begin(data[:size], 1)
+		b.runs = runs{src: data[:size], width: 1, flags: true}
 		return nil
 	}
 	return fmt.Errorf("encoding %s does not fit booleans", e)

@@ -13,6 +13,7 @@ var errShort = errors.New("it ends too early")
 type runs struct {
 	src    []byte // behind the run
 	width  int
+	flags  bool // they are booleans: parquet-go repeats 255 for true
 	left   int
 	packed bool
 	value  uint64
@@ -63,7 +64,7 @@ func (r *runs) nextShort() error {
 		return nil
 	case !packed:
 		r.packed, r.value, r.left, r.src = false, uint64(r.src[1]), count, r.src[2:]
-		if r.value>>r.width != 0 {
+		if r.value>>r.width != 0 && !r.flags {
 			return fmt.Errorf("a value of more than %d bits", r.width)
 		}
 		return nil
@@ -88,7 +89,7 @@ func (r *runs) repeat(count uint64) error {
 	for i, b := range r.src[:size] {
 		r.value |= uint64(b) << (8 * i)
 	}
-	if r.value>>r.width != 0 {
+	if r.value>>r.width != 0 && !r.flags {
 		return fmt.Errorf("a value of more than %d bits", r.width)
 	}
 	r.packed, r.left, r.src = false, int(min(count, 1<<31)), r.src[size:]
