@@ -54,6 +54,11 @@ func IsList(v *pb.Value) bool {
 	return false
 }
 
+// Packed reports whether v is a list that has no message for each of its numbers.
+func Packed(v *pb.Value) bool {
+	return len(v.GetFloats().GetValues()) > 0 || len(v.GetInts().GetValues()) > 0
+}
+
 // exactInts are those that any float64 holds: from -2^53 to 2^53.
 const exactInts = 1 << 53
 
@@ -117,7 +122,7 @@ func Canonical(s *pb.Spec) {
 }
 
 func canonicalList(v *pb.Value) *pb.Value {
-	if len(v.GetFloats().GetValues()) > 0 || len(v.GetInts().GetValues()) > 0 {
+	if Packed(v) {
 		return v
 	}
 	return ListOf(Elements(v))

@@ -191,7 +191,7 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 	s.OnError.Skip = 3
 	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "less" }).fails(t, "on_error lets 3 row groups be left out", "row group", "column cat_0", "{skip: 4}")
 	s.OnError = nil
-	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "none" }).fails(t, "no worker can read it", "row group", "column cat_0", "{skip: 1}")
+	openJob(t, c, s, func(cfg *client.Config) { cfg.Session = "none" }).fails(t, "no worker can make batches of it", "row group", "column cat_0", "{skip: 1}")
 }
 
 // TestRestoreAroundSkippedRows restores states from before rows were skipped, and from after that, in the session and in another.

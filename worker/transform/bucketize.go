@@ -48,7 +48,7 @@ func newBucketize(p Params, in []spec.Type) (Kernel, error) {
 		table := newTable(borders, order64, math.MaxInt64)
 		return Elementwise(func(dst []int32, src []float64) { bucketFloat64(dst, src, table) }), nil
 	}
-	table, below, err := intTable(spec.Elements(p.Value("borders")))
+	table, below, err := intTable(p.Value("borders"))
 	if err != nil {
 		return nil, err
 	}
@@ -111,25 +111,39 @@ func (t *borderTable[T]) distance(v T) uint64 {
 
 // intTable makes a table of each border's floor, since an integer is above a border if it is above its floor. It
 // leaves out borders that are below all integers, and counts them.
-func intTable(borders []*pb.Value) (table *borderTable[int64], below int32, err error) {
-	var floors []int64
-	for i, b := range borders {
-		n, isInt := integer(b)
-		if x, _ := number(b); !isInt {
-			switch x = math.Floor(x); {
-			case x < -1<<63:
-				below++
-				continue
-			case x >= 1<<63:
-				n = math.MaxInt64
-			default:
-				n = int64(x)
+func intTable(borders *pb.Value) (table *borderTable[int64], below int32, err error) {
+	floors := borders.GetInts().GetValues()
+	add := func(x float64) {
+		switch x = math.Floor(x); {
+		case x < -1<<63:
+			below++
+		case x >= 1<<63:
+			floors = append(floors, math.MaxInt64)
+		default:
+			floors = append(floors, int64(x))
+		}
+	}
+	switch {
+	case borders.GetInts() != nil:
+	case borders.GetFloats() != nil:
+		floors = make([]int64, 0, len(borders.GetFloats().GetValues()))
+		for _, x := range borders.GetFloats().GetValues() {
+			add(x)
+		}
+	default:
+		for _, b := range spec.AsList(borders) {
+			if n, isInt := integer(b); isInt {
+				floors = append(floors, n)
+			} else {
+				x, _ := number(b)
+				add(x)
 			}
 		}
-		if len(floors) > 0 && n < floors[len(floors)-1] {
-			return nil, 0, fmt.Errorf("borders: want ascending order, found %s before %s", show(borders[i-1]), show(b))
+	}
+	for i := range floors[min(1, len(floors)):] {
+		if floors[i] > floors[i+1] {
+			return nil, 0, fmt.Errorf("borders: want ascending order, found %d before %d", floors[i], floors[i+1])
 		}
-		floors = append(floors, n)
 	}
 	return newTable(floors, func(n int64) int64 { return n }, math.MaxInt64), below, nil
 }

@@ -2,6 +2,8 @@ package transform
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -97,11 +99,11 @@ func combinations(in []*vector.Vector) (made, heads int, err error) {
 				heads = max(heads, n)
 			}
 			if n *= present(v, row); n > maxMade {
-				return 0, 0, errTooMany(row)
+				return 0, 0, errTooMany(in, row)
 			}
 		}
 		if made += n; made > maxMade {
-			return 0, 0, errTooMany(row)
+			return 0, 0, errTooMany(in, row)
 		}
 	}
 	return made, heads, nil
@@ -132,6 +134,12 @@ func (k *product) combine() {
 	k.heads, k.grown = k.grown, k.heads
 }
 
-func errTooMany(row int) error {
-	return fmt.Errorf("row %d of the window brings the combinations of its ids to more than %d; shorten the lists with first_x", row, maxMade)
+// errTooMany is of a row whose combinations, with those of the rows before it, are more than a window may have.
+func errTooMany(in []*vector.Vector, row int) error {
+	lengths := make([]string, len(in))
+	for i, v := range in {
+		lengths[i] = strconv.Itoa(present(v, row))
+	}
+	return &RowError{row, fmt.Sprintf("has %s combinations of its ids, and the rows of a window may have %d together; shorten the lists before, with first_x",
+		strings.Join(lengths, " x "), maxMade)}
 }

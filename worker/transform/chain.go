@@ -23,6 +23,7 @@ type Chain struct {
 	spares    spares
 	ran       func(step int) // nil: nobody wants to know
 	ask       func(bytes int64) error
+	first     int64 // row of the file, which the window begins with
 }
 
 // step is one step that makes a slot.
@@ -150,9 +151,10 @@ type Placed interface {
 	Place(rows Rows, memory int64)
 }
 
-// Place says which rows Run gets next, for ops that draw random numbers, and how much memory one row may take while it
+// Place says which rows Run gets next, for ops that draw random numbers and for messages, and how much memory one row may take while it
 // is made.
 func (c *Chain) Place(rows Rows, memory int64) {
+	c.first = rows.First
 	for i := range c.steps {
 		if k, ok := c.steps[i].kernel.(Placed); ok {
 			k.Place(rows, memory)
@@ -195,7 +197,7 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 		s := &c.steps[at]
 		c.lend(s)
 		if err := s.run(slots, rows, c.ask); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.label, err)
+			return nil, fmt.Errorf("%s: %w", s.label, c.placed(err))
 		}
 		slots[len(sources)+at] = &s.out
 		if c.ran != nil {
@@ -204,6 +206,14 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 		c.settle(s, c.dead[at])
 	}
 	return slots, nil
+}
+
+// placed names the row of the file that an error is about, where it is about one of the window.
+func (c *Chain) placed(err error) error {
+	if at, ok := errors.AsType[*RowError](err); ok {
+		return fmt.Errorf("row %d %s", c.first+int64(at.Row), at.What)
+	}
+	return err
 }
 
 // lend gives a step that borrows memory for its values.
@@ -288,6 +298,14 @@ type PanicError struct {
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("the op panicked, which is a bug of it: %v", e.Value)
 }
+
+// RowError is a kernel's about one row of its window, which Run turns into the row of the file.
+type RowError struct {
+	Row  int
+	What string // "has 3 ids and 2 scores": what is wrong with the row
+}
+
+func (e *RowError) Error() string { return fmt.Sprintf("row %d of the window %s", e.Row, e.What) }
 
 // wellFormed checks the lengths of a kernel's result, so that those who read it need not fear an op's mistake.
 func wellFormed(v *vector.Vector, t spec.Type, rows int) error {

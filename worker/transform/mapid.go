@@ -39,25 +39,19 @@ func mapID() Op {
 }
 
 func newMapID(p Params, in []spec.Type) (Kernel, error) {
-	keys := spec.Elements(p.Value("keys"))
-	values, err := mapValues(p, int64(len(keys)))
-	if err != nil {
-		return nil, err
-	}
 	m := mapper{otherwise: p.Int("default"), partial: !p.Has("default")}
-	switch in[0].Kind {
-	case pb.Kind_BINARY:
-		texts, err := newTextMap(p, keys, values)
+	if in[0].Kind == pb.Kind_BINARY {
+		texts, err := newTextMap(p)
 		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapTexts(dst, v, valid, texts, m) }}, err
-	case pb.Kind_INT32:
-		ids, err := newIDMap(p, keys, values)
+	}
+	ids, err := newIDMap(p)
+	if in[0].Kind == pb.Kind_INT32 {
 		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I32, valid, ids, m) }}, err
 	}
-	ids, err := newIDMap(p, keys, values)
 	return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I64, valid, ids, m) }}, err
 }
 
-// mapValues returns the value of each of so many keys.
+// mapValues returns the value of each of so many keys, nil if that is its place.
 func mapValues(p Params, keys int64) ([]int64, error) {
 	switch hasRange := p.Has("first") || p.Has("count"); {
 	case p.Has("keys") == hasRange:
@@ -72,17 +66,12 @@ func mapValues(p Params, keys int64) ([]int64, error) {
 	if !p.Has("values") {
 		return nil, nil
 	}
-	given := spec.Elements(p.Value("values"))
-	if int64(len(given)) != keys {
-		return nil, fmt.Errorf("values: want one for each of the %d keys, found %d", keys, len(given))
+	values, other := p.ints("values")
+	if other != nil {
+		return nil, fmt.Errorf("values: want ints, found %s", show(other))
 	}
-	values := make([]int64, len(given))
-	for i, v := range given {
-		n, ok := integer(v)
-		if !ok {
-			return nil, fmt.Errorf("values: want ints, found %s", show(v))
-		}
-		values[i] = n
+	if int64(len(values)) != keys {
+		return nil, fmt.Errorf("values: want one for each of the %d keys, found %d", keys, len(values))
 	}
 	return values, nil
 }
@@ -124,11 +113,16 @@ func mapTexts(dst []int64, v *vector.Vector, valid []uint64, texts map[string]in
 	return failed
 }
 
-func newTextMap(p Params, keys []*pb.Value, values []int64) (map[string]int64, error) {
-	if !p.Has("keys") {
+func newTextMap(p Params) (map[string]int64, error) {
+	keys := spec.Elements(p.Value("keys"))
+	values, err := mapValues(p, int64(len(keys)))
+	switch {
+	case err != nil:
+		return nil, err
+	case !p.Has("keys"):
 		return nil, errors.New("first, count: want keys for text")
 	}
-	texts := make(map[string]int64)
+	texts := make(map[string]int64, len(keys))
 	for i, v := range keys {
 		text, ok := v.GetKind().(*pb.Value_Text)
 		if !ok {
@@ -182,17 +176,21 @@ func (m *idMap) find(id int64) (int64, bool) {
 	}
 }
 
-func newIDMap(p Params, keys []*pb.Value, values []int64) (*idMap, error) {
-	if !p.Has("keys") {
+func newIDMap(p Params) (*idMap, error) {
+	keys, other := p.ints("keys")
+	if other != nil {
+		return nil, fmt.Errorf("keys: want ints to look ids up, found %s", show(other))
+	}
+	values, err := mapValues(p, int64(len(keys)))
+	switch {
+	case err != nil:
+		return nil, err
+	case !p.Has("keys"):
 		return &idMap{first: p.Int("first"), count: uint64(p.Int("count")), values: values}, nil
 	}
 	width := bits.Len(uint(2 * len(keys)))
 	m := &idMap{slots: make([]mapSlot, 1<<width), shift: uint(64 - width)}
-	for i, v := range keys {
-		id, ok := integer(v)
-		if !ok {
-			return nil, fmt.Errorf("keys: want ints to look ids up, found %s", show(v))
-		}
+	for i, id := range keys {
 		if _, twice := m.find(id); twice {
 			return nil, fmt.Errorf("keys: want no key twice, found %d again", id)
 		}

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"math"
+	"runtime"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -64,4 +65,34 @@ func TestMapIDSaysWhatIsWrong(t *testing.T) {
 		{"map_id", values{"keys": []any{1, 2}, "values": []any{1, 0.5}}, ids, "values: want ints, found 0.5"},
 		{"map_id", values{"keys": []any{1}}, []spec.Type{scalar(pb.Kind_FLOAT32)}, "in: want a scalar or list of ints or text, found float32"},
 	})
+}
+
+// TestPackedNumbersStayPacked compiles ops with long lists of numbers, for which no messages are made.
+func TestPackedNumbersStayPacked(t *testing.T) {
+	const n = 20_000
+	ints, floats := make([]int64, n), make([]float64, n)
+	for i := range ints {
+		ints[i], floats[i] = int64(i)*3, float64(i)/2
+	}
+	packed := &pb.Value{Kind: &pb.Value_Ints{Ints: &pb.Ints{Values: ints}}}
+	for _, c := range []struct {
+		op     Op
+		params map[string]*pb.Value
+	}{
+		{mapID(), map[string]*pb.Value{"keys": packed, "values": packed}},
+		{bucketize(), map[string]*pb.Value{"borders": packed}},
+		{bucketize(), map[string]*pb.Value{"borders": spec.FloatsOf(floats)}},
+	} {
+		for _, kind := range []pb.Kind{pb.Kind_INT32, pb.Kind_INT64} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := c.op.bind(c.params, []spec.Type{scalar(kind)}); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			if size := after.TotalAlloc - before.TotalAlloc; size > 100*n { // tables take 40 to 80
+				t.Errorf("%s of %v with %d numbers allocates %d bytes", c.op.Name, kind, n, size)
+			}
+		}
+	}
 }

@@ -102,12 +102,34 @@ func (p Params) Numbers(name string) []float64 {
 	if floats := p.values[name].GetFloats(); floats != nil {
 		return floats.GetValues()
 	}
+	if ints := p.values[name].GetInts().GetValues(); ints != nil {
+		numbers := make([]float64, len(ints))
+		for i, n := range ints {
+			numbers[i] = float64(n)
+		}
+		return numbers
+	}
 	values := spec.Elements(p.values[name])
 	numbers := make([]float64, len(values))
 	for i, v := range values {
 		numbers[i], _ = number(v)
 	}
 	return numbers
+}
+
+// ints returns a list of whole numbers, for reading, or else the first element that is none.
+func (p Params) ints(name string) (all []int64, other *pb.Value) {
+	if packed := p.values[name].GetInts(); packed != nil {
+		return packed.GetValues(), nil
+	}
+	for _, e := range spec.Elements(p.values[name]) {
+		n, ok := integer(e)
+		if !ok {
+			return nil, e
+		}
+		all = append(all, n)
+	}
+	return all, nil
 }
 
 // Text returns a text, "" if it was left out.
@@ -260,8 +282,8 @@ func number(v *pb.Value) (float64, bool) {
 
 // numbers returns v as a list of numbers, nil if it is none.
 func numbers(v *pb.Value) *pb.Value {
-	if floats := v.GetFloats().GetValues(); len(floats) > 0 {
-		if slices.ContainsFunc(floats, math.IsNaN) {
+	if spec.Packed(v) {
+		if slices.ContainsFunc(v.GetFloats().GetValues(), math.IsNaN) {
 			return nil
 		}
 		return v
@@ -277,6 +299,9 @@ func numbers(v *pb.Value) *pb.Value {
 
 // scalars returns v as a list, nil if it is one of lists.
 func scalars(v *pb.Value) *pb.Value {
+	if spec.Packed(v) {
+		return v
+	}
 	list := spec.AsList(v)
 	for _, e := range list {
 		if e.GetKind() == nil || spec.IsList(e) {

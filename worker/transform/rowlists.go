@@ -111,7 +111,7 @@ func checkRoles(in []spec.Type, roles ...role) error {
 
 // errUnequal is of a row whose scores are not one for each id.
 func errUnequal(row, ids, scores int) error {
-	return fmt.Errorf("row %d of the window has %d ids and %d scores; they must be as many: see that both features stem from one list", row, ids, scores)
+	return &RowError{row, fmt.Sprintf("has %d ids and %d scores; they must be as many: see that both features stem from one list", ids, scores)}
 }
 
 // idTable numbers distinct ids from 0 in the order of their first occurrence: a hash table that is emptied by counting

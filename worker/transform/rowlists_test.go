@@ -258,11 +258,11 @@ func TestRowsThatNoOpTakes(t *testing.T) {
 		in     []feature
 		want   string
 	}{
-		{sortByScore(), nil, []feature{three, two}, "row 1 of the window has 3 ids and 2 scores; they must be as many"},
-		{cosineSimilarity(), nil, []feature{three, two, three, two}, "row 1 of the window has 3 ids and 2 scores"},
-		{cosineSimilarity(), nil, []feature{two.asIDs(), two, three, two}, "row 1 of the window has 3 ids and 2 scores"},
-		{scoreMax(), nil, []feature{two.asIDs(), three, two}, "row 1 of the window has 3 ids and 2 scores"},
-		{cartesian(), nil, []feature{many, many}, "row 0 of the window brings the combinations of its ids to more than 67108864; shorten the lists with first_x"},
+		{sortByScore(), nil, []feature{three, two}, "row 701 has 3 ids and 2 scores; they must be as many"},
+		{cosineSimilarity(), nil, []feature{three, two, three, two}, "row 701 has 3 ids and 2 scores"},
+		{cosineSimilarity(), nil, []feature{two.asIDs(), two, three, two}, "row 701 has 3 ids and 2 scores"},
+		{scoreMax(), nil, []feature{two.asIDs(), three, two}, "row 701 has 3 ids and 2 scores"},
+		{cartesian(), nil, []feature{many, many}, "row 700 has 16384 x 16384 combinations of its ids, and the rows of a window may have 67108864 together; shorten the lists before, with first_x"},
 		{onehot(), values{"size": 1 << 16}, []feature{{scalar(pb.Kind_INT32), slices.Repeat([]any{int32(1)}, 1025)}}, "1025 rows of one window make 67174400 values of size 65536; the most is 67108864: choose a smaller size"},
 	} {
 		var types []spec.Type
@@ -270,7 +270,9 @@ func TestRowsThatNoOpTakes(t *testing.T) {
 		for _, f := range c.in {
 			types, in = append(types, f.typ), append(in, f.vector())
 		}
-		if _, err := chainOf(t, c.op, c.params, types...).Run(in); err == nil || !strings.Contains(err.Error(), c.want) {
+		chain := chainOf(t, c.op, c.params, types...)
+		chain.Place(Rows{First: 700}, 1<<30)
+		if _, err := chain.Run(in); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.op.Name, err, c.want)
 		}
 	}
