@@ -1,8 +1,11 @@
 package cluster_test
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,6 +49,41 @@ func TestDemoForPeople(t *testing.T) {
 		if !strings.Contains(progress, want) {
 			t.Errorf("the progress lacks %q:\n%s", want, progress)
 		}
+	}
+}
+
+// TestDemoStaysOnATerminal: who runs it by hand can look at the dashboard until he has seen enough, and learns before what was found.
+func TestDemoStaysOnATerminal(t *testing.T) {
+	x := inTerminal(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--rows=3000", "--workers=1", "--trainers=1", "--cache="+t.TempDir())
+	said := func() string {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		return x.said.String()
+	}
+	eventually(t, "the fleet stays", func() bool { return strings.Contains(said(), "Ctrl-C ends them") })
+	if !strings.Contains(said(), "Every row arrived exactly once") {
+		t.Errorf("it stays without a report:\n%s", said())
+	}
+	found := regexp.MustCompile(`the dashboard: (http://\S+/) asks for the token (\w+)`).FindStringSubmatch(said())
+	if found == nil {
+		t.Fatalf("no dashboard:\n%s", said())
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, found[1]+"api/v1/sessions", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+found[2])
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(body), `"FINISHED"`) {
+		t.Errorf("%v: %s", err, body)
+	}
+	x.press("\003")
+	if err := x.cmd.Wait(); err != nil || strings.Contains(said(), "PROBLEM") {
+		t.Errorf("it ends with %v:\n%s", err, said())
 	}
 }
 

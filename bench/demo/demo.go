@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -31,7 +30,7 @@ type options struct {
 	rows, workers, trainers, kill int
 	data, cache                   string
 	storageFile                   string
-	keep, steady                  bool
+	keep, steady, stay            bool
 }
 
 // Command returns `penstock demo`.
@@ -44,7 +43,8 @@ func Command() *cobra.Command {
 			"A Criteo-shaped dataset is made once and cached. The trainers are slow at first, fast in the middle and slow again, and\n" +
 			"the fleet grows and shrinks with them: each decision says why, and the dashboard shows it. In the middle of the epoch\n" +
 			"a worker is killed with SIGKILL and replaced. In the end every row is compared with a plain row-at-a-time interpreter of the spec: the exit\n" +
-			"status is 0 only if each arrived exactly once, with the right values.",
+			"status is 0 only if each arrived exactly once, with the right values. On a terminal it takes its time, so that there is something to\n" +
+			"see, and the fleet and its dashboard stay until Ctrl-C.",
 		Example: "  penstock demo\n  penstock demo --rows 10000000 --workers 5 --trainers 4 --kill 3\n  penstock demo --data s3://bucket/table/ --output json",
 		Args:    cobra.NoArgs,
 	}
@@ -56,6 +56,7 @@ func Command() *cobra.Command {
 	flags.StringVar(&o.data, "data", "", "URI of a Parquet dataset to read instead; features are chosen by type")
 	flags.BoolVar(&o.steady, "steady", false, "keep the trainers as fast as they can be, and the number of workers as it is (so it is for small datasets, and with --data)")
 	flags.BoolVar(&o.keep, "keep", false, "keep the processes' logs and ledgers (they are kept anyway when something fails)")
+	flags.BoolVar(&o.stay, "stay", false, "be slow for long enough to be watched, and keep the fleet and its dashboard until Ctrl-C (default: on a terminal, without --output json)")
 	flags.StringVar(&o.storageFile, "storage-config", "", "YAML file with storage profiles, for --data")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		output, err := cli.Output(cmd)
@@ -65,15 +66,17 @@ func Command() *cobra.Command {
 		if err := o.check(); err != nil {
 			return err
 		}
-		report, err := run(cmd.Context(), o, cmd.ErrOrStderr())
-		if err != nil {
+		show := newProgress(cmd.ErrOrStderr())
+		if !cmd.Flags().Changed("stay") {
+			o.stay = show.width > 0 && output != "json"
+		}
+		report, err := run(cmd.Context(), o, show, func(report *Report) error {
+			if output == "json" {
+				return cli.PrintJSON(cmd.OutOrStdout(), report)
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "\n%v", report)
 			return err
-		}
-		if output == "json" {
-			err = cli.PrintJSON(cmd.OutOrStdout(), report)
-		} else {
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%v", report)
-		}
+		})
 		if err == nil && !report.OK {
 			err = errors.New("demo: not all of it holds; see the problems above")
 		}
@@ -222,9 +225,8 @@ func existing(ctx context.Context, st storage.Storage, uri string, show *progres
 	return &job{spec: s, storage: st, total: rows}, nil
 }
 
-// run is the demo; the report says what was found, an error that it could not be run.
-func run(ctx context.Context, o options, out io.Writer) (*Report, error) {
-	show := newProgress(out)
+// run is the demo; the report says what was found, and is told as soon as it is; an error says that it could not be run.
+func run(ctx context.Context, o options, show *progress, tell func(*Report) error) (*Report, error) {
 	defer show.end()
 	j, err := prepare(ctx, o, show)
 	if err != nil {
@@ -239,8 +241,8 @@ func run(ctx context.Context, o options, out io.Writer) (*Report, error) {
 		o.kill = 0
 	}
 	o.steady = o.steady || o.data != "" || j.total < leastToScale
-	report, err := j.run(ctx, o, dir, show)
-	if ctx.Err() != nil && !o.keep {
+	report, err := j.run(ctx, o, dir, show, tell)
+	if report == nil && ctx.Err() != nil && !o.keep {
 		return nil, errors.Join(errors.New("demo: interrupted"), os.RemoveAll(dir))
 	}
 	if err != nil || !report.OK || o.keep {

@@ -30,6 +30,7 @@ type fleet struct {
 	options
 	cluster  *cluster.Cluster
 	dir      string
+	http     string // the dashboard's address
 	show     *progress
 	trainers []*process.Process
 
@@ -38,8 +39,9 @@ type fleet struct {
 	report Report
 }
 
-// run starts the fleet, kills as many workers as asked for, waits for the trainers and verifies.
-func (j *job) run(ctx context.Context, o options, dir string, show *progress) (*Report, error) {
+// run starts the fleet, kills as many workers as asked for, waits for the trainers, verifies, and tells what it found. A fleet that does not
+// stay has ended by then.
+func (j *job) run(ctx context.Context, o options, dir string, show *progress, tell func(*Report) error) (*Report, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
@@ -57,14 +59,25 @@ func (j *job) run(ctx context.Context, o options, dir string, show *progress) (*
 		last:   make([]trainerReport, o.trainers),
 		report: Report{StallShare: []float64{}, Killed: []string{}, Resumes: []resume{}, Workers: []int{}, Decisions: []string{}},
 	}
+	end := sync.OnceFunc(func() { f.stopped(c.Close()) })
+	defer end()
 	err = f.train(ctx)
-	f.stopped(c.Close())
+	if err != nil || !o.stay {
+		end()
+	}
 	if err != nil {
 		return nil, err
 	}
 	if err := f.verify(ctx); err != nil {
 		return nil, err
 	}
+	f.report.OK = len(f.report.Problems) == 0
+	if err := tell(&f.report); err != nil || !o.stay {
+		return &f.report, err
+	}
+	show.say("\nthe fleet stays, and so does its dashboard, http://%s/, with all that happened; Ctrl-C ends them", f.http)
+	<-ctx.Done()
+	end()
 	f.report.OK = len(f.report.Problems) == 0
 	return &f.report, nil
 }
@@ -88,7 +101,8 @@ func (f *fleet) train(ctx context.Context) error {
 		return err
 	}
 	master := up.Address
-	f.show.say("the dashboard, while this runs: http://%s/ (it asks for the token in %s)", up.HTTP, f.cluster.TokenFile())
+	f.http = up.HTTP
+	f.show.say("the dashboard: http://%s/ asks for the token %s", up.HTTP, f.cluster.RPC().Token.Reveal())
 	conn, err := rpc.Dial(master, f.cluster.RPC())
 	if err != nil {
 		return err
@@ -201,14 +215,17 @@ func (f *fleet) startTrainer(ctx context.Context, master string, rank int, repor
 	return nil
 }
 
-// pace has a trainer be slow for its first rows and its last ones.
+// pace has a trainer be slow for its first rows and its last ones: for as long as the fleet takes to follow, or as somebody does who opens
+// the dashboard.
 func (f *fleet) pace() []string {
-	const slowLast = 6 * time.Second
 	each := f.total / int64(f.options.trainers)
-	from := each * 88 / 100
+	until, from, slowLast := each*3/100, each*88/100, 6*time.Second // as slow, the first rows take a quarter of that
+	if f.stay {
+		until, from, slowLast = each*12/100, each*80/100, 20*time.Second
+	}
 	batches := max(1, (each-from)/f.spec.GetBatchSize())
 	return []string{
-		fmt.Sprint("--slow-until=", each*3/100), fmt.Sprint("--slow-from=", from), fmt.Sprint("--slow-step=", slowLast/time.Duration(batches)),
+		fmt.Sprint("--slow-until=", until), fmt.Sprint("--slow-from=", from), fmt.Sprint("--slow-step=", slowLast/time.Duration(batches)),
 	}
 }
 

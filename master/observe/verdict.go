@@ -119,7 +119,7 @@ func because(c Cause, s *Session, e *evidence) string {
 		}
 		return fmt.Sprintf("workers are the bottleneck: they are busy %s of it, with %s%s", percent(e.used), doing(s, e), needs(s))
 	case pb.Bottleneck_STREAMS:
-		if s.Open == 0 {
+		if s.Open < 0.05 { // which rounds to none
 			return "no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
 		}
 		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %s, and workers are busy %s of it; larger shards or more streams would help",
