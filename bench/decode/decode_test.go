@@ -115,3 +115,28 @@ func TestChecks(t *testing.T) {
 		}
 	}
 }
+
+func TestChosen(t *testing.T) {
+	all := []input{{name: "strings, plain"}, {name: "delta"}, {name: "strings, dictionary"}}
+	for _, c := range []struct {
+		files []string
+		want  string
+	}{
+		{nil, "strings, plain; delta; strings, dictionary"},
+		{[]string{"delta", "strings*", "strings, plain"}, "delta; strings, plain; strings, dictionary"},
+		{[]string{"delt"}, `no such file; there are "strings, plain", "delta", "strings, dictionary"`},
+	} {
+		in, err := (&options{files: c.files}).chosen(all)
+		var names []string
+		for _, f := range in {
+			names = append(names, f.name)
+		}
+		got := strings.Join(names, "; ")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasSuffix(got, c.want) {
+			t.Errorf("%v: %s, want %s", c.files, got, c.want)
+		}
+	}
+}

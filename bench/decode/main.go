@@ -23,8 +23,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -45,7 +48,7 @@ func main() {
 
 // options are the program's flags.
 type options struct {
-	data         []string
+	data, files  []string
 	dir, python  string
 	output       string
 	rows, rounds int
@@ -62,6 +65,7 @@ func command() *cobra.Command {
 			"pyarrow and DuckDB need a Python that has them (`make python`); without it they are left out.",
 		Example: "  go run ./bench/decode\n" +
 			"  go run ./bench/decode --rows 65536 --rounds 3 --output json\n" +
+			"  go run ./bench/decode --dir /tmp/decode --files delta --files 'strings*'\n" +
 			"  go run ./bench/decode --data 'day_*.parquet'",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
@@ -69,6 +73,7 @@ func command() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.data, "data", nil, "Parquet files to decode, patterns allowed (default: files are written, as training data is made of)")
+	flags.StringArrayVar(&o.files, "files", nil, "name of a file to decode of those that are written, patterns allowed; may be repeated (default: all)")
 	flags.StringVar(&o.dir, "dir", "", "folder that keeps the files that are written (default: one that is removed in the end)")
 	flags.IntVar(&o.rows, "rows", 4*groupRows, "rows of the files that are written, in row groups of 65536")
 	flags.IntVar(&o.rounds, "rounds", 5, "rounds, of which the best counts")
@@ -128,6 +133,9 @@ func (o *options) report(ctx context.Context, progress io.Writer) (*report, erro
 	}
 	defer remove()
 	r := &report{Rounds: o.rounds, Versions: versions(py)}
+	if inputs, err = o.chosen(inputs); err != nil {
+		return nil, err
+	}
 	for _, in := range inputs {
 		fmt.Fprintf(progress, "%s\n", in.name)
 		m, err := measure(ctx, in, py, o.rounds)
@@ -157,6 +165,35 @@ func (o *options) inputs(ctx context.Context, py *python, progress io.Writer) (i
 		}
 	}
 	return in, func() {}, nil
+}
+
+// chosen are those that --files names.
+func (o *options) chosen(all []input) (in []input, err error) {
+	if len(o.files) == 0 {
+		return all, nil
+	}
+	taken := map[string]bool{}
+	for _, pattern := range o.files {
+		some := false
+		for _, file := range all {
+			ok, err := path.Match(pattern, file.name)
+			if err != nil {
+				return nil, fmt.Errorf("--files %s: %w", pattern, err)
+			}
+			if some = some || ok; ok && !taken[file.name] {
+				taken[file.name] = true
+				in = append(in, file)
+			}
+		}
+		if !some {
+			names := make([]string, len(all))
+			for i := range all {
+				names[i] = strconv.Quote(all[i].name)
+			}
+			return nil, fmt.Errorf("--files %s: no such file; there are %s", pattern, strings.Join(names, ", "))
+		}
+	}
+	return in, nil
 }
 
 // written are the files of files.go.

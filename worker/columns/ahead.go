@@ -28,9 +28,7 @@ func (a *ahead[T]) room(dict []T, m *allowance) bool {
 	if n <= len(a.buffer) {
 		return true
 	}
-	more := int64(n-len(a.buffer)) * size
-	if got, err := m.takeSome(0, more); err != nil || got < more {
-		m.held -= got
+	if !m.spare(int64(n-len(a.buffer)) * size) {
 		return len(a.buffer) > 0
 	}
 	a.buffer = make([]T, n)

@@ -110,7 +110,7 @@ func FuzzAhead(f *testing.F) {
 func readPieces(v values, rows, piece int) error {
 	for at := 0; at < rows; at += piece {
 		n := min(piece, rows-at)
-		if err := v.reserve(at + n); err != nil {
+		if err := v.reserve(at+n, at+n); err != nil {
 			return err
 		}
 		if err := v.read(at, n); err != nil {

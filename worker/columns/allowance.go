@@ -44,9 +44,25 @@ func (m *allowance) takeSome(least, wish int64) (int64, error) {
 	return n, nil
 }
 
-// grow returns s with length n or more, its values kept. It grows by an eighth at least, however little memory there is: slices that
-// are copied for each few values would take for ever.
-func grow[T any](m *allowance, s []T, n int) ([]T, error) {
+// spare counts n bytes more, if they are free.
+func (m *allowance) spare(n int64) bool {
+	got, err := m.takeSome(0, n)
+	if err != nil || got < n {
+		m.held -= got
+		return false
+	}
+	return true
+}
+
+// maxLeap is how many times as much memory as is needed may be taken because more is likely: files are not always right about that.
+const maxLeap = 8
+
+// grow returns s with length n or more, its values kept.
+func grow[T any](m *allowance, s []T, n int) ([]T, error) { return growTo(m, s, n, n) }
+
+// growTo does so for a slice that is likely to become longer soon, up to likely. It grows by an eighth at least, however little memory
+// there is: slices that are copied for each few values would take for ever.
+func growTo[T any](m *allowance, s []T, n, likely int) ([]T, error) {
 	if n <= cap(s) {
 		return s[:max(n, len(s))], nil
 	}
@@ -55,8 +71,9 @@ func grow[T any](m *allowance, s []T, n int) ([]T, error) {
 	}
 	var t T
 	size := int64(unsafe.Sizeof(t))
-	least := int64(max(n, cap(s)+cap(s)/8)) * size
-	bytes, err := m.takeSome(least, int64(n+n/4+64)*size) // with room to spare
+	least := int64(min(max(n, cap(s)+cap(s)/8), math.MaxInt32)) * size
+	wish := int64(min(max(n+n/4+64, min(likely, maxLeap*n)), math.MaxInt32)) * size // with room to spare
+	bytes, err := m.takeSome(least, wish)
 	if err != nil {
 		return s, err
 	}

@@ -3,6 +3,7 @@ package columns
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -22,6 +23,7 @@ type binaries struct {
 	indices           []uint32
 	dictData          []byte
 	dictEnds          []int32
+	slots             slots
 
 	data []byte
 	ends []int32 // value j is data[ends[j]:ends[j+1]]
@@ -38,7 +40,7 @@ func (b *binaries) dictionary(data []byte, e encoding, n int) error {
 	d := binaries{mem: b.mem, width: b.width, fixed: stream{width: b.width}, data: b.dictData[:0], ends: b.dictEnds}
 	err := d.page(data, encodingPlain, n)
 	if err == nil {
-		err = d.reserve(n)
+		err = d.reserve(n, n)
 	}
 	if err == nil {
 		err = d.read(0, n)
@@ -47,6 +49,7 @@ func (b *binaries) dictionary(data []byte, e encoding, n int) error {
 		return err
 	}
 	b.dictData, b.dictEnds = d.data, d.ends[:n+1]
+	b.slots.begin(b.dictEnds)
 	return nil
 }
 
@@ -93,8 +96,8 @@ func (b *binaries) beginLengths(data []byte, n int) error {
 	return err
 }
 
-func (b *binaries) reserve(n int) error {
-	ends, err := grow(b.mem, b.ends, n+1)
+func (b *binaries) reserve(n, likely int) error {
+	ends, err := growTo(b.mem, b.ends, n+1, likely+1)
 	if err != nil {
 		return err
 	}
@@ -127,61 +130,99 @@ func (b *binaries) read(at, n int) error {
 }
 
 func (b *binaries) readPlain(at, n int) error {
-	src, ends := b.plain, b.ends[at:at+n+1]
-	pos, end := 0, len(b.data)
-	for i := range n {
-		if len(src)-pos < 4 {
+	src, ends := b.plain, b.ends[at+1:at+1+n]
+	for i := 0; ; i++ {
+		read, passed, end := plainShort(ends[i:], b.data, src)
+		b.data, src = b.data[:end], src[passed:]
+		if i += read; i == n {
+			b.plain = src
+			return nil
+		}
+		if len(src) < 4 {
 			return errValues
 		}
-		size := binary.LittleEndian.Uint32(src[pos:])
-		if pos += 4; uint64(size) > uint64(len(src)-pos) {
+		size := binary.LittleEndian.Uint32(src)
+		if src = src[4:]; uint64(size) > uint64(len(src)) {
 			return errValues
 		}
-		pos, end = pos+int(size), end+int(size)
-		ends[i+1] = int32(end) // room refuses more than fits
+		if _, err := b.room(at+1+i, int(size)); err != nil {
+			return err
+		}
+		copy(b.data[end:], src[:size])
+		src = src[size:]
+		ends[i] = int32(len(b.data)) // room refuses more than fits
 	}
-	data, err := b.room(end - len(b.data))
-	if err != nil {
-		return err
-	}
-	b.plain = src[pos:]
-	from := 0
-	for i, to := range ends[1:] {
-		size := int(to - ends[i])
-		copyShort(data[ends[i]:], src[from+4:], size)
-		from += 4 + size
-	}
-	return nil
 }
 
-// copySlack is what copyShort may write behind what it copies.
-const copySlack = 16
+// plainShort appends values of PLAIN to data, each behind its length in src, until one is long, data's capacity or src comes near its end,
+// or there are as many as ends. It returns how many there were, how much of src they took, and how long data is then. The one chain that
+// goes through all values is from length to length.
+func plainShort(ends []int32, data, src []byte) (n, passed, end int) {
+	end = len(data)
+	lastFrom, lastTo := len(src)-4-copySlack, cap(data)-copySlack
+	in, out := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(data))
+	for i := range ends {
+		if passed > lastFrom || end > lastTo {
+			return i, passed, end
+		}
+		size := int(binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(in, passed))[:]))
+		from, to := unsafe.Add(in, passed+4), unsafe.Add(out, end)
+		copyStep(to, from, 0)
+		if size > stepBytes {
+			if size > copySlack {
+				return i, passed, end
+			}
+			copyStep(to, from, stepBytes)
+		}
+		passed += 4 + size
+		end += size
+		ends[i] = int32(end)
+	}
+	return len(ends), passed, end
+}
 
-// room makes data n bytes longer, and returns it with copySlack bytes behind.
-func (b *binaries) room(n int) ([]byte, error) {
+const (
+	// stepBytes is what copyStep copies.
+	stepBytes = 16
+	// copySlack is what may be written behind a short value that is copied by steps, of which it takes two at most.
+	copySlack = 2 * stepBytes
+)
+
+// copyStep copies stepBytes bytes, which are there.
+func copyStep(to, from unsafe.Pointer, at int) {
+	*(*[stepBytes]byte)(unsafe.Add(to, at)) = *(*[stepBytes]byte)(unsafe.Add(from, at))
+}
+
+// room makes data n bytes longer, and returns it with copySlack bytes behind. It has the bytes of a number of values then.
+func (b *binaries) room(values, n int) ([]byte, error) {
 	had := len(b.data)
-	data, err := grow(b.mem, b.data, had+n+copySlack)
+	need := had + n + copySlack
+	data, err := growTo(b.mem, b.data, need, need*len(b.ends)/max(values, 1))
 	if err != nil {
 		return nil, err
 	}
 	b.data = data[:had+n]
-	return data[:had+n+copySlack], nil
+	return data[:need], nil
 }
 
 // copyShort copies n bytes. Short ones, which most are, take no call; what is behind them is overwritten.
 func copyShort(dst, src []byte, n int) {
-	if n <= copySlack && len(src) >= copySlack && len(dst) >= copySlack {
-		*(*[copySlack]byte)(dst) = *(*[copySlack]byte)(src)
+	if n > copySlack || len(src) < copySlack || len(dst) < copySlack {
+		copy(dst[:n], src)
 		return
 	}
-	copy(dst[:n], src)
+	to, from := unsafe.Pointer(unsafe.SliceData(dst)), unsafe.Pointer(unsafe.SliceData(src))
+	copyStep(to, from, 0)
+	if n > stepBytes {
+		copyStep(to, from, stepBytes)
+	}
 }
 
 // append adds a value that ends at ends[i].
 func (b *binaries) append(i int, value []byte) error {
 	n := len(b.data)
 	if n+len(value) > cap(b.data) {
-		data, err := grow(b.mem, b.data, n+len(value))
+		data, err := growTo(b.mem, b.data, n+len(value), (n+len(value))*len(b.ends)/i)
 		if err != nil {
 			return err
 		}
@@ -215,12 +256,15 @@ func (b *binaries) readIndexed(at, n int) error {
 
 // take copies entries of the dictionary to positions from at on.
 func (b *binaries) take(at int, codes []uint32) error {
+	if b.slots.have(b) {
+		return b.takeSlots(at, codes)
+	}
 	dictEnds, size := b.dictEnds, 0
 	for _, j := range codes {
 		size += int(dictEnds[j+1] - dictEnds[j])
 	}
 	pos := len(b.data)
-	data, err := b.room(size)
+	data, err := b.room(at+len(codes), size)
 	if err != nil {
 		return err
 	}
@@ -307,7 +351,7 @@ func (b *binaries) readLengths(at int) error {
 		size += int(n)
 		b.ends[at+1+i] = int32(end + size) // room refuses more than fits
 	}
-	data, err := b.room(size)
+	data, err := b.room(at+len(b.ints), size)
 	if err != nil {
 		return err
 	}

@@ -42,8 +42,8 @@ func (b *booleans) page(data []byte, e encoding, n int) error {
 	return fmt.Errorf("encoding %s does not fit booleans", e)
 }
 
-func (b *booleans) reserve(n int) (err error) {
-	b.out, err = grow(b.mem, b.out, n)
+func (b *booleans) reserve(n, likely int) (err error) {
+	b.out, err = growTo(b.mem, b.out, n, likely)
 	return err
 }
 

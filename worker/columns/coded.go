@@ -71,7 +71,7 @@ func (c *coded) page(data []byte, e encoding, n int) error {
 }
 
 // reserve begins a window: columns that are coded have no lists.
-func (c *coded) reserve(n int) (err error) {
+func (c *coded) reserve(n, _ int) (err error) {
 	c.rows, c.n, c.spelt = n, 0, false
 	c.codes, err = grow(c.mem, c.codes, n)
 	return err
@@ -100,7 +100,7 @@ func (c *coded) spell() error {
 	if c.spelt {
 		return nil
 	}
-	if err := c.codable.reserve(c.rows); err != nil {
+	if err := c.codable.reserve(c.rows, c.rows); err != nil {
 		return err
 	}
 	c.spelt = true

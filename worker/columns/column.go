@@ -56,8 +56,8 @@ type values interface {
 	dictionary(data []byte, e encoding, n int) error
 	// page begins a data page of at most n values.
 	page(data []byte, e encoding, n int) error
-	// reserve makes room for n values, keeping those there are.
-	reserve(n int) error
+	// reserve makes room for n values of the window, which is likely to have some more, keeping those there are.
+	reserve(n, likely int) error
 	// read decodes the page's next n values to position at; room is reserved.
 	read(at, n int) error
 	// spread moves the present values that were read to position from apart to where valid, for positions from to
@@ -180,7 +180,7 @@ func (c *column) read(rows int) (*vector.Vector, error) {
 
 // nextFlat decodes rows of a scalar column.
 func (c *column) nextFlat(n int) error {
-	if err := c.values.reserve(n); err != nil {
+	if err := c.values.reserve(n, n); err != nil {
 		return err
 	}
 	for got := 0; got < n; {

@@ -16,13 +16,13 @@ func (d *decimals) dictionary(data []byte, e encoding, n int) error {
 
 func (d *decimals) page(data []byte, e encoding, n int) error { return d.bytes.page(data, e, n) }
 
-func (d *decimals) reserve(n int) (err error) {
-	d.out, err = grow(d.mem, d.out, n)
+func (d *decimals) reserve(n, likely int) (err error) {
+	d.out, err = growTo(d.mem, d.out, n, likely)
 	return err
 }
 
 func (d *decimals) read(at, n int) error {
-	if err := d.bytes.reserve(n); err != nil {
+	if err := d.bytes.reserve(n, n); err != nil {
 		return err
 	}
 	if err := d.bytes.read(0, n); err != nil {

@@ -84,11 +84,27 @@ func nextDeltas[T word](d *delta, dst []T) error {
 
 // addNarrow gives values of the miniblock, whose deltas are 1 to 32 bits wide.
 func addNarrow[T word](d *delta, dst []T) {
-	var codes [64]uint32
+	at := d.at
+	if head := -at & 7; haveVectorUnpack && d.width <= maxVectorWidth && len(dst) >= head+8 { // groups begin at whole bytes
+		addSlow(d, dst[:head], at)
+		at, dst = at+head, dst[head:]
+		first := at >> 3 * d.width
+		groups := unpackGroups(len(dst)>>3, len(d.packed)-first, d.width)
+		if groups > 0 {
+			d.last = addVector(dst[:groups<<3], d.packed[first:], d.width, d.last, d.least)
+			at, dst = at+groups<<3, dst[groups<<3:]
+		}
+	}
+	addSlow(d, dst, at)
+}
+
+// addSlow does so from number at of the miniblock on, in plain Go.
+func addSlow[T word](d *delta, dst []T, at int) {
 	last, least := d.last, d.least
-	for at := d.at; len(dst) > 0; {
+	for len(dst) > 0 {
+		var codes [32]uint32
 		n := min(len(dst), len(codes))
-		unpack(codes[:n], d.packed, at, d.width)
+		unpackSlow(codes[:n], d.packed, at, d.width)
 		for i, c := range codes[:n] {
 			last += least + int64(c)
 			dst[i] = T(last)

@@ -3,6 +3,7 @@ package columns
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -14,7 +15,7 @@ func (c *column) nextLists(n int) error {
 		return err
 	}
 	c.offsets = offsets[:n+1]
-	if err := c.values.reserve(0); err != nil {
+	if err := c.values.reserve(0, 0); err != nil {
 		return err
 	}
 	rows, elems := 0, 0
@@ -39,7 +40,7 @@ func (c *column) nextLists(n int) error {
 			return errors.New("levels: a list goes on before a row has begun")
 		}
 		first := elems
-		present, err := c.count(end, first)
+		present, err := c.count(end, first, n)
 		if err != nil {
 			return err
 		}
@@ -73,16 +74,18 @@ func (c *column) nextBlock() (more bool, err error) {
 	return true, c.block.decode(m)
 }
 
-// count reserves room for the elements of the block's levels up to end, behind those of the window so far, and
+// count reserves room for the elements of the block's levels up to end, behind those of the window of n rows so far, and
 // counts which of them are not null.
-func (c *column) count(end, elems int) (present int, err error) {
+func (c *column) count(end, elems, n int) (present int, err error) {
 	b := &c.block
 	for i := b.pos >> 6; i<<6 < end; i++ {
 		mask := b.mask(i, end)
 		elems += bits.OnesCount64(b.elem[i] & mask)
 		present += bits.OnesCount64(b.present[i] & mask)
 	}
-	return present, c.values.reserve(elems)
+	// As many as lists of the chunk's average have; windows differ by a little.
+	likely := float64(c.chunk.Values) * float64(n) / float64(c.rows) * (1 + 1./16)
+	return present, c.values.reserve(elems, int(min(likely, math.MaxInt32)))
 }
 
 // takeLevels takes the block's levels up to end into offsets and bitmaps, where the window has some rows and

@@ -20,8 +20,8 @@ const (
 	// snappyMost is the longest element that is copied so; room for two stays free behind what is read and written.
 	snappyMost = 64
 	snappySlop = 2 * snappyMost
-	// snappyStep is what is copied at once, and the least offset of a copy that may be.
-	snappyStep = 16
+	// snappyStep is the least offset of a copy that may be by steps.
+	snappyStep = stepBytes
 	// snappyLong is the tag's length of literals whose length stands behind the tag.
 	snappyLong = 60
 )
@@ -111,10 +111,6 @@ func snappyShort(dst, src []byte, d, s int) (int, int) {
 		}
 	}
 	return d, s
-}
-
-func copyStep(to, from unsafe.Pointer, at int) {
-	*(*[snappyStep]byte)(unsafe.Add(to, at)) = *(*[snappyStep]byte)(unsafe.Add(from, at))
 }
 
 // snappyNext decodes any element.

@@ -18,13 +18,25 @@ func unpack(dst []uint32, packed []byte, at, width int) (largest uint32) {
 			largest, i = unpackSlow(dst[:head], packed, at, width), head
 		}
 		first := (at + i) >> 3 * width
-		if room := len(packed) - first - width>>1 - unpackSlack; room >= 0 {
-			groups := min((len(dst)-i)>>3, room/width+1)
+		if groups := unpackGroups((len(dst)-i)>>3, len(packed)-first, width); groups > 0 {
 			largest = max(largest, unpackVector(dst[i:i+groups<<3], packed[first:], width))
 			i += groups << 3
 		}
 	}
 	return max(largest, unpackSlow(dst[i:], packed, at+i, width))
+}
+
+// unpackGroups is for how many of some groups of eight, the first of which begins where there are size bytes left, all loads of
+// unpackVector lie in these.
+func unpackGroups(groups, size, width int) int {
+	room := size - width>>1 - unpackSlack
+	if room >= (groups-1)*width {
+		return groups // as for most: no division is needed
+	}
+	if room < 0 {
+		return 0
+	}
+	return room/width + 1
 }
 
 // unpackSlow does so one by one.

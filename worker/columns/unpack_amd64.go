@@ -1,8 +1,12 @@
 package columns
 
-import "golang.org/x/sys/cpu"
+import (
+	"unsafe"
 
-// haveVectorUnpack says whether unpackVector may be called.
+	"golang.org/x/sys/cpu"
+)
+
+// haveVectorUnpack says whether unpackVector and addVector may be called.
 var haveVectorUnpack = cpu.X86.HasAVX2 //nolint:gochecknoglobals // a constant of the machine
 
 // unpackTable says how to bring eight numbers of one width into the lanes of a vector: which bytes of sixteen, in
@@ -44,3 +48,23 @@ func unpackVector(dst []uint32, packed []byte, width int) uint32 {
 //
 //go:noescape
 func unpackAVX2(dst *uint32, groups int, packed *byte, width, half int, table *unpackTable) (largest uint32)
+
+// addVector unpacks as many numbers as dst has, a multiple of eight, as unpackVector does, and writes the sums of last and all
+// of them so far, each with least added. It returns the last sum, of which only as many bits count as T has.
+func addVector[T word](dst []T, packed []byte, width int, last, least int64) int64 {
+	to, groups, t := unsafe.Pointer(unsafe.SliceData(dst)), len(dst)>>3, &unpackTables[width]
+	if unsafe.Sizeof(dst[0]) == 4 {
+		return addAVX2x4(to, groups, &packed[0], width, width>>1, t, last, least)
+	}
+	return addAVX2x8(to, groups, &packed[0], width, width>>1, t, last, least)
+}
+
+// addAVX2x4 sums groups of eight numbers, 1 or more, in four bytes each.
+//
+//go:noescape
+func addAVX2x4(dst unsafe.Pointer, groups int, packed *byte, width, half int, table *unpackTable, last, least int64) (sum int64)
+
+// addAVX2x8 does so in eight bytes each.
+//
+//go:noescape
+func addAVX2x8(dst unsafe.Pointer, groups int, packed *byte, width, half int, table *unpackTable, last, least int64) (sum int64)
