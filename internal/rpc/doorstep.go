@@ -23,9 +23,10 @@ const (
 )
 
 // Doorstep is a listener whose connections are strangers' until Welcome. All strangers together take no more than a bounded part of the
-// process, whatever they send, and make room for each other: a flood of them keeps nobody out who is soon known.
+// process, whatever they send, and make room for each other: a flood of them keeps nobody out who is soon known. What those send who are
+// known is bounded, too: see load.
 func Doorstep(l net.Listener) net.Listener {
-	return &doorstep{Listener: l, left: make(chan struct{}, 1), closed: make(chan struct{})}
+	return &doorstep{Listener: l, left: make(chan struct{}, 1), closed: make(chan struct{}), loads: loads{of: map[*stranger]struct{}{}}}
 }
 
 // Welcome says that a call's caller is known, and with it the connection. It does nothing for what did not come over a doorstep.
@@ -54,6 +55,7 @@ type doorstep struct {
 	mu        sync.Mutex
 	strangers list.List // of *stranger, from the one that has been there longest
 	bytes     int64     // that they sent
+	loads
 }
 
 // stranger is a connection. Later it is nothing else than that.
@@ -65,6 +67,7 @@ type stranger struct {
 	// Under door.mu:
 	place *list.Element // nil then
 	bytes int64
+	load
 }
 
 // from is an address that leads back to its connection.
@@ -164,6 +167,8 @@ func (s *stranger) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if !s.known.Load() {
 		s.door.charge(s, int64(n))
+	} else {
+		s.door.carry(s, int64(n))
 	}
 	return n, err
 }

@@ -127,6 +127,9 @@ func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.WriteBufferSize(256 << 10),
 		grpc.WaitForHandlers(true), // so that Stop leaves no goroutine behind
+		grpc.ChainUnaryInterceptor(unary),
+		grpc.ChainStreamInterceptor(streaming),
+		grpc.RPCDecompressor(uncompressed{}), //nolint:staticcheck // a compressor that others have registered for their clients cannot be taken away
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: keepaliveTime / 2, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * keepaliveTime, Timeout: keepaliveTimeout}),

@@ -53,13 +53,17 @@ type Call struct {
 type Gate func(context.Context, Call) (context.Context, error)
 
 // Guarded has a server's calls pass a gate by their headers alone: a stranger's message is never read. The gate says Welcome to whom it
-// knows.
+// knows. Requests that are under way are bounded from there on.
 func Guarded(gate Gate) grpc.ServerOption {
 	return grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
 		if s := strangerOf(ctx); s != nil {
 			s.door.charge(s, strangeCall)
 		}
-		return gate(ctx, Call{Method: info.FullMethodName, Token: BearerToken(info.Header.Get("authorization")), Namespace: first(info.Header.Get(NamespaceHeader))})
+		ctx, err := gate(ctx, Call{Method: info.FullMethodName, Token: BearerToken(info.Header.Get("authorization")), Namespace: first(info.Header.Get(NamespaceHeader))})
+		if err != nil {
+			return nil, err
+		}
+		return begin(ctx), nil
 	})
 }
 
