@@ -22,9 +22,10 @@ type ahead[T word] struct {
 func (a *ahead[T]) begin(on bool) { a.on, a.left = on, nil }
 
 // room makes the buffer fit a dictionary, if there is memory for it.
-func (a *ahead[T]) room(dict []T, m *allowance) bool {
-	size := int64(unsafe.Sizeof(dict[0]))
-	n := min(aheadTimes*len(dict), aheadMost/int(size))
+func (a *ahead[T]) room(entries int, m *allowance) bool {
+	var t T
+	size := int64(unsafe.Sizeof(t))
+	n := min(aheadTimes*entries, aheadMost/int(size))
 	if n <= len(a.buffer) {
 		return true
 	}
@@ -35,10 +36,11 @@ func (a *ahead[T]) room(dict []T, m *allowance) bool {
 	return true
 }
 
-// fill looks up more values, if there are any that can be: what is wrong with others shows when they are wanted. Those before
+// lookAhead looks up more values, if there are any that can be: what is wrong with others shows when they are wanted. Those before
 // are gone.
-func (a *ahead[T]) fill(r *runs, dict []T, m *allowance) bool {
-	if !a.on || !a.room(dict, m) {
+func (f *fixed[T]) lookAhead() bool {
+	a, r := &f.ahead, &f.index
+	if !a.on || !a.room(len(f.dict), f.mem) {
 		a.on = false
 		return false
 	}
@@ -53,7 +55,7 @@ func (a *ahead[T]) fill(r *runs, dict []T, m *allowance) bool {
 			continue
 		}
 		k := min(len(a.buffer)-n, r.left)
-		if gather(r, dict, a.buffer[n:n+k]) != nil {
+		if f.gather(a.buffer[n:n+k]) != nil {
 			*r = before
 			break
 		}
@@ -66,7 +68,7 @@ func (a *ahead[T]) fill(r *runs, dict []T, m *allowance) bool {
 // showAhead reads the page's next n values to position at by showing them where they were looked up, if they are there.
 func (f *fixed[T]) showAhead(at, n int) bool {
 	a := &f.ahead
-	if at == 0 && len(a.left) == 0 && !a.fill(&f.index, f.dict, f.mem) {
+	if at == 0 && len(a.left) == 0 && !f.lookAhead() {
 		return false
 	}
 	if n > len(a.left) || at > 0 && f.shown == nil {
@@ -82,8 +84,8 @@ func (f *fixed[T]) showAhead(at, n int) bool {
 // lookUpNext reads the page's next values.
 func (f *fixed[T]) lookUpNext(dst []T) error {
 	for a := &f.ahead; len(dst) > 0; {
-		if len(a.left) == 0 && !a.fill(&f.index, f.dict, f.mem) {
-			return gather(&f.index, f.dict, dst)
+		if len(a.left) == 0 && !f.lookAhead() {
+			return f.gather(dst)
 		}
 		n := copy(dst, a.left)
 		dst, a.left = dst[n:], a.left[n:]

@@ -48,6 +48,7 @@ type column struct {
 	elems    validity // of list elements
 	offsets  []int32
 	out      vector.Vector
+	early    vector.Early // if out.Early is set
 }
 
 // values decodes the values of a column's pages into a buffer. Positions count from the window's first value.
@@ -89,11 +90,21 @@ func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
 	return col, nil
 }
 
+// take has the column's values go through a step, if they can.
+func (c *column) take(e vector.Early) {
+	if v, ok := c.values.(interface{ take(e vector.Early) bool }); ok && v.take(e) {
+		c.early, c.out.Early = e, true
+	}
+}
+
 // code has the column's values shown as codes, where they can be. Unread says that nobody wants them as values.
 func (c *column) code(unread bool) {
 	v, ok := c.values.(codable)
 	if !ok || c.maxRep > 0 {
 		return
+	}
+	if f, ok := v.(interface{ keepWide() }); ok {
+		f.keepWide()
 	}
 	c.coded = &coded{codable: v, lender: c.lender, mem: c.mem, valid: &c.valid, unread: unread, dict: &vector.Vector{Type: c.out.Type}}
 	c.values, c.lender = c.coded, c.coded
@@ -173,6 +184,11 @@ func (c *column) read(rows int) (*vector.Vector, error) {
 	if c.maxRep == 1 {
 		v.Offsets, v.ElemValid = c.offsets, c.elems.bitmap()
 		n = int(c.offsets[rows])
+	}
+	if c.early.Fill != nil && c.maxRep == 1 {
+		v.ElemValid = nil
+	} else if c.early.Fill != nil {
+		v.Valid = nil
 	}
 	c.values.into(v, n)
 	return v, nil

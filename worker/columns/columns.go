@@ -41,7 +41,8 @@ type Decoder struct {
 	selectors []*selector
 	readers   []reader // one for each source
 	later     later
-	whole     []whole // one for each of columns, and each as a Source
+	early     map[int]vector.Early // of sources
+	whole     []whole              // one for each of columns, and each as a Source
 	chunks    []Source
 	rowsLeft  int64
 	err       error // that ended the row group
@@ -159,8 +160,36 @@ func (d *Decoder) bind(f *footer.Footer) error {
 		return err
 	}
 	d.mark(l)
+	d.takeEarly(l)
 	d.footer, d.layout = f, l
 	return nil
+}
+
+// TakeEarly has the decoder take a step of a source's values, where it can: vectors tell. Sources that a filter reads must
+// not have one. It holds from the next file on.
+func (d *Decoder) TakeEarly(source int, e vector.Early) {
+	if d.early == nil {
+		d.early = map[int]vector.Early{}
+	}
+	d.early[source] = e
+}
+
+// takeEarly gives the steps to the columns that only one source shows.
+func (d *Decoder) takeEarly(l *layout) {
+	readers := make([]int, len(d.columns))
+	for _, b := range l.bindings {
+		if b.access != absent {
+			readers[b.value]++
+		}
+		if b.access == mapKey {
+			readers[b.key]++
+		}
+	}
+	for i, b := range l.bindings {
+		if e, ok := d.early[i]; ok && b.access == plain && readers[b.value] == 1 {
+			d.columns[b.value].take(e)
+		}
+	}
 }
 
 func (d *Decoder) bindReaders(l *layout) error {

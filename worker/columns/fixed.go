@@ -3,6 +3,7 @@ package columns
 import (
 	"errors"
 	"fmt"
+	"math"
 	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -30,6 +31,11 @@ type fixed[T word] struct {
 	stays bool // what is read of the page may be shown where it lies
 	ahead ahead[T]
 	shown []T // the window's values, if they all lie in the page or in ahead; nil: they are in out
+
+	fill   T                  // stands for nulls
+	change func(dst, src []T) // nil: values stay as they are in the file
+	short  []uint32           // dict, where its values have no more bits; else nil
+	wide   bool               // it is never short
 }
 
 // newFixed returns the decoder of a shape of fixed width.
@@ -99,12 +105,51 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 	}
 	f.dict = dict[:n]
 	f.convert(f.dict, data[:n*f.width])
+	if f.change != nil {
+		f.change(f.dict, f.dict)
+	}
+	if f.short = nil; !f.wide {
+		f.short = shorten(f.dict)
+	}
 	return nil
+}
+
+// shorten writes numbers of 64 bits to the front of their memory as numbers of 32, so that more of them stay in the caches, unless
+// some have more bits: then it returns nil, and they are as they were.
+func shorten[T word](dict []T) []uint32 {
+	all := T(0)
+	for _, v := range dict {
+		all |= v
+	}
+	if unsafe.Sizeof(all) == 4 || uint64(all)>>32 != 0 {
+		return nil
+	}
+	short := unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(dict))), len(dict))
+	for i := range dict {
+		short[i] = uint32(dict[i])
+	}
+	return short
+}
+
+// dictBytes is how much memory look-ups take place in.
+func (f *fixed[T]) dictBytes() int {
+	if f.short != nil {
+		return 4 * len(f.short)
+	}
+	return len(bytesOf(f.dict))
+}
+
+// gather decodes the page's next indices, and looks them up.
+func (f *fixed[T]) gather(dst []T) error {
+	if f.short != nil {
+		return gather(&f.index, f.short, dst)
+	}
+	return gather(&f.index, f.dict, dst)
 }
 
 func (f *fixed[T]) page(data []byte, e encoding, n int) error {
 	f.indexed = e.indexed()
-	f.ahead.begin(f.indexed && len(bytesOf(f.dict)) >= aheadDictionary)
+	f.ahead.begin(f.indexed && f.dictBytes() >= aheadDictionary)
 	if f.indexed {
 		return f.index.beginIndices(data)
 	}
@@ -133,7 +178,7 @@ func (f *fixed[T]) show(at, n int) (bool, error) {
 	if f.indexed {
 		return f.showAhead(at, n), nil
 	}
-	if !f.stays || !f.bits || s.encoding != encodingPlain || at > 0 && f.shown == nil {
+	if !f.stays || !f.bits || f.change != nil || s.encoding != encodingPlain || at > 0 && f.shown == nil {
 		return false, nil
 	}
 	rest := s.data
@@ -156,6 +201,17 @@ func (f *fixed[T]) read(at, n int) error {
 	if f.indexed {
 		return f.lookUpNext(dst)
 	}
+	if err := f.readPlain(dst); err != nil {
+		return err
+	}
+	if f.change != nil {
+		f.change(dst, dst)
+	}
+	return nil
+}
+
+// readPlain reads the page's next values, which are no indices.
+func (f *fixed[T]) readPlain(dst []T) error {
 	if f.same && f.stream.encoding == encodingDeltaPacked {
 		return nextDeltas(&f.stream.delta, dst)
 	}
@@ -175,8 +231,13 @@ func (f *fixed[T]) read(at, n int) error {
 }
 
 func (f *fixed[T]) spread(valid []uint64, from, n, present int) {
-	f.keep()
-	spread(f.out, valid, from, n, present)
+	src := f.out
+	if f.shown != nil {
+		src = f.shown
+		copy(f.out, f.shown[:from])
+		f.shown = nil
+	}
+	expand(f.out, src[from:from+present], valid, from, from+n, f.fill)
 }
 
 func (f *fixed[T]) into(v *vector.Vector, n int) {
@@ -198,6 +259,47 @@ func (f *fixed[T]) put(v *vector.Vector, out []T) {
 	default:
 		v.F64 = recast[float64](out)
 	}
+}
+
+// keepWide has the dictionary keep its form, for those who read its entries.
+func (f *fixed[T]) keepWide() { f.wide = true }
+
+// take has the values go through a step, if they are of its kind.
+func (f *fixed[T]) take(e vector.Early) bool {
+	if e.Fill != nil {
+		fill, ok := bitsOf(e.Fill, f.kind)
+		if !ok {
+			return false
+		}
+		f.fill = T(fill)
+	}
+	if e.Change == nil {
+		return true
+	}
+	f64, ok := any(f).(*fixed[uint64])
+	if !ok || f.kind != pb.Kind_INT64 {
+		return false
+	}
+	f64.change = func(dst, src []uint64) { e.Change(recast[int64](dst), recast[int64](src)) }
+	return true
+}
+
+// bitsOf is the one value of a vector, if it is of a kind.
+func bitsOf(v *vector.Vector, kind pb.Kind) (uint64, bool) {
+	if v.Type.Kind != kind {
+		return 0, false
+	}
+	switch kind {
+	case pb.Kind_INT32:
+		return uint64(uint32(v.I32[0])), true
+	case pb.Kind_INT64:
+		return uint64(v.I64[0]), true
+	case pb.Kind_FLOAT32:
+		return uint64(math.Float32bits(v.F32[0])), true
+	case pb.Kind_FLOAT64:
+		return math.Float64bits(v.F64[0]), true
+	}
+	return 0, false
 }
 
 func (f *fixed[T]) entries(v *vector.Vector) {

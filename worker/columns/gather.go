@@ -5,7 +5,7 @@ import (
 )
 
 // gather decodes the next len(dst) indices and writes what they name in dict.
-func gather[T word](r *runs, dict, dst []T) error {
+func gather[D, T word](r *runs, dict []D, dst []T) error {
 	for len(dst) > 0 {
 		if r.left == 0 {
 			if err := r.next(); err != nil {
@@ -22,7 +22,7 @@ func gather[T word](r *runs, dict, dst []T) error {
 			if r.value >= uint64(len(dict)) {
 				return errIndex(r.value, len(dict))
 			}
-			v, same := dict[r.value], dst[:m]
+			v, same := T(dict[r.value]), dst[:m]
 			for i := range same {
 				same[i] = v
 			}
@@ -34,7 +34,7 @@ func gather[T word](r *runs, dict, dst []T) error {
 }
 
 // gatherPacked decodes indices of a packed run, which has at least len(dst) left.
-func gatherPacked[T word](r *runs, dict, dst []T) error {
+func gatherPacked[D, T word](r *runs, dict []D, dst []T) error {
 	if haveVectorUnpack && len(dict) > 0 && r.width <= maxVectorWidth {
 		return gatherCodes(r, dict, dst)
 	}
@@ -42,7 +42,7 @@ func gatherPacked[T word](r *runs, dict, dst []T) error {
 }
 
 // gatherGroups unpacks eight indices at a time and looks them up at once.
-func gatherGroups[T word](r *runs, dict, dst []T) error {
+func gatherGroups[D, T word](r *runs, dict []D, dst []T) error {
 	at, i, w := r.at, 0, r.width
 	if head := -at & 7; head > 0 {
 		i = min(head, len(dst))
@@ -64,7 +64,7 @@ func gatherGroups[T word](r *runs, dict, dst []T) error {
 }
 
 // gatherCodes unpacks indices by the vector unit, some at a time, and then looks them up. dict is not empty.
-func gatherCodes[T word](r *runs, dict, dst []T) error {
+func gatherCodes[D, T word](r *runs, dict []D, dst []T) error {
 	var codes [512]uint32
 	for at := r.at; len(dst) > 0; {
 		n := min(len(dst), len(codes))
@@ -78,30 +78,30 @@ func gatherCodes[T word](r *runs, dict, dst []T) error {
 }
 
 // lookUpCodes writes the values of codes, as many as dst has, which must all lie in dict.
-func lookUpCodes[T word](dict []T, codes []uint32, dst []T) {
+func lookUpCodes[D, T word](dict []D, codes []uint32, dst []T) {
 	d := unsafe.Pointer(unsafe.SliceData(dict))
 	for len(dst) >= 8 && len(codes) >= 8 {
 		out, in := (*[8]T)(dst), (*[8]uint32)(codes)
-		out[0], out[1] = at[T](d, uint64(in[0])), at[T](d, uint64(in[1]))
-		out[2], out[3] = at[T](d, uint64(in[2])), at[T](d, uint64(in[3]))
-		out[4], out[5] = at[T](d, uint64(in[4])), at[T](d, uint64(in[5]))
-		out[6], out[7] = at[T](d, uint64(in[6])), at[T](d, uint64(in[7]))
+		out[0], out[1] = T(at[D](d, uint64(in[0]))), T(at[D](d, uint64(in[1])))
+		out[2], out[3] = T(at[D](d, uint64(in[2]))), T(at[D](d, uint64(in[3])))
+		out[4], out[5] = T(at[D](d, uint64(in[4]))), T(at[D](d, uint64(in[5])))
+		out[6], out[7] = T(at[D](d, uint64(in[6]))), T(at[D](d, uint64(in[7])))
 		dst, codes = dst[8:], codes[8:]
 	}
 	for i := range dst {
-		dst[i] = dict[codes[i]]
+		dst[i] = T(dict[codes[i]])
 	}
 }
 
 // gatherSlow does so from index at of the run on, one by one.
-func gatherSlow[T word](r *runs, dict, dst []T, at int) error {
+func gatherSlow[D, T word](r *runs, dict []D, dst []T, at int) error {
 	mask := lowBits(r.width)
 	for i := range dst {
 		v := bitsAt(r.bits, (at+i)*r.width) & mask
 		if v >= uint64(len(dict)) {
 			return errIndex(v, len(dict))
 		}
-		dst[i] = dict[v]
+		dst[i] = T(dict[v])
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ const maxFastWidth = 28
 // are len(dst)/8*w+8 bytes to read at q (eight indices take w bytes; loads begin in these and end at most 8 bytes
 // behind them), and dict is not empty. If an index lies outside of dict it stops and returns that index, else it
 // returns a smaller number.
-func gatherPairs[T word](q unsafe.Pointer, w uint, dict, dst []T) uint64 {
+func gatherPairs[D, T word](q unsafe.Pointer, w uint, dict []D, dst []T) uint64 {
 	mask, n := uint64(1)<<w-1, uint64(len(dict))
 	d := unsafe.Pointer(unsafe.SliceData(dict))
 	at2, shift2 := 2*w>>3, 2*w&7
@@ -132,8 +132,8 @@ func gatherPairs[T word](q unsafe.Pointer, w uint, dict, dst []T) uint64 {
 				return largest
 			}
 		}
-		out[0], out[1], out[2], out[3] = at[T](d, i0), at[T](d, i1), at[T](d, i2), at[T](d, i3)
-		out[4], out[5], out[6], out[7] = at[T](d, i4), at[T](d, i5), at[T](d, i6), at[T](d, i7)
+		out[0], out[1], out[2], out[3] = T(at[D](d, i0)), T(at[D](d, i1)), T(at[D](d, i2)), T(at[D](d, i3))
+		out[4], out[5], out[6], out[7] = T(at[D](d, i4)), T(at[D](d, i5)), T(at[D](d, i6)), T(at[D](d, i7))
 		q = unsafe.Add(q, w)
 		dst = dst[8:]
 	}

@@ -78,11 +78,19 @@ func FuzzGather(f *testing.F) {
 		r := runs{width: w, packed: true, bits: slices.Clip(packed), at: int(at), left: n}
 		want, got := make([]uint64, n), make([]uint64, n)
 		wantErr := gatherSlow(&r, dict, want, r.at)
-		ways := map[string]func(*runs, []uint64, []uint64) error{"gatherPacked": gatherPacked[uint64], "gatherGroups": gatherGroups[uint64]}
+		ways := map[string]func(*runs, []uint64, []uint64) error{"gatherPacked": gatherPacked[uint64, uint64], "gatherGroups": gatherGroups[uint64, uint64]}
 		for name, gather := range ways {
 			if err := gather(&r, dict, got); (err == nil) != (wantErr == nil) || err == nil && !slices.Equal(got, want) {
 				t.Fatalf("%s: %v and %v\n%v\n%v", name, err, wantErr, got, want)
 			}
+		}
+		for i := range dict {
+			dict[i] >>= 32
+		}
+		wantErr = gatherSlow(&r, dict, want, r.at)
+		short := shorten(dict)
+		if err := gatherPacked(&r, short, got); (err == nil) != (wantErr == nil) || err == nil && !slices.Equal(got, want) {
+			t.Fatalf("short: %v and %v\n%v\n%v", err, wantErr, got, want)
 		}
 	})
 }
@@ -97,7 +105,7 @@ func BenchmarkGather(b *testing.B) {
 			packed[i] = byte(r.Uint32())
 		}
 		dict, out := make([]uint64, 1<<width), make([]uint64, n)
-		for name, gather := range map[string]func(*runs, []uint64, []uint64) error{"packed": gatherPacked[uint64], "groups": gatherGroups[uint64]} {
+		for name, gather := range map[string]func(*runs, []uint64, []uint64) error{"packed": gatherPacked[uint64, uint64], "groups": gatherGroups[uint64, uint64]} {
 			b.Run(fmt.Sprintf("bits=%d/%s", width, name), func(b *testing.B) {
 				for b.Loop() {
 					r := runs{width: width, packed: true, bits: packed, left: n}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"golang.org/x/sync/errgroup"
@@ -173,6 +174,18 @@ func (s *Stream) compile() error {
 	s.ops = newOpTimes(s.stats, s.chain)
 	s.chain.Watch(s.ops.ran)
 	s.decoder = columns.NewDecoder(s.program.GetSources(), 0)
+	if err := s.compileFilter(); err != nil {
+		return err
+	}
+	for i := range s.program.GetSources() {
+		if e, ok := s.chain.Early(i); ok && (s.filter == nil || !slices.Contains(s.filter.Columns(), i)) {
+			s.decoder.TakeEarly(i, e)
+		}
+	}
+	return nil
+}
+
+func (s *Stream) compileFilter() (err error) {
 	if s.program.GetFilter() == "" {
 		if s.chain.Selects() {
 			s.decoder.DecodeFirst(nil)

@@ -41,6 +41,7 @@ type step struct {
 	shares  bool   // its inputs' values, at times
 	holds   bool   // memory for its values
 	memory  memory // that it holds
+	early   bool   // whoever makes its input may have taken it
 }
 
 // Compile prepares a Program's steps. Its errors name the step; they wrap ErrUnknownOp where r lacks the op or the
@@ -79,6 +80,7 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 	c.slots = make([]*vector.Vector, len(types))
 	c.order = depthFirst(len(c.sources), c.steps)
 	c.dead = outlive(len(c.sources), c.steps, c.order, p.GetOutputs())
+	c.findEarly(p)
 	return c, nil
 }
 
@@ -195,15 +197,16 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 	}
 	for _, at := range c.order {
 		s := &c.steps[at]
-		c.lend(s)
-		if err := s.run(slots, rows, c.ask); err != nil {
+		if s.early && slots[s.from[0]].Early {
+			s.out = *slots[s.from[0]]
+		} else if err := c.runStep(s, slots, rows); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.label, c.placed(err))
 		}
 		slots[len(sources)+at] = &s.out
 		if c.ran != nil {
 			c.ran(at)
 		}
-		c.settle(s, c.dead[at])
+		c.retire(c.dead[at])
 	}
 	return slots, nil
 }
@@ -216,26 +219,31 @@ func (c *Chain) placed(err error) error {
 	return err
 }
 
-// lend gives a step that borrows memory for its values.
-func (c *Chain) lend(s *step) {
-	if !s.borrows {
-		return
+// runStep runs a step; if it borrows, on memory that nobody reads any more.
+func (c *Chain) runStep(s *step, slots []*vector.Vector, rows int) error {
+	if s.borrows {
+		if !s.holds {
+			s.memory, s.holds = c.spares.take(s.typ.Kind), true
+		}
+		s.memory.into(&s.out)
 	}
-	if !s.holds {
-		s.memory, s.holds = c.spares.take(s.typ.Kind), true
+	if err := s.run(slots, rows, c.ask); err != nil {
+		return err
 	}
-	s.memory.into(&s.out)
-}
-
-// settle notes which memory a step that ran has now, and takes back that of steps whose values nobody reads any more.
-func (c *Chain) settle(s *step, dead []int) {
 	if s.borrows && (!s.shares || !slices.ContainsFunc(s.in, func(v *vector.Vector) bool { return sharesValues(&s.out, v) })) {
 		s.memory = memoryOf(&s.out)
 	}
+	return nil
+}
+
+// retire takes back the memory of steps whose values nobody reads any more.
+func (c *Chain) retire(dead []int) {
 	for _, at := range dead {
 		d := &c.steps[at]
-		c.spares.give(d.typ.Kind, d.memory)
-		d.memory, d.holds = memory{}, false
+		if d.holds {
+			c.spares.give(d.typ.Kind, d.memory)
+			d.memory, d.holds = memory{}, false
+		}
 		d.memory.into(&d.out)
 	}
 }

@@ -89,6 +89,13 @@ type fill[T Value] struct{ value T }
 // Borrows says that values without nulls are shared.
 func (k *fill[T]) Borrows() bool { return true }
 
+// early is the step for whoever makes the input.
+func (k *fill[T]) early(t spec.Type) vector.Early {
+	one := &vector.Vector{Type: spec.Type{Kind: t.Kind}, Rows: 1}
+	*Values[T](one) = []T{k.value}
+	return vector.Early{Fill: one}
+}
+
 func (k *fill[T]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	n := v.Len()

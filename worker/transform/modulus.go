@@ -27,18 +27,16 @@ func positiveModulus() Op {
 		New: func(p Params, in []spec.Type) (Kernel, error) {
 			m := newModulus(p.Int("modulus"))
 			if in[0].Kind == pb.Kind_INT32 {
-				return remainders[int32](m), nil
+				return Elementwise(func(dst []int64, src []int32) { remainders(dst, src, m) }), nil
 			}
-			return remainders[int64](m), nil
+			return changes{elementwise[int64, int64]{func(dst, src []int64) { remainders(dst, src, m) }}}, nil
 		},
 	}
 }
 
-func remainders[S int32 | int64](m modulus) Kernel {
-	return Elementwise(func(dst []int64, src []S) {
-		dst = dst[:len(src)]
-		for i, v := range src {
-			dst[i] = m.of(uint64(int64(v)))
-		}
-	})
+func remainders[S int32 | int64](dst []int64, src []S, m modulus) {
+	dst = dst[:len(src)]
+	for i, v := range src {
+		dst[i] = m.of(uint64(int64(v)))
+	}
 }

@@ -117,6 +117,12 @@ func (k elementwise[D, S]) Run(out *vector.Vector, in []*vector.Vector) error {
 // Borrows says that results never are the inputs' values.
 func (k elementwise[D, S]) Borrows() bool { return false }
 
+// changes is an elementwise kernel of int64 ids whose loop may write where it reads.
+type changes struct{ elementwise[int64, int64] }
+
+// early is the step for whoever makes the input.
+func (k changes) early(spec.Type) vector.Early { return vector.Early{Change: k.loop} }
+
 // shareShape gives out the nulls and list lengths of in.
 func shareShape(out, in *vector.Vector) {
 	out.Valid, out.Offsets, out.ElemValid = in.Valid, in.Offsets, in.ElemValid

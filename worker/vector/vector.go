@@ -38,6 +38,17 @@ type Vector struct {
 	Dict  *Vector
 	// Pictures makes PICTURE values.
 	Pictures Pictures
+	// Early says that the values went through the Early step that their maker was given.
+	Early bool
+}
+
+// Early is a step that needs nothing but a column's values, one by one. Whoever makes these may take it on the way: on a
+// dictionary's entries, say, in place of all values that are looked up there.
+type Early struct {
+	// Fill is a vector of the column's kind whose one value takes the place of nulls, as fill_null does; nil: nulls stay.
+	Fill *Vector
+	// Change makes other values of int64 values; dst and src may be the same slice. Nil: they stay.
+	Change func(dst, src []int64)
 }
 
 // Pictures makes the values of a vector of kind PICTURE, one at a time, where they are wanted: they take no memory before.
