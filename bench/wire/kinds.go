@@ -98,8 +98,8 @@ func (s *server) send(out flight.FlightService_DoGetServer) (err error) {
 		return err
 	}
 	room := make(chan struct{}, 2)
-	for range s.n {
-		b := &wire.Batch{Rows: flat.Rows, Nodes: flat.Nodes, Buffers: slices.Clone(flat.Buffers), Meta: []byte("meta")}
+	for i := range s.n {
+		b := &wire.Batch{Rows: flat.Rows, Nodes: flat.Nodes, Buffers: slices.Clone(flat.Buffers), Meta: []byte("meta"), More: i < s.n-1}
 		b.OnRelease(func() {})
 		room <- struct{}{}
 		if err := sender.Send(b, func() { <-room }); err != nil {

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -54,8 +55,9 @@ const small = 1 << 10
 type parcel struct {
 	meta    []byte   // all that is not the batch's memory: header, app_metadata, small buffers, padding
 	pieces  [][]byte // of the message, in order
+	length  int      // of all, on a link
 	body    []extent
-	placed  map[*byte]extent // large buffers that have their place
+	placed  map[*byte]extent // large offsets that have their place
 	refs    atomic.Int32
 	release func()
 	pool    *Pool // that it goes back to
@@ -112,21 +114,24 @@ func (p *parcel) fill(b *Batch, c Compression) {
 	p.cut(m, b.Buffers)
 }
 
-// place finds each buffer its place in the body, which large ones on the same memory share. It returns the body's length, and how
+// place finds each buffer its place in the body, which large offsets on the same memory share. It returns the body's length, and how
 // much of it is copied.
 func (p *parcel) place(b *Batch) (length int64, copied int) {
 	p.body = p.body[:0]
+	offsets := int64(arrow.Int32SizeBytes) * (b.Rows + 1)
 	for _, buf := range b.Buffers {
 		n := int64(len(buf))
 		padded := pad(n)
 		if n > small {
+			padded -= n
+		}
+		if n > small && n == offsets {
 			had, ok := p.placed[unsafe.SliceData(buf)]
-			if ok && had.length == n {
+			if ok {
 				p.body = append(p.body, had)
 				continue
 			}
 			p.placed[unsafe.SliceData(buf)] = extent{length, n}
-			padded -= n
 		}
 		p.body = append(p.body, extent{length, n})
 		copied += int(padded)
@@ -157,8 +162,11 @@ func (p *parcel) cut(m []byte, buffers [][]byte) {
 		if len(buf) <= small {
 			m = append(m, buf...)
 		} else {
-			p.pieces = append(p.pieces, m[from:len(m):cap(m)], buf[:len(buf):len(buf)])
-			from = len(m)
+			if from < len(m) {
+				p.pieces = append(p.pieces, m[from:len(m):cap(m)])
+				from = len(m)
+			}
+			p.pieces = append(p.pieces, buf[:len(buf):len(buf)])
 		}
 		m = append(m, zeros[:pad(int64(len(buf)))-int64(len(buf))]...)
 	}

@@ -38,12 +38,27 @@ func (s scattered) read(p, more []byte) (int, error) {
 
 func (scattered) await(int) {}
 
-// LinkBytes are those of a batch on a link.
-func LinkBytes(b *Batch, pool *Pool) []byte {
-	p := pool.parcel()
-	p.line(b, None)
-	return bytes.Join(p.pieces, nil)
+// LinkBytes are those of batches that are sent at once on a link.
+func LinkBytes(pool *Pool, batches ...*Batch) []byte {
+	var run []*parcel
+	for _, b := range batches {
+		p := pool.parcel()
+		p.line(b, None)
+		run = append(run, p)
+	}
+	var out recorder
+	_ = (&link{Conn: &out}).send(run) // never fails
+	return out.Bytes()
 }
+
+// recorder is a connection that keeps what is written.
+type recorder struct {
+	net.Conn
+	bytes.Buffer
+}
+
+func (r *recorder) Read(p []byte) (int, error)  { return r.Buffer.Read(p) }
+func (r *recorder) Write(p []byte) (int, error) { return r.Buffer.Write(p) }
 
 // Linked is a stream whose schema came by gRPC, and whose batches come on conn.
 func Linked(ctx context.Context, in grpc.ClientStream, conn net.Conn) *Stream {

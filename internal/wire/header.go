@@ -181,8 +181,8 @@ func (t table) pairs(i int) ([]byte, error) {
 	return v, nil
 }
 
-// parse reads a header and finds the buffers in the body. Nothing in either is trusted.
-func (b *Batch) parse(header, body []byte) (Compression, error) {
+// parse reads a header and finds the buffers in the body, if there is one. Nothing in either is trusted.
+func (b *Batch) parse(header []byte, from *Memory) (Compression, error) {
 	root, ok := follow(header, 0)
 	if !ok {
 		return None, errHeader
@@ -207,7 +207,11 @@ func (b *Batch) parse(header, body []byte) (Compression, error) {
 	if b.Rows < 0 || b.Rows > math.MaxInt32 {
 		return None, fmt.Errorf("wire: a record batch of %d rows", b.Rows)
 	}
-	b.Nodes, b.Buffers = make([]Node, len(nodes)/16), make([][]byte, len(buffers)/16)
+	var body []byte
+	if from != nil {
+		body = from.Bytes
+	}
+	b.Nodes, b.Buffers = from.arrays(len(nodes)/16, len(buffers)/16)
 	for i := range b.Nodes {
 		n, nulls := pair(nodes, i)
 		if n < 0 || n > math.MaxInt32 || nulls < 0 || nulls > n {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"errors"
 	"io"
 )
@@ -8,7 +9,7 @@ import (
 const (
 	// ahead is what is read at once where messages begin. Bodies are read into their memory.
 	ahead = 4 << 10
-	// A reader of the rest of a body that is larger than leastMark sleeps until that has come, or mostMark of it: to be woken for
+	// A reader of messages of which more than leastMark is left sleeps until that has come, or mostMark of it: to be woken for
 	// each segment of 64 KiB costs both sides more than to copy it.
 	leastMark, mostMark = 64 << 10, 1 << 20
 )
@@ -20,6 +21,8 @@ type inlet struct {
 	buf  [ahead]byte
 	rest []byte // of buf: what nobody has taken yet
 	dry  bool   // the last read took all that had come
+	due  int    // bytes that are on their way, and will surely come
+	mark int    // what reads await
 }
 
 // source is where an inlet reads.
@@ -47,9 +50,25 @@ func (in *inlet) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// pour writes up to n bytes of what is there already, and returns how many.
+func (in *inlet) pour(to *bytes.Buffer, n int) int {
+	n, _ = to.Write(in.rest[:min(n, len(in.rest))]) // never fails
+	in.rest = in.rest[n:]
+	return n
+}
+
+// expect notes that n bytes follow those that were taken.
+func (in *inlet) expect(n int) { in.due = max(0, n-len(in.rest)) }
+
+// read has the source sleep for what is due, and never for more.
 func (in *inlet) read(p, more []byte) (int, error) {
+	if in.dry || in.mark > in.due {
+		in.mark = mark(in.due)
+		in.from.await(in.mark)
+	}
 	n, err := in.from.read(p, more)
 	in.dry = n < len(p)+len(more)
+	in.due = max(0, in.due-n)
 	return n, err
 }
 
@@ -59,9 +78,6 @@ func (in *inlet) fill(p []byte) error {
 	in.rest = in.rest[n:]
 	p = p[n:]
 	for len(p) > 0 {
-		if in.dry {
-			in.from.await(mark(len(p)))
-		}
 		n, err := in.read(p, in.buf[:])
 		if n > len(p) {
 			in.rest, n = in.buf[:n-len(p)], len(p)
@@ -74,7 +90,6 @@ func (in *inlet) fill(p []byte) error {
 			return err
 		}
 	}
-	in.from.await(1)
 	return nil
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // A link is a connection beside gRPC's that carries the batches of one stream at a time: written with writev, and read straight
-// into the memory where they stay. A message on it is a prefix, the three lengths that follow, then Arrow's header, app_metadata
-// and the body. A prefix of zeros ends the stream's batches; its status comes by gRPC.
+// into the memory where they stay. A message on it is a prefix, then Arrow's header, app_metadata and the body. The prefix has their
+// lengths, and how many bytes were written at once behind them. A prefix of zeros ends the stream's batches; its status comes by gRPC.
 const (
 	prefixBytes = 16
 	// mostHeader and mostMeta bound a message's header and app_metadata.
@@ -35,6 +35,7 @@ type link struct {
 	id     string
 	in     inlet        // of a client's
 	socket *socket      // of a client's, if it can be had
+	pieces net.Buffers  // of a server's, that are being written
 	header bytes.Buffer // of the last message, whose memory the next one's gets
 	since  time.Time    // when it was used last, while it waits
 	expiry *time.Timer  // of a server's that waits
@@ -97,16 +98,18 @@ func (l *link) receive(m *Message) error {
 		return fmt.Errorf("wire: read a batch: %w", err)
 	}
 	le := binary.LittleEndian
-	header, meta, body := le.Uint32(l.prefix[:]), le.Uint32(l.prefix[4:]), le.Uint64(l.prefix[8:])
+	header, meta, body, follows := le.Uint32(l.prefix[:]), le.Uint32(l.prefix[4:]), le.Uint32(l.prefix[8:]), le.Uint32(l.prefix[12:])
 	switch {
-	case header == 0 && meta == 0 && body == 0:
+	case header == 0 && meta == 0 && body == 0 && follows == 0:
 		return errEnd
-	case header > mostHeader || meta > mostMeta || body > maxBody:
-		return fmt.Errorf("%w: header, app_metadata and body of %d, %d and %d bytes", errMessage, header, meta, body)
+	case header > mostHeader || meta > mostMeta || body > maxBody || follows > maxBody:
+		return fmt.Errorf("%w: header, app_metadata and body of %d, %d and %d bytes, %d more behind them",
+			errMessage, header, meta, body, follows)
 	}
-	m.size = prefixBytes + int64(header) + int64(meta) + int64(body)
-	l.header.Reset()
-	_, err := io.CopyN(&l.header, &l.in, int64(header)) // it grows with what comes
+	size := int(header) + int(meta) + int(body)
+	m.size = int64(prefixBytes + size)
+	l.in.expect(size + int(follows))
+	err := l.receiveHeader(int(header))
 	m.header, m.meta = l.header.Bytes(), make([]byte, meta)
 	if err == nil {
 		_, err = io.ReadFull(&l.in, m.meta)
@@ -119,6 +122,17 @@ func (l *link) receive(m *Message) error {
 		return fmt.Errorf("wire: read a batch: %w", err)
 	}
 	return nil
+}
+
+// receiveHeader reads a header of n bytes, into memory that grows with what comes.
+func (l *link) receiveHeader(n int) error {
+	l.header.Reset()
+	n -= l.in.pour(&l.header, n)
+	if n == 0 {
+		return nil
+	}
+	_, err := io.CopyN(&l.header, &l.in, int64(n))
+	return err
 }
 
 // receiveBody reads a body of n bytes. For a large one no more memory is set aside than four times what has come: its length may
@@ -140,10 +154,22 @@ func (l *link) receiveBody(m *Message, n int) error {
 	return nil
 }
 
-// send writes a message, whose pieces are not used any more when it returns.
-func (l *link) send(p *parcel) error {
-	pieces := net.Buffers(p.pieces)
-	if _, err := pieces.WriteTo(l.Conn); err != nil {
+// send writes messages, whose pieces are not used any more when it returns. Each says how much of the others follows it.
+func (l *link) send(run []*parcel) error {
+	l.pieces = l.pieces[:0]
+	follows := 0
+	for _, p := range run {
+		follows += p.length
+	}
+	for _, p := range run {
+		follows -= p.length
+		binary.LittleEndian.PutUint32(p.pieces[0][12:], uint32(follows))
+		l.pieces = append(l.pieces, p.pieces...)
+	}
+	pieces := l.pieces
+	_, err := pieces.WriteTo(l.Conn)
+	clear(l.pieces)
+	if err != nil {
 		return fmt.Errorf("wire: write a batch: %w", err)
 	}
 	return nil
@@ -164,7 +190,8 @@ func (p *parcel) line(b *Batch, c Compression) {
 	m := p.room(prefixBytes + header + len(b.Meta) + copied)
 	m = binary.LittleEndian.AppendUint32(m, uint32(header))
 	m = binary.LittleEndian.AppendUint32(m, uint32(len(b.Meta)))
-	m = binary.LittleEndian.AppendUint64(m, uint64(length))
+	m = binary.LittleEndian.AppendUint64(m, uint64(length)) // what follows the message, send knows
 	m = appendHeader(m, b, p.body, length, c)
+	p.length = len(m) + len(b.Meta) + int(length)
 	p.cut(append(m, b.Meta...), b.Buffers)
 }

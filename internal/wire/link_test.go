@@ -129,7 +129,7 @@ func TestLargeBatch(t *testing.T) {
 	b.Buffers[1][20<<20] = 7
 	var pool wire.Pool
 	n := 0
-	for m := range wire.ReadLink(wire.LinkBytes(b, &pool), &pool) {
+	for m := range wire.ReadLink(wire.LinkBytes(&pool, b), &pool) {
 		got, err := m.Batch()
 		if err != nil {
 			t.Fatal(err)
@@ -268,12 +268,16 @@ func FuzzLink(f *testing.F) {
 		if err := b.Flatten(rec); err != nil {
 			f.Fatal(err)
 		}
-		data := wire.LinkBytes(b, &pool)
+		data := wire.LinkBytes(&pool, b)
 		f.Add(data)
 		f.Add(append(data, data[:len(data)/2]...))
+		run := wire.LinkBytes(&pool, b, b, b)
+		f.Add(run)
+		f.Add(run[:len(run)-1])
 	}
 	f.Add(make([]byte, 16))
 	f.Add([]byte{1, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255})
+	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0})
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		for m := range wire.ReadLink(data, &pool) {
 			b, err := m.Batch()

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"unsafe"
 )
@@ -28,6 +29,19 @@ const (
 type Memory struct {
 	Bytes []byte
 	pool  *sync.Pool
+	// What lies in it, as a Batch has it.
+	nodes   []Node
+	buffers [][]byte
+}
+
+// arrays returns room for so many nodes and buffers, which is the memory's, if there is any.
+func (m *Memory) arrays(nodes, buffers int) ([]Node, [][]byte) {
+	if m == nil {
+		return make([]Node, nodes), make([][]byte, buffers)
+	}
+	m.nodes = slices.Grow(m.nodes[:0], nodes)[:nodes]
+	m.buffers = slices.Grow(m.buffers[:0], buffers)[:buffers]
+	return m.nodes, m.buffers
 }
 
 // class returns the class of sizes that n bytes fall into, and its size.
@@ -38,6 +52,12 @@ func class(n int) (int, int) {
 	exp := bits.Len(uint(n-1)) - 1 // 2^exp < n <= 2^(exp+1)
 	step := (n - 1 - 1<<exp) >> (exp - 2)
 	return 1 + steps*(exp-leastBits) + step, 1<<exp + (step+1)<<(exp-2)
+}
+
+// take has nodes and buffers of another memory, whose batch is in this one now.
+func (m *Memory) take(other *Memory) {
+	m.nodes, other.nodes = other.nodes, m.nodes
+	m.buffers, other.buffers = other.buffers, m.buffers
 }
 
 // Get returns n bytes, whose contents are undefined.

@@ -170,20 +170,17 @@ func (s *Stream) lost(err error) error {
 // Batch makes a batch of a message that was received. Its memory goes over to it.
 func (m *Message) Batch() (*Batch, error) {
 	b := &Batch{Meta: m.meta, Sent: m.size}
-	var bytes []byte
-	if m.body != nil {
-		bytes = m.body.Bytes
-	}
-	how, err := b.parse(m.header, bytes)
+	how, err := b.parse(m.header, m.body)
 	body := m.body
-	if err == nil && how != None {
-		body, err = decompress(b, how, int64(len(bytes)), m.pool)
+	if err == nil && how != None && body != nil {
+		body, err = decompress(b, how, int64(len(body.Bytes)), m.pool)
 	}
 	if err != nil {
 		m.free()
 		return nil, err
 	}
 	if body != m.body {
+		body.take(m.body)
 		m.free()
 	}
 	m.body = nil

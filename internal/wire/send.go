@@ -12,6 +12,10 @@ import (
 // leaving is how long a call may last whose client has closed its link, until that is a failure.
 const leaving = time.Second
 
+// mostHeld is how large a batch may be on a link that waits for the next one, with which it is written: two such are as much as the
+// client sleeps for.
+const mostHeld = mostMark / 2
+
 // Sender sends batches on a stream whose server has a Codec. It belongs to one goroutine.
 type Sender struct {
 	out  grpc.ServerStream
@@ -25,6 +29,7 @@ type Sender struct {
 	ctx           context.Context
 	lobby         *Lobby
 	uninterrupted func() bool // until now, and from now on
+	run           []*parcel   // that wait
 }
 
 // NewSender sends on out, by gRPC. What it adds to the batches' memory is the pool's.
@@ -36,8 +41,11 @@ func NewSender(out grpc.ServerStream, how Compression, pool *Pool) *Sender {
 // they are compressed. By gRPC this may be after Send has returned. gRPC forgets what it has not written when a connection breaks,
 // and a message that it was given when its stream had just been cancelled: these are never released. written is called when no
 // memory of the message is left in either case.
+//
+// On a link a small batch that has More waits for the next call of Send, Flush or Close, which sends both at once: who sends must
+// have room for two.
 func (s *Sender) Send(b *Batch, written func()) error {
-	p := s.pool.parcel()
+	p, more := s.pool.parcel(), b.More && s.how == None // to compress the next one takes its time
 	if s.how == None {
 		release := b.release
 		p.release = func() { release(); written() }
@@ -53,9 +61,11 @@ func (s *Sender) Send(b *Batch, written func()) error {
 	}
 	if s.link != nil {
 		p.line(b, s.how)
-		err := s.blocking(func() error { return s.link.send(p) })
-		p.free()
-		return s.broken(err)
+		s.run = append(s.run, p)
+		if more && len(s.run) == 1 && p.length <= mostHeld {
+			return nil
+		}
+		return s.Flush()
 	}
 	p.fill(b, s.how)
 	o := outgoing{parcel: p}
@@ -64,6 +74,19 @@ func (s *Sender) Send(b *Batch, written func()) error {
 		p.free()
 	}
 	return err
+}
+
+// Flush sends a batch that waits for the next one.
+func (s *Sender) Flush() error {
+	if len(s.run) == 0 {
+		return nil
+	}
+	err := s.blocking(func() error { return s.link.send(s.run) })
+	for _, p := range s.run {
+		p.free()
+	}
+	s.run = s.run[:0]
+	return s.broken(err)
 }
 
 // broken is what a trainer is told of a link that takes no more: why that was closed, or to go on at its cursor. A trainer that
@@ -94,6 +117,9 @@ func (s *Sender) blocking(f func() error) error {
 func (s *Sender) Close(err error) error {
 	if s.link == nil {
 		return err
+	}
+	if flushed := s.Flush(); err == nil {
+		err = flushed
 	}
 	if err == nil {
 		err = s.broken(s.link.end())

@@ -66,8 +66,12 @@ func untilAsleep(t *testing.T, conn *net.TCPConn) int {
 }
 
 // line is a message on a link: of a body alone, which may be shorter than it says.
-func line(body []byte, says int) []byte {
-	return append(binary.LittleEndian.AppendUint64(make([]byte, 8), uint64(says)), body...)
+func line(body []byte, says int) []byte { return lineOf(body, says, 0) }
+
+// lineOf is a message with so many bytes behind it, or so it says.
+func lineOf(body []byte, says, follows int) []byte {
+	le := binary.LittleEndian
+	return append(le.AppendUint32(le.AppendUint32(make([]byte, 8), uint32(says)), uint32(follows)), body...)
 }
 
 func random(n int) []byte {
@@ -77,7 +81,7 @@ func random(n int) []byte {
 }
 
 // TestBodiesArrive: bodies of any size arrive as they were sent, however they come. Their reader sleeps until the end of one is there,
-// and waits for nothing behind it.
+// and waits for nothing behind it, as a small message there shows.
 func TestBodiesArrive(t *testing.T) {
 	const most = 256 << 10
 	for _, size := range []int{1, 4 << 10, 64<<10 + 1, most - 1, most, most + 1, 3*most + 1, 9 << 20} {
@@ -108,9 +112,51 @@ func TestBodiesArrive(t *testing.T) {
 			if got := <-received; !bytes.Equal(got, body) {
 				t.Errorf("body of %d bytes, of which %d are late: other bytes came", size, late)
 			}
-			if n := awaited(t, conn); n != 1 {
-				t.Errorf("behind a body of %d bytes %d are awaited", size, n)
+			if _, err := worker.Write(line([]byte{7}, 1)); err != nil {
+				t.Fatal(err)
 			}
+			if got, err := l.Receive(); err != nil || !bytes.Equal(got, []byte{7}) {
+				t.Fatalf("behind a body of %d bytes %d bytes come: %v", size, len(got), err)
+			}
+		}
+	}
+}
+
+// TestRunArrives: the reader of messages that were written at once sleeps until both have come, or a part of bounded size.
+func TestRunArrives(t *testing.T) {
+	for _, size := range []int{1, 64 << 10, 512 << 10, 3 << 20} {
+		conn, worker := pair(t)
+		l := wire.NewLink(conn)
+		first, second := random(size), random(size+1)
+		behind := line(second, len(second))
+		data := append(lineOf(first, len(first), len(behind)), behind...)
+		received := make(chan []byte, 2)
+		go func() {
+			for range 2 {
+				got, err := l.Receive()
+				if err != nil {
+					t.Error(err)
+				}
+				received <- got
+			}
+		}()
+		const began = 20 // bytes of it
+		if _, err := worker.Write(data[:began]); err != nil {
+			t.Fatal(err)
+		}
+		if left := len(data) - began; size > 1 {
+			if n := untilAsleep(t, conn); n != min(left, 1<<20) {
+				t.Errorf("messages of %d bytes: %d are awaited, %d will come", size, n, left)
+			}
+		}
+		if _, err := worker.Write(data[began:]); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-received; !bytes.Equal(got, first) {
+			t.Errorf("other bytes came for the first message of %d", size)
+		}
+		if got := <-received; !bytes.Equal(got, second) {
+			t.Errorf("other bytes came for the second message of %d", size)
 		}
 	}
 }
@@ -126,36 +172,46 @@ func (o over) RecvMsg(any) error {
 	return status.Error(codes.Unavailable, "the worker has gone")
 }
 
-// TestBodyIsAnnouncedOnly: whoever announces a large body and sends little of it has a bounded number of bytes awaited, and to end the
-// stream or the connection ends the wait.
+// TestBodyIsAnnouncedOnly: whoever announces a large body, or much behind it, and sends little has a bounded number of bytes awaited, and
+// to end the stream or the connection ends the wait.
 func TestBodyIsAnnouncedOnly(t *testing.T) {
-	for name, end := range map[string]func(cancel func(), worker net.Conn){
-		"the client leaves":     func(cancel func(), _ net.Conn) { cancel() },
-		"the worker is killed":  func(_ func(), worker net.Conn) { _ = worker.(*net.TCPConn).SetLinger(0); _ = worker.Close() },
-		"the worker says so":    func(_ func(), worker net.Conn) { _ = worker.(*net.TCPConn).CloseWrite() },
-		"the worker sends less": func(_ func(), worker net.Conn) { _, _ = worker.Write(make([]byte, 1<<10)); _ = worker.Close() },
+	for name, announced := range map[string][]byte{
+		"a body":     line(make([]byte, 100), 200<<20),
+		"what comes": lineOf(make([]byte, 100), 200, 200<<20),
 	} {
-		conn, worker := pair(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		call := over{came: make(chan struct{})}
-		s := wire.Linked(ctx, call, conn)
-		if _, err := worker.Write(line(make([]byte, 100), 200<<20)); err != nil {
-			t.Fatal(err)
+		for how, end := range map[string]func(cancel func(), worker net.Conn){
+			"the client leaves":     func(cancel func(), _ net.Conn) { cancel() },
+			"the worker is killed":  func(_ func(), worker net.Conn) { _ = worker.(*net.TCPConn).SetLinger(0); _ = worker.Close() },
+			"the worker says so":    func(_ func(), worker net.Conn) { _ = worker.(*net.TCPConn).CloseWrite() },
+			"the worker sends less": func(_ func(), worker net.Conn) { _, _ = worker.Write(make([]byte, 1<<10)); _ = worker.Close() },
+		} {
+			endsWait(t, name+" is announced, "+how, announced, end)
 		}
-		ended := make(chan error)
-		go func() {
-			_, err := s.Next()
-			ended <- err
-		}()
-		if n := untilAsleep(t, conn); n > 1<<20 {
-			t.Errorf("%s: %d bytes are awaited", name, n)
-		}
-		end(cancel, worker)
-		close(call.came)
-		if err := <-ended; err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("%s: the stream ends with %v", name, err)
-		}
-		cancel()
+	}
+}
+
+func endsWait(t *testing.T, name string, announced []byte, end func(cancel func(), worker net.Conn)) {
+	t.Helper()
+	conn, worker := pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	call := over{came: make(chan struct{})}
+	s := wire.Linked(ctx, call, conn)
+	if _, err := worker.Write(announced); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := s.Next()
+		ended <- err
+	}()
+	if n := untilAsleep(t, conn); n > 1<<20 {
+		t.Errorf("%s: %d bytes are awaited", name, n)
+	}
+	end(cancel, worker)
+	close(call.came)
+	if err := <-ended; err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("%s: the stream ends with %v", name, err)
 	}
 }
 

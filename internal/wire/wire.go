@@ -25,6 +25,8 @@ type Batch struct {
 	Buffers [][]byte
 	// Meta is its app_metadata, a serialised BatchMeta.
 	Meta []byte
+	// More is set of one to send if another waits already, to be sent right behind it.
+	More bool
 	// Bytes is the memory that it keeps until Release, and Sent what it had on the network.
 	Bytes, Sent int64
 
@@ -38,10 +40,10 @@ type Receiver interface {
 	Batch(ctx context.Context, b *Batch) error
 }
 
-// Release gives the batch's memory back; its buffers must not be used any more. A second call does nothing.
+// Release gives the batch's memory back; its nodes and buffers must not be used any more. A second call does nothing.
 func (b *Batch) Release() {
 	if f := b.release; f != nil {
-		b.release, b.Buffers = nil, nil
+		b.release, b.Nodes, b.Buffers = nil, nil, nil
 		f()
 	}
 }

@@ -129,7 +129,7 @@ func (s *server) send(sender *wire.Sender, out flight.FlightService_DoGetServer)
 	for i, rec := range all {
 		s.out.Add(1)
 		s.left.Add(1)
-		b := &wire.Batch{Meta: []byte{byte(i)}}
+		b := &wire.Batch{Meta: []byte{byte(i)}, More: true} // also the last one, which Close sends
 		b.OnRelease(func() { s.out.Add(-1) })
 		if err := errors.Join(b.Flatten(rec), sender.Send(b, func() { s.left.Add(-1) })); err != nil {
 			return err

@@ -260,6 +260,8 @@ func windows(g *pb.RowGroup) int64 {
 type Batch struct {
 	*tensor.Batch
 	Meta *pb.BatchMeta
+	// More says that the next one waits already.
+	More bool
 }
 
 // Run sends the shard's batches from the cursor on to emit, in order, and returns when the shard is done, when
@@ -284,6 +286,7 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error {
 	stats := s.stats
 	for b := range ready {
+		b.More = len(ready) > 0
 		rows, bytes := int64(b.Meta.GetRows()), b.Bytes
 		if err := stats.timed(&stats.send, func() error { return emit(ctx, b) }); err != nil {
 			return err

@@ -80,7 +80,7 @@ func Message(b pipeline.Batch) (*wire.Batch, error) {
 		return nil, fmt.Errorf("marshal batch metadata: %w", err)
 	}
 	out := &wire.Batch{
-		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: slices.Clone(b.Buffers), Meta: meta, Bytes: b.Bytes,
+		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: slices.Clone(b.Buffers), Meta: meta, Bytes: b.Bytes, More: b.More,
 	}
 	for i, n := range b.Nodes {
 		out.Nodes[i] = wire.Node(n)
@@ -91,6 +91,9 @@ func Message(b pipeline.Batch) (*wire.Batch, error) {
 
 // flush waits until all was written.
 func (o *outbox) flush(ctx context.Context) error {
+	if err := o.sender.Flush(); err != nil {
+		return err
+	}
 	return o.stream.Blocked(func() error {
 		for range cap(o.room) {
 			if err := o.take(ctx); err != nil {

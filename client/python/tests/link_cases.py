@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-PREFIX = struct.Struct("<IIQ")
+PREFIX = struct.Struct("<IIII")
 END = bytes(PREFIX.size)
 META = b"which rows"
 
@@ -54,10 +54,10 @@ def _packed(of: pa.RecordBatch, codec: str) -> pa.Message:
     return messages.read_next_message()
 
 
-def line(of: pa.RecordBatch, meta: bytes = META, codec: str | None = None) -> bytes:
-    """A record's message on a link."""
+def line(of: pa.RecordBatch, meta: bytes = META, codec: str | None = None, follows: int = 0) -> bytes:
+    """A record's message on a link, with so many bytes behind it that were written at once."""
     header, body = halves(of, codec)
-    return PREFIX.pack(len(header), len(meta), len(body)) + header + meta + body
+    return PREFIX.pack(len(header), len(meta), len(body), follows) + header + meta + body
 
 
 def arrow(rows: Flat | pa.RecordBatch | None) -> pa.RecordBatch:

@@ -31,7 +31,7 @@ from tests.test_batch import record as every_layout
 @pytest.mark.pure
 def test_messages_come_whole_and_aligned() -> None:
     sent = [record(rows, rows) for rows in (1, 0, 100, 40_000)]
-    with brings(*(line(r, META + bytes([i])) for i, r in enumerate(sent)), END) as link:
+    with brings(*(line(r, META + bytes([i]), follows=i) for i, r in enumerate(sent)), END) as link:
         blocks = Blocks(2)
         for i, want in enumerate(sent):
             message = link.receive(blocks)
@@ -105,13 +105,20 @@ def test_truncated_messages_are_no_end(came: int) -> None:
 @pytest.mark.pure
 @pytest.mark.parametrize(
     "lengths",
-    [((16 << 20) + 1, 0, 0), (2**32 - 1, 0, 0), (8, (64 << 10) + 1, 8), (8, 8, MOST_BODY + 1), (0, 0, 2**64 - 1)],
+    [
+        ((16 << 20) + 1, 0, 0, 0),
+        (2**32 - 1, 0, 0, 0),
+        (8, (64 << 10) + 1, 8, 0),
+        (8, 8, MOST_BODY + 1, 0),
+        (0, 0, 2**32 - 1, 0),
+        (0, 0, 0, MOST_BODY + 1),
+    ],
 )
-def test_lengths_beyond_all_bounds_are_refused(lengths: tuple[int, int, int]) -> None:
-    header, meta, body = lengths
+def test_lengths_beyond_all_bounds_are_refused(lengths: tuple[int, int, int, int]) -> None:
+    header, meta, body, follows = lengths
     with (
         brings(PREFIX.pack(*lengths), then_hangs=True) as link,
-        pytest.raises(LinkError, match=f"of {header}, {meta} and {body} bytes"),
+        pytest.raises(LinkError, match=f"of {header}, {meta} and {body} bytes, {follows} behind"),
     ):
         link.receive(Blocks(2))
 
@@ -133,10 +140,10 @@ class Counting(Blocks):
 def test_memory_grows_with_what_comes(came: int) -> None:
     """A length that is not true costs no more than four times what came."""
     blocks = Counting()
-    with brings(PREFIX.pack(8, 0, MOST_BODY), bytes(8 + came)) as link, pytest.raises(LinkError):
+    with brings(PREFIX.pack(8, 0, MOST_BODY, 0), bytes(8 + came)) as link, pytest.raises(LinkError):
         link.receive(blocks)
     assert max(blocks.taken) <= max(LIKELY_BODY + 64, 4 * (came + 64))
-    with brings(PREFIX.pack(16 << 20, 0, 0), bytes(100)) as link:
+    with brings(PREFIX.pack(16 << 20, 0, 0, 0), bytes(100)) as link:
         with pytest.raises(LinkError):
             link.receive(blocks)
         assert len(link._head) <= 64 << 10

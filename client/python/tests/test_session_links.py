@@ -140,7 +140,7 @@ def test_a_busy_workers_link_is_kept() -> None:
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("broken", [b"", PREFIX.pack(8, 8, MOST_BODY + 1), WHOLE[:40]])
+@pytest.mark.parametrize("broken", [b"", PREFIX.pack(8, 8, MOST_BODY + 1, 0), WHOLE[:40]])
 def test_the_status_tells_why_a_link_broke(broken: bytes) -> None:
     def says(conn: socket.socket, name: bytes) -> None:
         conn.sendall(b"K" + broken)

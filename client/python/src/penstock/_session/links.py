@@ -30,7 +30,7 @@ KEPT_IDLE = 30.0  # less than a worker lets a link wait
 WITHOUT_FOR = 30.0  # how long no link is tried after one could not be opened, as where a proxy knows HTTP/2 alone
 GRACE = 5.0  # how long the rest of a stream's batches, or a part of it, may take once its status has come
 
-_PREFIX = struct.Struct("<IIQ")
+_PREFIX = struct.Struct("<IIII")  # lengths; the last one is of what was written at once behind the message
 _MOST_HEADER, _MOST_META = 16 << 20, 64 << 10
 _GROWTH = 4  # how many times what has come is set aside for more
 _LEAST_HEAD = 64 << 10
@@ -173,11 +173,13 @@ class Link:
     def receive(self, blocks: Blocks) -> Message | None:
         """The next message; None: the stream's batches have all come. Raises LinkError."""
         self._fill(memoryview(self._prefix))
-        header, meta, body = _PREFIX.unpack(self._prefix)
-        if header == meta == body == 0:
+        header, meta, body, follows = _PREFIX.unpack(self._prefix)
+        if header == meta == body == follows == 0:
             return None
-        if header > _MOST_HEADER or meta > _MOST_META or body > MOST_BODY:
-            raise LinkError(f"a message has header, app_metadata and body of {header}, {meta} and {body} bytes")
+        if header > _MOST_HEADER or meta > _MOST_META or body > MOST_BODY or follows > MOST_BODY:
+            raise LinkError(
+                f"a message has header, app_metadata and body of {header}, {meta} and {body} bytes, {follows} behind it"
+            )
         self._receive_head(header + meta)
         begin = -(-(_ENVELOPE.size + header) // ALIGNMENT) * ALIGNMENT  # of the body
         memory = self._receive_body(begin, begin + body, blocks)
