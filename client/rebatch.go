@@ -41,8 +41,11 @@ type outColumn struct {
 	weights []float32
 }
 
-// newBuffers has room for rows rows of the columns of fixed width; jagged ones grow to what they need. All of it is aligned, as
-// copies to accelerators like it.
+// roomAtOnce is how many bytes a column gets before as many are there: a batch may be larger than all of the dataset.
+const roomAtOnce = 64 << 20
+
+// newBuffers has room for rows rows of the columns of fixed width, unless that is much; jagged ones grow to what they need. All of it
+// is aligned, as copies to accelerators like it.
 func newBuffers(l *layout, rows int) *buffers {
 	b := &buffers{layout: l, most: rows, columns: make([]outColumn, len(l.columns))}
 	for i := range l.columns {
@@ -54,20 +57,26 @@ func newBuffers(l *layout, rows int) *buffers {
 		n := rows * c.width
 		switch c.elem {
 		case arrow.FLOAT32:
-			o.f32 = wire.Aligned[float32](n)[:0]
+			o.f32 = room[float32](n)
 		case arrow.FLOAT64:
-			o.f64 = wire.Aligned[float64](n)[:0]
+			o.f64 = room[float64](n)
 		case arrow.INT32:
-			o.i32 = wire.Aligned[int32](n)[:0]
+			o.i32 = room[int32](n)
 		case arrow.INT64:
-			o.i64 = wire.Aligned[int64](n)[:0]
+			o.i64 = room[int64](n)
 		case arrow.BOOL:
-			o.bools = wire.Aligned[bool](n)[:0]
+			o.bools = room[bool](n)
 		default:
-			o.u8 = wire.Aligned[byte](n)[:0]
+			o.u8 = room[byte](n)
 		}
 	}
 	return b
+}
+
+// room is for values of a column that is expected to have so many.
+func room[T wire.Value](expected int) []T {
+	var zero T
+	return wire.Aligned[T](min(expected, roomAtOnce/int(unsafe.Sizeof(zero))))[:0]
 }
 
 // reset empties the buffers and keeps their memory.
@@ -90,7 +99,7 @@ func (b *buffers) append(w *wireRecord, lo, hi int) error {
 	for i := range b.columns {
 		c, from, to := &b.layout.columns[i], &w.columns[i], &b.columns[i]
 		if c.width > 0 {
-			to.appendFixed(c, from, lo, hi)
+			to.appendFixed(c, from, lo, hi, b.most*c.width)
 		} else if err := to.appendJagged(c, from, lo, hi, share); err != nil {
 			return fmt.Errorf("batch: column %q: %w", c.name, err)
 		}
@@ -99,21 +108,22 @@ func (b *buffers) append(w *wireRecord, lo, hi int) error {
 	return nil
 }
 
-func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi int) {
+// appendFixed appends rows of a column that will have most values.
+func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, most int) {
 	from, to := lo*c.width, hi*c.width
 	switch c.elem {
 	case arrow.FLOAT32:
-		o.f32 = append(o.f32, w.f32[from:to]...)
+		o.f32 = extend(o.f32, w.f32[from:to], most)
 	case arrow.FLOAT64:
-		o.f64 = append(o.f64, w.f64[from:to]...)
+		o.f64 = extend(o.f64, w.f64[from:to], most)
 	case arrow.INT32:
-		o.i32 = append(o.i32, w.i32[from:to]...)
+		o.i32 = extend(o.i32, w.i32[from:to], most)
 	case arrow.INT64:
-		o.i64 = append(o.i64, w.i64[from:to]...)
+		o.i64 = extend(o.i64, w.i64[from:to], most)
 	case arrow.BOOL:
-		o.bools = appendBits(o.bools, w.u8, from, to)
+		o.bools = appendBits(reserve(o.bools, to-from, most), w.u8, from, to)
 	default:
-		o.u8 = append(o.u8, w.u8[from:to]...)
+		o.u8 = extend(o.u8, w.u8[from:to], most)
 	}
 }
 
@@ -139,15 +149,26 @@ func appendBits(dst []bool, bits []byte, from, to int) []bool {
 	return dst
 }
 
-// extend appends values to a column of uneven rows. Where it must grow, it does to what the batch will need if the rows to come are
-// like those that came, which are one in share, so that few values are copied again.
-func extend[T wire.Value](dst, values []T, share float64) []T {
-	if n := len(dst) + len(values); n > cap(dst) {
-		expected := int(min(share*float64(n)*17/16, math.MaxInt32))
-		grown := wire.Aligned[T](max(n, expected, cap(dst)+cap(dst)/4))
-		dst = grown[:copy(grown, dst)]
+// extend appends values to a column that is expected to have so many.
+func extend[T wire.Value](dst, values []T, expected int) []T {
+	return append(reserve(dst, len(values), expected), values...)
+}
+
+// reserve makes room for n values more. Where a column must grow, it does to what is expected of it, so that few values are copied
+// again, or doubles where that is much.
+func reserve[T wire.Value](dst []T, n, expected int) []T {
+	if n += len(dst); n <= cap(dst) {
+		return dst
 	}
-	return append(dst, values...)
+	var zero T
+	expected = min(expected, max(roomAtOnce/int(unsafe.Sizeof(zero)), 2*cap(dst)))
+	grown := wire.Aligned[T](max(n, expected, cap(dst)+cap(dst)/4))
+	return grown[:copy(grown, dst)]
+}
+
+// likely is how many values a jagged column will have if the rows to come are like those that came, which are one in share.
+func likely(values int, share float64) int {
+	return int(min(share*float64(values)*17/16, math.MaxInt32))
 }
 
 // appendJagged appends uneven rows; share is how many times as many rows the batch will have.
@@ -157,7 +178,7 @@ func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share flo
 	if int64(end)+int64(to-from) > math.MaxInt32 {
 		return fmt.Errorf("more than %d values in one batch; lower batch_size", math.MaxInt32)
 	}
-	n := len(o.offsets)
+	n, more := len(o.offsets), int(to-from)
 	o.offsets = slices.Grow(o.offsets, hi-lo)[:n+hi-lo]
 	shift, in := end-from, w.offsets[lo+1:hi+1]
 	out := o.offsets[n:][:len(in)] // so that the loop checks no bounds
@@ -166,14 +187,14 @@ func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share flo
 	}
 	switch {
 	case c.role == roleBytes:
-		o.u8 = extend(o.u8, w.u8[from:to], share)
+		o.u8 = extend(o.u8, w.u8[from:to], likely(len(o.u8)+more, share))
 	case c.elem == arrow.INT64:
-		o.i64 = extend(o.i64, w.i64[from:to], share)
+		o.i64 = extend(o.i64, w.i64[from:to], likely(len(o.i64)+more, share))
 	default:
-		o.f32 = extend(o.f32, w.f32[from:to], share)
+		o.f32 = extend(o.f32, w.f32[from:to], likely(len(o.f32)+more, share))
 	}
 	if c.weighted {
-		o.weights = extend(o.weights, w.weights[from:to], share)
+		o.weights = extend(o.weights, w.weights[from:to], likely(len(o.weights)+more, share))
 	}
 	return nil
 }

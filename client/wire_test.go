@@ -320,6 +320,27 @@ func TestBits(t *testing.T) {
 	}
 }
 
+// TestBatchesLargerThanTheDataset take the memory of the rows that there are, and grow by doubling.
+func TestBatchesLargerThanTheDataset(t *testing.T) {
+	const width = 1 << 20
+	l := &layout{columns: []column{{name: "dense", elem: arrow.FLOAT32, width: width}, {name: "ids", elem: arrow.INT64}}}
+	w := &wireRecord{layout: l, rows: 3, columns: []wireColumn{
+		{f32: make([]float32, 3*width)}, {i64: make([]int64, 3), offsets: []int32{0, 1, 2, 3}},
+	}}
+	buf := newBuffers(l, 1<<24) // 64 TiB, were it full
+	for i := range 9 {
+		if err := buf.append(w, 0, 3); err != nil {
+			t.Fatal(err)
+		}
+		if have, used := 4*cap(buf.columns[0].f32), 4*len(buf.columns[0].f32); have > max(roomAtOnce, 2*used) {
+			t.Fatalf("after %d records %d bytes are taken for %d", i+1, have, used)
+		}
+		if have := 8 * cap(buf.columns[1].i64); have > roomAtOnce {
+			t.Fatalf("%d bytes are taken for %d ids", have, len(buf.columns[1].i64))
+		}
+	}
+}
+
 // TestBuffersAreAligned, those that grew, too; and those of even rows grow once.
 func TestBuffersAreAligned(t *testing.T) {
 	buf := newBuffers(testLayout(t), 500)

@@ -115,10 +115,12 @@ type Chunk struct {
 	Offset, Length int64
 	// Uncompressed is the length of all pages, decompressed.
 	Uncompressed int64
-	Values       int64 // with nulls and, for lists, empty rows
-	Codec        int32 // numbered as in parquet.thrift
-	Encodings    []int32
-	Stats        Stats
+	// Plain is the length that values of type BYTE_ARRAY have without any encoding, as newer writers tell; 0: it is not known.
+	Plain     int64
+	Values    int64 // with nulls and, for lists, empty rows
+	Codec     int32 // numbered as in parquet.thrift
+	Encodings []int32
+	Stats     Stats
 	// Crypt opens the pages of an encrypted chunk; nil if it is not.
 	Crypt *crypt.Chunk
 	pageIndex

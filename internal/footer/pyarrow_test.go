@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -91,6 +92,21 @@ func TestPyarrow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPlainLength: how long texts are that a dictionary has shortened.
+func TestPlainLength(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(pyarrowFiles(t), "v1.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := load(t, data)
+	for i, c := range f.RowGroups[0].Chunks {
+		want := map[string]int64{"name": 10 + 2*90, "cat": 100}[strings.Join(f.Leaves[i].Path, ".")]
+		if c.Plain != want {
+			t.Errorf("%v: %d bytes, want %d", f.Leaves[i].Path, c.Plain, want)
+		}
 	}
 }
 

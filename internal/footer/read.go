@@ -290,6 +290,8 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 			dictionary = r.Int64()
 		case 12<<4 | thrift.Struct:
 			stats.read(r)
+		case 16<<4 | thrift.Struct:
+			c.Plain = readPlainLength(r)
 		default:
 			r.Skip(f)
 		}
@@ -313,6 +315,18 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 	}
 	c.Stats = p.stats(leaf, c.Values, stats)
 	return nil
+}
+
+// readPlainLength reads of SizeStatistics what byte arrays take without an encoding.
+func readPlainLength(r *thrift.Reader) (n int64) {
+	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
+		if f == 1<<4|thrift.I64 {
+			n = max(0, r.Int64())
+		} else {
+			r.Skip(f)
+		}
+	}
+	return n
 }
 
 // pathIs reads a path and reports whether it is want.

@@ -84,13 +84,13 @@ func widens(from, to pb.Kind) bool {
 }
 
 // decodedBytes estimates what leaves of a row group take in memory. The uncompressed pages say little where a
-// dictionary encodes them, so each value counts at least its width.
+// dictionary encodes them, so each value counts at least its width, and text as long as the file says it is.
 func decodedBytes(foot *footer.Footer, rg *footer.RowGroup, leaves []int) int64 {
 	var sum int64
 	for _, l := range leaves {
 		c := &rg.Chunks[l]
 		pages := min(c.Uncompressed, maxChunk)
-		values := min(c.Values, maxChunk) * width(&foot.Leaves[l])
+		values := min(c.Values, maxChunk)*width(&foot.Leaves[l]) + min(c.Plain, maxChunk)
 		sum += max(pages, values)
 	}
 	return sum

@@ -3,6 +3,7 @@ package plan_test
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -248,6 +249,21 @@ func TestShardsAreAFunction(t *testing.T) {
 			t.Fatal("the shuffled shards of a block depend on the order of its files")
 		}
 	})
+}
+
+// TestWindowsOfRepeatedText: a dictionary of long texts says little of the rows, but newer files say how long they are.
+func TestWindowsOfRepeatedText(t *testing.T) {
+	for plain, want := range map[int64]int64{0: 8192, 8192 * 16 << 10: 256, math.MaxInt64: 1} {
+		f := makeFile(t, "file:///a", 1, schema(), uniform(8192, 1000))
+		for i := range f.Footer.RowGroups[0].Chunks {
+			f.Footer.RowGroups[0].Chunks[i].Plain = plain
+		}
+		shards, _, err := plan.Shards(plan.Config{}, program(source("id", pb.Kind_INT64, false)), []plan.File{f}, 0)
+		check(t, err)
+		if w := shards[0].GetRowGroups()[0].GetWindowRows(); w != want {
+			t.Errorf("windows of %d rows of %d bytes in all, want %d", w, plain, want)
+		}
+	}
 }
 
 func TestWindowsOfWideRows(t *testing.T) {

@@ -82,8 +82,9 @@ func (a *account) await(ctx context.Context, n int64) error {
 	if a.held+n > b.total {
 		defer b.mu.Unlock()
 		const mib = 1 << 20
+		enough := (a.held + n) * 8 / 7 // with more, row groups are read in larger pieces
 		return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: give workers --memory %dMiB or more, or leave columns out",
-			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.total)/mib, (a.held+n)/mib+1)
+			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.total)/mib, enough/mib+1)
 	}
 	a.wants, a.answer = n, make(chan error, 1)
 	b.waiting = append(b.waiting, a)

@@ -58,8 +58,17 @@ type size struct{ values, bytes int64 }
 func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 	rows := min(g.GetWindowRows(), g.GetRows())
 	sizes := make([]size, 0, len(s.program.GetSources())+len(s.program.GetSteps()))
+	maps := make(map[string]bool) // that are decoded, once for all of their keys
 	for _, src := range s.program.GetSources() {
-		z := s.sourceSize(src, g, rows)
+		path := strings.Join(src.GetPath(), ".")
+		z := s.sourceSize(path, src, g, rows)
+		if src.Key != nil {
+			entries := z.bytes
+			z = size{rows, 16 * rows} // a value and its place
+			if !maps[path] {
+				maps[path], sources = true, sources+entries
+			}
+		}
 		sizes = append(sizes, z)
 		sources += z.bytes
 	}
@@ -85,8 +94,9 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 	return sources, results
 }
 
-func (s *Stream) sourceSize(src *pb.Source, g *pb.RowGroup, rows int64) size {
-	column, ok := s.footer.Column(strings.Join(src.GetPath(), "."))
+// sourceSize is that of a source, or of all of the map that it is a key of.
+func (s *Stream) sourceSize(path string, src *pb.Source, g *pb.RowGroup, rows int64) size {
+	column, ok := s.footer.Column(path)
 	if !ok { // its default, or null
 		n := rows * int64(max(1, len(spec.Elements(src.GetDefault()))))
 		return size{n, n*int64(8+len(src.GetDefault().GetText())) + 4*rows}
@@ -100,7 +110,7 @@ func (s *Stream) sourceSize(src *pb.Source, g *pb.RowGroup, rows int64) size {
 		z.values += n
 		z.bytes += 8*n + 4*rows // values, or the ends of bytes, and offsets
 		if s.footer.Leaves[leaf].Physical >= footer.ByteArray {
-			z.bytes += int64(share * float64(c.Uncompressed))
+			z.bytes += int64(share * float64(max(c.Uncompressed, c.Plain)))
 		}
 	}
 	z.bytes += z.bytes / 4 // slices grow by more than they need, and there are bitmaps
