@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,7 +36,7 @@ func TestADamagedSession(t *testing.T) {
 	dir := dataset(t, 1)
 	openSession(t, m, "run", newSpec(dir), 1)
 	_, err = m.Open(t.Context(), &pb.OpenRequest{Session: "future", Spec: newSpec(dir)})
-	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "version 2 of the planner") {
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), fmt.Sprintf("version %d of the planner", plan.Version+1)) {
 		t.Errorf("open: %v", err)
 	}
 	list, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{})
