@@ -107,14 +107,13 @@ func (c *coded) spell() error {
 	return c.lookUp(0, c.codes[:c.n], c.valid.bitmap())
 }
 
-// spread gives null rows some code that the dictionary has, if it has any.
+// spread gives null rows the first code, which the dictionary has if it has any.
 func (c *coded) spread(valid []uint64, from, n, present int) {
 	if c.spelt {
 		c.codable.spread(valid, from, n, present)
 		return
 	}
-	clear(c.codes[from+present : from+n])
-	spread(c.codes, valid, from, n, present)
+	expand(c.codes, c.codes[from:from+present], valid, from, from+n, 0)
 	c.n = from + n
 }
 

@@ -99,7 +99,7 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 	if n > len(data)/f.width {
 		return fmt.Errorf("%d values in %d bytes: %w", n, len(data), errShort)
 	}
-	dict, err := grow(f.mem, f.dict, n)
+	dict, err := grow(f.mem, f.dict[:0], n)
 	if err != nil {
 		return err
 	}

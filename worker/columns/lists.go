@@ -10,7 +10,7 @@ import (
 // nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
 // one more level is looked at than is taken.
 func (c *column) nextLists(n int) error {
-	offsets, err := grow(c.mem, c.offsets, n+1)
+	offsets, err := grow(c.mem, c.offsets[:0], n+1)
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func (p *pages) body() ([]byte, error) {
 	if p.buffered = codec != codecNone; !p.buffered {
 		return stored, nil
 	}
-	buffer, err := grow(p.mem, p.buffer, h.uncompressed)
+	buffer, err := grow(p.mem, p.buffer[:0], h.uncompressed)
 	if err != nil {
 		return nil, err
 	}

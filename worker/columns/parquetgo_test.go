@@ -178,13 +178,13 @@ func deref[T any](p *T) any {
 	if p == nil {
 		return nil
 	}
-	return bitsOf(*p)
+	return rawBits(*p)
 }
 
 func anys[T any](list []T) any {
 	out := make([]any, len(list))
 	for i, v := range list {
-		out[i] = bitsOf(v)
+		out[i] = rawBits(v)
 	}
 	return out
 }
@@ -197,7 +197,7 @@ func anysOrNull[T any](list []T) any {
 	return anys(list)
 }
 
-func bitsOf(v any) any {
+func rawBits(v any) any {
 	switch v := v.(type) {
 	case float32:
 		return math.Float32bits(v)
