@@ -3,6 +3,8 @@ package autoscale
 import (
 	"slices"
 	"time"
+
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 // More workers help a session that waits for workers, and no other. Which it is shows only when they are there: then the session's
@@ -29,8 +31,9 @@ type Before struct {
 // Brake keeps a session that more workers did not help to what it had.
 type Brake struct {
 	Session string
-	Cap     float64   // workers
-	Rate    float64   // rows/s that it got with them
+	Cap     float64 // workers
+	Rate    float64 // rows/s that it got with them
+	Since   time.Time
 	Until   time.Time // then they are tried again, a few at a time
 	Times   int       // that they were tried in vain
 }
@@ -46,6 +49,8 @@ const (
 	severe = 0.1
 	// helped is the part of what more workers could have given at most that tells that they helped.
 	helped = 0.5
+	// worth is how much faster a session that takes all that comes must be for twice the workers to be worth it, if they are not lazy.
+	worth = 1.15
 	// lazy is the part of the time aimed at for which workers that are of use are busy at least.
 	lazy = 0.5
 	// trial is how much more is tried of what did not help before, and storageTrial when storage got slower.
@@ -78,7 +83,8 @@ func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 		if !s.idle(&n) && b.helped(&n, float64(s.now.Workers)/float64(g.From)) {
 			continue
 		}
-		if use := n.Rate * n.Cost / s.cfg.Utilisation; use < s.had(&n) { // some had little to do: what they do, the session keeps
+		// Some had little to do: what they do, the session keeps. (Where storage is at its limit, all seem to have much to do.)
+		if use := n.Rate * n.Cost / s.cfg.Utilisation; use < s.had(&n) && n.Storage < muchStorage {
 			b.Part = max(b.Part, use)
 		}
 		vain = append(vain, b)
@@ -99,18 +105,21 @@ func (b Before) helped(n *need, more float64) bool {
 	if n.wait < muchStall || n.wait < 0.7*b.Wait {
 		return true
 	}
-	could := more
+	could, most := more, faster
 	if n.Demand > 0 {
 		could = min(could, n.Demand/b.Rate)
 	}
-	return n.Rate/b.Rate-1 >= min(helped*(could-1), faster-1)
+	if words.Unbounded(n.Demand) {
+		most = worth
+	}
+	return n.Rate/b.Rate >= min(1+helped*(could-1), most)
 }
 
 // brake notes that a growth was in vain for some sessions.
 func (c Config) brake(brakes []Brake, vain []Before, needs []need, now time.Time) []Brake {
 	out := slices.Clone(brakes)
 	for _, b := range vain {
-		next := Brake{Session: b.Session, Cap: b.Part, Rate: b.Rate, Times: 1}
+		next := Brake{Session: b.Session, Cap: b.Part, Rate: b.Rate, Since: now, Times: 1}
 		i := slices.IndexFunc(out, func(o Brake) bool { return o.Session == b.Session })
 		if i >= 0 {
 			next.Times, next.Cap = out[i].Times+1, min(out[i].Cap, b.Part)
@@ -138,8 +147,14 @@ func (s *scaler) loosen() {
 			return true
 		}
 		n := s.needs[i]
+		if n.wait < fewStalls && n.Rate > 0 {
+			return true
+		}
+		if s.now.At.Sub(b.Since) < patience*s.cfg.UpAfter { // what it took before is no news
+			return false
+		}
 		rate := s.window.last(patience * s.cfg.UpAfter).pace(b.Session).Rate
-		return n.wait < fewStalls && n.Rate > 0 || rate > faster*b.Rate && rate > 0
+		return rate > faster*b.Rate && rate > 0
 	})
 }
 

@@ -15,6 +15,7 @@ type Past struct {
 	Brakes []Brake
 	Probes []Probe
 	Lifts  []Lift
+	Leapt  bool      // the newest growth was by so much that it is looked at once more whether it was too much
 	Moving time.Time // since when what is needed has been moving without coming to rest
 	Said   kind      // the newest decision that was news
 	SaidAt time.Time
@@ -34,6 +35,9 @@ const (
 	little = 0.03
 	// byFar is how many of the present workers may be enough to shrink after DownAfter, and clearly after TrimAfter.
 	byFar, clearly = 0.6, 0.92
+	// leap is by how many times a fleet grows at once for it to be a guess: what rows cost on few workers says little of what they cost on
+	// many.
+	leap = 2
 	// manySilent is the share of workers without a report that leaves too little to decide on.
 	manySilent = 0.2
 	// rest is how much what is needed now may differ from that of the window to have come to rest.
@@ -252,6 +256,9 @@ func (s *scaler) grows() bool {
 	lately := s.window.last(long * s.cfg.UpAfter).median(s.needed)
 	waits := s.wait() >= muchStall || s.loses()
 	idle := s.recent.mean((*Sample).busy) < lazy*s.cfg.Utilisation // what rows cost then is less sure
+	if idle && !waits && wanted >= s.least() {
+		return false
+	}
 	if s.sum < (1+little)*wanted || s.sum < slack*wanted && (!waits || idle || !s.steady() || lately < (1+little)*wanted) {
 		return false
 	}
@@ -262,6 +269,14 @@ func (s *scaler) grows() bool {
 		return false // a row that costs more with more workers is the sign of a bottleneck elsewhere: see first whether they help
 	}
 	return s.settled()
+}
+
+// least is the sum of the sessions' minimums.
+func (s *scaler) least() (sum float64) {
+	for i := range s.needs {
+		sum += s.needs[i].within(0)
+	}
+	return sum
 }
 
 // steady tells whether the fleet has been for a while as it is wanted now: what it does tells more than what rows cost.
@@ -307,6 +322,10 @@ func (s *scaler) fewer() int {
 		return wanted
 	}
 	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.workers == 0 })
+	if to := s.landed(); known && to < wanted {
+		s.lasted = s.cfg.DownAfter
+		return to
+	}
 	// What was measured while the demand fell is neither what was needed nor what is.
 	if known && float64(s.enough(s.cfg.DownAfter+s.cfg.UpAfter)) <= byFar*float64(wanted) {
 		s.lasted = s.cfg.DownAfter
@@ -317,6 +336,19 @@ func (s *scaler) fewer() int {
 		return to
 	}
 	return wanted
+}
+
+// landed looks at a leap once its workers have shown for a while what is needed, and is how many are enough if they are clearly too many.
+func (s *scaler) landed() int {
+	if !s.past.Leapt || !s.steadyFor(s.cfg.DownAfter) {
+		return s.now.Wanted
+	}
+	s.past.Leapt = false
+	to := s.bound(s.window.last(s.cfg.DownAfter).median(s.needed))
+	if float64(to) > clearly*float64(s.now.Wanted) || s.wait() >= fewStalls {
+		return s.now.Wanted
+	}
+	return to
 }
 
 // enough is how many workers there had to be at most in the last time, or as many as there are if that is not known.
@@ -333,6 +365,7 @@ func (s *scaler) remember(d *Decision, k kind) {
 		s.past.Growth = s.pending(d)
 	} else {
 		s.past.Growth = s.growth(d)
+		s.past.Leapt = d.To >= leap*max(1, s.now.Workers)
 	}
 	if k != keep && (d.To != d.From || k != s.past.Said && d.At.Sub(s.past.SaidAt) >= s.cfg.UpAfter) {
 		d.News = true

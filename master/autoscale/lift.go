@@ -19,15 +19,20 @@ type Lift struct {
 const (
 	// lostMuch is the share of time that trainers must lose for their session to be lifted.
 	lostMuch = 0.04
-	// recovers is the part of the time lost lately that is lost now, where less and less is lost: it is not known yet how much stays.
+	// recovers is the part of the time lost before that is lost now, where less and less is lost: it is not known yet how much stays.
+	// Trainers that begin with empty buffers, or come out of a time with too few workers, fill them little by little, and while they
+	// do the unluckiest of many holds up all.
 	recovers = 0.8
 	// lossy is for how many times UpAfter trainers may lose a little time, again and again, until their session is lifted a little, and
-	// lostLittle is how much that is at least. A lift that left more than stillLost of what was lost was of no use, and is the last:
-	// training loops that are not as quick as they could be lose time, too.
-	lossy                 = 30
-	lostLittle, stillLost = 0.0075, 0.85
+	// lostLittle is how much that is at least; lostSome is lifted after less. A lift that left more than stillLost of what was lost was of
+	// no use, and is the last: training loops that are not as quick as they could be lose time, too.
+	lossy, lostLittle   = 18, 0.0075
+	lossySome, lostSome = 12, 0.02
+	stillLost           = 0.85
 	// lifted at most, and each time.
 	mostLift, mostOnce = 2, 1.1
+	// tenth of all workers is the most that a lift adds, so that a fleet that was too small by a hair is not too large by more than that.
+	tenth = 0.1
 	// spare is how many more workers it takes for trainers not to wait than for as many rows as they could take, had they more to
 	// wait for: what evens streams out is workers that are not always busy.
 	spare = 1.05
@@ -74,10 +79,11 @@ func (s *scaler) lift() {
 		case !all || lifted >= (1+little)*had:
 		case s.short(n):
 			lifted = s.liftTo(n, spare*had*min(n.Demand/n.Rate, mostOnce), n.wait)
-		case s.losing(n):
-			lost := s.window.last(lossy * s.cfg.UpAfter).pace(n.ID).lost()
-			if k := s.past.liftOf(n.ID); k < 0 || lost < stillLost*s.past.Lifts[k].Lost {
-				lifted = s.liftTo(n, spare*had, lost)
+		default:
+			if lost := s.losing(n); lost > 0 {
+				if k := s.past.liftOf(n.ID); k < 0 || lost < stillLost*s.past.Lifts[k].Lost {
+					lifted = s.liftTo(n, spare*had*min(1/(1-lost), mostOnce), lost)
+				}
 			}
 		}
 		if n.part == n.within(n.workers) { // and is not kept to less by a trial
@@ -88,42 +94,51 @@ func (s *scaler) lift() {
 
 // liftTo lifts a session to so many workers, as far as it may be, and returns to how many.
 func (s *scaler) liftTo(n *need, workers, lost float64) float64 {
-	factor := min(workers/n.workers, mostLift)
+	factor := min(min(workers, s.had(n)+tenth*float64(s.now.Workers))/n.workers, mostLift)
 	s.past.Lifts = slices.DeleteFunc(s.past.Lifts, func(l Lift) bool { return l.Session == n.ID })
 	s.past.Lifts = append(s.past.Lifts, Lift{Session: n.ID, Factor: factor, Demand: n.Demand, Lost: lost, Since: s.now.At})
 	return n.workers * factor
 }
 
-// losing tells whether a session's trainers lose more time to waiting than they should, a little at a time, again and again.
-func (s *scaler) losing(n *need) bool {
-	d := lossy * s.cfg.UpAfter
+// losing is the share of time that a session's trainers lose to waiting if it is more than they should, a little at a time, again and
+// again; else 0. The less it is, the longer it takes to tell.
+func (s *scaler) losing(n *need) (lost float64) {
+	if lost = s.loss(n, lossySome, lostSome); lost == 0 {
+		lost = s.loss(n, lossy, lostLittle)
+	}
+	return lost
+}
+
+// loss is the share of time that a session's trainers lost in so many times UpAfter; 0 if it was less than that in either half, or lately,
+// or is on its way there.
+func (s *scaler) loss(n *need, times time.Duration, least float64) float64 {
+	d := times * s.cfg.UpAfter
 	if n.Rate == 0 || brakeOf(s.past.Brakes, n.ID) != nil || !s.steadyFor(d) {
-		return false
+		return 0
 	}
-	all, newer := s.window.last(d), s.window.last(d/2)
-	for _, part := range []Window{all[:len(all)-len(newer)], newer} {
-		if now := part.pace(n.ID); now.lost() < lostLittle || now.Storage > muchStorage {
-			return false
-		}
+	all := s.window.last(d)
+	older, newer := all.halves(d)
+	was, now := older.pace(n.ID), newer.pace(n.ID)
+	if first := all[0].session(n.ID); first == nil || first.Demand == 0 || now.lost() < recovers*was.lost() {
+		return 0
 	}
-	return true
+	if lately := s.window.last(long * s.cfg.UpAfter).pace(n.ID); min(was.lost(), now.lost(), lately.lost()) < least || max(was.Storage, now.Storage) > muchStorage {
+		return 0
+	}
+	return all.pace(n.ID).lost()
 }
 
 // loses tells whether any session loses time so.
 func (s *scaler) loses() bool {
-	return slices.ContainsFunc(s.needs, func(n need) bool { return s.losing(&n) })
+	return slices.ContainsFunc(s.needs, func(n need) bool { return s.losing(&n) > 0 })
 }
 
-// short tells whether a session's trainers have lost time to waiting for a while, with workers that are anything but idle.
+// short tells whether a session's trainers have lost much time to waiting for a while, and do now, with workers that are anything but
+// idle.
 func (s *scaler) short(n *need) bool {
-	if n.wait < lostMuch || n.Rate == 0 || n.Rate > (1-lostMuch)*n.Demand || n.Storage > muchStorage || !s.steadyFor(patience*s.cfg.UpAfter) || brakeOf(s.past.Brakes, n.ID) != nil {
+	if n.wait < lostMuch || n.Rate > (1-lostMuch)*n.Demand || n.Storage > muchStorage {
 		return false
 	}
-	before := s.window.last(long * s.cfg.UpAfter)
-	was := s.cfg.need(before, s.now.session(n.ID))
-	first := before[0].session(n.ID)
-	if n.wait < recovers*was.wait {
-		return false
-	}
-	return was.wait >= lostMuch && was.Storage < muchStorage && n.Rate < rest*was.Rate && first != nil && first.Demand > 0 && n.Demand < another*was.Demand
+	was := s.window.last(patience * s.cfg.UpAfter).pace(n.ID)
+	return s.loss(n, patience, lostMuch) > 0 && n.Rate < rest*was.Rate && n.Demand < another*was.Demand
 }

@@ -58,6 +58,12 @@ func (w Window) last(d time.Duration) Window {
 	return w[i:]
 }
 
+// halves parts a window of d in the middle of that time.
+func (w Window) halves(d time.Duration) (older, newer Window) {
+	newer = w.last(d / 2)
+	return w[:len(w)-len(newer)], newer
+}
+
 // covers reports whether the window reaches back for d.
 func (w Window) covers(d time.Duration) bool {
 	return !w[0].At.After(w.newest().At.Add(-d))
