@@ -15,12 +15,19 @@ const (
 	mostOfAll = 0.9
 	// warmUp is how long a constant fleet is left alone before its trainers' waiting counts.
 	warmUp = time.Minute
+	// luck is how many times each number of workers is tried: in minutes, streams meet on workers more or less luckily.
+	luck = 3
 )
 
-// optima is fewest of each phase; 0 of those that do not ask for it, and noSize of those for which no number does. Phases that are alike
-// but for their time are searched once.
-func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
-	out, known := make([]int, len(sc.Phases)), map[string]int{}
+// optimum is the fewest workers of a phase; 0 where none are asked for, and noSize where no number is enough.
+type optimum struct {
+	workers int
+	stall   float64 // of the unluckiest of their runs
+}
+
+// optima is fewest of each phase. Phases that are alike but for their time are searched once.
+func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]optimum, error) {
+	out, known := make([]optimum, len(sc.Phases)), map[string]optimum{}
 	for i, p := range sc.Phases {
 		if p.Expect == braked || p.Expect == free {
 			continue
@@ -42,44 +49,63 @@ func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
 // fewest finds the fewest workers with which the trainers of no session wait for more than 1% of their time, by trying constant
 // fleets; or, of trainers that take all that comes, those with which they take most of what they take with all that there may be. It knows
 // nothing of costs and demands.
-func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, error) {
+func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (optimum, error) {
 	sc = constant(sc, p)
-	try := func(n int) (stalled, rows float64, err error) {
-		w, err := newWorld(sc, rec, n, false)
-		if err != nil {
-			return 0, 0, err
+	runs := 1
+	if sc.Searched == 0 {
+		runs = luck
+	}
+	try := func(n int) (stalled, worst, rows float64, err error) {
+		for i := range runs {
+			sc := sc
+			sc.Seed += uint64(1000 * i)
+			w, err := newWorld(sc, rec, n, false)
+			if err != nil {
+				return 0, 0, 0, err
+			}
+			if err := w.run(ctx); err != nil {
+				return 0, 0, 0, err
+			}
+			one := stall(w.history, warmUp, sc.Duration)
+			stalled, worst = stalled+one/float64(runs), max(worst, one)
+			rows += rate(w.history, warmUp, sc.Duration) / float64(runs)
+			if p.Expect != greedy && stalled >= fewStalls { // however lucky the others are
+				break
+			}
 		}
-		if err := w.run(ctx); err != nil {
-			return 0, 0, err
-		}
-		return stall(w.history, warmUp, sc.Duration), rate(w.history, warmUp, sc.Duration), nil
+		return stalled, worst, rows, nil
 	}
 	all := 0.0
 	if p.Expect == greedy {
 		var err error
-		if _, all, err = try(sc.Max); err != nil {
-			return 0, err
+		if _, _, all, err = try(sc.Max); err != nil {
+			return optimum{}, err
 		}
 	}
+	var best optimum
 	enough := func(n int) (bool, error) {
-		stalled, rows, err := try(n)
+		stalled, worst, rows, err := try(n)
+		ok := stalled < fewStalls
 		if p.Expect == greedy {
-			return rows >= mostOfAll*all, err
+			ok = rows >= mostOfAll*all
 		}
-		return stalled < fewStalls, err
+		if ok {
+			best = optimum{n, worst}
+		}
+		return ok, err
 	}
 	most := max(1, sc.Max)
 	few, many := 0, min(most, max(1, sc.Workers))
 	for {
 		ok, err := enough(many)
 		if err != nil {
-			return 0, err
+			return optimum{}, err
 		}
 		if ok {
 			break
 		}
 		if many == most {
-			return noSize, nil
+			return optimum{workers: noSize}, nil
 		}
 		few, many = many, min(most, many+max(1, many/2))
 	}
@@ -90,7 +116,7 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, erro
 		}
 		ok, err := enough(middle)
 		if err != nil {
-			return 0, err
+			return optimum{}, err
 		}
 		if ok {
 			many = middle
@@ -98,7 +124,7 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, erro
 			few = middle
 		}
 	}
-	return many, nil
+	return best, nil
 }
 
 // noSize is in place of the fewest workers where as many as the scaler may have are too few.

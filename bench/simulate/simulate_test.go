@@ -122,3 +122,24 @@ func TestFlagsMakeAScenario(t *testing.T) {
 		}
 	}
 }
+
+// Trainers that are many more than there are slots share them, if each takes little, and none holds rows up that others wait for.
+func TestManyLightTrainersShareTheSlots(t *testing.T) {
+	rec, err := recorded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := one("custom", "")
+	sc.Duration = 15 * time.Minute
+	sc.Jobs[0].Trainers, sc.Jobs[0].Load = 100, 0.4
+	w, err := newWorld(sc, rec, 1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if lost := stall(w.history, 3*time.Minute, sc.Duration); lost >= fewStalls {
+		t.Errorf("%d slots, and trainers wait %.1f%% of their time", slotsOf(sc.CPUs), 100*lost)
+	}
+}

@@ -95,7 +95,7 @@ func (w *world) connect(s *stream) bool {
 		}
 	}
 	for _, c := range names {
-		if k := w.byName[c]; k != nil && !k.draining && k.yield() {
+		if k := w.byName[c]; k != nil && !k.draining && k.yield(s.trainer) {
 			w.link(s, k)
 			return true
 		}
@@ -104,15 +104,19 @@ func (w *world) connect(s *stream) bool {
 }
 
 func (w *world) link(s *stream, k *worker) {
-	s.worker, s.opening = k, w.Latency.Seconds()
+	s.worker, s.opening, s.began = k, w.Latency.Seconds(), s.left
 	k.streams = append(k.streams, s)
 	s.trainer.streams = append(s.trainer.streams, s)
 }
 
-// yield has a stream make place whose trainer has no room, as workers do when others wait.
-func (k *worker) yield() bool {
+// yield has a stream make place for one that waits, as workers do: one whose trainer is slow to take a batch, or one that is through with
+// a shard of the usual size, of which a simulated one has several.
+func (k *worker) yield(to *trainer) bool {
 	for _, s := range k.streams {
-		if s.opening <= 0 && s.can > 0 && s.want < 0.01*s.can {
+		j := s.trainer.job
+		slow := s.want*j.work.Tensors < batchBytes*tick.Seconds()/heldBack.Seconds()
+		through := s.began-s.left >= j.shard/shardsAtOnce
+		if s.trainer != to && s.opening <= 0 && s.can > 0 && (slow && s.want < s.can || through) {
 			s.close()
 			return true
 		}

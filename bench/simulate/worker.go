@@ -32,6 +32,7 @@ type stream struct {
 	worker  *worker
 	shard   position.Interval
 	left    float64 // rows
+	began   float64 // what was left when its worker began
 	cost    float64 // CPU seconds a row
 	opening float64 // seconds until storage gives its first byte
 

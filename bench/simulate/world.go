@@ -22,6 +22,9 @@ const (
 	trainerReports = time.Second
 	samples        = 2 * time.Second
 	gossip         = time.Second
+	// heldBack is how long a trainer has no room for a batch, of so many bytes, until its stream makes place for another.
+	heldBack   = time.Second
+	batchBytes = 2 << 20
 	// measured is over how long the leader takes its means.
 	measured = 6 * time.Second
 )
