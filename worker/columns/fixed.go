@@ -267,7 +267,7 @@ func (f *fixed[T]) keepWide() { f.wide = true }
 // take has the values go through a step, if they are of its kind.
 func (f *fixed[T]) take(e vector.Early) bool {
 	if e.Fill != nil {
-		fill, ok := bitsOf(e.Fill, f.kind)
+		fill, ok := wordOf(e.Fill, f.kind)
 		if !ok {
 			return false
 		}
@@ -284,8 +284,8 @@ func (f *fixed[T]) take(e vector.Early) bool {
 	return true
 }
 
-// bitsOf is the one value of a vector, if it is of a kind.
-func bitsOf(v *vector.Vector, kind pb.Kind) (uint64, bool) {
+// wordOf is the one value of a vector, if it is of a kind.
+func wordOf(v *vector.Vector, kind pb.Kind) (uint64, bool) {
 	if v.Type.Kind != kind {
 		return 0, false
 	}

@@ -23,8 +23,10 @@ func earlyProgram() *pb.Program {
 			{Op: "fill_null", Version: 1, Params: fill, In: []uint32{3}, Outs: 1, Type: number},
 		},
 		Outputs: []*pb.Output{
-			{Layout: pb.Layout_DENSE, Slots: []uint32{5, 8, 9}}, {Layout: pb.Layout_SPARSE, Slots: []uint32{6}},
-			{Layout: pb.Layout_SPARSE, Slots: []uint32{7}}, {Layout: pb.Layout_SPARSE, Slots: []uint32{2}},
+			{Layout: pb.Layout_DENSE, Slots: []uint32{5, 8, 9}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{6}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{7}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{2}},
 		},
 	}
 }
