@@ -67,6 +67,11 @@ func Linked(ctx context.Context, in grpc.ClientStream, conn net.Conn) *Stream {
 	return s
 }
 
+// SendOn returns a sender whose stream has a link on conn.
+func SendOn(ctx context.Context, conn net.Conn) *Sender {
+	return &Sender{ctx: ctx, pool: new(Pool), link: &link{Conn: conn}}
+}
+
 // Link is a client's.
 type Link struct {
 	link *link
