@@ -76,6 +76,25 @@ func TestEachMasterShowsTheFleet(t *testing.T) {
 	}
 }
 
+// Who sees all namespaces says of which one a session is, as links do.
+func TestSessionsOfNamespaces(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	g, at := startHTTP(t, etcd(t, "").Endpoints(), rpc.Config{Token: rpc.NewSecret("secret")})
+	conn, err := rpc.Dial(g.address, rpc.Config{Token: rpc.NewSecret("secret"), Namespace: "vision"})
+	check(t, err)
+	defer conn.Close()
+	openSession(t, pb.NewMasterClient(conn), "run", newSpec(dataset(t, 1)), 1)
+	for query, want := range map[string]string{
+		"?session=run&namespace=vision": `"namespace":"vision"`,
+		"?session=run":                  "does not exist in namespace default",
+		"?session=run&namespace=../x":   "the namespace's name is not valid",
+	} {
+		if code, body := httpGet(t, at+"/api/v1/observation"+query, "secret"); !strings.Contains(strings.ReplaceAll(body, `": "`, `":"`), want) {
+			t.Errorf("%s: %d, %s lacks %s", query, code, body, want)
+		}
+	}
+}
+
 // A browser that logged in at one master is known at the others, since it comes to any of them behind a Service.
 func TestLoginAtAnyMaster(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()

@@ -144,8 +144,8 @@ func (t *term) lookUp(name store.Name) (*runner, error) {
 }
 
 func errNoSession(name store.Name) error {
-	_, id := name.Split()
-	return status.Errorf(codes.NotFound, "session %q does not exist; `penstock session list` shows those that do", id)
+	namespace, id := name.Split()
+	return status.Errorf(codes.NotFound, "session %q does not exist in namespace %s; `penstock session list` shows those that do", id, namespace)
 }
 
 func (t *term) forget(r *runner) {

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -41,8 +42,8 @@ type Web struct {
 }
 
 // Require lets only callers with a role through. The handler finds the Identity in its request's context.
-// Programs show a token as in gRPC: "Authorization: Bearer TOKEN", and a namespace as "Penstock-Namespace". Browsers are sent to
-// LoginPath.
+// Programs show a token as in gRPC: "Authorization: Bearer TOKEN", and a namespace as "Penstock-Namespace", or as the parameter
+// namespace, since a page's streams have no headers of their own. Browsers are sent to LoginPath.
 func (w Web) Require(role Role, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		who, err := w.identify(r)
@@ -73,7 +74,7 @@ func (w Web) identify(r *http.Request) (Identity, error) {
 	if err != nil {
 		return who, err
 	}
-	return who.In(r.Header.Get("Penstock-Namespace"))
+	return who.In(cmp.Or(r.Header.Get("Penstock-Namespace"), r.URL.Query().Get("namespace")))
 }
 
 func refuse(out http.ResponseWriter, r *http.Request, err error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -49,9 +50,9 @@ func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(contex
 		asked[address] = true
 		err := at(ctx, address, cfg, f)
 		if status.Code(err) != codes.Unavailable {
-			return plain(err, address)
+			return plain(err, address, cfg)
 		}
-		errs = append(errs, plain(err, address))
+		errs = append(errs, plain(err, address, cfg))
 		if leader := Leader(err); leader != "" {
 			todo = append([]string{leader}, todo...)
 		}
@@ -69,9 +70,13 @@ func at(ctx context.Context, address string, cfg Config, f func(context.Context,
 }
 
 // plain is an error without gRPC's frame.
-func plain(err error, address string) error {
+func plain(err error, address string, cfg Config) error {
 	if s, ok := status.FromError(err); ok && err != nil {
-		return fmt.Errorf("master %s: %s", address, s.Message())
+		next := ""
+		if !cfg.encrypted() && strings.Contains(s.Message(), "error reading server preface") {
+			next = "; a port that asks for TLS does so with calls that come without it: set --tls-ca, or --tls"
+		}
+		return fmt.Errorf("master %s: %s%s", address, s.Message(), next)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 )
 
 // master knows no session, or who leads.
@@ -93,5 +94,23 @@ func TestAtLeader(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Who forgets TLS is told so.
+func TestAtLeaderWithoutTLS(t *testing.T) {
+	authority := rpctest.NewAuthority(t)
+	cert, key := authority.Issue(t, t.TempDir())
+	s, err := rpc.NewServer(rpc.Config{Cert: cert, Key: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := rpctest.Serve(t, s)
+	err = rpc.AtLeader(t.Context(), []string{at}, rpc.Config{}, func(ctx context.Context, m pb.MasterClient) error {
+		_, err := m.GetSession(ctx, &pb.GetSessionRequest{})
+		return err
+	})
+	if err == nil || !strings.Contains(err.Error(), "set --tls-ca, or --tls") {
+		t.Error(err)
 	}
 }

@@ -89,6 +89,9 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 		return fmt.Sprintf("add workers (it has %s, and needs %s), or make its rows cheaper: they spend most of their time in %s. `penstock master --scale` adds and removes workers by itself, up to --max-workers",
 			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), s.GetStage())
 	case pb.Bottleneck_STORAGE:
+		if bytesRead(seen) < 1 {
+			return "storage gives nothing: workers read 0 B/s altogether. See whether it answers at all, from where the workers run, and what their logs say of it"
+		}
 		return fmt.Sprintf("more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
 			words.Size(bytesRead(seen)))
 	case pb.Bottleneck_NETWORK:

@@ -70,6 +70,17 @@ func TestTopSorts(t *testing.T) {
 	}
 }
 
+// Storage that gives nothing is told from one that is slow.
+func TestNextStepOfStorage(t *testing.T) {
+	for bytes, want := range map[float64]string{0: "storage gives nothing", 5 << 20: "more workers would read no faster: workers read 5.0 MiB/s altogether"} {
+		seen := aFleet(1, 1)
+		seen.Sessions[0].Bottleneck, seen.Workers[0].BytesRead = pb.Bottleneck_STORAGE, bytes
+		if got := nextStep(seen.GetSessions()[0], seen); !strings.HasPrefix(got, want) {
+			t.Errorf("at %v bytes/s: %q, want %q", bytes, got, want)
+		}
+	}
+}
+
 func TestPrintExplanation(t *testing.T) {
 	for b := range pb.Bottleneck_name {
 		seen := aFleet(2, 1)

@@ -8,6 +8,8 @@
 //	/api/v1/stream        server-sent events: `hello` says which master it is, then `workers`, `events`, `observation` and `trouble`, with the
 //	                      parameters of the first two
 //
+// All take namespace=NAME, of viewers who may see several.
+//
 // JSON is protobuf's, with the names of the .proto files: fields that are zero are left out, and 64-bit integers are text.
 //
 // It knows the fleet by its Source alone, which package master is. A Dashboard has no goroutines of its own: a stream lives in its

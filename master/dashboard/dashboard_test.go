@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -42,7 +43,7 @@ func (s *source) set(change func(*source)) {
 	change(s)
 }
 
-func (s *source) Observe(_ context.Context, req *pb.ObserveRequest) (*pb.Observation, error) {
+func (s *source) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Observation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asked++; s.err != nil {
@@ -61,7 +62,7 @@ func (s *source) Observe(_ context.Context, req *pb.ObserveRequest) (*pb.Observa
 	if req.GetSession() != "" {
 		out.Sessions = nil
 		for _, x := range slices.Concat(s.seen.GetSessions(), s.over) {
-			if x.GetSession() == req.GetSession() {
+			if x.GetSession() == req.GetSession() && x.GetNamespace() == cmp.Or(identity.From(ctx).Namespace, x.GetNamespace()) {
 				out.Sessions = append(out.Sessions, proto.CloneOf(x))
 			}
 		}

@@ -1,7 +1,9 @@
 package dashboard_test
 
 import (
+	"cmp"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/dashboard"
 )
 
@@ -208,6 +211,35 @@ func TestLinks(t *testing.T) {
 	p.until(`document.body?.dataset.painted > 0`)
 	p.is(`getComputedStyle(document.body).backgroundColor`, "rgb(16, 20, 26)")
 	p.accessible()
+	p.quiet()
+}
+
+// Sessions of one id in two namespaces are two, to which links lead; a link without a namespace means the viewer's own.
+func TestNamespaces(t *testing.T) {
+	s := &source{seen: generate(4, 2, 300, 1)}
+	shift(s.seen, nil, time.Now())
+	for i, x := range s.seen.GetSessions() {
+		x.Session, x.Namespace, x.Demand = "run", []string{"", "vision"}[i], float64(i+1)*1000
+	}
+	own := ""
+	guard := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			who := identity.Identity{Namespace: cmp.Or(r.URL.Query().Get("namespace"), own), Everywhere: own == ""}
+			next.ServeHTTP(w, r.WithContext(identity.With(r.Context(), who)))
+		})
+	}
+	srv := serve(t, dashboard.Config{Source: s, Every: 100 * time.Millisecond, Guard: guard})
+	p := visit(t, srv.URL, wide)
+	const names = `Array.from(document.querySelectorAll("#table-sessions tbody th"), (e) => e.textContent).sort()`
+	p.is(names, "run,vision/run")
+	p.run(chromedp.Evaluate(`Array.from(document.querySelectorAll("#table-sessions a")).find((e) => e.textContent === "vision/run").click()`, nil))
+	p.until(`document.title.startsWith("vision/run") && document.body.dataset.painted > 0 && ` + names + `.join() === "vision/run"`)
+	p.is(`document.querySelector("[data-of=demand] span").textContent`, "2.00 k rows/s")
+	p.is(`location.hash`, "#session=vision%2Frun")
+	own = "vision"
+	p.run(chromedp.Navigate("about:blank"), chromedp.Navigate(srv.URL+"/#session=run&range=60"))
+	p.until(`document.body?.dataset.painted > 0 && ` + names + `.join() === "vision/run"`)
+	p.is(`location.hash + session.value`, "#session=vision%2Frun&range=60vision/run")
 	p.quiet()
 }
 

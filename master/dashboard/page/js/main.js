@@ -2,8 +2,9 @@
 
 import { h, byId, text, attribute } from "./dom.js";
 import { ago } from "./format.js";
-import { state, change, listen, theme, address } from "./state.js";
+import { state, change, rename, listen, theme, address } from "./state.js";
 import { Stream } from "./stream.js";
+import { parts } from "./names.js";
 import { History } from "./history.js";
 import { verdict, now, isOver } from "./verdict.js";
 import { OverTime } from "./overtime.js";
@@ -18,6 +19,8 @@ const charts = new OverTime(), sessions = sessionsTable(), over = new Over(), tr
 const stream = new Stream({
   hello: ({ master }) => text(byId("from"), master),
   observation: (o) => {
+    const { session: id } = state(), found = o.sessions?.[0]?.session; // of the viewer's own namespace, which the link did not name
+    if (id && found && found !== id && o.sessions.length === 1) rename((watched = found));
     history.add(o);
     draw();
   },
@@ -73,7 +76,7 @@ function paint() {
   showEpochs(some);
   showStages(some);
   trainers.show(some);
-  workers.show(id ? history.newest.workers.filter((w) => w.sessions?.includes(id)) : history.newest.workers, history.workers);
+  workers.show(id ? history.newest.workers.filter((w) => w.sessions?.includes(parts(id)[1])) : history.newest.workers, history.workers);
   events.show(history.events);
   document.body.dataset.painted = String(history.now || (history.newest.state ? 1 : 0));
 }

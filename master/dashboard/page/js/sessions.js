@@ -1,5 +1,6 @@
 // Sessions, how far their epochs are, and where the time of their streams goes.
 
+import { named } from "./names.js";
 import { h, s, byId, text, attribute, resize } from "./dom.js";
 import * as f from "./format.js";
 import { Table, bar } from "./table.js";
@@ -54,7 +55,7 @@ export class Over {
   // fetch asks for the sessions anew.
   async fetch() {
     const r = await fetch("/api/v1/sessions");
-    if (r.ok) this.#sessions = (await r.json()).sessions ?? [];
+    if (r.ok) this.#sessions = ((await r.json()).sessions ?? []).map((s) => ({ ...s, id: named(s.namespace, s.id) }));
   }
 
   // show draws all of them, or the one that is asked for.

@@ -31,6 +31,13 @@ export function change(part) {
   tell();
 }
 
+// rename says what the session that is shown is called in full. Nothing else is shown than before.
+export function rename(session) {
+  now = { ...now, session };
+  history.replaceState(null, "", address({}));
+  tell();
+}
+
 export function listen(f) {
   listeners.push(f);
 }

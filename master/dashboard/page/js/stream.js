@@ -1,5 +1,7 @@
 // The stream of the fleet: it is opened again by itself, where it ended, and says how it is doing.
 
+import { named, parts } from "./names.js";
+
 const again = 2000; // milliseconds before the next try after a refusal
 const silence = 10_000; // from when on a stream that tells nothing is not to be trusted
 const dead = 25_000; // and is opened anew
@@ -30,7 +32,9 @@ export class Stream {
     this.#source?.close();
     this.#opened = Date.now();
     const q = new URLSearchParams({ workers: "1" });
-    if (this.session) q.set("session", this.session);
+    const [namespace, id] = parts(this.session);
+    if (id) q.set("session", id);
+    if (namespace) q.set("namespace", namespace);
     const [since, after] = this.#id.split("-");
     if (after) {
       q.set("since", since);
@@ -46,12 +50,13 @@ export class Stream {
       });
     take("hello", (h) => this.on.hello(h));
     take("observation", (o) => {
+      for (const s of o.sessions ?? []) s.session = named(s.namespace, s.session);
       this.heard = Date.now();
       this.on.condition("live", "live");
       this.on.observation(o);
     });
     take("workers", (w) => this.on.workers(w.workers ?? []));
-    take("events", (e) => this.on.events(e.events ?? []));
+    take("events", (e) => this.on.events((e.events ?? []).map((x) => ({ ...x, session: named(x.namespace, x.session) }))));
     take("trouble", (t) => this.#trouble(t));
     source.onerror = () => {
       if (source !== this.#source) return;
