@@ -204,7 +204,7 @@ func TestUnevenStreamsLift(t *testing.T) {
 	s.efficiency = 0.7
 	f := newFleet(t, Config{}, 100, s)
 	f.run(20 * time.Minute)
-	if got := f.wanted(); got < 114 || got > 120 || len(f.decisions) > 2 || !strings.Contains(f.decisions[0].Reason, "uneven") {
+	if got := f.wanted(); got < 114 || got > 125 || len(f.decisions) > 2 || !strings.Contains(f.decisions[0].Reason, "uneven") {
 		t.Errorf("%d workers after %d decisions: %s", got, len(f.decisions), f.newest.Reason)
 	}
 }
