@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,17 @@ def test_memory_is_used_again() -> None:
     for seed in range(6):
         seen.add(_address(join(rebatcher, _cut(_large(seed), 100))))
     assert len(seen) == 1
+
+
+def test_a_session_goes_on_with_the_memory_of_another() -> None:
+    """Until the last one is closed: fresh memory costs more than to fill it."""
+    first, second = Rebatcher(), Rebatcher()
+    address = _address(join(first, _cut(_large(0), 100)))
+    del first
+    assert _address(join(second, _cut(_large(1), 100))) == address
+    pool = weakref.ref(second._blocks)
+    del second
+    assert pool() is None
 
 
 def test_short_batches_take_no_block_that_is_much_too_large() -> None:

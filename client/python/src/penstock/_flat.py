@@ -48,6 +48,9 @@ class Form:
         self.jagged: dict[str, int] = {}  # numbers of the columns whose rows differ
         for i, f in enumerate(schema):
             self._add(i, f.name, f.type)
+        nodes, each = zip(*self.whole, strict=True) if self.whole else ((), ())
+        self.sized, self.sizes = list(nodes), np.array(each, np.int64)
+        self.each = tuple(range(len(self.ragged)))
 
     def _add(self, column: int, name: str, kind: pa.DataType) -> None:
         node = self._node(column)

@@ -5,6 +5,8 @@ Memory fresh from the kernel is cleared and mapped page by page, which takes lon
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 from collections import deque
 from typing import Any, TypeAlias
@@ -48,6 +50,17 @@ class Blocks:
 
 
 _LEAST = 4 << 10
+_pools: weakref.WeakValueDictionary[tuple[int, str], Blocks] = weakref.WeakValueDictionary()
+_pooling = threading.Lock()
+
+
+def pool(what: str, kept: int) -> Blocks:
+    """The blocks that all open sessions of this process use for something: one goes on with what another one had."""
+    with _pooling:
+        blocks = _pools.get((os.getpid(), what))
+        if blocks is None:
+            blocks = _pools[os.getpid(), what] = Blocks(kept)
+        return blocks
 
 
 def capacity(size: int) -> int:

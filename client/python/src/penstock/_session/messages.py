@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
@@ -79,9 +80,9 @@ def _flat(header: _Header, body: memoryview, form: Form) -> Flat:
     begins, sizes = buffers.T
     if ((sizes < 0) | (sizes > len(body)) | (begins < 0) | (begins > len(body) - sizes)).any():
         raise ValueError(f"a buffer is outside of the body of {len(body)} bytes")
-    lengths, at, room = nodes[:, 0].tolist(), begins.tolist(), sizes.tolist()
-    if not 0 <= rows < _MOST_ROWS or any(lengths[n] != rows * width for n, width in form.whole):
+    if not 0 <= rows < _MOST_ROWS or (nodes[form.sized, 0] != rows * form.sizes).any():
         raise ValueError(f"its columns do not have {rows} rows")
+    lengths, at, room = nodes[:, 0].tolist(), begins.tolist(), sizes.tolist()
     if any(lengths[a] != lengths[b] for a, b in form.alike):
         raise ValueError("its weights are not as many as its values")
     offsets, where = _offsets(form, rows, body, at, room)
@@ -111,14 +112,18 @@ def _offsets(
     size = rows + 1
     if rows == 0:  # Arrow may leave them out
         return np.zeros((1, 1), OFFSET), (0,) * len(form.offsets)
-    places: dict[int, int] = {}
-    for buffer in form.offsets:
-        if room[buffer] < size * OFFSET.itemsize:
-            raise ValueError(f"offsets have {room[buffer]} bytes for {rows} rows")
-    where = tuple(places.setdefault(at[buffer], len(places)) for buffer in form.offsets)
-    if not places:
-        return np.empty((0, size), OFFSET), where
-    given = [np.frombuffer(body, OFFSET, size, begin) for begin in places]
+    if not form.offsets:
+        return np.empty((0, size), OFFSET), ()
+    least = min([room[buffer] for buffer in form.offsets])
+    if least < size * OFFSET.itemsize:
+        raise ValueError(f"offsets have {least} bytes for {rows} rows")
+    begins = [at[buffer] for buffer in form.offsets]
+    places = list(dict.fromkeys(begins))
+    where = form.each
+    if len(places) < len(begins):
+        numbers = {place: i for i, place in enumerate(places)}
+        where = tuple([numbers[begin] for begin in begins])
+    given = _vectors(body, places, size)
     offsets = (given[0] if len(given) == 1 else np.concatenate(given)).reshape(len(given), size)
     falls = (offsets[:, 1:] < offsets[:, :-1]).any(axis=1) | (offsets[:, 0] < 0)
     if falls.any():
@@ -133,12 +138,30 @@ def _shared(offsets: Offsets, where: tuple[int, ...]) -> tuple[Offsets, tuple[in
     """The same, where columns with one value in each row share their offsets."""
     size = offsets.shape[1]
     likely = np.flatnonzero(offsets[:, -1] == size - 1)
+    if len(likely) < 2:
+        return offsets, where
     ones = likely[(offsets[likely] == np.arange(size, dtype=OFFSET)).all(axis=1)].tolist()
     if len(ones) < 2:
         return offsets, where
-    same, places = dict.fromkeys(ones, ones[0]), dict[int, int]()
-    where = tuple(places.setdefault(same.get(at, at), len(places)) for at in where)
-    return offsets[list(places)], where
+    where, places = _merged(where, tuple(ones))
+    return offsets[places], where
+
+
+@functools.lru_cache(32)
+def _merged(where: tuple[int, ...], same: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+    """Which offsets columns have when some are the same; also which are left."""
+    first, places = dict.fromkeys(same, same[0]), dict[int, int]()
+    where = tuple([places.setdefault(first.get(at, at), len(places)) for at in where])
+    return where, list(places)
+
+
+def _vectors(body: memoryview, places: list[int], size: int) -> list[Array]:
+    """Offsets at some places."""
+    whole = len(body) & -OFFSET.itemsize
+    if any(at % OFFSET.itemsize for at in places) or max(places) + size * OFFSET.itemsize > whole:
+        return [np.frombuffer(body, OFFSET, size, at) for at in places]
+    numbers = np.frombuffer(body[:whole], OFFSET)
+    return [numbers[at : at + size] for at in [place // OFFSET.itemsize for place in places]]
 
 
 class _Header:

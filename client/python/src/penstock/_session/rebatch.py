@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock._flat import OFFSET, Array, Flat, Form, Offsets
-from penstock._session.blocks import ALIGNMENT, Blocks
+from penstock._session.blocks import ALIGNMENT, Blocks, pool
 
-_KEPT = 2  # free blocks: one to be filled while one comes back
+_KEPT = 4  # free blocks of all sessions: what one had at its end, the next one begins with
 _LARGEST_HEAP = (32 << 20) - (64 << 10)  # what glibc still takes from its heap: a little less than 32 MiB
 _LARGE = 256 << 10  # bytes of a piece
 _MOST_VALUES = np.iinfo(OFFSET).max
@@ -39,7 +39,7 @@ class Rebatcher:
     """Makes batches of the rows of one session."""
 
     def __init__(self) -> None:
-        self._blocks = Blocks(_KEPT)
+        self._blocks = pool("batches", _KEPT)
         _keep_freed_memory()
 
     def join(self, slices: Sequence[Slice]) -> Flat:
@@ -74,11 +74,12 @@ def join(slices: Sequence[Slice], blocks: Blocks) -> Flat:
 
 def _offsets(slices: Sequence[Slice]) -> tuple[tuple[int, ...], list[Offsets]]:
     """The offsets of each slice's rows, and which of them a column has: columns share what they share in all slices."""
+    cut = [s.rows.offsets[:, s.low : s.high + 1] for s in slices]
+    where = slices[0].rows.where
+    if all(s.rows.where == where for s in slices):
+        return where, cut
     places: dict[tuple[int, ...], int] = {}
     where = tuple(places.setdefault(at, len(places)) for at in zip(*(s.rows.where for s in slices), strict=True))
-    cut = [s.rows.offsets[:, s.low : s.high + 1] for s in slices]
-    if where == slices[0].rows.where and all(s.rows.where == where for s in slices):
-        return where, cut
     return where, [o[[at[i] for at in places]] for i, o in enumerate(cut)]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from penstock._session.blocks import Blocks
+from penstock._session.blocks import pool
 from penstock._session.config import Security
 from penstock._session.links import Links
 from penstock._session.masters import CHANNEL_OPTIONS
@@ -83,7 +83,7 @@ class Workers:
         self._security = security
         self._lock = threading.Lock()
         self._connections: dict[str, Connection] = {}
-        self._blocks = Blocks(max(_LEAST_KEPT, budget // _BLOCK))
+        self._blocks = pool("records", max(_LEAST_KEPT, budget // _BLOCK))
 
     def connection(self, address: str) -> Connection:
         """The connection to a worker; it connects with the first call."""
