@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -99,7 +98,7 @@ func (s *server) send(out flight.FlightService_DoGetServer) (err error) {
 	}
 	room := make(chan struct{}, 2)
 	for i := range s.n {
-		b := &wire.Batch{Rows: flat.Rows, Nodes: flat.Nodes, Buffers: slices.Clone(flat.Buffers), Meta: []byte("meta"), More: i < s.n-1}
+		b := &wire.Batch{Rows: flat.Rows, Nodes: flat.Nodes, Buffers: flat.Buffers, Meta: []byte("meta"), More: i < s.n-1}
 		b.OnRelease(func() {})
 		room <- struct{}{}
 		if err := sender.Send(b, func() { <-room }); err != nil {

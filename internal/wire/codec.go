@@ -155,7 +155,7 @@ func (p *parcel) cut(m []byte, buffers [][]byte) {
 	p.pieces = p.pieces[:0]
 	from, at := 0, int64(0)
 	for i, buf := range buffers {
-		if p.body[i].offset < at { // it stands there for another array
+		if len(buf) == 0 || p.body[i].offset < at { // nothing, or it stands there for another array
 			continue
 		}
 		at += pad(int64(len(buf)))

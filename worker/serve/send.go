@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
@@ -80,7 +79,7 @@ func Message(b pipeline.Batch) (*wire.Batch, error) {
 		return nil, fmt.Errorf("marshal batch metadata: %w", err)
 	}
 	out := &wire.Batch{
-		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: slices.Clone(b.Buffers), Meta: meta, Bytes: b.Bytes, More: b.More,
+		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: b.Buffers, Meta: meta, Bytes: b.Bytes, More: b.More,
 	}
 	for i, n := range b.Nodes {
 		out.Nodes[i] = wire.Node(n)
