@@ -17,7 +17,7 @@ type Column struct {
 	// Dense: values are ranks shifted down by Shift, so that some are negative.
 	Shift int
 	// Sparse: rows that are empty lists, the least number of 1024 longer lists among those of each length, and the
-	// longest (at most 127).
+	// longest (at most 32,767).
 	Empty, Longer, Longest int
 	// Dense and Sparse: values are drawn from ranks 1 to Ranks with weight 1/(rank+Offset).
 	Ranks, Offset int

@@ -26,7 +26,7 @@ type sampler struct {
 	// ranks[i] is the rank at quantile i; a draw falls between two neighbours.
 	ranks [1<<quantileBits + 1]uint32
 	// lengths[i] is the length of the list at quantile i; null for null rows. Of columns without lists, null or 1.
-	lengths [1 << lengthBits]int8
+	lengths [1 << lengthBits]int16
 	salt    uint64
 }
 
@@ -81,7 +81,7 @@ func (s *sampler) fillLengths(c Column) {
 	for k := 2; k <= c.Longest; k++ {
 		from = n - (n-from)*c.Longer/n
 		for i := from; i < n; i++ {
-			s.lengths[i] = int8(k)
+			s.lengths[i] = int16(k)
 		}
 	}
 }

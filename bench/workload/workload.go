@@ -118,11 +118,28 @@ func (w Workload) Validate() error {
 	return nil
 }
 
-// longest is the mean length up to which lists, whose lengths are drawn geometrically, are hardly cut short.
 const (
-	longest    = 30
-	longestCut = 127
+	longest    = 250 // mean length that longer can come to
+	longestCut = 1024
 )
+
+// longer is how many of 1,024 lists go on behind each element so that they have about length elements on average. They are counted in
+// whole lists of 1,024, rounded down, so that long ones need more than the reciprocal.
+func longer(length int) int {
+	most := 1024 - 1024/length
+	for length > 30 && meanLength(most) < length {
+		most++
+	}
+	return most
+}
+
+func meanLength(longer int) int {
+	sum := 0
+	for lists := 1024; lists > 0; lists = lists * longer / 1024 {
+		sum += lists
+	}
+	return sum / 1024
+}
 
 // Make writes the dataset under dir, unless it is there, and returns its files.
 func (w Workload) Make(ctx context.Context, dir string, progress func(done, total int)) ([]string, error) {
@@ -143,7 +160,7 @@ func (w Workload) columns() []dataset.Column {
 		c := dataset.Column{Name: name, Kind: dataset.Sparse, Ranks: 100 << (i % 14), Offset: i % 7}
 		if w.Length > 1 {
 			// Lengths of mean n are drawn geometrically, and no row is empty, as in Criteo's.
-			c.Longer, c.Longest = 1024-1024/w.Length, longestCut
+			c.Longer, c.Longest = longer(w.Length), longestCut
 		}
 		columns = append(columns, c)
 	}

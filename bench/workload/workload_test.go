@@ -44,13 +44,23 @@ func TestMakes(t *testing.T) {
 	}
 }
 
+// TestLongLists: lists have the length on average that was asked for, as far as 1,024 quantiles tell.
+func TestLongLists(t *testing.T) {
+	for length := range longest {
+		length++
+		if mean := meanLength(longer(length)); mean < length*9/10 || mean > length*6/5 {
+			t.Errorf("lists of %d ids instead of %d", mean, length)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	if _, err := Named("rm9"); err == nil {
 		t.Error("rm9: no error")
 	}
 	for name, change := range map[string]func(*Workload){
 		"no rows": func(w *Workload) { w.Rows = 0 }, "more generated than dense": func(w *Workload) { w.Generated = w.Dense + 1 },
-		"generated without transforms": func(w *Workload) { w.Transform = false }, "lists too long": func(w *Workload) { w.Length = 99 },
+		"generated without transforms": func(w *Workload) { w.Transform = false }, "lists too long": func(w *Workload) { w.Length = 251 },
 	} {
 		w, _ := Named("rm1")
 		change(&w)
