@@ -3,6 +3,7 @@ package columns
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -113,6 +114,36 @@ func TestPlainValues(t *testing.T) {
 			if _, err := read(bytes.Clone(page[:r.IntN(len(page))])); err == nil {
 				t.Fatal("a page that is cut short is read")
 			}
+		}
+	}
+}
+
+// BenchmarkLookUp looks up short strings, in slots and where the dictionary has them.
+func BenchmarkLookUp(b *testing.B) {
+	const n = 1 << 15
+	for _, entries := range []int{100, 50_000} {
+		r := rand.New(rand.NewPCG(5, 6))
+		v := &binaries{mem: &allowance{limit: testMemory}}
+		if err := v.dictionary(plainOf(randomValues(r, entries, 8)), encodingPlain, entries); err != nil {
+			b.Fatal(err)
+		}
+		codes := make([]uint32, n)
+		for i := range codes {
+			codes[i] = uint32(r.IntN(entries))
+		}
+		if err := v.reserve(n, n); err != nil {
+			b.Fatal(err)
+		}
+		for _, size := range []int{shortSlot, 0} {
+			b.Run(fmt.Sprintf("entries=%d/slots=%t", entries, size > 0), func(b *testing.B) {
+				v.slots.size, v.slots.filled = size, false
+				for b.Loop() {
+					if err := v.lookUp(0, codes, nil); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/value")
+			})
 		}
 	}
 }
