@@ -165,7 +165,7 @@ func plainShort(ends []int32, data, src []byte) (n, passed, end int) {
 		if passed > lastFrom || end > lastTo {
 			return i, passed, end
 		}
-		size := int(binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(in, passed))[:]))
+		size := binary.LittleEndian.Uint32((*[4]byte)(unsafe.Add(in, passed))[:])
 		from, to := unsafe.Add(in, passed+4), unsafe.Add(out, end)
 		copyStep(to, from, 0)
 		if size > stepBytes {
@@ -174,8 +174,8 @@ func plainShort(ends []int32, data, src []byte) (n, passed, end int) {
 			}
 			copyStep(to, from, stepBytes)
 		}
-		passed += 4 + size
-		end += size
+		passed += 4 + int(size)
+		end += int(size)
 		ends[i] = int32(end)
 	}
 	return len(ends), passed, end
