@@ -73,10 +73,14 @@ func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 	}
 	for _, b := range g.Before {
 		i := slices.IndexFunc(s.needs, func(n need) bool { return n.ID == b.Session })
-		if i < 0 || b.Wait < severe || b.Rate == 0 || s.needs[i].workers == 0 {
+		if i < 0 || b.Rate == 0 || s.needs[i].workers == 0 {
 			continue
 		}
 		n := s.needs[i]
+		// One whose trainers had buffers left when storage got slow waits only now.
+		if late := n.wait >= severe && n.Storage >= muchStorage; b.Wait < severe && !late {
+			continue
+		}
 		if rate := s.window.last(long * s.cfg.UpAfter).pace(n.ID).Rate; rate > 0 {
 			n.Rate = rate
 		}

@@ -115,6 +115,23 @@ func TestABrakeOfSlowStorageKeepsNoMore(t *testing.T) {
 	}
 }
 
+// Buffers hide for a while that storage gives less than is needed. Workers that were asked for in that time are found to be of no help, too.
+func TestSlowStorageBehindBuffersBrakes(t *testing.T) {
+	s := train(8000, 0.01)
+	f := newFleet(t, Config{}, 100, s)
+	f.run(10 * time.Minute)
+	s.limit = 5600
+	slow := f.now
+	f.runAs(5*time.Minute, func(sample *Sample) {
+		if sample.At.Sub(slow) < 20*time.Second {
+			sample.Sessions[0].Rate, sample.Sessions[0].Stall = 7800, 0.025
+		}
+	})
+	if f.wanted() != 100 || f.newest.Bottleneck != pb.Bottleneck_STORAGE {
+		t.Errorf("%d workers: %s", f.wanted(), f.newest.Reason)
+	}
+}
+
 // Trainers that take all that comes get twice the workers as long as these are not idle, and bring noticeably more.
 func TestWorkersForATrainerThatTakesAll(t *testing.T) {
 	s := train(1e12, 1.0/2300)

@@ -46,7 +46,7 @@ func (s *scaler) bottleneck(d Decision) pb.Bottleneck {
 	switch {
 	case n.wait < muchStall && n.Rate > 0:
 		return pb.Bottleneck_NONE
-	case n.Storage > 0.5:
+	case n.Storage > 0.5, n.braked && n.Storage >= muchStorage:
 		return pb.Bottleneck_STORAGE
 	case n.braked && n.Stage == "send":
 		return pb.Bottleneck_NETWORK
