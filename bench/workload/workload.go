@@ -119,7 +119,7 @@ func (w Workload) Validate() error {
 }
 
 const (
-	longest    = 250 // mean length that longer can come to
+	longest    = 200 // mean length that longer can come to
 	longestCut = 1024
 )
 
@@ -129,6 +129,9 @@ func longer(length int) int {
 	most := 1024 - 1024/length
 	for length > 30 && meanLength(most) < length {
 		most++
+	}
+	if length > 30 && meanLength(most)-length > length-meanLength(most-1) {
+		most--
 	}
 	return most
 }

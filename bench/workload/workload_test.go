@@ -48,7 +48,7 @@ func TestMakes(t *testing.T) {
 func TestLongLists(t *testing.T) {
 	for length := range longest {
 		length++
-		if mean := meanLength(longer(length)); mean < length*9/10 || mean > length*6/5 {
+		if mean := meanLength(longer(length)); mean < length*9/10 || mean > length*11/10 {
 			t.Errorf("lists of %d ids instead of %d", mean, length)
 		}
 	}
@@ -60,7 +60,7 @@ func TestErrors(t *testing.T) {
 	}
 	for name, change := range map[string]func(*Workload){
 		"no rows": func(w *Workload) { w.Rows = 0 }, "more generated than dense": func(w *Workload) { w.Generated = w.Dense + 1 },
-		"generated without transforms": func(w *Workload) { w.Transform = false }, "lists too long": func(w *Workload) { w.Length = 251 },
+		"generated without transforms": func(w *Workload) { w.Transform = false }, "lists too long": func(w *Workload) { w.Length = 201 },
 	} {
 		w, _ := Named("rm1")
 		change(&w)
