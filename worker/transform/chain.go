@@ -20,6 +20,7 @@ type Chain struct {
 	slots     []*vector.Vector
 	order     []int   // in which steps run
 	dead      [][]int // for each step, those whose values are spare after it
+	early     []int   // for each source, the step that may be taken early; -1: there is none
 	spares    spares
 	ran       func(step int) // nil: nobody wants to know
 	ask       func(bytes int64) error

@@ -1,8 +1,6 @@
 package transform
 
 import (
-	"slices"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -17,8 +15,8 @@ type earlier interface {
 // findEarly marks the steps that take a source which nothing else reads.
 func (c *Chain) findEarly(p *pb.Program) {
 	readers := make([]int, len(c.slots))
-	for _, s := range c.steps {
-		for _, slot := range s.from {
+	for i := range c.steps {
+		for _, slot := range c.steps[i].from {
 			readers[slot]++
 		}
 	}
@@ -30,19 +28,24 @@ func (c *Chain) findEarly(p *pb.Program) {
 			readers[o.GetWeights()]++
 		}
 	}
+	c.early = make([]int, len(c.sources))
+	for i := range c.early {
+		c.early[i] = -1
+	}
 	for i := range c.steps {
 		s := &c.steps[i]
-		_, can := s.kernel.(earlier)
-		s.early = can && len(s.from) == 1 && int(s.from[0]) < len(c.sources) && readers[s.from[0]] == 1
+		if _, can := s.kernel.(earlier); can && len(s.from) == 1 && int(s.from[0]) < len(c.sources) && readers[s.from[0]] == 1 {
+			s.early, c.early[s.from[0]] = true, i
+		}
 	}
 }
 
 // Early returns the step that the maker of a source's values may take on the way, if there is one. Run leaves it out where
 // the source's vector says that it was taken.
 func (c *Chain) Early(source int) (vector.Early, bool) {
-	i := slices.IndexFunc(c.steps, func(s step) bool { return s.early && int(s.from[0]) == source })
-	if i < 0 {
+	at := c.early[source]
+	if at < 0 {
 		return vector.Early{}, false
 	}
-	return c.steps[i].kernel.(earlier).early(c.sources[source]), true
+	return c.steps[at].kernel.(earlier).early(c.sources[source]), true
 }
