@@ -1,13 +1,15 @@
 #include "textflag.h"
 
-// func expand32(dst, src *uint32, valid *byte, groups int, top, fill uint32) (taken int)
-TEXT ·expand32(SB), NOSPLIT, $0-48
+// func expand32(dst, src *uint32, have int, valid *byte, groups int, top, fill uint32) (taken int)
+TEXT ·expand32(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
-	MOVQ         valid+16(FP), BX
-	MOVQ         groups+24(FP), CX
-	MOVL         top+32(FP), R9
-	MOVL         fill+36(FP), AX
+	MOVQ         have+16(FP), AX
+	LEAQ         (SI)(AX*4), SI
+	MOVQ         valid+24(FP), BX
+	MOVQ         groups+32(FP), CX
+	MOVL         top+40(FP), R9
+	MOVL         fill+44(FP), AX
 	VPBROADCASTD AX, Z1
 	MOVQ         SI, R8
 
@@ -29,18 +31,20 @@ loop:
 	JNZ       loop
 	SUBQ      SI, R8
 	SHRQ      $2, R8
-	MOVQ      R8, taken+40(FP)
+	MOVQ      R8, taken+48(FP)
 	VZEROUPPER
 	RET
 
-// func expand64(dst, src *uint64, valid *byte, groups int, top uint32, fill uint64) (taken int)
-TEXT ·expand64(SB), NOSPLIT, $0-56
+// func expand64(dst, src *uint64, have int, valid *byte, groups int, top uint32, fill uint64) (taken int)
+TEXT ·expand64(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), DI
 	MOVQ         src+8(FP), SI
-	MOVQ         valid+16(FP), BX
-	MOVQ         groups+24(FP), CX
-	MOVL         top+32(FP), R9
-	MOVQ         fill+40(FP), AX
+	MOVQ         have+16(FP), AX
+	LEAQ         (SI)(AX*8), SI
+	MOVQ         valid+24(FP), BX
+	MOVQ         groups+32(FP), CX
+	MOVL         top+40(FP), R9
+	MOVQ         fill+48(FP), AX
 	VPBROADCASTQ AX, Z1
 	MOVQ         SI, R8
 
@@ -62,6 +66,6 @@ loop:
 	JNZ       loop
 	SUBQ      SI, R8
 	SHRQ      $3, R8
-	MOVQ      R8, taken+48(FP)
+	MOVQ      R8, taken+56(FP)
 	VZEROUPPER
 	RET

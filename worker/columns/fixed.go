@@ -108,11 +108,14 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 	if f.change != nil {
 		f.change(f.dict, f.dict)
 	}
-	if f.short = nil; !f.wide {
+	if f.short = nil; !f.wide && len(bytesOf(f.dict)) >= shortDictionary {
 		f.short = shorten(f.dict)
 	}
 	return nil
 }
+
+// shortDictionary is how many bytes a dictionary has that does not stay in the nearest cache.
+const shortDictionary = 16 << 10
 
 // shorten writes numbers of 64 bits to the front of their memory as numbers of 32, so that more of them stay in the caches, unless
 // some have more bits: then it returns nil, and they are as they were.
