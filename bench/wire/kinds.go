@@ -30,10 +30,11 @@ const (
 
 var kinds = []string{tcp, stock, tuned, overGRPC, penstock} //nolint:gochecknoglobals // never changed
 
-// record has 26 lists of 10 ids a row and 13 dense values, size bytes in all.
+// record has 26 lists of 10 ids a row and 13 dense values. The last list of all has as many more as there is room for in size bytes.
 func record(size int) arrow.Record {
 	const lists, ids, dense = 26, 10, 13
-	rows := size / (lists*(8*ids+4) + 4*dense)
+	rows := (size - 4*lists) / (lists*(8*ids+4) + 4*dense)
+	more := (size - 4*lists - rows*(lists*(8*ids+4)+4*dense)) / 8
 	typ := arrow.ListOfNonNullable(arrow.PrimitiveTypes.Int64)
 	fields := []arrow.Field{{Name: "dense", Type: arrow.FixedSizeListOfNonNullable(dense, arrow.PrimitiveTypes.Float32)}}
 	matrix := array.NewData(arrow.PrimitiveTypes.Float32, rows*dense, []*memory.Buffer{nil, filled(4 * rows * dense)}, nil, 0, 0)
@@ -43,7 +44,11 @@ func record(size int) arrow.Record {
 		for j := range offsets {
 			offsets[j] = int32(ids * j)
 		}
-		values := array.NewData(arrow.PrimitiveTypes.Int64, rows*ids, []*memory.Buffer{nil, filled(8 * rows * ids)}, nil, 0, 0)
+		if i == lists-1 {
+			offsets[rows] += int32(more)
+		}
+		n := int(offsets[rows])
+		values := array.NewData(arrow.PrimitiveTypes.Int64, n, []*memory.Buffer{nil, filled(8 * n)}, nil, 0, 0)
 		fields = append(fields, arrow.Field{Name: fmt.Sprint("ids", i), Type: typ})
 		columns = append(columns, array.MakeFromData(array.NewData(typ, rows,
 			[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets))}, []arrow.ArrayData{values}, 0, 0)))
