@@ -112,7 +112,7 @@ func TestABrakeHolds(t *testing.T) {
 			if d.To > d.From && d.At.Sub(braked) < f.cfg.BrakeFor {
 				t.Fatalf("%s after the brake: %s", d.At.Sub(braked), d.Reason)
 			}
-			if strings.Contains(d.Reason, "more workers did not help") {
+			if strings.Contains(d.Reason, "No more for ") {
 				braked = d.At
 			}
 		}

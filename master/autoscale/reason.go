@@ -155,9 +155,14 @@ func (s *scaler) brakeReason(d Decision, change string) string {
 	case pb.Bottleneck_CLIENT:
 		elsewhere = fmt.Sprintf("workers are %s busy: its trainers' clients take no more, or have no more streams", words.Percent(d.Busy))
 	}
+	tried := fmt.Sprintf("more workers did not help session %s, which takes %s rows/s after %s, and loses %s of its time to waiting after %s",
+		b.Session, number(n.Rate), number(b.Rate), words.Percent(n.wait), words.Percent(b.Wait))
+	if n.Rate > faster*b.Rate { // it is no longer what it was before they came
+		tried = fmt.Sprintf("session %s has little use for all of its workers: it takes %s rows/s, and loses %s of its time to waiting",
+			b.Session, number(n.Rate), words.Percent(n.wait))
+	}
 	until := brakeOf(s.past.Brakes, b.Session).Until.Sub(s.now.At)
-	return fmt.Sprintf("%s: more workers did not help session %s, which takes %s rows/s after %s, and loses %s of its time to waiting after %s; %s. No more for %s",
-		change, b.Session, number(n.Rate), number(b.Rate), words.Percent(n.wait), words.Percent(b.Wait), elsewhere, until)
+	return fmt.Sprintf("%s: %s; %s. No more for %s", change, tried, elsewhere, until)
 }
 
 func waits(d Decision) string {
