@@ -46,7 +46,6 @@ type PhaseResult struct {
 	Workers   float64 `json:"workers"`
 	Over      float64 `json:"over"` // Workers over Fewest, less 1
 	Stall     float64 `json:"stall"`
-	Allowed   float64 `json:"stall_allowed"`
 	Decisions int     `json:"decisions"` // until the right size
 	Seconds   float64 `json:"seconds"`   // until then
 	Ready     float64 `json:"ready"`     // until there were as many workers as needed
@@ -70,10 +69,10 @@ const (
 func enough(fewest int) float64 { return math.Max(float64(fewest)+1, (1+tolerance)*float64(fewest)) }
 
 // judge compares a run with what its scenario wants.
-func judge(w *world, fewest []optimum) Result {
+func judge(w *world, fewest []int) Result {
 	r := Result{
 		Scenario: w.Name, About: w.About, Hours: w.Duration.Hours(), Stall: stall(w.history, 0, w.Duration),
-		Decisions: len(w.scaler.decisions), history: w.history, phases: w.Phases,
+		Decisions: len(w.scaler.decisions), history: w.history, phases: w.Phases, phaseOptimums: fewest,
 	}
 	r.PerHour = float64(r.Decisions) / r.Hours
 	r.MasterCPU = w.master.spent.Seconds() / r.Hours
@@ -82,11 +81,9 @@ func judge(w *world, fewest []optimum) Result {
 		r.Events = append(r.Events, Event{At: d.At.Sub(begin).String(), From: d.From, To: d.To, Reason: d.Reason})
 	}
 	for i, p := range w.Phases {
-		one := w.judgePhase(p, max(0, fewest[i].workers))
-		one.Allowed = max(fewStalls, fewest[i].stall)
+		one := w.judgePhase(p, max(0, fewest[i]))
 		r.Phases = append(r.Phases, one)
-		r.phaseOptimums = append(r.phaseOptimums, fewest[i].workers)
-		if fewest[i].workers == noSize {
+		if fewest[i] == noSize {
 			r.Failures = append(r.Failures, fmt.Sprintf("%s to %s: with %d workers, the most that the scaler may have, trainers wait for more than 1%% of their time: %s",
 				p.From, p.To, w.Max, w.why(p, w.rec)))
 			continue
@@ -166,7 +163,7 @@ func (w *world) fails(p Phase, r PhaseResult) (why []string) {
 		if r.Workers > enough(r.Fewest) {
 			fail("%.1f workers are more than 10%% over the %d that are needed", r.Workers, r.Fewest)
 		}
-		if r.Stall > r.Allowed {
+		if r.Stall >= fewStalls {
 			fail("trainers wait %.2f%% of their time", 100*r.Stall)
 		}
 		if p.Expect == sized && r.Decisions > p.Decisions {

@@ -19,15 +19,10 @@ const (
 	luck = 3
 )
 
-// optimum is the fewest workers of a phase; 0 where none are asked for, and noSize where no number is enough.
-type optimum struct {
-	workers int
-	stall   float64 // of the unluckiest of their runs
-}
-
-// optima is fewest of each phase. Phases that are alike but for their time are searched once.
-func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]optimum, error) {
-	out, known := make([]optimum, len(sc.Phases)), map[string]optimum{}
+// optima is fewest of each phase; 0 of those that do not ask for it, and noSize of those for which no number does. Phases that are alike
+// but for their time are searched once.
+func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
+	out, known := make([]int, len(sc.Phases)), map[string]int{}
 	for i, p := range sc.Phases {
 		if p.Expect == braked || p.Expect == free {
 			continue
@@ -46,66 +41,60 @@ func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]optimum, error) 
 	return out, nil
 }
 
-// fewest finds the fewest workers with which the trainers of no session wait for more than 1% of their time, by trying constant
-// fleets; or, of trainers that take all that comes, those with which they take most of what they take with all that there may be. It knows
+// fewest finds the fewest workers with which the trainers of no session wait for more than 1% of their time, whatever their luck, by
+// trying constant fleets; or, of trainers that take all that comes, those with which they take most of what they take with all that there may be. It knows
 // nothing of costs and demands.
-func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (optimum, error) {
+func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, error) {
 	sc = constant(sc, p)
 	runs := 1
 	if sc.Searched == 0 {
 		runs = luck
 	}
-	try := func(n int) (stalled, worst, rows float64, err error) {
+	try := func(n int) (stalled, rows float64, err error) {
 		for i := range runs {
 			sc := sc
 			sc.Seed += uint64(1000 * i)
 			w, err := newWorld(sc, rec, n, false)
 			if err != nil {
-				return 0, 0, 0, err
+				return 0, 0, err
 			}
 			if err := w.run(ctx); err != nil {
-				return 0, 0, 0, err
+				return 0, 0, err
 			}
-			one := stall(w.history, warmUp, sc.Duration)
-			stalled, worst = stalled+one/float64(runs), max(worst, one)
+			stalled = max(stalled, stall(w.history, warmUp, sc.Duration))
 			rows += rate(w.history, warmUp, sc.Duration) / float64(runs)
-			if p.Expect != greedy && stalled >= fewStalls { // however lucky the others are
+			if p.Expect != greedy && stalled >= fewStalls {
 				break
 			}
 		}
-		return stalled, worst, rows, nil
+		return stalled, rows, nil
 	}
 	all := 0.0
 	if p.Expect == greedy {
 		var err error
-		if _, _, all, err = try(sc.Max); err != nil {
-			return optimum{}, err
+		if _, all, err = try(sc.Max); err != nil {
+			return 0, err
 		}
 	}
-	var best optimum
 	enough := func(n int) (bool, error) {
-		stalled, worst, rows, err := try(n)
-		ok := stalled < fewStalls
+		stalled, rows, err := try(n)
 		if p.Expect == greedy {
-			ok = rows >= mostOfAll*all
+			return rows >= mostOfAll*all, err
 		}
-		if ok {
-			best = optimum{n, worst}
-		}
-		return ok, err
+		return stalled < fewStalls, err
 	}
 	most := max(1, sc.Max)
 	few, many := 0, min(most, max(1, sc.Workers))
 	for {
 		ok, err := enough(many)
 		if err != nil {
-			return optimum{}, err
+			return 0, err
 		}
 		if ok {
 			break
 		}
 		if many == most {
-			return optimum{workers: noSize}, nil
+			return noSize, nil
 		}
 		few, many = many, min(most, many+max(1, many/2))
 	}
@@ -116,7 +105,7 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (optimum, 
 		}
 		ok, err := enough(middle)
 		if err != nil {
-			return optimum{}, err
+			return 0, err
 		}
 		if ok {
 			many = middle
@@ -124,7 +113,7 @@ func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (optimum, 
 			few = middle
 		}
 	}
-	return best, nil
+	return many, nil
 }
 
 // noSize is in place of the fewest workers where as many as the scaler may have are too few.
