@@ -77,6 +77,9 @@ func (s *scaler) judge(g *Growth) (vain []Before, done bool) {
 			continue
 		}
 		n := s.needs[i]
+		if n.Demand < b.Rate { // its trainers have become slower than they were fed before
+			continue
+		}
 		// One whose trainers had buffers left when storage got slow waits only now.
 		if late := n.wait >= severe && n.Storage >= muchStorage; b.Wait < severe && !late {
 			continue

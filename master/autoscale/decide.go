@@ -327,11 +327,12 @@ func (s *scaler) fewer() int {
 		return to
 	}
 	// What was measured while the demand fell is neither what was needed nor what is.
-	if known && float64(s.enough(s.cfg.DownAfter+s.cfg.UpAfter)) <= byFar*float64(wanted) {
+	if known && float64(s.enough(s.cfg.DownAfter+s.cfg.UpAfter, 1)) <= byFar*float64(wanted) {
 		s.lasted = s.cfg.DownAfter
-		return s.enough(s.cfg.DownAfter)
+		return s.enough(s.cfg.DownAfter, 1)
 	}
-	if to := s.enough(s.cfg.TrimAfter); float64(to) <= clearly*float64(wanted) {
+	// Little is gained here, and to come back for streams that are uneven would be flapping.
+	if to := s.enough(s.cfg.TrimAfter, spare); float64(to) <= clearly*float64(wanted) {
 		s.lasted = s.cfg.TrimAfter
 		return to
 	}
@@ -351,12 +352,14 @@ func (s *scaler) landed() int {
 	return to
 }
 
-// enough is how many workers there had to be at most in the last time, or as many as there are if that is not known.
-func (s *scaler) enough(last time.Duration) int {
+// enough is how many workers there had to be at most in the last time, or, to the nearest number, so many times more; or as many as there are
+// if that is not known.
+func (s *scaler) enough(last time.Duration, times float64) int {
 	if !s.window.covers(last) {
 		return s.now.Wanted
 	}
-	return s.bound(max(s.window.last(last).peak(s.cfg.UpAfter, s.needed), s.sum))
+	had := max(s.window.last(last).peak(s.cfg.UpAfter, s.needed), s.sum)
+	return s.bound(max(had, math.Round(times*had)))
 }
 
 // remember notes what the next call has to know of a decision.

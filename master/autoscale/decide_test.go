@@ -422,6 +422,22 @@ func TestADemandWithoutBound(t *testing.T) {
 	}
 }
 
+// Trainers that become slow while workers are on their way do not say that these were in vain.
+func TestSlowerTrainersAreNoBrake(t *testing.T) {
+	s := train(800, 0.01)
+	f := newFleet(t, Config{}, 10, s)
+	f.run(time.Minute)
+	s.demand = 8000
+	for f.wanted() == 10 {
+		f.run(time.Second)
+	}
+	s.demand, s.takes = 400, 300
+	f.run(5 * time.Minute)
+	if last := f.decisions[len(f.decisions)-1]; f.wanted() > 10 || strings.Contains(last.Reason, "No more for") {
+		t.Errorf("%d workers: %s", f.wanted(), last.Reason)
+	}
+}
+
 // More workers than clients can keep busy go again, though trainers wait.
 func TestIdleWorkersGo(t *testing.T) {
 	s := train(800, 0.01)

@@ -11,6 +11,7 @@ import (
 type Lift struct {
 	Session string
 	Factor  float64
+	Workers float64 // that it came to: where the demand rises, more rows share what was to spare
 	Demand  float64 // rows/s for which it was found: another demand may not need it
 	Lost    float64 // share of the trainers' time, then
 	Since   time.Time
@@ -44,11 +45,13 @@ const (
 	another = 1.3
 )
 
-func (p Past) lifted(session string) float64 {
-	if i := p.liftOf(session); i >= 0 {
-		return p.Lifts[i].Factor
+// lifted is how many workers a session gets that needs so many by what its rows cost.
+func (p Past) lifted(session string, workers float64) float64 {
+	i := p.liftOf(session)
+	if i < 0 {
+		return workers
 	}
-	return 1
+	return max(workers, min(p.Lifts[i].Factor*workers, p.Lifts[i].Workers))
 }
 
 func (p Past) liftOf(session string) int {
@@ -73,7 +76,7 @@ func (s *scaler) lift() {
 		if n.braked || n.workers == 0 {
 			continue
 		}
-		lifted := n.workers * s.past.lifted(n.ID)
+		lifted := s.past.lifted(n.ID, n.workers)
 		had := s.had(n)
 		switch { // if it has not what rows cost says, it has to grow to that first
 		case !all || lifted >= (1+little)*had:
@@ -96,7 +99,7 @@ func (s *scaler) lift() {
 func (s *scaler) liftTo(n *need, workers, lost float64) float64 {
 	factor := min(min(workers, s.had(n)+tenth*float64(s.now.Workers))/n.workers, mostLift)
 	s.past.Lifts = slices.DeleteFunc(s.past.Lifts, func(l Lift) bool { return l.Session == n.ID })
-	s.past.Lifts = append(s.past.Lifts, Lift{Session: n.ID, Factor: factor, Demand: n.Demand, Lost: lost, Since: s.now.At})
+	s.past.Lifts = append(s.past.Lifts, Lift{Session: n.ID, Factor: factor, Workers: n.workers * factor, Demand: n.Demand, Lost: lost, Since: s.now.At})
 	return n.workers * factor
 }
 

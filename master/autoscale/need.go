@@ -104,7 +104,7 @@ func (c Config) total(s *Sample, past Past) float64 {
 	sum := 0.0
 	for i := range s.Sessions {
 		one := &s.Sessions[i]
-		workers := c.workers(one) * past.lifted(one.ID)
+		workers := past.lifted(one.ID, c.workers(one))
 		if b := brakeOf(past.Brakes, one.ID); b != nil && b.holds(s.At) {
 			workers = min(workers, b.Cap)
 		}

@@ -124,8 +124,8 @@ func (s *scaler) because(d Decision) string {
 			parts = append(parts, fmt.Sprintf("session %s is kept to %s, for more did not help it", n.ID, fraction(n.part)))
 		case n.part < n.workers && n.MaxWorkers > 0 && n.part == float64(n.MaxWorkers):
 			parts = append(parts, fmt.Sprintf("session %s has its maximum of %d", n.ID, n.MaxWorkers))
-		case n.part > n.workers && s.past.lifted(n.ID) > 1:
-			parts = append(parts, fmt.Sprintf("session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: its streams are few, or uneven", n.ID, s.past.lifted(n.ID), number(n.Rate)))
+		case n.part > n.workers && s.past.liftOf(n.ID) >= 0:
+			parts = append(parts, fmt.Sprintf("session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: its streams are few, or uneven", n.ID, n.part/n.workers, number(n.Rate)))
 		case n.part < n.workers && brakeOf(s.past.Brakes, n.ID) != nil:
 			parts = append(parts, fmt.Sprintf("session %s gets %s, to see whether they help now", n.ID, fraction(n.part)))
 		case n.part < n.workers && words.Unbounded(n.Demand):
