@@ -35,6 +35,9 @@ const (
 	little = 0.03
 	// byFar is how many of the present workers may be enough to shrink after DownAfter, and clearly after TrimAfter.
 	byFar, clearly = 0.6, 0.92
+	// trimmed is how many times as many as are enough are left after TrimAfter: to come back for streams that are uneven, or for a demand that
+	// drifts, would be flapping.
+	trimmed = 1.08
 	// leap is by how many times a fleet grows at once for it to be a guess: what rows cost on few workers says little of what they cost on
 	// many.
 	leap = 2
@@ -327,14 +330,13 @@ func (s *scaler) fewer() int {
 		return to
 	}
 	// What was measured while the demand fell is neither what was needed nor what is.
-	if known && float64(s.enough(s.cfg.DownAfter+s.cfg.UpAfter, 1)) <= byFar*float64(wanted) {
+	if known && float64(s.enough(s.cfg.DownAfter+s.cfg.UpAfter)) <= byFar*float64(wanted) {
 		s.lasted = s.cfg.DownAfter
-		return s.enough(s.cfg.DownAfter, 1)
+		return s.enough(s.cfg.DownAfter)
 	}
-	// Little is gained here, and to come back for streams that are uneven would be flapping.
-	if to := s.enough(s.cfg.TrimAfter, spare); float64(to) <= clearly*float64(wanted) {
+	if to := s.enough(s.cfg.TrimAfter); float64(to) <= clearly*float64(wanted) {
 		s.lasted = s.cfg.TrimAfter
-		return to
+		return int(trimmed * float64(to))
 	}
 	return wanted
 }
@@ -352,14 +354,12 @@ func (s *scaler) landed() int {
 	return to
 }
 
-// enough is how many workers there had to be at most in the last time, or, to the nearest number, so many times more; or as many as there are
-// if that is not known.
-func (s *scaler) enough(last time.Duration, times float64) int {
+// enough is how many workers there had to be at most in the last time, or as many as there are if that is not known.
+func (s *scaler) enough(last time.Duration) int {
 	if !s.window.covers(last) {
 		return s.now.Wanted
 	}
-	had := max(s.window.last(last).peak(s.cfg.UpAfter, s.needed), s.sum)
-	return s.bound(max(had, math.Round(times*had)))
+	return s.bound(max(s.window.last(last).peak(s.cfg.UpAfter, s.needed), s.sum))
 }
 
 // remember notes what the next call has to know of a decision.

@@ -36,7 +36,7 @@ const (
 	tenth = 0.1
 	// spare is how many more workers it takes for trainers not to wait than for as many rows as they could take, had they more to
 	// wait for: what evens streams out is workers that are not always busy.
-	spare = 1.08
+	spare = 1.12
 	// muchStorage is the share of a session's time in which storage may be what holds it up.
 	muchStorage = 0.25
 	// calm is for how long a lift holds.
