@@ -64,7 +64,11 @@ class Round:
     def progress(self, worker: Worker) -> None:
         """Notes that a worker sent rows: all others may be asked again."""
         self.number = self.refused = 0
-        self.tried, self.refusals = [worker], []
+        self.again([worker])
+
+    def again(self, but: list[Worker]) -> None:
+        """Begins to ask all candidates but some anew."""
+        self.tried, self.refusals = but, []
 
     def failed(self, error: WorkerError) -> None:
         """Notes what a worker said."""
@@ -199,7 +203,10 @@ class Flight:
         if late.silence(now) < patience:
             return patience - late.silence(now)
         worker = self._round.next()
-        if worker is None or not (may_hedge or self.hedged):
+        if worker is None:  # those that were busy may have a place soon
+            self._round.again([(a.name, a.address) for a in self._racing])
+            return least
+        if not (may_hedge or self.hedged):
             return least / 8
         with self._core.lock:
             self._core.hedges += 1
