@@ -34,18 +34,10 @@ func checkAdd[T word](t *testing.T, packed []byte, at, width int, last, least in
 
 func TestAddDeltas(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
-	for width := 1; width <= 32; width++ {
-		for _, size := range []int{0, 1, width, 31, 100, 40 * width} {
-			packed := make([]byte, size)
-			for i := range packed {
-				packed[i] = byte(r.Uint32())
-			}
-			for at := range 10 {
-				checkAdd[uint32](t, packed, at, width, r.Int64(), -r.Int64())
-				checkAdd[uint64](t, packed, at, width, -r.Int64(), r.Int64())
-			}
-		}
-	}
+	eachPacked(r, func(packed []byte, at, width int) {
+		checkAdd[uint32](t, packed, at, width, r.Int64(), -r.Int64())
+		checkAdd[uint64](t, packed, at, width, -r.Int64(), r.Int64())
+	})
 }
 
 // FuzzAddDeltas compares the ways to add up deltas.

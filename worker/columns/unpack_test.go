@@ -39,8 +39,8 @@ func checkUnpack(t *testing.T, packed []byte, at, width int) {
 	}
 }
 
-func TestUnpack(t *testing.T) {
-	r := rand.New(rand.NewPCG(6, 7))
+// eachPacked calls f for numbers of each width, from none to many of them, and with each place in a byte to begin at.
+func eachPacked(r *rand.Rand, f func(packed []byte, at, width int)) {
 	for width := 1; width <= 32; width++ {
 		for _, size := range []int{0, 1, width, 31, 100, 40 * width} {
 			packed := make([]byte, size)
@@ -48,10 +48,14 @@ func TestUnpack(t *testing.T) {
 				packed[i] = byte(r.Uint32())
 			}
 			for at := range 10 {
-				checkUnpack(t, packed, at, width)
+				f(packed, at, width)
 			}
 		}
 	}
+}
+
+func TestUnpack(t *testing.T) {
+	eachPacked(rand.New(rand.NewPCG(6, 7)), func(packed []byte, at, width int) { checkUnpack(t, packed, at, width) })
 }
 
 func FuzzUnpack(f *testing.F) {
