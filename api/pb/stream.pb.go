@@ -481,9 +481,11 @@ type StreamRequest struct {
 	Ticket  *SignedTicket          `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
 	Program []byte                 `protobuf:"bytes,2,opt,name=program,proto3" json:"program,omitempty"` // serialised Program; its digest must be the ticket's
 	// Where to begin: output row k of a window of the shard.
-	Window        uint32      `protobuf:"varint,3,opt,name=window,proto3" json:"window,omitempty"`
-	K             uint64      `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`
-	Compression   Compression `protobuf:"varint,5,opt,name=compression,proto3,enum=penstock.v1.Compression" json:"compression,omitempty"`
+	Window      uint32      `protobuf:"varint,3,opt,name=window,proto3" json:"window,omitempty"`
+	K           uint64      `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`
+	Compression Compression `protobuf:"varint,5,opt,name=compression,proto3,enum=penstock.v1.Compression" json:"compression,omitempty"`
+	// The client widens: buffers of int64 values that come on a link may have 1, 2 or 4 bytes a value.
+	Narrow        bool `protobuf:"varint,6,opt,name=narrow,proto3" json:"narrow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -551,6 +553,13 @@ func (x *StreamRequest) GetCompression() Compression {
 		return x.Compression
 	}
 	return Compression_COMPRESSION_UNSPECIFIED
+}
+
+func (x *StreamRequest) GetNarrow() bool {
+	if x != nil {
+		return x.Narrow
+	}
+	return false
 }
 
 // BatchMeta is the app_metadata of each record batch of a stream.
@@ -753,13 +762,14 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\fSignedTicket\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\fR\x06ticket\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\tR\x03key\"\xbe\x01\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\"\xd6\x01\n" +
 	"\rStreamRequest\x121\n" +
 	"\x06ticket\x18\x01 \x01(\v2\x19.penstock.v1.SignedTicketR\x06ticket\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12\x16\n" +
 	"\x06window\x18\x03 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x04 \x01(\x04R\x01k\x12:\n" +
-	"\vcompression\x18\x05 \x01(\x0e2\x18.penstock.v1.CompressionR\vcompression\"Y\n" +
+	"\vcompression\x18\x05 \x01(\x0e2\x18.penstock.v1.CompressionR\vcompression\x12\x16\n" +
+	"\x06narrow\x18\x06 \x01(\bR\x06narrow\"Y\n" +
 	"\tBatchMeta\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12\x12\n" +
