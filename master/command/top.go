@@ -20,6 +20,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/words"
 )
 
@@ -225,20 +226,28 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 	sessions = slices.Clone(sessions)
 	slices.SortFunc(sessions, func(a, b *pb.SessionLoad) int {
 		order := map[string]int{"rate": cmp.Compare(b.GetRate(), a.GetRate()), "stall": cmp.Compare(b.GetStall(), a.GetStall()), "busy": cmp.Compare(b.GetGranted(), a.GetGranted())}[sort]
-		return cmp.Or(order, cmp.Compare(a.GetSession(), b.GetSession()))
+		return cmp.Or(order, cmp.Compare(nameOf(a), nameOf(b)))
 	})
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(sessions) > 0 {
 		fmt.Fprintln(t, "SESSION\tDELIVERED\tDEMAND\tSTALL\tWORKERS\tNEEDED\tTRAINERS\tEPOCH\tHELD UP BY")
 	}
 	for _, s := range sessions[:lines] {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", s.GetSession(), words.Rate(s.GetRate()), orUnknown(s.GetDemand(), words.Demand), words.Percent(s.GetStall()),
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.Rate(s.GetRate()), orUnknown(s.GetDemand(), words.Demand), words.Percent(s.GetStall()),
 			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	return leftOut(w, len(sessions)-lines)
+}
+
+// nameOf tells sessions of one id in several namespaces apart, as the dashboard does.
+func nameOf(s *pb.SessionLoad) string {
+	if n := s.GetNamespace(); n != "" && n != identity.DefaultNamespace {
+		return n + "/" + s.GetSession()
+	}
+	return s.GetSession()
 }
 
 func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines int) error {

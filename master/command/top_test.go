@@ -70,6 +70,23 @@ func TestTopSorts(t *testing.T) {
 	}
 }
 
+// Sessions of one id in two namespaces are told apart.
+func TestTopNamespaces(t *testing.T) {
+	seen := aFleet(0, 2)
+	for i, s := range seen.GetSessions() {
+		s.Session, s.Namespace = "run", []string{"default", "vision"}[i]
+	}
+	var out bytes.Buffer
+	if err := printTop(&out, seen, "name", 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\nrun  ", "\nvision/run  "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
 // Storage that gives nothing is told from one that is slow.
 func TestNextStepOfStorage(t *testing.T) {
 	for bytes, want := range map[float64]string{0: "storage gives nothing", 5 << 20: "more workers would read no faster: workers read 5.0 MiB/s altogether"} {
