@@ -52,7 +52,7 @@ func (p *pngRows) Row(dst []byte, y int, gray bool) {
 	}
 	rgb := dst
 	if gray {
-		p.rgb = grow(p.rgb, 3*(to-from))
+		p.rgb = grow(p.rgb, pixelBytes*(to-from))
 		rgb = p.rgb
 	}
 	p.colours(rgb, y)
@@ -67,7 +67,7 @@ func grays(dst, pixels []byte, step int, gray bool) {
 		if gray {
 			dst[0], dst = pixels[x], dst[1:]
 		} else {
-			dst[0], dst[1], dst[2], dst = pixels[x], pixels[x], pixels[x], dst[3:]
+			dst[0], dst[1], dst[2], dst = pixels[x], pixels[x], pixels[x], dst[pixelBytes:]
 		}
 	}
 }
@@ -87,9 +87,9 @@ func (p *pngRows) colours(dst []byte, y int) {
 		for x, index := range picture.Pix[picture.PixOffset(from, y):][:n] {
 			switch c := picture.Palette[index].(type) {
 			case color.NRGBA:
-				dst[3*x], dst[3*x+1], dst[3*x+2] = c.R, c.G, c.B
+				dst[pixelBytes*x], dst[pixelBytes*x+1], dst[pixelBytes*x+2] = c.R, c.G, c.B
 			case color.RGBA:
-				dst[3*x], dst[3*x+1], dst[3*x+2] = c.R, c.G, c.B
+				dst[pixelBytes*x], dst[pixelBytes*x+1], dst[pixelBytes*x+2] = c.R, c.G, c.B
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (p *pngRows) colours(dst []byte, y int) {
 
 // everyFourth leaves out alpha, of pixels of so many bytes, and all but the first byte of each channel.
 func everyFourth(dst, pixels []byte, pixel, channel int) {
-	for ; len(pixels) >= pixel; pixels, dst = pixels[pixel:], dst[3:] {
+	for ; len(pixels) >= pixel; pixels, dst = pixels[pixel:], dst[pixelBytes:] {
 		dst[0], dst[1], dst[2] = pixels[0], pixels[channel], pixels[2*channel]
 	}
 }

@@ -68,7 +68,7 @@ func (r *Recipe) Channels() int {
 	return 3
 }
 
-// rowsOf shows the rows of a decoded region.
+// rowsOf shows the rows of a decoded region: of each pixel four bytes, red, green, blue and one that means nothing, or, gray, one.
 type rowsOf interface {
 	Row(dst []byte, y int, gray bool)
 }
@@ -101,12 +101,9 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, limit
 	if err != nil {
 		return err
 	}
-	s.resize(rows, region, v, r.Gray)
-	s.png.picture = nil
-	if v.turn.swap {
-		v.window = image.Rect(v.window.Min.Y, v.window.Min.X, v.window.Max.Y, v.window.Max.X)
-	}
-	s.hang(r, v.window.Size(), v.turn, to)
+	s.across.placed(x0, v.turn.mirrorsColumns())
+	s.down.placed(y0, v.turn.mirrorsRows())
+	s.resize(r, rows, region, v, to)
 	return nil
 }
 
@@ -128,7 +125,7 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 
 // memory is about what a picture takes while it is made.
 func (s *Studio) memory(width, height int, region image.Rectangle, made image.Point) int64 {
-	n := int64(region.Dy()+made.Y)*int64(made.X)*3 + int64(region.Dx())*3
+	n := int64(region.Dy()+1)*int64(made.X)*3 + int64(region.Dx()+s.across.most)*pixelBytes + slack
 	if s.isPNG {
 		return n + pngBytes*int64(width)*int64(height)
 	}
@@ -142,76 +139,65 @@ func (s *Studio) decode(encoded []byte, region image.Rectangle) (rowsOf, error) 
 	return &s.decoder, s.decoder.Decode(region)
 }
 
-// resize makes the window of the resized picture, in s.made: rows become shorter first, then fewer.
-func (s *Studio) resize(rows rowsOf, region image.Rectangle, v view, gray bool) {
-	channels := 3
-	if gray {
-		channels = 1
-	}
-	short := v.window.Dx() * channels
-	s.row = grow(s.row, region.Dx()*channels)
-	s.columns = grow(s.columns, short*region.Dy())
-	offset := region.Min.X - v.box.Min.X
-	for i := range s.across.first {
-		s.across.first[i] -= int32(offset)
-	}
-	for y := range region.Dy() {
-		rows.Row(s.row, region.Min.Y+y, gray)
-		if out := s.columns[y*short:][:short]; gray {
-			s.across.across1(out, s.row)
-		} else {
-			s.across.across3(out, s.row)
-		}
-	}
-	s.made = grow(s.made, short*v.window.Dy())
-	for i := range v.window.Dy() {
-		s.down.down(s.made[i*short:][:short], s.columns, i, region.Min.Y-v.box.Min.Y)
-	}
-}
-
-// hang writes what was made to the canvas: size is that of the result, turned.
-func (s *Studio) hang(r *Recipe, size image.Point, t turn, to Canvas) {
+// resize makes the window of the resized picture on the canvas: rows become shorter first, then fewer.
+func (s *Studio) resize(r *Recipe, rows rowsOf, region image.Rectangle, v view, to Canvas) {
 	channels := r.Channels()
-	// The result's pixel (x, y) is number from + x*right + y*below of what was made.
-	from, right, below := 0, 1, size.X
-	if t.swap {
-		right, below = size.Y, 1
+	short := v.window.Dx() * channels
+	s.row = grow(s.row, (region.Dx()+s.across.most)*pixelBytes)
+	s.columns = grow(s.columns, short*region.Dy()+slack)
+	for y := range region.Dy() {
+		rows.Row(s.row, region.Min.Y+y, r.Gray)
+		if out := s.columns[y*short:][:short+slack]; r.Gray {
+			s.across.acrossGray(out, s.row)
+		} else {
+			s.across.acrossColours(out, s.row)
+		}
 	}
-	if t.mirrorX {
-		from, right = from+(size.X-1)*right, -right
+	s.png.picture = nil
+	s.made = grow(s.made, short)
+	for y := range v.window.Dy() {
+		if r.Normal == nil && !to.Planar && !v.turn.swap {
+			s.down.down(to.Bytes[y*short:][:short], s.columns, y)
+			continue
+		}
+		s.down.down(s.made, s.columns, y)
+		s.hang(r, v, y, to)
 	}
-	if t.mirrorY {
-		from, below = from+(size.Y-1)*below, -below
+}
+
+// hang writes a row that was made to the canvas.
+func (s *Studio) hang(r *Recipe, v view, y int, to Canvas) {
+	channels, size := r.Channels(), v.window.Size()
+	from, step := y*size.X, 1 // the pixel where the row begins, and how many it is to the next
+	if v.turn.swap {
+		from, step = y, size.Y
 	}
-	plane := size.X * size.Y
+	pixel, plane := channels, 1 // values from one pixel, and one channel, to the next
+	if to.Planar {
+		pixel, plane = 1, size.X*size.Y
+	}
 	for c := range channels {
-		at, step := c, channels
-		if to.Planar {
-			at, step = c*plane, 1
-		}
-		for y := range size.Y {
-			p := (from+y*below)*channels + c
-			if r.Normal != nil {
-				lookUp(to.Floats[at:], s.made, &r.Normal[c], size.X, p, right*channels, step)
-			} else {
-				pick(to.Bytes[at:], s.made, size.X, p, right*channels, step)
-			}
-			at += size.X * step
+		if at := from*pixel + c*plane; r.Normal != nil {
+			lookUp(to.Floats[at:], s.made[c:], &r.Normal[c], step*pixel, channels)
+		} else {
+			pick(to.Bytes[at:], s.made[c:], step*pixel, channels)
 		}
 	}
 }
 
-func lookUp(dst []float32, src []byte, table *[256]float32, n, p, right, step int) {
-	for i := range n {
-		dst[i*step] = table[src[p]]
-		p += right
+// lookUp puts what the table has of every channels-th byte to every step-th value.
+func lookUp(dst []float32, row []byte, table *[256]float32, step, channels int) {
+	for at := 0; len(row) > 0; at += step {
+		dst[at] = table[row[0]]
+		row = row[min(channels, len(row)):]
 	}
 }
 
-func pick(dst, src []byte, n, p, right, step int) {
-	for i := range n {
-		dst[i*step] = src[p]
-		p += right
+// pick puts every channels-th byte to every step-th.
+func pick(dst, row []byte, step, channels int) {
+	for at := 0; len(row) > 0; at += step {
+		dst[at] = row[0]
+		row = row[min(channels, len(row)):]
 	}
 }
 

@@ -151,9 +151,12 @@ func TestSameEverywhere(t *testing.T) {
 		width, height := 1+random.IntN(3000), 1+random.IntN(3000)
 		box := crop.box(width, height, random.Uint64())
 		a.set(box.Dx(), 224, 0, 224)
-		fmt.Fprintln(h, box, a.first, a.count, a.weights)
+		fmt.Fprintln(h, box, a.first, a.count)
+		for i, count := range a.count {
+			fmt.Fprintln(h, a.weights[i*a.taps:][:count])
+		}
 	}
-	if got := h.Sum64(); got != 0xf4038e61c6bb852c {
+	if got := h.Sum64(); got != 0x17cc8f1fcbf446c8 {
 		t.Errorf("hash %#x", got)
 	}
 }
@@ -216,11 +219,11 @@ func TestStudioKeepsNoPicture(t *testing.T) {
 	}
 }
 
-// TestMemoryOfResult counts the resized picture, which may be larger than the one in the file.
+// TestMemoryOfResult counts rows of the resized picture, which may be longer than those in the file.
 func TestMemoryOfResult(t *testing.T) {
 	to := Canvas{Bytes: make([]byte, 3*1000*1000)}
 	for _, data := range [][]byte{testJPEG(t, 8, 8), testPNG(t, 8, 8)} {
-		if err := (&Studio{}).Make(&Recipe{Format: Any, Height: 1000, Width: 1000}, data, Choice{}, 1<<20, to); !errors.Is(err, ErrMemory) {
+		if err := (&Studio{}).Make(&Recipe{Format: Any, Height: 1000, Width: 1000}, data, Choice{}, 1<<14, to); !errors.Is(err, ErrMemory) {
 			t.Errorf("got %v, want %v", err, ErrMemory)
 		}
 	}

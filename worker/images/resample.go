@@ -3,10 +3,20 @@ package images
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 )
 
 // precision is the bits of fraction of weights: as Pillow has them, so that the sum for a byte fits 32 bits.
 const precision = 22
+
+const (
+	// tapsAtOnce is how many weights the loops take at a time: each value has a multiple of it, those behind its count 0.
+	tapsAtOnce = 4
+	// pixelBytes is how many bytes a pixel of a row of colours has: red, green, blue and one that means nothing.
+	pixelBytes = 4
+	// slack is how many bytes behind a result loops may write.
+	slack = 8
+)
 
 // axis says of which values along one side of a picture those of the resized one are made: value i is the sum of
 // count[i] values from first[i] on, weighted by weights[i*taps:].
@@ -14,6 +24,7 @@ type axis struct {
 	first, count []int32
 	weights      []uint32
 	taps         int
+	most         int // of the counts, rounded up to a multiple of tapsAtOnce
 	floats       []float64
 }
 
@@ -23,10 +34,11 @@ type axis struct {
 func (a *axis) set(in, out, from, to int) {
 	scale := float64(in) / float64(out)
 	support := math.Max(scale, 1)
-	a.taps = int(math.Ceil(support))*2 + 1
+	bound := int(math.Ceil(support))*2 + 1
+	a.taps, a.most = roundUp(bound, tapsAtOnce), 0
 	n := to - from
 	a.first, a.count = grow(a.first, n), grow(a.count, n)
-	a.weights, a.floats = grow(a.weights, n*a.taps), grow(a.floats, a.taps)
+	a.weights, a.floats = grow(a.weights, n*a.taps), grow(a.floats, bound)
 	for i := range n {
 		center := float64((float64(from+i) + 0.5) * scale)
 		low := max(0, int(center-support+0.5))
@@ -46,8 +58,11 @@ func (a *axis) set(in, out, from, to int) {
 			weights[k] = uint32(0.5 + float64(w*(1<<precision)))
 		}
 		a.first[i], a.count[i] = int32(low), int32(count)
+		a.most = max(a.most, roundUp(count, tapsAtOnce))
 	}
 }
+
+func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 
 // span is the values that the wanted ones are made of.
 func (a *axis) span() (from, to int) {
@@ -55,27 +70,45 @@ func (a *axis) span() (from, to int) {
 	return int(a.first[0]), int(a.first[last] + a.count[last])
 }
 
+// placed makes first count from a later value on, and reverses the order of what is made if mirrored.
+func (a *axis) placed(from int, mirrored bool) {
+	for i := range a.first {
+		a.first[i] -= int32(from)
+	}
+	if !mirrored {
+		return
+	}
+	slices.Reverse(a.first)
+	slices.Reverse(a.count)
+	for i, j := 0, len(a.first)-1; i < j; i, j = i+1, j-1 {
+		one, other := a.weights[i*a.taps:][:a.taps], a.weights[j*a.taps:][:a.taps]
+		for k := range one {
+			one[k], other[k] = other[k], one[k]
+		}
+	}
+}
+
 const half = 1 << (precision - 1)
 
-// across3 resizes a row of three channels. Red and blue are summed in the halves of one number.
-func (a *axis) across3(dst, row []byte) {
-	for i, first := range a.first {
+// acrossColoursPlain makes those of a row of pixels from number i on, three bytes each. Red and blue are summed in the halves of one number.
+func (a *axis) acrossColoursPlain(dst, row []byte, i int) {
+	for ; i < len(a.first); i++ {
 		weights := a.weights[i*a.taps:][:a.count[i]]
-		p := row[3*int(first):][:3*len(weights)]
+		p := row[pixelBytes*int(a.first[i]):][:pixelBytes*len(weights)]
 		rb, g := uint64(half|half<<32), uint64(half)
 		for _, w := range weights {
-			q := (*[3]byte)(p)
-			rb += (uint64(q[0]) | uint64(q[2])<<32) * uint64(w)
-			g += uint64(q[1]) * uint64(w)
-			p = p[3:]
+			q := binary.LittleEndian.Uint32(p)
+			rb += (uint64(q&0xff) | uint64(q&0xff0000)<<16) * uint64(w)
+			g += uint64(q>>8&0xff) * uint64(w)
+			p = p[pixelBytes:]
 		}
 		q := (*[3]byte)(dst[3*i:])
 		q[0], q[1], q[2] = byte(uint32(rb)>>precision), byte(g>>precision), byte(rb>>(32+precision))
 	}
 }
 
-// across1 resizes a row of one channel.
-func (a *axis) across1(dst, row []byte) {
+// acrossGray resizes a row of one channel.
+func (a *axis) acrossGray(dst, row []byte) {
 	for i, first := range a.first {
 		sum := uint32(half)
 		weights := a.weights[i*a.taps:][:a.count[i]]
@@ -86,13 +119,12 @@ func (a *axis) across1(dst, row []byte) {
 	}
 }
 
-// down makes value i of rows that follow each other, of equal lengths: each dst byte of those above each other. Eight bytes are summed at a
-// time, two in the halves of one number.
-func (a *axis) down(dst, rows []byte, i, skipped int) {
+// downPlain makes value i of rows that follow each other, of equal lengths: each dst byte, from number x on, of those above each other. Eight
+// bytes are summed at a time, two in the halves of one number.
+func (a *axis) downPlain(dst, rows []byte, i, x int) {
 	width := len(dst)
 	weights := a.weights[i*a.taps:][:a.count[i]]
-	rows = rows[(int(a.first[i])-skipped)*width:][:len(weights)*width]
-	x := 0
+	rows = rows[int(a.first[i])*width:][:len(weights)*width]
 	for ; x+8 <= width; x += 8 {
 		const low, start = 0x000000ff000000ff, uint64(half | half<<32)
 		s0, s1, s2, s3 := start, start, start, start

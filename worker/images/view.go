@@ -17,6 +17,12 @@ type view struct {
 // are reversed.
 type turn struct{ swap, mirrorX, mirrorY bool }
 
+// mirrorsColumns reports whether the columns of the picture, before it is turned, come in reverse.
+func (t turn) mirrorsColumns() bool { return t.swap && t.mirrorY || !t.swap && t.mirrorX }
+
+// mirrorsRows reports whether the rows do.
+func (t turn) mirrorsRows() bool { return t.swap && t.mirrorX || !t.swap && t.mirrorY }
+
 // turnOf is that of EXIF's orientation, 1 to 8.
 func turnOf(orientation int) turn {
 	return [8]turn{

@@ -1,10 +1,15 @@
 package jpeg
 
+import "encoding/binary"
+
 // rows holds a row of one component that was stretched to the picture's size.
 type rows struct{ full []byte }
 
-// Row writes a row of the region that was decoded last: the region's width times three bytes, red, green and blue, or
-// one, luminance, if gray is set. y counts from the top of the picture.
+// pixel is how many bytes a pixel of a row has: red, green, blue and one that means nothing.
+const pixel = 4
+
+// Row writes a row of the region that was decoded last: the region's width times four bytes, red, green, blue and one that
+// means nothing, or times one, luminance, if gray is set. y counts from the top of the picture.
 func (d *Decoder) Row(dst []byte, y int, gray bool) {
 	n := d.region.Dx()
 	luma := d.stretched(0, y)[:n]
@@ -13,24 +18,24 @@ func (d *Decoder) Row(dst []byte, y int, gray bool) {
 		copy(dst, luma)
 	case d.Components == 1:
 		for x, v := range luma {
-			dst[3*x], dst[3*x+1], dst[3*x+2] = v, v, v
+			dst[pixel*x], dst[pixel*x+1], dst[pixel*x+2] = v, v, v
 		}
 	default:
 		rgb := dst
 		if gray {
-			d.rgb = grow(d.rgb, 3*n)
+			d.rgb = grow(d.rgb, pixel*n)
 			rgb = d.rgb
 		}
-		d.colours(rgb[:3*n], luma, y)
+		d.colours(rgb[:pixel*n], luma, y)
 		if gray {
 			Luminance(dst, rgb)
 		}
 	}
 }
 
-// Luminance is what Pillow makes of RGB in mode L.
+// Luminance is what Pillow makes of RGB, of four bytes a pixel, in mode L.
 func Luminance(dst, rgb []byte) {
-	for ; len(rgb) >= 3 && len(dst) > 0; rgb, dst = rgb[3:], dst[1:] {
+	for ; len(rgb) >= pixel && len(dst) > 0; rgb, dst = rgb[pixel:], dst[1:] {
 		dst[0] = byte((uint32(rgb[0])*19595 + uint32(rgb[1])*38470 + uint32(rgb[2])*7471 + 0x8000) >> 16)
 	}
 }
@@ -53,11 +58,11 @@ func (d *Decoder) colours(dst, first []byte, y int) {
 		invert = 255
 	}
 	for x, k := range d.stretched(3, y)[:len(first)] {
-		pixel := dst[3*x:][:3]
-		for i, v := range pixel {
+		inks := dst[pixel*x:][:3]
+		for i, v := range inks {
 			ink := uint32(255 - (v ^ invert))
 			t := ink*uint32(k) + 128
-			pixel[i] = byte(max(0, int32(k)-int32((t>>8+t)>>8)))
+			inks[i] = byte(max(0, int32(k)-int32((t>>8+t)>>8)))
 		}
 	}
 }
@@ -80,21 +85,20 @@ func (d *Decoder) isYCC() bool {
 
 // fromYCC converts a row with 16 bits of fraction.
 func fromYCC(dst, luma, blues, reds []byte) {
-	blues, reds, dst = blues[:len(luma)], reds[:len(luma)], dst[:3*len(luma)]
+	blues, reds, dst = blues[:len(luma)], reds[:len(luma)], dst[:pixel*len(luma)]
 	for x, l := range luma {
 		l, cb, cr := int32(l), int32(blues[x])-128, int32(reds[x])-128
 		r := l + (91881*cr+1<<15)>>16
 		g := l + (-22554*cb-46802*cr+1<<15)>>16
 		b := l + (116130*cb+1<<15)>>16
-		p := (*[3]byte)(dst)
-		p[0], p[1], p[2] = clamp(r), clamp(g), clamp(b)
-		dst = dst[3:]
+		binary.LittleEndian.PutUint32(dst, uint32(clamp(r))|uint32(clamp(g))<<8|uint32(clamp(b))<<16)
+		dst = dst[pixel:]
 	}
 }
 
 func interleave(dst, r, g, b []byte) {
 	for x := range r {
-		dst[3*x], dst[3*x+1], dst[3*x+2] = r[x], g[x], b[x]
+		dst[pixel*x], dst[pixel*x+1], dst[pixel*x+2] = r[x], g[x], b[x]
 	}
 }
 

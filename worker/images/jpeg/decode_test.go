@@ -73,7 +73,7 @@ func TestHeaderAlone(t *testing.T) {
 
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	d, data := &Decoder{}, encoded(t, 120, 90)
-	row := make([]byte, 3*120)
+	row := make([]byte, pixel*120)
 	n := testing.AllocsPerRun(10, func() {
 		if _, err := d.Open(data); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		row := make([]byte, 3*region.Dx())
+		row := make([]byte, pixel*region.Dx())
 		for y := region.Min.Y; y < region.Max.Y; y++ {
 			d.Row(row, y, y%2 == 1)
 		}
@@ -130,7 +130,7 @@ func BenchmarkDecode(b *testing.B) {
 	perPixel := func(b *testing.B, pixels int) {
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(pixels), "ns/pixel")
 	}
-	d, row := &Decoder{}, make([]byte, 3*width)
+	d, row := &Decoder{}, make([]byte, pixel*width)
 	run := func(region image.Rectangle) func(*testing.B) {
 		return func(b *testing.B) {
 			b.ReportAllocs()

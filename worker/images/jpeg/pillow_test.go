@@ -70,14 +70,17 @@ func decode(d *Decoder, data []byte, region image.Rectangle, gray bool) ([]byte,
 	if err := d.Decode(region); err != nil {
 		return nil, region, err
 	}
-	channels := 3
-	if gray {
-		channels = 1
-	}
-	stride := region.Dx() * channels
-	pixels := make([]byte, stride*region.Dy())
+	row := make([]byte, region.Dx()*pixel)
+	var pixels []byte
 	for y := region.Min.Y; y < region.Max.Y; y++ {
-		d.Row(pixels[(y-region.Min.Y)*stride:][:stride], y, gray)
+		d.Row(row, y, gray)
+		if gray {
+			pixels = append(pixels, row[:region.Dx()]...)
+			continue
+		}
+		for p := row; len(p) > 0; p = p[pixel:] {
+			pixels = append(pixels, p[:3]...)
+		}
 	}
 	return pixels, region, nil
 }

@@ -1,0 +1,58 @@
+package images
+
+import "golang.org/x/sys/cpu"
+
+// simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
+var simd = struct{ avx2, avx512 bool }{ //nolint:gochecknoglobals // a property of the machine: only tests write it
+	avx2:   cpu.X86.HasAVX2,
+	avx512: cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL,
+}
+
+// acrossAVX2 makes n values, a multiple of 4, each of `most` pixels of row from its first on. It writes up to four bytes behind them.
+//
+//go:noescape
+func acrossAVX2(dst, row *byte, first *int32, weights *uint32, taps, most, n int)
+
+// acrossAVX512 is acrossAVX2 with all four pixels at once.
+//
+//go:noescape
+func acrossAVX512(dst, row *byte, first *int32, weights *uint32, taps, most, n int)
+
+// downAVX2 makes n bytes, a multiple of 32, each of count bytes that are stride bytes apart.
+//
+//go:noescape
+func downAVX2(dst, rows *byte, stride int, weights *uint32, count, n int)
+
+// acrossColours makes a row of three bytes a pixel, behind which dst has slack bytes, of one of four bytes a pixel, which has
+// room for another tapsAtOnce pixels.
+func (a *axis) acrossColours(dst, row []byte) {
+	n := len(a.first) &^ 3
+	if !simd.avx2 || n == 0 {
+		a.acrossColoursPlain(dst, row, 0)
+		return
+	}
+	from, to := a.first[0], a.first[0]
+	for _, first := range a.first {
+		from, to = min(from, first), max(to, first)
+	}
+	_, _, _ = row[pixelBytes*int(from)], row[pixelBytes*(int(to)+a.most)-1], dst[3*n+slack-1]
+	if simd.avx512 {
+		acrossAVX512(&dst[0], &row[0], &a.first[0], &a.weights[0], a.taps, a.most, n)
+	} else {
+		acrossAVX2(&dst[0], &row[0], &a.first[0], &a.weights[0], a.taps, a.most, n)
+	}
+	a.acrossColoursPlain(dst, row, n)
+}
+
+// down makes value i of rows that follow each other, each as long as dst.
+func (a *axis) down(dst, rows []byte, i int) {
+	n := len(dst) &^ 31
+	if !simd.avx2 || n == 0 {
+		a.downPlain(dst, rows, i, 0)
+		return
+	}
+	count := int(a.count[i])
+	above := rows[int(a.first[i])*len(dst):][:count*len(dst)]
+	downAVX2(&dst[0], &above[0], len(dst), &a.weights[i*a.taps], count, n)
+	a.downPlain(dst, rows, i, n)
+}
