@@ -7,6 +7,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -59,6 +60,8 @@ type Config struct {
 	// Secret encrypts the gossip if there is one; all members need the same. While it is being replaced, all of it decrypt.
 	Secret rpc.Secret
 	Logger *slog.Logger
+
+	rounds time.Duration // between those in which members find what no news told; 0: checkEvery, and as memberlist has it
 }
 
 // Fleet is this process's view of the members.
@@ -147,6 +150,7 @@ func (f *Fleet) memberlistConfig() (mc *memberlist.Config, err error) {
 	mc.GossipInterval = 50 * time.Millisecond
 	mc.SuspicionMaxTimeoutMult = 2
 	mc.DeadNodeReclaimTime = time.Second
+	mc.PushPullInterval = cmp.Or(cfg.rounds, mc.PushPullInterval)
 	mc.TCPTimeout = dialTimeout
 	mc.Delegate = delegate{f}
 	mc.Events = delegate{f}

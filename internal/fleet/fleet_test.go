@@ -49,7 +49,7 @@ func (l *logs) String() string {
 // await waits until one of two logs says something.
 func await(t *testing.T, text string, a, b *logs) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for !strings.Contains(a.String()+b.String(), text) {
 		select {
 		case <-a.written:
@@ -97,7 +97,7 @@ func eventually(t *testing.T, f *Fleet, want string, ok func([]Member) bool) {
 
 func eventuallyOf(t *testing.T, f *Fleet, role Role, want string, ok func([]Member) bool) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(time.Minute)
 	for !ok(f.Members(role)) {
 		select {
 		case <-f.Changed():
@@ -321,8 +321,8 @@ func TestBindByName(t *testing.T) {
 	}
 }
 
-// TestRestartedMasterIsFound holds that a master that comes back at its address, and knows nobody, soon sees its
-// workers: whether they missed it or not.
+// TestRestartedMasterIsFound holds that a master that comes back at its address, and knows nobody, sees its workers before any round in
+// which members find what no news told: whether they missed it or not.
 func TestRestartedMasterIsFound(t *testing.T) {
 	for name, missed := range map[string]bool{"at once": false, "after it was missed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -334,6 +334,7 @@ func TestRestartedMasterIsFound(t *testing.T) {
 			}
 			cfg.Bind = first.Address()
 			worker, _ := config("w", first.Address())
+			cfg.rounds, worker.rounds = time.Hour, time.Hour
 			w := start(t, worker)
 			eventually(t, first, "worker", count(1))
 			killOther(t, w, first)                        // when it is missed, the news that w came are told no more
@@ -343,13 +344,9 @@ func TestRestartedMasterIsFound(t *testing.T) {
 			if missed {
 				eventuallyOf(t, w, Master, "end of the master", count(0))
 			}
-			began := time.Now()
 			second := start(t, cfg)
 			eventually(t, second, "worker", count(1))
 			eventuallyOf(t, w, Master, "master", count(1))
-			if d := time.Since(began); d > 5*time.Second {
-				t.Errorf("the workers were unknown for %v", d)
-			}
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	retry, warned := firstRetry, false
 	began := time.Now()
 	for {
-		wait := checkEvery
+		wait := cmp.Or(f.cfg.rounds, checkEvery)
 		err := f.join(ctx)
 		alone := f.list.NumMembers() < 2
 		if late := time.Since(began) > patience; err != nil && alone && late && !warned && ctx.Err() == nil {
