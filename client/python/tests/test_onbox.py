@@ -211,20 +211,17 @@ def test_a_fleet_that_dies_says_so_and_is_not_used_again() -> None:
 
 
 @pytest.mark.parametrize("victim", ["local", "master"])
-def test_a_loop_hears_of_its_fleet_s_end_at_once(dataset: Dataset, victim: str) -> None:
+def test_a_loop_hears_of_its_fleet_s_end(dataset: Dataset, victim: str, caplog: pytest.LogCaptureFixture) -> None:
     fleet = LocalFleet()  # the loader's too
     with DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000, epochs=10_000) as loader:
         next(iter(loader))
         os.kill(next(p for p in processes(pid(fleet)) if command(p) == victim), signal.SIGKILL)
-        began = time.monotonic()
         with pytest.raises(LocalFleetError, match=r"the local fleet ended (.|\n)*its log ends with"):
             collections.deque(itertools.chain.from_iterable(itertools.repeat(loader)), maxlen=0)
-        assert time.monotonic() - began < DEADLINE / 3
         with pytest.raises(LocalFleetError):
             next(iter(loader))
-        began = time.monotonic()
         loader.close()
-        assert time.monotonic() - began < 2, "it talked to a master that is gone"
+    assert "could not leave" not in caplog.text, "it talked to a master that is gone"
     fleet.close()
 
 
@@ -234,9 +231,7 @@ def test_a_close_leaves_no_word_for_a_fleet_that_ended(dataset: Dataset, caplog:
     next(iter(loader))
     os.kill(pid(fleet), signal.SIGKILL)
     wait_until(lambda: fleet.error() is not None)
-    began = time.monotonic()
     loader.close()
-    assert time.monotonic() - began < 2
     assert "could not leave" not in caplog.text
     fleet.close()
 
@@ -245,10 +240,8 @@ def test_a_loader_that_opens_hears_of_its_fleet_s_end(dataset: Dataset, monkeypa
     fleet = LocalFleet()
     monkeypatch.setattr(_onbox._Fleets, "take", lambda *_: fleet._process)
     os.kill(pid(fleet), signal.SIGKILL)
-    began = time.monotonic()
     with pytest.raises(LocalFleetError, match="ended by SIGKILL"):
         iter(DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000))
-    assert time.monotonic() - began < DEADLINE / 3
     fleet.close()
 
 
