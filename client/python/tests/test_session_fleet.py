@@ -211,8 +211,8 @@ def test_worker_killed_in_the_middle(fleet: Fleet, big: Dataset) -> None:
     resumed = [e for e in events if e.type == "penstock.stream_resumed"]
     assert resumed
     assert stats.failovers == sum(e.metadata["from"] != e.metadata["to"] for e in resumed) > 0
+    assert killed in {e.metadata["from"] for e in resumed}  # on a busy machine streams of others may be late, too
     for e in resumed:
-        assert e.metadata["from"] == killed
         assert e.metadata["cause"]
         assert isinstance(e.metadata["pause"], float)
 
@@ -255,7 +255,7 @@ def test_worker_that_hangs_costs_a_moment(fleet: Fleet, big: Dataset) -> None:
     assert all_places(batches) == sorted(big.places())
     hedged = [e.metadata for e in events if e.type == "penstock.stream_hedged"]
     assert stats.hedges == len(hedged) > 0
-    assert {e["late"] for e in hedged} == {hangs}
+    assert hangs in {e["late"] for e in hedged}  # on a busy machine others may be late, too
     assert stats.failovers > 0
     assert stats.longest_stall_seconds < 8  # where nothing was hedged, keepalive would need 10 seconds and more
 
