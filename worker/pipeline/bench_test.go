@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet/file"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -53,7 +55,11 @@ func rowsPerSecond(b *testing.B, rows int) {
 func benchStream(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, program *pb.Program, rows int) {
 	b.ReportAllocs()
 	p := New(Config{Storage: store, Ops: transform.Builtin(), Memory: 1 << 30, BatchBytes: 1 << 20, MaxBatch: 1 << 28})
+	var before time.Duration
 	for b.Loop() {
+		if before == 0 {
+			before = process.CPU() // what was before the first is none of it
+		}
 		s, err := p.Open(b.Context(), ticket, program, Cursor{})
 		if err == nil {
 			err = s.Run(b.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil })
@@ -63,6 +69,7 @@ func benchStream(b *testing.B, store *pipelinetest.Store, ticket *pb.Ticket, pro
 			b.Fatal(err)
 		}
 	}
+	b.ReportMetric(float64(process.CPU()-before)/float64(b.N)/float64(rows), "cpu-ns/row")
 	rowsPerSecond(b, rows)
 	c := p.Counters()
 	total := float64(c.DecodeNs + c.TransformNs + c.TensorNs)

@@ -150,7 +150,7 @@ func (s *Stream) expect(ctx context.Context, sources []*vector.Vector) error {
 
 // correct takes what the results of a window's steps hold beyond what was expected.
 func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
-	var bytes int64
+	bytes := s.windows.excerpted
 	for _, v := range results {
 		bytes += bytesOf(v)
 	}

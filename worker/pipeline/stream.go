@@ -45,7 +45,8 @@ type Stream struct {
 	stats    *stats // the session's
 	afar     bool   // the trainer is in another zone
 	ops      opTimes
-	leaves   []int // of the footer, that the program needs
+	reads    []bool // for each source, whether it is for more than to choose rows
+	leaves   []int  // of the footer, that the program needs
 	account  *account
 	holds    holding
 	chunks   *chunkMemory
@@ -173,6 +174,7 @@ func (s *Stream) compile() error {
 	}
 	s.ops = newOpTimes(s.stats, s.chain)
 	s.chain.Watch(s.ops.ran)
+	s.findReads()
 	s.decoder = columns.NewDecoder(s.program.GetSources(), 0)
 	if err := s.compileFilter(); err != nil {
 		return err
@@ -210,24 +212,31 @@ func (s *Stream) compileFilter() (err error) {
 	return nil
 }
 
-// unread are the sources that no step and no output reads.
-func (s *Stream) unread() (slots []int) {
-	read := map[uint32]bool{}
-	for _, step := range s.program.GetSteps() {
-		for _, slot := range step.GetIn() {
-			read[slot] = true
+// findReads finds the sources that a step or an output reads.
+func (s *Stream) findReads() {
+	s.reads = make([]bool, len(s.program.GetSources()))
+	read := func(slots ...uint32) {
+		for _, slot := range slots {
+			if int(slot) < len(s.reads) {
+				s.reads[slot] = true
+			}
 		}
+	}
+	for _, step := range s.program.GetSteps() {
+		read(step.GetIn()...)
 	}
 	for _, o := range s.program.GetOutputs() {
-		for _, slot := range o.GetSlots() {
-			read[slot] = true
-		}
+		read(o.GetSlots()...)
 		if o.Weights != nil {
-			read[o.GetWeights()] = true
+			read(o.GetWeights())
 		}
 	}
-	for i := range s.program.GetSources() {
-		if !read[uint32(i)] {
+}
+
+// unread are the other sources.
+func (s *Stream) unread() (slots []int) {
+	for i, read := range s.reads {
+		if !read {
 			slots = append(slots, i)
 		}
 	}

@@ -99,6 +99,8 @@ func put(b *bytes.Buffer, a arrow.Array, i int) {
 		_ = binary.Write(b, binary.LittleEndian, math.Float32bits(a.Value(i)))
 	case *array.Int64:
 		_ = binary.Write(b, binary.LittleEndian, a.Value(i))
+	case *array.Uint8:
+		b.WriteByte(a.Value(i))
 	case *array.Int32:
 		_ = binary.Write(b, binary.LittleEndian, a.Value(i))
 	default:

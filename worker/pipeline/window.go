@@ -16,6 +16,10 @@ import (
 type windowScratch struct {
 	chosen []uint64
 	order  []int32
+
+	excerpts  []vector.Excerpt // of sources
+	sources   []*vector.Vector // that they make
+	excerpted int64            // bytes of them
 }
 
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
@@ -121,15 +125,32 @@ func (s *Stream) rest(ctx context.Context, w *tensor.Window) error {
 	if err != nil {
 		return err
 	}
+	s.windows.excerpted = 0
+	if s.few(w) {
+		return s.transformExcerpt(ctx, w)
+	}
+	err = s.transform(ctx, w)
+	if _, ok := errors.AsType[*transform.RowError](err); ok && w.Order != nil {
+		return s.transformExcerpt(ctx, w) // what is wrong with a row that is left out is no error
+	}
+	return err
+}
+
+// transform runs the steps on a window's sources.
+func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 	sources := len(w.Slots)
 	if err := s.expect(ctx, w.Slots); err != nil {
 		return err
 	}
-	s.swollen = 0
+	s.swollen = s.windows.excerpted
 	s.chain.Place(s.rows(w), s.pipeline.cfg.Memory-s.account.holds())
-	err = stats.timed(&stats.transform, func() (err error) {
+	stats := s.stats
+	err := stats.timed(&stats.transform, func() error {
 		s.ops.begin()
-		w.Slots, err = s.chain.Run(w.Slots)
+		slots, err := s.chain.Run(w.Slots)
+		if err == nil {
+			w.Slots = slots
+		}
 		return err
 	})
 	if err != nil {
@@ -176,6 +197,8 @@ func (s *Stream) rows(w *tensor.Window) transform.Rows {
 		File:  transform.Hash(w.File.GetUri()),
 		First: w.FirstRow,
 		N:     w.Rows,
+
+		Chosen: w.Chosen,
 	}
 }
 
@@ -218,7 +241,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 		var size int64
 		if to, size = s.builder.Cut(w, from, step, 2*cfg.BatchBytes); size > cfg.MaxBatch {
 			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
-				w.FirstRow+int64(w.Source(from)), size, cfg.MaxBatch)
+				w.RowOf(w.Source(from)), size, cfg.MaxBatch)
 		}
 		if err := s.raise(ctx, &s.holds.batch, size, batchCopies); err != nil {
 			return fmt.Errorf("a batch of %d bytes: %w", size, err)

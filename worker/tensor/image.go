@@ -100,7 +100,7 @@ func (im *image) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 			canvas.Floats = all[(i-from)*im.values:][:im.values]
 		}
 		if err := im.one(v, row, canvas); err != nil {
-			return fmt.Errorf("%s row %d: %w", w.File.GetUri(), w.FirstRow+int64(row), err)
+			return fmt.Errorf("%s row %d: %w", w.File.GetUri(), w.RowOf(row), err)
 		}
 	}
 	b.add(to - from)

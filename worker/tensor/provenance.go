@@ -38,7 +38,7 @@ func (provenanceRow) size(_ *Window, from, to int) int64 { return 8 * int64(to-f
 func (provenanceRow) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	dst := numbers[int64](&mem.values, to-from)
 	for i := range dst {
-		dst[i] = w.FirstRow + int64(w.Source(from+i))
+		dst[i] = w.RowOf(w.Source(from + i))
 	}
 	b.add(len(dst), bytesOf(dst))
 	return nil

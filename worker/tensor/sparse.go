@@ -255,7 +255,7 @@ func checkWeights(w *Window, v, weights *vector.Vector, from, to int) error {
 		ids, scores := v.Offsets[row+1]-v.Offsets[row], weights.Offsets[row+1]-weights.Offsets[row]
 		if ids != scores {
 			return fmt.Errorf("%s row %d has %d ids and %d weights; they must be as many",
-				w.File.GetUri(), w.FirstRow+int64(row), ids, scores)
+				w.File.GetUri(), w.RowOf(row), ids, scores)
 		}
 	}
 	return nil

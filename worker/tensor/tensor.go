@@ -31,12 +31,14 @@ const (
 	RowColumn  = "_row"
 )
 
-// Window is what a Builder reads: the slots of a program for the rows of one window.
+// Window is what a Builder reads: the slots of a program for rows of one window.
 type Window struct {
 	Slots []*vector.Vector
-	Rows  int
-	// Order lists the chosen rows in the order of output; nil stands for all rows as they are.
+	Rows  int // of the slots
+	// Order lists rows of the slots in the order of output; nil stands for all rows as they are.
 	Order []int32
+	// Chosen lists the rows of the window that the slots hold; nil stands for all.
+	Chosen []int32
 	// File and FirstRow say where the window lies, for provenance and messages.
 	File     *pb.File
 	FirstRow int64
@@ -50,12 +52,20 @@ func (w *Window) Len() int {
 	return w.Rows
 }
 
-// Source is the row of the window that output row i comes from.
+// Source is the row of the slots that output row i comes from.
 func (w *Window) Source(i int) int {
 	if w.Order != nil {
 		return int(w.Order[i])
 	}
 	return i
+}
+
+// RowOf is the row of the file that a row of the slots is.
+func (w *Window) RowOf(source int) int64 {
+	if w.Chosen != nil {
+		source = int(w.Chosen[source])
+	}
+	return w.FirstRow + int64(source)
 }
 
 // Builder makes batches of one program's tensors.

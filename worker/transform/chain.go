@@ -24,7 +24,7 @@ type Chain struct {
 	spares    spares
 	ran       func(step int) // nil: nobody wants to know
 	ask       func(bytes int64) error
-	first     int64 // row of the file, which the window begins with
+	rows      Rows // that Run gets next
 }
 
 // step is one step that makes a slot.
@@ -141,6 +141,11 @@ func (c *Chain) Ask(f func(bytes int64) error) { c.ask = f }
 // Selects reports whether the Program has steps that choose rows.
 func (c *Chain) Selects() bool { return len(c.selectors) > 0 }
 
+// Computes reports whether the Program has steps whose work Run does, for each row that it gets.
+func (c *Chain) Computes() bool {
+	return slices.ContainsFunc(c.steps, func(s step) bool { return s.typ.Kind != pb.Kind_PICTURE })
+}
+
 // Select clears the bits of rows that the Program's steps leave out; sel has a bit for each of rows.N rows.
 func (c *Chain) Select(rows Rows, sel []uint64) {
 	for _, s := range c.selectors {
@@ -157,7 +162,7 @@ type Placed interface {
 // Place says which rows Run gets next, for ops that draw random numbers and for messages, and how much memory one row may take while it
 // is made.
 func (c *Chain) Place(rows Rows, memory int64) {
-	c.first = rows.First
+	c.rows = rows
 	for i := range c.steps {
 		if k, ok := c.steps[i].kernel.(Placed); ok {
 			k.Place(rows, memory)
@@ -212,10 +217,10 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 	return slots, nil
 }
 
-// placed names the row of the file that an error is about, where it is about one of the window.
+// placed names the row of the file that an error is about, where it is about one of the vectors.
 func (c *Chain) placed(err error) error {
 	if at, ok := errors.AsType[*RowError](err); ok {
-		return fmt.Errorf("row %d %s", c.first+int64(at.Row), at.What)
+		return &RowError{int(c.rows.Row(at.Row)), at.What}
 	}
 	return err
 }
@@ -308,13 +313,13 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("the op panicked, which is a bug of it: %v", e.Value)
 }
 
-// RowError is a kernel's about one row of its window, which Run turns into the row of the file.
+// RowError is about one row: a kernel's names that of its vectors, Run's that of the file.
 type RowError struct {
 	Row  int
 	What string // "has 3 ids and 2 scores": what is wrong with the row
 }
 
-func (e *RowError) Error() string { return fmt.Sprintf("row %d of the window %s", e.Row, e.What) }
+func (e *RowError) Error() string { return fmt.Sprintf("row %d %s", e.Row, e.What) }
 
 // wellFormed checks the lengths of a kernel's result, so that those who read it need not fear an op's mistake.
 func wellFormed(v *vector.Vector, t spec.Type, rows int) error {
