@@ -93,8 +93,12 @@ func (w Workload) Spec(uri string) string {
 		line("  - {op: fill_null, in: dense_*, value: 0}")
 	}
 	borders := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(r.Borders)), ", "), "[]")
-	for _, g := range r.Generated {
-		line("  - {op: bucketize, in: %s, borders: [%s], out: %s}", g.In, borders, g.Name)
+	for i, g := range r.Generated {
+		list := "*borders" // written once: a spec may not be long
+		if i == 0 {
+			list = "&borders [" + borders + "]"
+		}
+		line("  - {op: bucketize, in: %s, borders: %s, out: %s}", g.In, list, g.Name)
 	}
 	if w.Dense > 0 {
 		line("  - {op: log1p, in: dense_*}")

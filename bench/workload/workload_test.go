@@ -11,7 +11,11 @@ func TestSpecsParse(t *testing.T) {
 		if err := w.Validate(); err != nil {
 			t.Error(err)
 		}
-		s, err := spec.Parse([]byte(w.Spec("file:///data")))
+		text := w.Spec("file:///data")
+		if len(text) > 1<<20 {
+			t.Errorf("%s: the spec has %d bytes; masters take 1 MiB", w.Name, len(text))
+		}
+		s, err := spec.Parse([]byte(text))
 		if err != nil {
 			t.Fatalf("%s: %v", w.Name, err)
 		}
