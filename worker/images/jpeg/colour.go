@@ -83,8 +83,8 @@ func (d *Decoder) isYCC() bool {
 	return c[0].id != 'R' || c[1].id != 'G' || c[2].id != 'B'
 }
 
-// fromYCC converts a row with 16 bits of fraction.
-func fromYCC(dst, luma, blues, reds []byte) {
+// fromYCCPlain is fromYCC on any CPU: it converts a row with 16 bits of fraction.
+func fromYCCPlain(dst, luma, blues, reds []byte) {
 	blues, reds, dst = blues[:len(luma)], reds[:len(luma)], dst[:pixel*len(luma)]
 	for x, l := range luma {
 		l, cb, cr := int32(l), int32(blues[x])-128, int32(reds[x])-128
@@ -152,40 +152,49 @@ func (d *Decoder) tall(i, y int) []byte {
 	return out
 }
 
-// wide stretches to the right: 3/4 of the nearer sample and 1/4 of the other.
+// wide stretches to the right: 3/4 of the nearer sample and 1/4 of the other. What both makes of a row and itself is four times as much.
 func (d *Decoder) wide(i, y int) []byte {
-	c, r := &d.components[i], &d.rows[i]
-	from := c.row(y)[:c.samples()]
-	r.full = grow(r.full, 2*len(from))
-	out, before := r.full, int32(from[0])
-	for x := range len(from) - 1 {
-		v, next := int32(from[x]), int32(from[x+1])
-		pair := (*[2]byte)(out)
-		pair[0], pair[1] = byte((3*v+before+1)>>2), byte((3*v+next+2)>>2)
-		out, before = out[2:], v
-	}
-	v := int32(from[len(from)-1])
-	out[0], out[1] = byte((3*v+before+1)>>2), byte(v)
-	return r.full[d.region.Min.X-16*c.wanted.Min.X:]
+	row := d.components[i].row(y)
+	return d.wider(i, row, row, 4*1, 4*2)
 }
 
 // both stretches in both directions.
 func (d *Decoder) both(i, y int) []byte {
+	near, far := d.components[i].nearest(y)
+	return d.wider(i, near, far, 8, 7)
+}
+
+func (d *Decoder) wider(i int, near, far []byte, even, odd int16) []byte {
 	c, r := &d.components[i], &d.rows[i]
-	near, far := c.nearest(y)
-	near = near[:c.samples()]
-	far = far[:len(near)]
-	r.full = grow(r.full, 2*len(near))
-	out, v := r.full, 3*int32(near[0])+int32(far[0])
-	before := v
-	for x := 1; x < len(near); x++ {
-		next := 3*int32(near[x]) + int32(far[x])
-		pair := (*[2]byte)(out)
-		pair[0], pair[1] = byte((3*v+before+8)>>4), byte((3*v+next+7)>>4)
-		out, before, v = out[2:], v, next
-	}
-	out[0], out[1] = byte((3*v+before+8)>>4), byte((4*v+7)>>4)
+	n := c.samples()
+	r.full = grow(r.full, 2*n)
+	stretch(r.full, near[:n], far[:n], even, odd)
 	return r.full[d.region.Min.X-16*c.wanted.Min.X:]
+}
+
+// stretchPlain is stretch on any CPU: it makes 2n samples of n, or of two rows of n: 3/4 of the nearer one, and of the nearer row, and 1/4 of
+// the other. even and odd are what is added to 16 times a sample before it is cut off.
+func stretchPlain(dst, near, far []byte, even, odd int16) {
+	stretchEnds(dst, near, far, even, odd)
+	far = far[:len(near)]
+	mixed := func(x int) int32 { return 3*int32(near[x]) + int32(far[x]) }
+	before, v := mixed(0), mixed(min(1, len(near)-1))
+	e, o := int32(even), int32(odd)
+	dst = dst[2:]
+	for x := 2; x < len(near); x++ {
+		next := 3*int32(near[x]) + int32(far[x])
+		pair := (*[2]byte)(dst)
+		pair[0], pair[1] = byte((3*v+before+e)>>4), byte((3*v+next+o)>>4)
+		dst, before, v = dst[2:], v, next
+	}
+}
+
+// stretchEnds makes the first two samples and the last two.
+func stretchEnds(dst, near, far []byte, even, odd int16) {
+	mixed := func(x int) int { return 3*int(near[x]) + int(far[x]) }
+	last, e, o := len(near)-1, int(even), int(odd)
+	dst[0], dst[1] = byte((4*mixed(0)+e)>>4), byte((3*mixed(0)+mixed(min(1, last))+o)>>4)
+	dst[2*last], dst[2*last+1] = byte((3*mixed(last)+mixed(max(0, last-1))+e)>>4), byte((4*mixed(last)+o)>>4)
 }
 
 // samples is how many samples of the picture a row of the wanted blocks has.

@@ -19,8 +19,8 @@ const (
 	f3072 = 25172
 )
 
-// idct writes the samples of a block to dst. No coefficient behind the last-th in zigzag order is other than 0.
-func idct(dst []byte, stride int, b *[64]int32, last int) {
+// idctPlain is idct on any CPU: it writes the samples of a block to dst. No coefficient behind the last-th in zigzag order is other than 0.
+func idctPlain(dst []byte, stride int, b *[64]int32, last int) {
 	switch {
 	case last == 0:
 		flatBlock(dst, stride, clamp((b[0]+4)>>3+128))
@@ -74,15 +74,15 @@ func odd(b1, b3, b5, b7 int32) (t0, t1, t2, t3 int32) {
 
 // column8 transforms a column in place; values keep pass1Bits of fraction.
 func column8(b *[64]int32, x int) {
+	const half, shift = 1 << (constBits - pass1Bits - 1), constBits - pass1Bits
 	c := (*[57]int32)(b[x:])
 	if c[8]|c[16]|c[24]|c[32]|c[40]|c[48]|c[56] == 0 {
-		v := c[0] << pass1Bits
+		v := (c[0]<<constBits + half) >> shift
 		c[0], c[8], c[16], c[24], c[32], c[40], c[48], c[56] = v, v, v, v, v, v, v, v
 		return
 	}
 	t10, t11, t12, t13 := even(c[0], c[16], c[32], c[48])
 	t0, t1, t2, t3 := odd(c[8], c[24], c[40], c[56])
-	const half, shift = 1 << (constBits - pass1Bits - 1), constBits - pass1Bits
 	c[0], c[56] = (t10+t3+half)>>shift, (t10-t3+half)>>shift
 	c[8], c[48] = (t11+t2+half)>>shift, (t11-t2+half)>>shift
 	c[16], c[40] = (t12+t1+half)>>shift, (t12-t1+half)>>shift
