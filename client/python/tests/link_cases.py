@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock._flat import Flat
+from penstock._flat import LONG, Array, Flat, Form
 from penstock._session.config import Security
 from penstock._session.links import Link
+from penstock._session.messages import _Header
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,6 +53,28 @@ def _packed(of: pa.RecordBatch, codec: str) -> pa.Message:
     messages = pa.ipc.MessageReader.open_stream(sink.getvalue())
     messages.read_next_message()  # the schema's
     return messages.read_next_message()
+
+
+def narrowed(of: pa.RecordBatch, size: Callable[[str, Array], int]) -> tuple[bytes, bytes]:
+    """As halves, where int64 values have as many bytes as `size` says of a column and its values."""
+    header, body = (bytearray(half) for half in halves(of))
+    buffers = _Header(memoryview(header)).buffers
+    form = Form(of.schema)
+    for p, values in zip(form.parts, Flat.of(of, form).parts, strict=True):
+        if p.dtype == LONG and len(values):
+            n = size(of.schema.field(p.column).name, values)
+            short = values.astype(f"<i{n}").tobytes()
+            at = int(buffers[p.buffer, 0])
+            body[at : at + len(short)] = short
+            buffers[p.buffer, 1] = len(short)
+    return bytes(header), bytes(body)
+
+
+def least(column: str, values: Array) -> int:
+    """The fewest bytes that hold all values."""
+    if values.min() < 0:
+        return 8
+    return next(n for n in (1, 2, 4, 8) if n == 8 or values.max() < 1 << (8 * n))
 
 
 def line(of: pa.RecordBatch, meta: bytes = META, codec: str | None = None, follows: int = 0) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import socket
 import struct
@@ -9,22 +10,39 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock._flat import Flat, Form
+from penstock._flat import LONG, Array, Flat, Form
 from penstock._session import links
 from penstock._session.blocks import ALIGNMENT, Block, Blocks, capacity
 from penstock._session.config import Security
 from penstock._session.layout import LayoutError
 from penstock._session.links import Link, LinkError, Links
-from penstock._session.messages import LIKELY_BODY, MOST_BODY, MessageError, read
+from penstock._session.messages import LIKELY_BODY, MOST_BODY, MessageError, _Header, read
 from penstock._session.rebatch import Slice, join
 
 if TYPE_CHECKING:
     pass
 
-from tests.link_cases import END, META, PREFIX, WHOLE, Port, accept, arrow, brings, envelope, halves, hang, line, record
+from tests.link_cases import (
+    END,
+    META,
+    PREFIX,
+    WHOLE,
+    Port,
+    accept,
+    arrow,
+    brings,
+    envelope,
+    halves,
+    hang,
+    least,
+    line,
+    narrowed,
+    record,
+)
 from tests.test_batch import record as every_layout
 
 
@@ -42,8 +60,9 @@ def test_messages_come_whole_and_aligned() -> None:
             assert got.equals(want)
             assert message.meta == META + bytes([i])
             memory = range(message.memory.address, message.memory.address + message.memory.size)
-            for b in (b for column in got.columns for b in column.buffers() if b is not None and b.size):
-                assert b.address in memory or want.num_rows == 0  # not a copy
+            values = [got.column(0).buffers()[-1], got.column(1).buffers()[-1]]
+            for b in (b for b in values if b is not None and b.size):
+                assert b.address in memory  # not a copy
                 assert b.address % 8 == 0
             assert (message.memory.address + message.memory.size - len(halves(want)[1])) % ALIGNMENT == 0
             assert message.bytes >= message.memory.size
@@ -176,10 +195,11 @@ def content(rows: Flat) -> list[bytes]:
 
 @pytest.mark.pure
 @pytest.mark.parametrize("want", [record(), every_layout(40), every_layout(2)])
-def test_messages_are_garbage(want: pa.RecordBatch) -> None:
+@pytest.mark.parametrize("narrow", [False, True])
+def test_messages_are_garbage(want: pa.RecordBatch, narrow: bool) -> None:
     """Whatever they say, it is an error, or a record that can be read; where Arrow reads one, the same."""
     rng, form = random.Random(1), Form(want.schema)
-    header, body = halves(want)
+    header, body = narrowed(want, least) if narrow else halves(want)
     good = same = 0
     for i in range(1500):
         bad = envelope(header, mutated(body, rng)) if i % 3 == 0 else envelope(mutated(header, rng), body)
@@ -191,6 +211,7 @@ def test_messages_are_garbage(want: pa.RecordBatch) -> None:
         if not isinstance(got, Flat):
             continue
         got.to_arrow().validate(full=True)
+        assert content(got) == content(Flat.of(got.to_arrow(), form))
         try:
             theirs = pa.ipc.read_record_batch(pa.ipc.read_message(bad), want.schema)
             theirs.validate(full=True)
@@ -198,10 +219,92 @@ def test_messages_are_garbage(want: pa.RecordBatch) -> None:
             continue
         same += 1
         assert content(got) == content(Flat.of(theirs, form))
-    assert 0 < same <= good < 1500
+    assert same <= good < 1500
+    assert good > 0
+    assert same > 0 or narrow
     for short in range(0, len(header), 8):
         with pytest.raises(MessageError):
             read(envelope(header[:short], body), form)
+
+
+def several(rows: int, seed: int) -> pa.RecordBatch:
+    """A record of every layout whose int64 values need 1 to 8 bytes."""
+    rng = np.random.default_rng(seed)
+    flat = Flat.of(every_layout(rows))
+    most = [int(m) for m in rng.choice([1 << 8, 1 << 16, 1 << 32, 1 << 62], len(flat.parts))]
+    parts = [
+        rng.integers(-(m >> 40), m, len(v)) if v.dtype == LONG else v for v, m in zip(flat.parts, most, strict=True)
+    ]
+    return Flat(flat.form, rows, parts, flat.offsets, flat.where).to_arrow()
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("seed", range(30))
+def test_narrow_values_are_widened(seed: int) -> None:
+    """Of records whose widths differ, whole and in parts, joined and as Arrow has them."""
+    rng = random.Random(seed)
+    form = Form(every_layout(1).schema)
+    records = [several(rng.choice([0, 1, 2, 7, 60, 200]), 100 * seed + i) for i in range(rng.randint(1, 6))]
+
+    def size(column: str, values: Array) -> int:
+        return rng.choice([n for n in (1, 2, 4, 8) if n >= least(column, values)])
+
+    got = [read(envelope(*narrowed(r, rng.choice([least, size]))), form) for r in records]
+    slices, cut = list[Slice](), list[pa.RecordBatch]()
+    for rows, want in zip(got, records, strict=True):
+        assert isinstance(rows, Flat)
+        low = rng.randint(0, want.num_rows)
+        high = rng.randint(low, want.num_rows)
+        slices.append(Slice(rows, low, high))
+        cut.append(want.slice(low, high - low))
+    joined = join(slices, Blocks(0)).to_arrow()
+    joined.validate(full=True)
+    assert pa.Table.from_batches([joined]).equals(pa.Table.from_batches(cut).combine_chunks())
+    for rows, want in zip(got, records, strict=True):
+        assert arrow(rows).equals(want)
+        assert pickle.loads(pickle.dumps(rows)).to_arrow().equals(want)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("rows", [40, 100_000])
+def test_narrow_values_of_all_widths(rows: int) -> None:
+    """Those of each width are unsigned, however large a piece of them is."""
+    schema = pa.schema([pa.field("ids", pa.list_(pa.int64()), metadata={"penstock.layout": "sparse"})])
+    values = [np.arange(rows) % (1 << 8), np.arange(rows) % (1 << 16), (1 << 32) - 1 - np.arange(rows)]
+    ends = pa.array(np.arange(rows + 1, dtype=np.int32))
+    records = [pa.record_batch([pa.ListArray.from_arrays(ends, pa.array(v))], schema) for v in values]
+    widths = [least("ids", v) for v in values]
+    assert widths == ([1, 1, 4] if rows == 40 else [1, 2, 4])
+    form = Form(schema)
+    got = [read(envelope(*narrowed(r, least)), form) for r in records]
+    slices = [Slice(rows, 0, rows.num_rows) for rows in got if isinstance(rows, Flat)]
+    for each in [*([s] for s in slices), slices]:
+        joined = join(each, Blocks(0))
+        assert joined.parts[0].dtype == np.int64
+    np.testing.assert_array_equal(joined.parts[0], np.concatenate(values))
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("column", ["ids", "weighted", "_row", "scores", "dense", "price", "word"])
+def test_values_in_buffers_of_other_lengths_are_damage(column: str) -> None:
+    """Only int64 values may be narrow, and of no other widths."""
+    want = every_layout(40)
+    form = Form(want.schema)
+    part = form.parts[form.index[column, "values"]]
+    header, body = halves(want)
+    (at,) = [i for i, p in enumerate(form.parts) if p is part]
+    n = len(Flat.of(want, form).parts[at])
+    narrow = {n, 2 * n, 4 * n} if part.dtype == LONG else set[int]()
+    enough = n * part.dtype.itemsize
+    sizes = {0, 1, n - 1, n, n + 1, 2 * n - 1, 2 * n, 3 * n, 4 * n, 4 * n + 1, 5 * n, enough - 1, enough}
+    for size in (s for s in sizes if s <= enough):
+        bad = bytearray(header)
+        _Header(memoryview(bad)).buffers[part.buffer, 1] = size
+        if size in narrow or size == enough:
+            assert isinstance(read(envelope(bytes(bad), body), form), Flat)
+            continue
+        with pytest.raises(MessageError, match=f"column '{column}': a buffer of {size} bytes has no {n} values"):
+            read(envelope(bytes(bad), body), form)
 
 
 @pytest.mark.pure

@@ -77,6 +77,20 @@ def streamed(
             client.close()
 
 
+def ticket(narrow: bool) -> bytes:
+    return b""
+
+
+def asks(noted: list[bool]) -> Callable[[bool], bytes]:
+    """Notes whether narrow values are asked for."""
+
+    def request(narrow: bool) -> bytes:
+        noted.append(narrow)
+        return b""
+
+    return request
+
+
 def none() -> Iterator[pa.RecordBatch]:
     yield from ()
 
@@ -91,9 +105,10 @@ def sending(*parts: bytes) -> Callable[[socket.socket, bytes], None]:
 
 @pytest.mark.pure
 def test_a_stream_comes_on_its_link_which_is_kept() -> None:
-    want = record()
+    want, asked = record(), list[bool]()
     with streamed(sending(line(want), END), none) as (s, connection, port):
-        assert s.open(b"") == want.schema
+        assert s.open(asks(asked)) == want.schema
+        assert asked == [True]
         got = s.next()
         assert got is not None
         assert arrow(got.rows).equals(want)
@@ -108,13 +123,14 @@ def test_a_stream_comes_on_its_link_which_is_kept() -> None:
 def test_a_worker_that_takes_no_link_sends_by_grpc() -> None:
     want = record()
     with streamed(accept, lambda: iter([want]), grants=False) as (s, connection, port):
-        assert s.open(b"") == want.schema
+        assert s.open(ticket) == want.schema
         got = s.next()
         assert got is not None
         assert arrow(got.rows).equals(want)
         assert s.next() is None
-        again = Stream(connection)
-        again.open(b"")
+        again, asked = Stream(connection), list[bool]()
+        again.open(asks(asked))
+        assert asked == [False]  # pyarrow reads what comes by gRPC
         again.close()
         assert port.opened == 1  # links lead elsewhere: the next stream tries none
 
@@ -133,7 +149,7 @@ def test_a_busy_workers_link_is_kept() -> None:
         for _ in range(2):
             asked = Stream(connection)
             with pytest.raises(pa.ArrowException, match="busy"):
-                asked.open(b"")
+                asked.open(ticket)
             asked.close()
         assert port.opened == 1
         assert len(connection.links._idle) == 1
@@ -150,7 +166,7 @@ def test_the_status_tells_why_a_link_broke(broken: bytes) -> None:
         raise flight.FlightUnavailableError("storage is away")
 
     with streamed(says, fails) as (s, connection, _):
-        s.open(b"")
+        s.open(ticket)
         with pytest.raises(flight.FlightUnavailableError, match="storage is away"):
             s.next()
         s.close()
@@ -163,7 +179,7 @@ def test_a_link_that_breaks_without_a_word_is_an_error() -> None:
         conn.sendall(b"K" + WHOLE)
 
     with streamed(says, none) as (s, connection, _):
-        s.open(b"")
+        s.open(ticket)
         assert s.next() is not None
         with pytest.raises(LinkError, match="ended before its batches did"):
             s.next()
@@ -174,7 +190,7 @@ def test_a_link_that_breaks_without_a_word_is_an_error() -> None:
 @pytest.mark.pure
 def test_a_batch_by_grpc_is_none_of_the_links() -> None:
     with streamed(sending(END), lambda: iter([record()])) as (s, _, _):
-        s.open(b"")
+        s.open(ticket)
         with pytest.raises(LinkError, match="came by gRPC"):
             s.next()
 
@@ -183,7 +199,7 @@ def test_a_batch_by_grpc_is_none_of_the_links() -> None:
 def test_what_comes_behind_the_status_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "GRACE", 1)
     with streamed(sending(WHOLE), none) as (s, _, _):
-        s.open(b"")
+        s.open(ticket)
         assert s.next() is not None
         with pytest.raises(LinkError, match="nothing for 1 s behind its status"):
             s.next()
@@ -198,7 +214,7 @@ def test_cancel_ends_a_stream_that_waits() -> None:
         yield from ()
 
     with streamed(sending(WHOLE), waits) as (s, connection, _):
-        s.open(b"")
+        s.open(ticket)
         assert s.next() is not None
         threading.Thread(target=s.cancel).start()
         with pytest.raises((LinkError, pa.ArrowException)):
@@ -206,7 +222,7 @@ def test_cancel_ends_a_stream_that_waits() -> None:
         never.set()
         s.close()
         assert not connection.links._idle
-        assert s.open(b"") is None
+        assert s.open(ticket) is None
 
 
 class Seen:

@@ -2,12 +2,13 @@
 
 Records come as Flat from workers (_session/messages.py), are joined to it (_session/rebatch.py), and become tensors of
 it (batch.py). Arrow's own objects, of which a record with many columns has hundreds, are made only where they are asked
-for. Everything is a view, and keeps its memory alive; but for what Arrow packs: bools, and offsets of a record that was
-cut out of a larger one. Nothing changes once it is made.
+for; of what came in a message, so are arrays. Everything is a view, and keeps its memory alive; but for what is packed:
+bools, narrow values, and offsets of a record that was cut out of a larger one. Nothing changes once it is made.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,10 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Offsets: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.int32]]"
 
 OFFSET = np.dtype(np.int32)
 BOOL = np.dtype(np.bool_)
+LONG = np.dtype(np.int64)
+NARROW = {size: np.dtype(f"<u{size}") for size in (1, 2, 4)}  # what int64 values may be, by their bytes
 
 
 class Part(NamedTuple):
@@ -39,7 +43,7 @@ class Form:
         self.schema = schema
         self.parts: list[Part] = []
         self.ragged: list[int] = []  # columns whose rows differ
-        self.offsets: list[int] = []  # the buffers of their offsets
+        self._offsets: list[int] = []  # the buffers of their offsets
         self.whole: list[tuple[int, int]] = []  # nodes that have so many entries for each row
         self.alike: list[tuple[int, int]] = []  # nodes that have as many entries as others
         self.columns: list[int] = []  # of each node
@@ -48,9 +52,19 @@ class Form:
         self.jagged: dict[str, int] = {}  # numbers of the columns whose rows differ
         for i, f in enumerate(schema):
             self._add(i, f.name, f.type)
-        nodes, each = zip(*self.whole, strict=True) if self.whole else ((), ())
-        self.sized, self.sizes = list(nodes), np.array(each, np.int64)
+        self.sized, self.sizes = np.array(self.whole, np.int64).reshape(-1, 2).T
+        self.offsets = np.array(self._offsets, np.int64)  # the buffers of their offsets
         self.each = tuple(range(len(self.ragged)))
+        # The same as parts, one array for each of their fields.
+        self.at = np.array([p.buffer for p in self.parts], np.int64)
+        self.items = np.array([p.dtype.itemsize for p in self.parts], np.int64)
+        self.bits = np.array([1 if p.dtype == BOOL else 8 * p.dtype.itemsize for p in self.parts], np.int64)
+        self.long = np.array([p.dtype == LONG for p in self.parts], np.bool_)
+        self.widths = np.array([p.width for p in self.parts], np.int64)
+        self.list_of = np.array([p.ragged for p in self.parts], np.int64)
+        # Of those parts whose rows differ.
+        self.varying = np.flatnonzero(self.widths == 0)
+        self.counted = np.array([p.node for p in self.parts if p.width == 0], np.int64)
 
     def _add(self, column: int, name: str, kind: pa.DataType) -> None:
         node = self._node(column)
@@ -59,7 +73,7 @@ class Form:
         if pa.types.is_list(kind) or pa.types.is_binary(kind):
             self.jagged[name] = len(self.ragged)
             self.ragged.append(column)
-            self.offsets.append(self._buffer())
+            self._offsets.append(self._buffer())
         if pa.types.is_list(kind):
             self._add_values(column, name, kind.value_type, len(self.ragged) - 1)
         elif pa.types.is_binary(kind):
@@ -99,21 +113,57 @@ class Form:
         self.parts.append(part)
 
 
+@functools.lru_cache(32)
+def indices(where: tuple[int, ...]) -> Longs:
+    """Numbers of offsets, to look up by."""
+    return np.array(where, np.int64)
+
+
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:
     dtype: np.dtype[Any] = pa.array([], kind).to_numpy(zero_copy_only=False).dtype  # to_pandas_dtype needs pandas
     return dtype
 
 
+class Packed:
+    """The values of a form's parts as they lie in a message.
+
+    int64 values may be narrow: unsigned, of fewer bytes. Bools are bits.
+    """
+
+    __slots__ = ("begins", "body", "counts", "form", "sizes")
+
+    def __init__(self, form: Form, body: memoryview, begins: Longs, counts: Longs, sizes: Longs) -> None:
+        self.form, self.body = form, body
+        self.begins = begins  # of each part, in the body
+        self.counts = counts  # of its values
+        self.sizes = sizes  # the bytes of one
+
+    def lies(self, part: int) -> Array:
+        """A part's values as they lie there: a view, but for bools."""
+        dtype, n, at = self.form.parts[part].dtype, int(self.counts[part]), int(self.begins[part])
+        if dtype == BOOL:
+            bits = np.frombuffer(self.body, np.uint8, (n + 7) // 8, at)
+            return np.unpackbits(bits, count=n, bitorder="little").view(BOOL)
+        size = int(self.sizes[part])
+        return np.frombuffer(self.body, dtype if size == dtype.itemsize else NARROW[size], n, at)
+
+    def arrays(self) -> list[Array]:
+        """The values of all parts, each of its type."""
+        return [self.lies(i).astype(p.dtype, copy=False) for i, p in enumerate(self.form.parts)]
+
+
 class Flat:
     """Rows of a form: the values of each of its parts, and the offsets of columns whose rows differ."""
 
-    __slots__ = ("_record", "form", "num_rows", "offsets", "parts", "where")
+    __slots__ = ("_parts", "_record", "form", "num_rows", "offsets", "packed", "where")
 
     def __init__(
-        self, form: Form, rows: int, parts: Sequence[Array], offsets: Offsets, where: tuple[int, ...],
+        self, form: Form, rows: int, parts: Sequence[Array] | Packed, offsets: Offsets, where: tuple[int, ...],
         record: pa.RecordBatch | None = None,
     ) -> None:  # fmt: skip
-        self.form, self.num_rows, self.parts = form, rows, parts
+        self.form, self.num_rows = form, rows
+        self.packed = parts if isinstance(parts, Packed) else None
+        self._parts = None if isinstance(parts, Packed) else parts
         self.offsets = offsets  # [n, rows + 1]
         self.where = where  # which of them a column has: some have the same
         self._record = record
@@ -150,6 +200,22 @@ class Flat:
     def schema(self) -> pa.Schema:
         """The record's."""
         return self.form.schema
+
+    @property
+    def parts(self) -> Sequence[Array]:
+        """The values of each part."""
+        if self._parts is None:
+            assert self.packed is not None
+            self._parts = self.packed.arrays()
+        return self._parts
+
+    def lies(self, part: int) -> Array:
+        """A part's values; narrow ones of a message as they lie there."""
+        return self.parts[part] if self.packed is None else self.packed.lies(part)
+
+    def memory(self, part: int) -> memoryview:
+        """Where a part's values lie: the body that the message had, or they alone."""
+        return self.parts[part].view(np.uint8).data if self.packed is None else self.packed.body
 
     @property
     def nbytes(self) -> int:

@@ -99,7 +99,7 @@ class Attempt:
             stream = self._stream = Stream(connection)
             if self.over:  # end may have been called before there was a stream
                 return None
-            schema = stream.open(self._request())
+            schema = stream.open(self._request)
             if schema is not None:
                 self.began = True
                 self._count(1)
@@ -124,13 +124,13 @@ class Attempt:
                 opened.close()
         return None
 
-    def _request(self) -> bytes:
-        """For a stream at the piece's cursor."""
+    def _request(self, narrow: bool) -> bytes:
+        """For a stream at the piece's cursor; narrow: int64 values of fewer bytes are understood."""
         with self._core.lock:
             at, ticket = self._piece.received, self._piece.grant.ticket
         return pb.StreamRequest(
             ticket=ticket, program=self._core.info.program, window=at.window, k=at.k,
-            compression=self._core.config.compression,
+            compression=self._core.config.compression, narrow=narrow,
         ).SerializeToString()  # fmt: skip
 
     def _receive(self, stream: Stream, layout: Layout) -> None:

@@ -1,16 +1,15 @@
-"""Batches as they come on a link: Arrow's IPC, of which nothing is trusted. Nothing is copied."""
+"""Batches as they come on a link: Arrow's IPC, of which nothing is trusted. Of what is large nothing is copied."""
 
 from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from penstock._flat import BOOL, OFFSET, Array, Flat, Form, Offsets
+from penstock._flat import NARROW, OFFSET, Flat, Form, Longs, Offsets, Packed, indices
 from penstock._session.layout import LayoutError
 
 MOST_BODY = 256 << 20  # also decompressed
@@ -25,6 +24,7 @@ _RECORD_BATCH = 3  # of Message.fbs: header_type
 _ENVELOPE = 8  # bytes before a header: a mark and its size
 _MOST_ROWS = 1 << 31
 _LONG = np.dtype("<i8")
+_NARROW = np.array([size in NARROW for size in range(max(NARROW) + 2)])  # by size
 _PAIR = 2  # int64 of a node (length, nulls), and of a buffer (offset, length)
 
 
@@ -52,7 +52,7 @@ def read(message: pa.Buffer, form: Form) -> Flat | pa.RecordBatch:
     Raises MessageError, or LayoutError for what is in no tensor layout.
     """
     try:
-        memory = memoryview(message)
+        memory = memoryview(message).cast("B")
         begin = _ENVELOPE + int(_INT32.unpack_from(memory, _INT32.size)[0])
         if not _ENVELOPE < begin <= len(memory):
             raise ValueError(f"its header ends at {begin} of {len(memory)} bytes")
@@ -71,97 +71,104 @@ def _flat(header: _Header, body: memoryview, form: Form) -> Flat:
     rows, nodes, buffers = header.rows, header.nodes, header.buffers
     if nodes.shape[0] != len(form.columns) or buffers.shape[0] != form.buffers:
         raise ValueError(f"it has {len(nodes)} nodes and {len(buffers)} buffers")
-    nulls = nodes[:, 1]
-    if nulls.any():
+    lengths, nulls = nodes.T
+    if np.count_nonzero(nulls):
         at = int(nulls.argmax() if nulls.max() > 0 else nulls.argmin())
         raise LayoutError(
             f"record: column {form.schema.field(form.columns[at]).name!r}: {nulls[at]} nulls; tensors have none"
         )
     begins, sizes = buffers.T
-    if ((sizes < 0) | (sizes > len(body)) | (begins < 0) | (begins > len(body) - sizes)).any():
+    most = max(int(buffers.view(np.uint64).max(initial=0)), int((begins + sizes).max(initial=0)))  # none is negative
+    if most > len(body):
         raise ValueError(f"a buffer is outside of the body of {len(body)} bytes")
-    if not 0 <= rows < _MOST_ROWS or (nodes[form.sized, 0] != rows * form.sizes).any():
+    if not 0 <= rows < _MOST_ROWS or np.count_nonzero(lengths[form.sized] != rows * form.sizes):
         raise ValueError(f"its columns do not have {rows} rows")
-    lengths, at, room = nodes[:, 0].tolist(), begins.tolist(), sizes.tolist()
     if any(lengths[a] != lengths[b] for a, b in form.alike):
         raise ValueError("its weights are not as many as its values")
-    offsets, where = _offsets(form, rows, body, at, room)
-    ends = offsets[:, -1].tolist()
-    parts: list[Array] = []
-    for p in form.parts:
-        size, end = room[p.buffer], rows * p.width
-        if p.width == 0:
-            end = lengths[p.node] if p.node >= 0 else ends[where[p.ragged]]
-            if ends[where[p.ragged]] > end:
-                raise LayoutError(f"record: column {form.schema.field(p.column).name!r}: its offsets are outside")
-        need = (end + 7) // 8 if p.dtype == BOOL else end * p.dtype.itemsize
-        if not 0 <= need <= size:
-            raise ValueError(f"column {form.schema.field(p.column).name!r}: a buffer of {size} bytes is too short")
-        if p.dtype == BOOL:
-            bits = np.frombuffer(body, np.uint8, need, at[p.buffer])
-            parts.append(np.unpackbits(bits, count=end, bitorder="little").view(BOOL))
-        else:
-            parts.append(np.frombuffer(body, p.dtype, end, at[p.buffer]))
-    return Flat(form, rows, parts, offsets, where)
+    offsets, where = _offsets(form, rows, body, begins, sizes)
+    counts = _counts(form, rows, lengths, offsets, where)
+    return Flat(form, rows, Packed(form, body, begins[form.at], counts, _sizes(form, counts, sizes)), offsets, where)
 
 
-def _offsets(
-    form: Form, rows: int, body: memoryview, at: Sequence[int], room: Sequence[int]
-) -> tuple[Offsets, tuple[int, ...]]:
+def _counts(form: Form, rows: int, lengths: Longs, offsets: Offsets, where: tuple[int, ...]) -> Longs:
+    """How many values each part has, at least as many as its offsets say."""
+    counts: Longs = form.widths * rows
+    if len(form.varying):
+        ends = offsets[:, -1][indices(where)][form.list_of[form.varying]]
+        given = np.where(form.counted < 0, ends, lengths[form.counted])
+        outside = ends > given
+        if np.count_nonzero(outside):
+            column = form.schema.field(form.parts[form.varying[outside.argmax()]].column).name
+            raise LayoutError(f"record: column {column!r}: its offsets are outside")
+        counts[form.varying] = given
+    return counts
+
+
+def _sizes(form: Form, counts: Longs, sizes: Longs) -> Longs:
+    """How many bytes each part's values have; int64 ones are narrow where their buffer has room for no others."""
+    room = sizes[form.at]
+    short = counts > room * 8 // form.bits
+    if not np.count_nonzero(short):
+        return form.items
+    n, has = counts[short], room[short]
+    size = has // n
+    bad = ~form.long[short] | ~_NARROW[size.clip(0, len(_NARROW) - 1)] | (size * n != has)
+    if bad.any():
+        at = np.flatnonzero(short)[bad.argmax()]
+        column = form.schema.field(form.parts[at].column).name
+        raise ValueError(f"column {column!r}: a buffer of {room[at]} bytes has no {counts[at]} values")
+    narrow: Longs = form.items.copy()
+    narrow[short] = size
+    return narrow
+
+
+def _offsets(form: Form, rows: int, body: memoryview, begins: Longs, sizes: Longs) -> tuple[Offsets, tuple[int, ...]]:
     """The offsets of a message, each once, checked to rise from 0 or more; and which of them a column has."""
     size = rows + 1
     if rows == 0:  # Arrow may leave them out
         return np.zeros((1, 1), OFFSET), (0,) * len(form.offsets)
-    if not form.offsets:
+    if not len(form.offsets):
         return np.empty((0, size), OFFSET), ()
-    least = min([room[buffer] for buffer in form.offsets])
+    least = int(sizes[form.offsets].min())
     if least < size * OFFSET.itemsize:
         raise ValueError(f"offsets have {least} bytes for {rows} rows")
-    begins = [at[buffer] for buffer in form.offsets]
-    places = list(dict.fromkeys(begins))
-    where = form.each
-    if len(places) < len(begins):
+    at = begins[form.offsets].tolist()
+    places, where = list(dict.fromkeys(at)), form.each
+    if len(places) < len(at):
         numbers = {place: i for i, place in enumerate(places)}
-        where = tuple([numbers[begin] for begin in begins])
-    given = _vectors(body, places, size)
-    offsets = (given[0] if len(given) == 1 else np.concatenate(given)).reshape(len(given), size)
-    falls = (offsets[:, 1:] < offsets[:, :-1]).any(axis=1) | (offsets[:, 0] < 0)
-    if falls.any():
-        column = form.schema.field(form.ragged[where.index(int(falls.argmax()))]).name
+        where = tuple([numbers[place] for place in at])
+    # Joined as bytes: NumPy would make an array of each.
+    joined = b"".join([body[a : a + size * OFFSET.itemsize] for a in places])
+    given = np.frombuffer(joined, OFFSET)
+    offsets = given.reshape(len(places), size)
+    falls = given[1:] < given[:-1]
+    falls[rows::size] = False  # from one column's to the next one's
+    if np.count_nonzero(falls) or np.count_nonzero(offsets[:, 0] < 0):
+        bad = (offsets[:, 1:] < offsets[:, :-1]).any(axis=1) | (offsets[:, 0] < 0)
+        column = form.schema.field(form.ragged[where.index(int(bad.argmax()))]).name
         raise LayoutError(f"record: column {column!r}: its offsets fall, or are negative")
-    if len(given) > 1:
-        return _shared(offsets, where)
-    return offsets, where
+    # Columns with one value in each row share their offsets.
+    ones, pitch = _ones(size), size * OFFSET.itemsize
+    likely = (offsets[:, -1] == rows).nonzero()[0].tolist()
+    same = tuple([at for at in likely if joined.startswith(ones, at * pitch)]) if len(likely) > 1 else ()
+    if len(same) < 2:
+        return offsets, where
+    where, left = _merged(where, same)
+    return offsets.take(left, axis=0), where
 
 
-def _shared(offsets: Offsets, where: tuple[int, ...]) -> tuple[Offsets, tuple[int, ...]]:
-    """The same, where columns with one value in each row share their offsets."""
-    size = offsets.shape[1]
-    likely = np.flatnonzero(offsets[:, -1] == size - 1)
-    if len(likely) < 2:
-        return offsets, where
-    ones = likely[(offsets[likely] == np.arange(size, dtype=OFFSET)).all(axis=1)].tolist()
-    if len(ones) < 2:
-        return offsets, where
-    where, places = _merged(where, tuple(ones))
-    return offsets[places], where
+@functools.lru_cache(16)
+def _ones(size: int) -> bytes:
+    """Offsets of lists of one value."""
+    return np.arange(size, dtype=OFFSET).tobytes()
 
 
 @functools.lru_cache(32)
-def _merged(where: tuple[int, ...], same: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+def _merged(where: tuple[int, ...], same: tuple[int, ...]) -> tuple[tuple[int, ...], Longs]:
     """Which offsets columns have when some are the same; also which are left."""
     first, places = dict.fromkeys(same, same[0]), dict[int, int]()
     where = tuple([places.setdefault(first.get(at, at), len(places)) for at in where])
-    return where, list(places)
-
-
-def _vectors(body: memoryview, places: list[int], size: int) -> list[Array]:
-    """Offsets at some places."""
-    whole = len(body) & -OFFSET.itemsize
-    if any(at % OFFSET.itemsize for at in places) or max(places) + size * OFFSET.itemsize > whole:
-        return [np.frombuffer(body, OFFSET, size, at) for at in places]
-    numbers = np.frombuffer(body[:whole], OFFSET)
-    return [numbers[at : at + size] for at in [place // OFFSET.itemsize for place in places]]
+    return where, np.array(list(places), np.int64)
 
 
 class _Header:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import itertools
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from penstock._flat import OFFSET, Array, Flat, Form, Offsets
+from penstock._flat import BOOL, LONG, NARROW, OFFSET, Array, Flat, Form, Longs, Offsets, indices
 from penstock._session.blocks import ALIGNMENT, Blocks, pool
 
 _KEPT = 4  # free blocks of all sessions: what one had at its end, the next one begins with
@@ -52,23 +53,23 @@ def join(slices: Sequence[Slice], blocks: Blocks) -> Flat:
     form = slices[0].rows.form
     rows = sum(s.high - s.low for s in slices)
     where, offsets = _offsets(slices)
-    lows = [o[:, 0] for o in offsets]
-    counts = [o[:, -1] - low for o, low in zip(offsets, lows, strict=True)]
-    totals = [sum(column) for column in zip(*(c.tolist() for c in counts), strict=True)]
-    for i, total in enumerate(totals):
-        if total > _MOST_VALUES:
-            column = form.schema.field(form.ragged[where.index(i)]).name
-            raise TooLargeError(f"column {column!r} would have {total} values; a batch has room for {_MOST_VALUES}")
-    sizes = [totals[where[p.ragged]] if p.width == 0 else rows * p.width for p in form.parts]
+    lows, highs = np.stack([o[:, 0] for o in offsets]), np.stack([o[:, -1] for o in offsets])
+    totals = (highs - lows).sum(axis=0, dtype=np.int64)
+    if totals.max(initial=0) > _MOST_VALUES:
+        at = int(totals.argmax())
+        column = form.schema.field(form.ragged[where.index(at)]).name
+        raise TooLargeError(f"column {column!r} would have {totals[at]} values; a batch has room for {_MOST_VALUES}")
+    runs = _runs(form, slices, where, lows, highs)
+    counts = (runs.ends - runs.begins).sum(axis=0)
     pitch = _aligned((rows + 1) * OFFSET.itemsize)
-    spans = [_aligned(n * p.dtype.itemsize) for n, p in zip(sizes, form.parts, strict=True)]
+    spans = [_aligned(size) for size in (counts * form.items).tolist()]
     begins = list(itertools.accumulate(spans, initial=len(totals) * pitch))
     memory = blocks.take(begins.pop()).data  # NumPy's views of a view would forget it
     ends = np.frombuffer(memory, OFFSET, len(totals) * pitch // OFFSET.itemsize)
     ends = ends.reshape(len(totals), pitch // OFFSET.itemsize)[:, : rows + 1]
-    _join_offsets(offsets, lows, counts, ends)
-    made = [np.frombuffer(memory, p.dtype, n, at) for p, n, at in zip(form.parts, sizes, begins, strict=True)]
-    _join_values(form, slices, where, offsets, made)
+    _join_offsets(offsets, lows, highs - lows, ends)
+    made = [np.frombuffer(memory, p.dtype, n, at) for p, n, at in zip(form.parts, counts.tolist(), begins, strict=True)]
+    _join_values(form, slices, runs, made)
     return Flat(form, rows, made, ends, where)
 
 
@@ -83,7 +84,7 @@ def _offsets(slices: Sequence[Slice]) -> tuple[tuple[int, ...], list[Offsets]]:
     return where, [o[[at[i] for at in places]] for i, o in enumerate(cut)]
 
 
-def _join_offsets(offsets: Sequence[Offsets], lows: Sequence[Array], counts: Sequence[Array], out: Offsets) -> None:
+def _join_offsets(offsets: Sequence[Offsets], lows: Array, counts: Array, out: Offsets) -> None:
     out[:, 0] = 0
     begin = 0
     before = np.zeros(len(out), OFFSET)
@@ -93,35 +94,63 @@ def _join_offsets(offsets: Sequence[Offsets], lows: Sequence[Array], counts: Seq
         begin, before = end, before + count
 
 
-def _join_values(
-    form: Form, slices: Sequence[Slice], where: Sequence[int], offsets: Sequence[Offsets], out: Sequence[Array]
-) -> None:
-    firsts, lasts = [o[:, 0].tolist() for o in offsets], [o[:, -1].tolist() for o in offsets]
-    for i, (p, made) in enumerate(zip(form.parts, out, strict=True)):
-        if p.width:
-            pieces = [s.rows.parts[i][s.low * p.width : s.high * p.width] for s in slices]
-        else:
-            at = where[p.ragged]
-            pieces = [
-                s.rows.parts[i][first[at] : last[at]] for s, first, last in zip(slices, firsts, lasts, strict=True)
-            ]
-        _concatenate(pieces, made)
+class _Runs(NamedTuple):
+    """Which values of each part the slices have: [slices, parts]."""
+
+    begins: Longs
+    ends: Longs
 
 
-def _concatenate(pieces: Sequence[Array], out: Array) -> None:
-    """Joins pieces.
+def _runs(form: Form, slices: Sequence[Slice], where: tuple[int, ...], lows: Offsets, highs: Offsets) -> _Runs:
+    each = np.maximum(form.widths, 1)
+    of = np.append(indices(where), lows.shape[1])[form.list_of]  # -1, of those whose rows are alike, is the last
+    begins = np.column_stack([lows, [s.low for s in slices]])[:, of] * each
+    ends = np.column_stack([highs, [s.high for s in slices]])[:, of] * each
+    return _Runs(begins, ends)
 
-    NumPy gives the interpreter away for each of them, and has to get it back from threads that receive: for small ones
-    that takes longer than the copy.
+
+def _join_values(form: Form, slices: Sequence[Slice], runs: _Runs, out: Sequence[Array]) -> None:
+    """Joins the values of each part.
+
+    NumPy makes an array of each piece, and gives the interpreter away while it copies: for small ones both take longer
+    than the copy.
     """
-    if out.nbytes >= _LARGE * len(pieces):
-        np.concatenate(pieces, out=out)
-        return
-    to, begin = out.view(np.uint8).data, 0
-    for piece in pieces:
-        end = begin + piece.nbytes
-        to[begin:end] = piece.view(np.uint8).data
+    given = [s.rows.packed for s in slices]
+    bodies = [p.body for p in given if p is not None]
+    sizes = np.stack([form.items if p is None else p.sizes for p in given])
+    starts = np.stack([0 * form.items if p is None else p.begins for p in given])
+    froms, tos = (starts + runs.begins * sizes).T.tolist(), (starts + runs.ends * sizes).T.tolist()
+    narrow = np.any(sizes < form.items, axis=0).tolist()
+    for i, (p, made) in enumerate(zip(form.parts, out, strict=True)):
+        if p.dtype == BOOL or made.nbytes >= _LARGE * len(slices):
+            pieces = [s.rows.lies(i)[a:b] for s, a, b in zip(slices, *(r[:, i].tolist() for r in runs), strict=True)]
+            np.concatenate(pieces, out=made)
+            continue
+        memory = bodies if len(bodies) == len(slices) else [s.rows.memory(i) for s in slices]
+        if narrow[i]:
+            _widen(memory, froms[i], tos[i], sizes[:, i].tolist(), made)
+        else:
+            _copy(memory, froms[i], tos[i], made)
+
+
+def _copy(memory: Sequence[memoryview], froms: Sequence[int], tos: Sequence[int], out: Array) -> None:
+    """Joins pieces of memory."""
+    view, begin = out.view(np.uint8).data, 0
+    for m, a, b in zip(memory, froms, tos, strict=True):
+        end = begin + b - a
+        view[begin:end] = m[a:b]
         begin = end
+
+
+def _widen(
+    memory: Sequence[memoryview], froms: Sequence[int], tos: Sequence[int], sizes: Sequence[int], out: Array
+) -> None:
+    """Joins values of some bytes each: as they are, while they stay in the CPU's caches, and then widens them."""
+    begin = 0
+    for size, run in itertools.groupby(zip(sizes, memory, froms, tos, strict=True), key=operator.itemgetter(0)):
+        values = np.frombuffer(b"".join([m[a:b] for _, m, a, b in run]), NARROW.get(size, LONG))
+        out[begin : begin + len(values)] = values
+        begin += len(values)
 
 
 def _aligned(size: int) -> int:

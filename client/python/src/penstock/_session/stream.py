@@ -7,6 +7,7 @@ gRPC; a thread waits for the status meanwhile, so that a stream whose gRPC conne
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -62,12 +63,15 @@ class Stream:
         self._watch: _Watch | None = None
         self._cancelled = False
 
-    def open(self, ticket: bytes) -> pa.Schema | None:
-        """Asks for the stream; returns its schema, or None if it was cancelled. Raises what pyarrow raises."""
+    def open(self, request: Callable[[bool], bytes]) -> pa.Schema | None:
+        """Asks for the stream; returns its schema, or None if it was cancelled. Raises what pyarrow raises.
+
+        request makes the ticket, and is told whether values may be narrow: what comes by gRPC, pyarrow reads.
+        """
         link = self._connection.links.take(self._note)
         if self._cancelled:
             return None
-        self._reader = reader = self._ask(ticket, link)
+        self._reader = reader = self._ask(request(link is not None), link)
         if self._cancelled:  # cancel may have been called before there was a reader
             return None
         schema = reader.schema
