@@ -98,7 +98,9 @@ func (in *incoming) request() *pb.StreamRequest {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	at := in.p.received
-	return &pb.StreamRequest{Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression}
+	return &pb.StreamRequest{
+		Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression, Narrow: true,
+	}
 }
 
 // Schema takes the schema in, and waits until there is room for a batch.

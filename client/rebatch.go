@@ -119,7 +119,7 @@ func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, most int) {
 	case arrow.INT32:
 		o.i32 = extend(o.i32, w.i32[from:to], most)
 	case arrow.INT64:
-		o.i64 = extend(o.i64, w.i64[from:to], most)
+		o.i64 = w.appendInts(reserve(o.i64, to-from, most), from, to)
 	case arrow.BOOL:
 		o.bools = appendBits(reserve(o.bools, to-from, most), w.u8, from, to)
 	default:
@@ -189,7 +189,7 @@ func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share flo
 	case c.role == roleBytes:
 		o.u8 = extend(o.u8, w.u8[from:to], likely(len(o.u8)+more, share))
 	case c.elem == arrow.INT64:
-		o.i64 = extend(o.i64, w.i64[from:to], likely(len(o.i64)+more, share))
+		o.i64 = w.appendInts(reserve(o.i64, more, likely(len(o.i64)+more, share)), int(from), int(to))
 	default:
 		o.f32 = extend(o.f32, w.f32[from:to], likely(len(o.f32)+more, share))
 	}

@@ -37,7 +37,8 @@ type wireColumn struct {
 	f64     []float64
 	i32     []int32
 	i64     []int64
-	u8      []byte // images, byte strings, or the bits of booleans
+	u8      []byte // images, byte strings, the bits of booleans, or int64 values in fewer bytes
+	each    int    // of these: how many
 	offsets []int32
 	weights []float32
 }
@@ -47,6 +48,14 @@ type parts struct {
 	nodes   []wire.Node
 	buffers [][]byte
 	good    *byte // the offsets that were looked at last, which arrays may share
+}
+
+// length is that of the next array.
+func (p *parts) length() int {
+	if len(p.nodes) == 0 {
+		return 0
+	}
+	return int(p.nodes[0].Length)
 }
 
 // next returns the buffers of the next array behind its validity, of which it has `buffers` in all. It checks that the array has
@@ -161,6 +170,7 @@ func (w *wireColumn) bindOffsets(p *parts, b []byte, rows int) (int, error) {
 }
 
 func (w *wireColumn) bindValues(elem arrow.Type, p *parts, n int) error {
+	all := p.length()
 	bufs, err := p.next(n, 2)
 	if err != nil {
 		return err
@@ -177,8 +187,7 @@ func (w *wireColumn) bindValues(elem arrow.Type, p *parts, n int) error {
 		w.i32 = arrow.Int32Traits.CastFromBytes(b)
 		return enough(len(w.i32), n)
 	case arrow.INT64:
-		w.i64 = arrow.Int64Traits.CastFromBytes(b)
-		return enough(len(w.i64), n)
+		return w.bindInts(b, all)
 	case arrow.BOOL:
 		w.u8 = b
 		return enough(len(b)*8, n)
@@ -186,6 +195,21 @@ func (w *wireColumn) bindValues(elem arrow.Type, p *parts, n int) error {
 		w.u8 = b
 		return enough(len(b), n)
 	}
+}
+
+// bindInts takes the n values of an int64 array: as Arrow has them, or narrow ones.
+func (w *wireColumn) bindInts(b []byte, n int) error {
+	if len(b) >= 8*n {
+		w.i64 = arrow.Int64Traits.CastFromBytes(b)
+		return nil
+	}
+	for _, each := range [...]int{1, 2, 4} {
+		if len(b) == each*n {
+			w.u8, w.each = b, each
+			return nil
+		}
+	}
+	return fmt.Errorf("%d bytes for %d values; expected 1, 2, 4 or 8 for each", len(b), n)
 }
 
 func enough(got, n int) error {

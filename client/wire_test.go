@@ -1,6 +1,8 @@
 package client
 
 import (
+	"bytes"
+	"encoding/binary"
 	"slices"
 	"strings"
 	"testing"
@@ -251,6 +253,17 @@ func FuzzReceive(f *testing.F) {
 		}
 		for i := range record.DataHeader {
 			f.Add(flip(record.DataHeader, i), record.DataBody, record.AppMetadata)
+		}
+	}
+	record := sent(f, someRows(6), &pb.BatchMeta{Rows: 6, Last: true})
+	length := binary.LittleEndian.AppendUint64(nil, 64) // as Arrow's writer pads six values
+	for i := 0; i < len(record.DataHeader)-8; i++ {
+		for _, width := range []byte{0, 1, 2, 3, 4, 7} {
+			if bytes.Equal(record.DataHeader[i:i+8], length) {
+				narrow := slices.Clone(record.DataHeader)
+				narrow[i] = 6 * width
+				f.Add(narrow, record.DataBody, record.AppMetadata)
+			}
 		}
 	}
 	f.Fuzz(func(t *testing.T, header, body, meta []byte) {

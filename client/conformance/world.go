@@ -298,6 +298,10 @@ func (w *world) fault(ctx context.Context, worker string, r *fake.Record) error 
 		r.K, r.Rows = r.K-n, r.Rows+int(n)
 	case "gap":
 		r.K, r.Rows = r.K+1, r.Rows-1
+	case "width":
+		r.Width = 3
+	case "short":
+		r.Short = true
 	case "garbage":
 		r.Meta = []byte{0xff}
 	case "miscount", "future":

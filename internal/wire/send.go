@@ -37,6 +37,9 @@ func NewSender(out grpc.ServerStream, how Compression, pool *Pool) *Sender {
 	return &Sender{out: out, how: how, pool: pool}
 }
 
+// Linked reports whether batches go on a link.
+func (s *Sender) Linked() bool { return s.link != nil }
+
 // Send sends a batch, and refers to its buffers until it releases it: when they were written, or never will be, or at once, where
 // they are compressed. By gRPC this may be after Send has returned. gRPC forgets what it has not written when a connection breaks,
 // and a message that it was given when its stream had just been cancelled: these are never released. written is called when no

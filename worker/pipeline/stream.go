@@ -167,6 +167,9 @@ func (s *Stream) Close() {
 // Schema of the stream's record batches.
 func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 
+// Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
+func (s *Stream) Narrow() { s.builder.Narrow() }
+
 func (s *Stream) compile() error {
 	var err error
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {

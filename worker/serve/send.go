@@ -24,13 +24,17 @@ type outbox struct {
 // newOutbox sends the schema at once, rather than with the first record, which may take its time: Arrow's C++ client can
 // cancel a stream only after its schema came, so trainers that go would leave theirs behind.
 func (s *Server) newOutbox(
-	ctx context.Context, out flight.FlightService_DoGetServer, stream *pipeline.Stream, how wire.Compression,
+	ctx context.Context, out flight.FlightService_DoGetServer, stream *pipeline.Stream, r *request,
 ) (*outbox, error) {
+	how := compression(r.GetCompression())
 	sender, err := s.links.Sender(ctx, out, how, &s.messages)
 	if err != nil {
 		return nil, err
 	}
 	sender.Blocking = stream.Blocked
+	if r.GetNarrow() && sender.Linked() && how == wire.None {
+		stream.Narrow()
+	}
 	if err := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema())).Close(); err != nil {
 		return nil, sender.Close(err)
 	}

@@ -182,7 +182,7 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 		return reason(ctx, err)
 	}
 	defer stream.Close()
-	w, err := s.newOutbox(ctx, out, stream, compression(r.GetCompression()))
+	w, err := s.newOutbox(ctx, out, stream, r)
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,9 @@ import (
 // label is one value a row in the feature's own dtype. A null float is NaN; other nulls are errors, since no
 // value of theirs could stand for "missing".
 type label struct {
-	out *pb.Output
-	typ arrow.DataType
+	out   *pb.Output
+	typ   arrow.DataType
+	width int // bytes of an int64 value of the window; as many are enough for others
 }
 
 func newLabel(o *pb.Output) (*label, error) {
@@ -35,7 +36,14 @@ func (l *label) field() arrow.Field {
 	return arrow.Field{Name: l.out.GetName(), Type: l.typ, Metadata: metadata(pb.Layout_LABEL)}
 }
 
-func (l *label) size(_ *Window, from, to int) int64 { return 8 * int64(to-from) }
+func (l *label) size(_ *Window, from, to int) int64 { return int64(l.width) * int64(to-from) }
+
+func (l *label) see(b *Builder, w *Window) {
+	l.width = wide
+	if v := w.Slots[l.out.GetSlots()[0]]; b.narrow && v.Type.Kind == pb.Kind_INT64 {
+		l.width = widthOf(v)
+	}
+}
 
 func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[l.out.GetSlots()[0]]
@@ -54,15 +62,34 @@ func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 		}
 		switch v.Type.Kind {
 		case pb.Kind_INT32:
-			values = bytesOf(gather(numbers[int32](&mem.values, to-from), w, v.I32, from))
+			values = taken[int32](mem, w, v.I32, from, to)
 		case pb.Kind_INT64:
-			values = bytesOf(gather(numbers[int64](&mem.values, to-from), w, v.I64, from))
+			values = l.ints(mem, w, v, from, to)
 		default:
 			values = boolBits(mem, w, v, from, to)
 		}
 	}
 	b.add(to-from, values)
 	return nil
+}
+
+func (l *label) ints(mem *scratch, w *Window, v *vector.Vector, from, to int) []byte {
+	switch l.width {
+	case 1:
+		return taken[uint8](mem, w, v.I64, from, to)
+	case 2:
+		return taken[uint16](mem, w, v.I64, from, to)
+	case 4:
+		return taken[uint32](mem, w, v.I64, from, to)
+	}
+	return taken[int64](mem, w, v.I64, from, to)
+}
+
+// taken is output rows [from, to) of the window, converted.
+func taken[D, S number](mem *scratch, w *Window, src []S, from, to int) []byte {
+	dst := numbers[D](&mem.values, to-from)
+	take(dst, w, src, from)
+	return bytesOf(dst)
 }
 
 func floatLabels[T float32 | float64](mem *scratch, w *Window, src []T, valid []uint64, from, to int) []T {

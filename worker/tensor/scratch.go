@@ -15,7 +15,7 @@ type scratch struct {
 
 // number is an element type of tensors.
 type number interface {
-	~int32 | ~int64 | ~float32 | ~float64
+	int32 | int64 | float32 | float64 | unsigned
 }
 
 // numbers returns n values on the scratch's memory; Go's allocator aligns it for every number.

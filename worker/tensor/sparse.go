@@ -18,6 +18,10 @@ type sparse struct {
 	elem  arrow.DataType
 	child arrow.DataType // elem, or a struct of value and weight
 	typ   arrow.DataType
+
+	// Of the window:
+	width int  // bytes of a value
+	ones  bool // each row has one value that is not null
 }
 
 func newSparse(o *pb.Output) (*sparse, error) {
@@ -45,30 +49,39 @@ func (s *sparse) field() arrow.Field {
 }
 
 func (s *sparse) size(w *Window, from, to int) int64 {
-	perElement := int64(4)
-	if s.elem == arrow.PrimitiveTypes.Int64 {
-		perElement = 8
-	}
+	perElement := int64(s.width)
 	if s.out.Weights != nil {
 		perElement += 4
 	}
-	return 4*int64(to-from) + perElement*int64(upperBound(w, w.Slots[s.out.GetSlots()[0]], from, to))
+	n := perElement * int64(upperBound(w, w.Slots[s.out.GetSlots()[0]], from, to))
+	if !s.ones { // else they are counted once for all
+		n += 4 * int64(to-from+1)
+	}
+	return n
+}
+
+func (s *sparse) see(b *Builder, w *Window) {
+	v := w.Slots[s.out.GetSlots()[0]]
+	s.ones, s.width = b.ones(w, v), wide
+	b.shares = b.shares || s.ones
+	switch {
+	case s.elem == arrow.PrimitiveTypes.Float32:
+		s.width = 4
+	case b.narrow && (v.Type.Kind == pb.Kind_INT64 || v.Type.Kind == pb.Kind_INT32):
+		s.width = widthOf(v)
+	}
 }
 
 func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
 	offsets := b.owner.counting(to - from)
 	var write []int32 // nil: they stand there
-	if !b.owner.ones(w, v, from, to) {
+	if !s.ones {
 		mem.offsets = vector.Grow(mem.offsets, to-from+1)
 		offsets, write = mem.offsets, mem.offsets
 	}
-	lay := floats
-	if s.elem == arrow.PrimitiveTypes.Int64 {
-		lay = ints
-	}
 	if s.out.Weights == nil {
-		values, n, err := lay(&mem.values, write, w, v, v, from, to)
+		values, n, err := s.values(&mem.values, write, w, v, from, to)
 		if err != nil {
 			return err
 		}
@@ -80,7 +93,7 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	if err := checkWeights(w, v, weights, from, to); err != nil {
 		return err
 	}
-	values, n, err := lay(&mem.values, write, w, v, v, from, to)
+	values, n, err := s.values(&mem.values, write, w, v, from, to)
 	if err != nil {
 		return err
 	}
@@ -95,34 +108,48 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	return nil
 }
 
-// ones reports whether each of the output rows [from, to) has one value that is not null.
-func (b *Builder) ones(w *Window, v *vector.Vector, from, to int) bool {
+// ones reports whether each of the window's rows has one value that is not null.
+func (b *Builder) ones(w *Window, v *vector.Vector) bool {
 	if v.ValueValid() != nil {
 		return false
 	}
 	if !v.Type.List {
 		return true
 	}
-	if w.Order != nil { // then it is asked of all the window's rows
-		from, to = 0, len(v.Offsets)-1
-	}
-	first, last := int(v.Offsets[from]), int(v.Offsets[to])
-	return last-first == to-from && bytes.Equal(bytesOf(v.Offsets[from:to+1]), bytesOf(b.counting(last)[first:]))
+	first, last := int(v.Offsets[0]), int(v.Offsets[w.Rows])
+	return last-first == w.Rows && bytes.Equal(bytesOf(v.Offsets[:w.Rows+1]), bytesOf(b.counting(last)[first:]))
 }
 
-// ints takes the values of v at the elements of ids that are not null.
-func ints(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (data []byte, n int, err error) {
-	var values []int64
+// values takes those of v that are not null.
+func (s *sparse) values(b *[]byte, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int, err error) {
+	if s.elem == arrow.PrimitiveTypes.Float32 {
+		return floats(b, offsets, w, v, v, from, to)
+	}
 	switch v.Type.Kind {
 	case pb.Kind_INT64:
-		values = jagged[int64](b, offsets, w, v.I64, v, ids, from, to)
+		data, n = ints(b, s.width, offsets, w, v.I64, v, from, to)
 	case pb.Kind_INT32:
-		values = jagged[int64](b, offsets, w, v.I32, v, ids, from, to)
+		data, n = ints(b, s.width, offsets, w, v.I32, v, from, to)
 	default:
 		return nil, 0, typeError(v, "int32 or int64")
 	}
-	return bytesOf(values), len(values), nil
+	return data, n, nil
 }
+
+// ints lays values out with so many bytes each.
+func ints[S int32 | int64](b *[]byte, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
+	switch width {
+	case 1:
+		return laid(jagged[uint8](b, offsets, w, src, v, v, from, to))
+	case 2:
+		return laid(jagged[uint16](b, offsets, w, src, v, v, from, to))
+	case 4:
+		return laid(jagged[uint32](b, offsets, w, src, v, v, from, to))
+	}
+	return laid(jagged[int64](b, offsets, w, src, v, v, from, to))
+}
+
+func laid[D number](values []D) (data []byte, n int) { return bytesOf(values), len(values) }
 
 // floats takes the values of v at the elements of ids that are not null.
 func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (data []byte, n int, err error) {
@@ -219,9 +246,22 @@ func scalars[D, S number](dst []D, offsets []int32, w *Window, src []S, valid []
 }
 
 func convert[D, S number](dst []D, src []S) {
-	if same, ok := any(dst).([]S); ok {
-		copy(same, src)
+	switch dst := any(dst).(type) {
+	case []S:
+		copy(dst, src)
 		return
+	case []uint8:
+		if narrowed(dst, src) {
+			return
+		}
+	case []uint16:
+		if narrowed(dst, src) {
+			return
+		}
+	case []uint32:
+		if narrowed(dst, src) {
+			return
+		}
 	}
 	for i, x := range src {
 		dst[i] = D(x)

@@ -31,7 +31,7 @@ const (
 	RowColumn  = "_row"
 )
 
-// Window is what a Builder reads: the slots of a program for rows of one window.
+// Window is what a Builder reads: the slots of a program for rows of one window. Once a Builder has seen it, its slots stay.
 type Window struct {
 	Slots []*vector.Vector
 	Rows  int // of the slots
@@ -75,6 +75,9 @@ type Builder struct {
 	free    chan *Batch
 	spare   chan *Batch // that were detached and came back
 	counted []int32     // 0, 1, ...
+	narrow  bool
+	seen    *Window // that the outputs know
+	shares  bool    // some of its lists have one value each
 }
 
 // output adds one field's arrays to a batch, for rows [from, to) of a window's output.
@@ -84,6 +87,9 @@ type output interface {
 	// size is what they take, in bytes; it may be a little more.
 	size(w *Window, from, to int) int64
 }
+
+// onlooker is an output that looks at a window's values before it builds.
+type onlooker interface{ see(b *Builder, w *Window) }
 
 // NewBuilder prepares for a program. At most `batches` batches are out at a time: Take waits for a Release
 // rather than allocate more.
@@ -126,11 +132,29 @@ func (b *Builder) counting(n int) []int32 {
 	return b.counted[: n+1 : n+1]
 }
 
+// Narrow has int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md says when.
+// Such batches are no Arrow records.
+func (b *Builder) Narrow() { b.narrow = true }
+
+// see looks at a window's values, unless it has.
+func (b *Builder) see(w *Window) {
+	if b.seen == w {
+		return
+	}
+	b.seen, b.shares = w, false
+	for _, o := range b.outputs {
+		if o, ok := o.(onlooker); ok {
+			o.see(b, w)
+		}
+	}
+}
+
 // Schema of the record batches.
 func (b *Builder) Schema() *arrow.Schema { return b.schema }
 
 // RowsFor is how many rows of the window's output make a batch of `bytes` bytes on average; at least 1.
 func (b *Builder) RowsFor(w *Window, bytes int64) int {
+	b.see(w)
 	rows := w.Len()
 	each := float64(b.size(w, 0, rows)) / float64(max(1, rows))
 	return max(1, int(min(float64(bytes)/max(1, each), float64(rows))))
@@ -139,6 +163,7 @@ func (b *Builder) RowsFor(w *Window, bytes int64) int {
 // Cut is where a batch ends that begins at from: after `rows` rows, or fewer, so that it has at most `bytes` bytes,
 // but for a single row that has more.
 func (b *Builder) Cut(w *Window, from, rows int, bytes int64) (to int, size int64) {
+	b.see(w)
 	for to = min(from+rows, w.Len()); ; to = from + (to-from)/2 {
 		if size = b.size(w, from, to); size <= bytes || to-from <= 1 {
 			return to, size
@@ -147,6 +172,9 @@ func (b *Builder) Cut(w *Window, from, rows int, bytes int64) (to int, size int6
 }
 
 func (b *Builder) size(w *Window, from, to int) (n int64) {
+	if b.shares {
+		n = 4 * int64(to-from+1)
+	}
 	for _, o := range b.outputs {
 		n += o.size(w, from, to)
 	}
@@ -165,6 +193,7 @@ func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 
 // Build lays out rows [from, to) of the window's output in a batch of Take's, which it releases if it fails.
 func (b *Builder) Build(batch *Batch, w *Window, from, to int) error {
+	b.see(w)
 	batch.reset(to - from)
 	for i, o := range b.outputs {
 		if err := o.build(batch, &batch.mem[i], w, from, to); err != nil {

@@ -53,6 +53,9 @@ type Record struct {
 	Twice bool
 	// Meta, if set, is sent as app_metadata in place of the right one.
 	Meta []byte
+	// Width, if set, is how many bytes each int64 value has on a link, whatever was asked for; Short has their buffers lack a byte.
+	Width int
+	Short bool
 }
 
 // Worker serves a worker and returns what stops it.
@@ -82,7 +85,7 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	if !bytes.Equal(req.GetProgram(), program()) {
 		return status.Error(codes.InvalidArgument, "another program")
 	}
-	out := &sender{Worker: w, stream: stream}
+	out := &sender{Worker: w, stream: stream, narrow: req.GetNarrow()}
 	if w.Links {
 		if out.batches, err = w.lobby.Sender(stream.Context(), stream, wire.None, &w.pool); err != nil {
 			return err
@@ -116,6 +119,7 @@ type sender struct {
 	out    *flight.Writer
 	// batches are sent by it, and out sends the schema alone, where the worker has links.
 	batches *wire.Sender
+	narrow  bool // batches on a link are
 	sent    int
 }
 
@@ -168,7 +172,7 @@ func (s *sender) send(r *Record) error {
 		times = 2
 	}
 	for range times {
-		if err := s.write(rec, r.Meta); err != nil {
+		if err := s.write(rec, r); err != nil {
 			return err
 		}
 		s.sent++
@@ -179,15 +183,31 @@ func (s *sender) send(r *Record) error {
 	return nil
 }
 
-func (s *sender) write(rec arrow.Record, meta []byte) error {
+func (s *sender) write(rec arrow.Record, r *Record) error {
 	if s.batches == nil {
-		return s.out.WriteWithAppMetadata(rec, meta)
+		return s.out.WriteWithAppMetadata(rec, r.Meta)
 	}
-	b := &wire.Batch{Meta: meta}
+	b := &wire.Batch{Meta: r.Meta}
 	if err := b.Flatten(rec); err != nil {
 		return err
+	}
+	if s.batches.Linked() {
+		s.resize(b, rec.Schema(), r)
 	}
 	rec.Retain()
 	b.OnRelease(rec.Release)
 	return s.batches.Send(b, func() {})
+}
+
+// resize has int64 values take as many bytes as they should, or as a fault says.
+func (s *sender) resize(b *wire.Batch, schema *arrow.Schema, r *Record) {
+	switch {
+	case r.Width > 0:
+		eachLong(b, schema, func(values []byte) []byte { return ofWidth(values, r.Width) })
+	case s.narrow:
+		Narrow(b, schema)
+	}
+	if r.Short {
+		eachLong(b, schema, func(values []byte) []byte { return values[:len(values)-1] })
+	}
 }

@@ -1,0 +1,73 @@
+package tensor
+
+import (
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// wide is how many bytes an int64 has in Arrow.
+const wide = 8
+
+// widthOf is the least of 1, 2, 4 and 8 bytes that hold each int64 value of a vector without a sign. Values of nulls count, too,
+// whatever they are.
+func widthOf(v *vector.Vector) int {
+	values := v.Len()
+	var bits uint64
+	if v.Type.Kind == pb.Kind_INT64 {
+		bits = bitsOf(v.I64[:values])
+	} else {
+		bits = bitsOf(v.I32[:values])
+	}
+	switch {
+	case bits < 1<<8:
+		return 1
+	case bits < 1<<16:
+		return 2
+	case bits < 1<<32:
+		return 4
+	}
+	return wide
+}
+
+// bitsOf are those that any of the values has, at least up to where they are too many for all narrow widths.
+func bitsOf[T int32 | int64](values []T) uint64 {
+	var a, b, c, d T
+	for len(values) > 0 && uint64(a) < 1<<32 {
+		piece := values[:min(len(values), 1<<10)]
+		values = values[len(piece):]
+		for ; len(piece) >= 8; piece = piece[8:] {
+			x := (*[8]T)(piece)
+			a, b, c, d = a|x[0]|x[1], b|x[2]|x[3], c|x[4]|x[5], d|x[6]|x[7]
+		}
+		for _, x := range piece {
+			a |= x
+		}
+		a |= b | c | d
+	}
+	return uint64(a)
+}
+
+// unsigned is an element type of narrow values.
+type unsigned interface{ uint8 | uint16 | uint32 }
+
+// narrowed narrows int64 values.
+func narrowed[D unsigned, S number](dst []D, src []S) bool {
+	values, ok := any(src).([]int64)
+	if ok {
+		narrow(dst, values)
+	}
+	return ok
+}
+
+// narrow writes values that fit.
+func narrow[D unsigned](dst []D, src []int64) {
+	for len(src) >= 8 && len(dst) >= 8 {
+		to, from := (*[8]D)(dst), (*[8]int64)(src)
+		to[0], to[1], to[2], to[3] = D(from[0]), D(from[1]), D(from[2]), D(from[3])
+		to[4], to[5], to[6], to[7] = D(from[4]), D(from[5]), D(from[6]), D(from[7])
+		dst, src = dst[8:], src[8:]
+	}
+	for i, x := range src {
+		dst[i] = D(x)
+	}
+}

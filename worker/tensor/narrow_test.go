@@ -1,0 +1,132 @@
+package tensor
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+// widened are the values of a narrow buffer.
+func widened(buffer []byte, n int) []int64 {
+	values := make([]int64, n)
+	for i := range values {
+		var wide [8]byte
+		copy(wide[:], buffer[i*len(buffer)/n:(i+1)*len(buffer)/n])
+		values[i] = int64(binary.LittleEndian.Uint64(wide[:]))
+	}
+	return values
+}
+
+// TestNarrow builds lists, scalars and labels of each width, in any order, with nulls and without, narrow and as Arrow has them: the
+// values are the same, and take no more bytes than they must.
+func TestNarrow(t *testing.T) {
+	const rows = 100
+	r := rand.New(rand.NewPCG(1, 2))
+	order := make([]int32, 0, rows)
+	for _, row := range r.Perm(rows)[:60] {
+		order = append(order, int32(row))
+	}
+	for largest, width := range map[int64]int{
+		1<<8 - 1: 1, 1 << 8: 2, 1<<16 - 1: 2, 1 << 16: 4, 1<<32 - 1: 4, 1 << 32: 8, -1: 8, 1<<31 - 1: 4, -1 << 31: 8,
+	} {
+		for _, kind := range []pb.Kind{pb.Kind_INT64, pb.Kind_INT32} {
+			if kind == pb.Kind_INT32 && int64(int32(largest)) != largest {
+				continue
+			}
+			for _, order := range [][]int32{nil, order} {
+				for _, lists := range []int{0, 1, 3} {
+					for _, nulls := range []bool{false, true} {
+						v := someInts(r, kind, rows, lists, nulls, largest)
+						name := fmt.Sprintf("%d, %v, shuffled %v, lists of %d, nulls %v", largest, kind, order != nil, lists, nulls)
+						checkNarrow(t, name, tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), v, order, width)
+						if kind == pb.Kind_INT64 && lists == 0 && !nulls {
+							checkNarrow(t, "label "+name, tensorOf(pb.Layout_LABEL, kind, 0), v, order, width)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// someInts has one value that is the largest, which is not null.
+func someInts(r *rand.Rand, kind pb.Kind, rows, lists int, nulls bool, largest int64) *vector.Vector {
+	v := &vector.Vector{Rows: rows}
+	v.Type.Kind = kind
+	valid := &v.Valid
+	if lists > 0 {
+		v.Type.List, valid = true, &v.ElemValid
+		v.Offsets = []int32{0}
+		for i := range rows {
+			n := lists
+			if lists > 1 && i != rows/2 {
+				n = r.IntN(2 * lists)
+			}
+			v.Offsets = append(v.Offsets, v.Offsets[i]+int32(n))
+		}
+	}
+	n := v.Len()
+	at := n / 2
+	if lists > 0 {
+		at = int(v.Offsets[rows/2])
+	}
+	for i := range n {
+		x := largest
+		if i != at && x > 0 {
+			x = r.Int64N(x + 1)
+		}
+		v.I64, v.I32 = append(v.I64, x), append(v.I32, int32(x))
+	}
+	if kind == pb.Kind_INT64 {
+		v.I32 = nil
+	} else {
+		v.I64 = nil
+	}
+	if nulls {
+		for range vector.Words(n) {
+			*valid = append(*valid, r.Uint64())
+		}
+		(*valid)[at>>6] |= 1 << (at & 63)
+	}
+	return v
+}
+
+func checkNarrow(t *testing.T, name string, o *pb.Output, v *vector.Vector, order []int32, width int) {
+	t.Helper()
+	w := &Window{Slots: []*vector.Vector{v}, Rows: v.Rows, Order: order, File: &pb.File{}}
+	var batches [2]*Batch
+	for i := range batches {
+		b, err := NewBuilder(program(o, w.Slots), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			b.Narrow()
+		}
+		if batches[i], err = b.Take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Build(batches[i], w, 0, w.Len()); err != nil {
+			t.Fatal(name, err)
+		}
+		if _, size := b.Cut(w, 0, w.Len(), 1<<40); size < batches[i].Bytes {
+			t.Errorf("%s: %d bytes were announced, %d came", name, size, batches[i].Bytes)
+		}
+	}
+	wide, narrow := batches[0], batches[1]
+	last := len(wide.Buffers) - 1
+	n := int(wide.Nodes[len(wide.Nodes)-1].Length)
+	if !slices.Equal(wide.Nodes, narrow.Nodes) || last == 3 && !slices.Equal(wide.Buffers[1], narrow.Buffers[1]) {
+		t.Errorf("%s: other lengths or offsets", name)
+	}
+	if got := len(narrow.Buffers[last]); got != n*width {
+		t.Errorf("%s: %d values take %d bytes, want %d each", name, n, got, width)
+	} else if !slices.Equal(widened(narrow.Buffers[last], n), widened(wide.Buffers[last], n)) {
+		t.Errorf("%s: other values", name)
+	}
+}
