@@ -25,6 +25,7 @@ type axis struct {
 	weights      []uint32
 	taps         int
 	most         int // of the counts, rounded up to a multiple of tapsAtOnce
+	end          int // first + most of the last one
 	floats       []float64
 }
 
@@ -75,6 +76,7 @@ func (a *axis) placed(from int, mirrored bool) {
 	for i := range a.first {
 		a.first[i] -= int32(from)
 	}
+	a.end = int(a.first[len(a.first)-1]) + a.most
 	if !mirrored {
 		return
 	}

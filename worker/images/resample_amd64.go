@@ -24,18 +24,14 @@ func acrossAVX512(dst, row *byte, first *int32, weights *uint32, taps, most, n i
 func downAVX2(dst, rows *byte, stride int, weights *uint32, count, n int)
 
 // acrossColours makes a row of three bytes a pixel, behind which dst has slack bytes, of one of four bytes a pixel, which has
-// room for another tapsAtOnce pixels.
+// as many as end. The axis must have been placed: no first is negative, or greater than the last one's.
 func (a *axis) acrossColours(dst, row []byte) {
 	n := len(a.first) &^ 3
 	if !simd.avx2 || n == 0 {
 		a.acrossColoursPlain(dst, row, 0)
 		return
 	}
-	from, to := a.first[0], a.first[0]
-	for _, first := range a.first {
-		from, to = min(from, first), max(to, first)
-	}
-	_, _, _ = row[pixelBytes*int(from)], row[pixelBytes*(int(to)+a.most)-1], dst[3*n+slack-1]
+	_, _ = row[pixelBytes*a.end-1], dst[3*n+slack-1]
 	if simd.avx512 {
 		acrossAVX512(&dst[0], &row[0], &a.first[0], &a.weights[0], a.taps, a.most, n)
 	} else {

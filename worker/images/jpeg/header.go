@@ -158,7 +158,7 @@ func (d *Decoder) huffmanTables(b []byte) error {
 		if n > 256 || len(b) < 17+n {
 			return errTable
 		}
-		if err := d.tables[class][id].set(b[1 : 17+n]); err != nil {
+		if err := d.tables[class][id].set(b[1:17+n], class == 0); err != nil {
 			return err
 		}
 		d.hasTable[class] |= 1 << id

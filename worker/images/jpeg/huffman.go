@@ -23,8 +23,8 @@ type huffman struct {
 
 var errTable = errors.New("a Huffman table is malformed")
 
-// set makes the table of a DHT segment's part; one that is the same as before stays.
-func (h *huffman) set(spec []byte) error {
+// set makes the table of a DHT segment's part, of DC or AC coefficients; one that is the same as before stays.
+func (h *huffman) set(spec []byte, dc bool) error {
 	if bytes.Equal(h.spec, spec) {
 		return nil
 	}
@@ -55,26 +55,30 @@ func (h *huffman) set(spec []byte) error {
 		code <<= 1
 	}
 	for i := range h.fast {
-		h.fast[i] = h.fastEntry(uint32(i))
+		h.fast[i] = h.fastEntry(uint32(i), dc)
 	}
 	h.spec = append(h.spec, spec...)
 	return nil
 }
 
-// An entry of fast is, from the lowest bit: 5 bits, how many bits to take; 1 bit, whether it is a whole coefficient; 4
-// bits, the zeros before it; and in the upper half the coefficient. It is 0 where fastBits bits do not hold the
-// coefficient, or are none.
+// An entry of fast is, from the lowest bit: 5 bits, how many bits to take; 7 bits, the zeros before a coefficient, or fastEnd
+// if the block has no more; and in the upper half the coefficient. It is 0 where fastBits bits do not hold the coefficient, or
+// where the code stands for zeros alone, or for nothing. A DC coefficient has no zeros before it, and is 0 where AC ones end.
 const (
 	fastTaken = 31
-	fastRun   = 6
+	fastRun   = 5
+	fastEnd   = 127
 	fastValue = 16
 )
 
-func (h *huffman) fastEntry(window uint32) uint32 {
+func (h *huffman) fastEntry(window uint32, dc bool) uint32 {
 	e := h.lookup[window>>(fastBits-lookupBits)]
 	length, run, size := int(e&0xff), uint32(e>>12), int(e>>8&15)
-	if length == 0 || size == 0 || length+size > fastBits {
+	switch {
+	case length == 0 || length+size > fastBits || size == 0 && run == 15, dc && run > 0:
 		return 0
+	case size == 0:
+		return fastEnd<<fastRun | uint32(length)
 	}
 	value := extend(int32(window>>(fastBits-length-size))&(1<<size-1), size)
 	return uint32(value)<<fastValue | run<<fastRun | uint32(length+size)

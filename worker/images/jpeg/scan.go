@@ -3,7 +3,6 @@ package jpeg
 import (
 	"errors"
 	"fmt"
-	"image"
 	"slices"
 )
 
@@ -218,92 +217,122 @@ func (d *Decoder) restartMarker(s *scan) error {
 
 // baseline decodes a block, to samples if it is wanted.
 func (d *Decoder) baseline(c *component, x, y int) bool {
-	wanted := (image.Point{X: x, Y: y}).In(c.wanted)
-	last, ok := d.coefficients(c, wanted)
-	if ok && wanted {
+	if !d.bits.dc(c) {
+		return false
+	}
+	if w := &c.wanted; x < w.Min.X || x >= w.Max.X || y < w.Min.Y || y >= w.Max.Y {
+		return d.bits.skipAC(c.acTable)
+	}
+	last, ok := d.coefficients(c)
+	if ok {
 		d.samples(c, x, y, last)
 	}
 	return ok
 }
 
-// coefficients reads the coefficients of a block, dequantised if they are wanted. last is the place of the last one that is not 0.
-func (d *Decoder) coefficients(c *component, wanted bool) (last int, ok bool) {
-	block, b := &d.block, &d.bits
+// dc reads what is added to the DC coefficient of the block before.
+func (b *bits) dc(c *component) bool {
+	if b.n < 32 {
+		b.fill()
+	}
+	if e := c.dcTable.fast[b.acc>>(64-fastBits)]; e != 0 {
+		b.acc <<= e & fastTaken
+		b.n -= int(e & fastTaken)
+		c.dc += int32(e) >> fastValue
+		return true
+	}
 	size, ok := c.dcTable.symbol(b)
 	if !ok || size > 15 {
-		return 0, false
+		return false
 	}
 	c.dc += b.extended(int(size))
-	if !wanted {
-		return 0, skipAC(c.acTable, b)
-	}
+	return true
+}
+
+// coefficients reads the AC coefficients of a block, which it leaves dequantised. last is the place of the last one that is not 0.
+func (d *Decoder) coefficients(c *component) (last int, ok bool) {
+	block, b := &d.block, &d.bits
 	clear(block[:])
 	block[0] = c.dc * c.quant[0]
-	table := c.acTable
-	for k := 1; k < 64; k++ {
-		if b.n < 32 {
+	table, quant, k := c.acTable, &c.quant, 1
+	acc, n := b.acc, b.n // kept in registers
+	for k < 64 {
+		if n < 32 {
+			b.acc, b.n = acc, n
 			b.fill()
+			acc, n = b.acc, b.n
 		}
-		if e := table.fast[b.acc>>(64-fastBits)]; e != 0 {
-			b.acc <<= e & fastTaken
-			b.n -= int(e & fastTaken)
-			k += int(e >> fastRun & 15)
+		e := table.fast[acc>>(64-fastBits)]
+		acc <<= e & fastTaken
+		n -= int(e & fastTaken)
+		if k += int(e >> fastRun & fastEnd); k < 64 && e != 0 {
+			block[zigzag[k]&63] = int32(e) >> fastValue * quant[k]
+			last = k
+			k++
+			continue
+		}
+		if b.acc, b.n = acc, n; e != 0 {
+			return last, e&(fastEnd<<fastRun) == fastEnd<<fastRun
+		}
+		run, size, ok := b.slowly(table)
+		if !ok || size == 0 && run == fastEnd {
+			return last, ok
+		}
+		if k += run; size > 0 {
 			if k > 63 {
 				return 0, false
 			}
-			block[zigzag[k]&63] = int32(e) >> fastValue * c.quant[k]
+			block[zigzag[k]&63] = b.extended(size) * quant[k]
 			last = k
-			continue
 		}
-		s, ok := table.symbol(b)
-		run, size := int(s>>4), int(s&15)
-		if size == 0 {
-			if run != 15 {
-				return last, ok
-			}
-			k += 15
-			continue
-		}
-		k += run
-		if !ok || k > 63 {
-			return 0, false
-		}
-		block[zigzag[k]&63] = b.extended(size) * c.quant[k]
-		last = k
+		k++
+		acc, n = b.acc, b.n
 	}
+	b.acc, b.n = acc, n
 	return last, true
 }
 
+// slowly reads the code of an AC coefficient for which the table has no fast entry: the zeros before it, fastEnd if the block has no more
+// coefficients, and its bits, which may be none.
+func (b *bits) slowly(table *huffman) (run, size int, ok bool) {
+	s, ok := table.symbol(b)
+	if run, size = int(s>>4), int(s&15); size == 0 && run != 15 {
+		run = fastEnd
+	}
+	return run, size, ok
+}
+
 // skipAC reads past the AC coefficients of a block.
-func skipAC(table *huffman, b *bits) bool {
+func (b *bits) skipAC(table *huffman) bool {
+	acc, n := b.acc, b.n // kept in registers
 	for k := 1; k < 64; k++ {
-		if b.n < 32 {
+		if n < 32 {
+			b.acc, b.n = acc, n
 			b.fill()
+			acc, n = b.acc, b.n
 		}
-		if e := table.fast[b.acc>>(64-fastBits)]; e != 0 {
-			b.acc <<= e & fastTaken
-			b.n -= int(e & fastTaken)
-			k += int(e >> fastRun & 15)
+		e := table.fast[acc>>(64-fastBits)]
+		acc <<= e & fastTaken
+		n -= int(e & fastTaken)
+		if k += int(e >> fastRun & fastEnd); k < 64 && e != 0 {
+			continue
+		}
+		if b.acc, b.n = acc, n; e != 0 {
+			return e&(fastEnd<<fastRun) == fastEnd<<fastRun
+		}
+		run, size, ok := b.slowly(table)
+		if !ok || size == 0 && run == fastEnd {
+			return ok
+		}
+		if k += run; size > 0 {
 			if k > 63 {
 				return false
 			}
-			continue
+			b.take(size)
 		}
-		s, ok := table.symbol(b)
-		run, size := int(s>>4), int(s&15)
-		if size == 0 {
-			if run != 15 {
-				return ok
-			}
-			k += 15
-			continue
-		}
-		k += run
-		if !ok || k > 63 {
-			return false
-		}
-		b.take(size)
+		acc, n = b.acc, b.n
 	}
+	b.acc, b.n = acc, n
 	return true
 }
 
