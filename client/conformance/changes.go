@@ -100,8 +100,8 @@ func (p *player) wait(s *WaitStep) error {
 			return err
 		}
 	}
-	if s.Still {
-		if err := p.await("workers to stop sending", func() bool { return p.sent > 0 && time.Since(p.lastSent) > time.Second/2 }); err != nil {
+	if s.Still > 0 {
+		if err := p.await("workers to stop sending", func() bool { return p.sent > 0 && time.Since(p.lastSent) > s.Still }); err != nil {
 			return err
 		}
 	}

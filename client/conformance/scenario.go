@@ -226,15 +226,15 @@ type WorkerStep struct {
 // WaitStep waits for a condition.
 type WaitStep struct {
 	On       `yaml:",inline"`
-	Synced   bool     // the trainer told all that was handed over, and heard the master's present will
-	Sent     int      // rows, by all workers
-	Still    bool     // workers send no more, for half a second
-	Closed   uint32   // epochs, by the master
-	Returned []string // these intervals, and no others, came back to the master
-	Left     bool     // the trainer's rank
-	Ordered  uint64   // step of the checkpoint that the master asks for
-	Taken    uint64   // step of the checkpoint for which the trainer brought its state, which is checked
-	Lapsed   bool     // the lease ended: so long ago the master answered a Sync
+	Synced   bool          // the trainer told all that was handed over, and heard the master's present will
+	Sent     int           // rows, by all workers
+	Still    time.Duration // workers send no more, for so long
+	Closed   uint32        // epochs, by the master
+	Returned []string      // these intervals, and no others, came back to the master
+	Left     bool          // the trainer's rank
+	Ordered  uint64        // step of the checkpoint that the master asks for
+	Taken    uint64        // step of the checkpoint for which the trainer brought its state, which is checked
+	Lapsed   bool          // the lease ended: so long ago the master answered a Sync
 }
 
 // RenewStep starts the fleet anew, with a master that knows nothing; the trainers go on from states.
