@@ -26,7 +26,7 @@ import (
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 )
 
-const patience = 30 * time.Second // for a condition that must come true, or an answer
+const patience = time.Minute // for a condition that must come true, or an answer
 
 // world is a scenario's fleet, and what it sees of the trainers.
 type world struct {
