@@ -3,6 +3,7 @@ package columns
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
@@ -92,8 +93,14 @@ func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
 
 // take has the column's values go through a step, if they can.
 func (c *column) take(e vector.Early) {
-	if v, ok := c.values.(interface{ take(e vector.Early) bool }); ok && v.take(e) {
-		c.early, c.out.Early = e, true
+	v, ok := c.values.(interface{ take(e vector.Early) bool })
+	if !ok || !v.take(e) {
+		return
+	}
+	c.early, c.out.Early = e, true
+	if f, ok := c.values.(*fixed[uint64]); ok && e.Narrow && f.fill <= math.MaxUint32 {
+		n := newNarrow(f)
+		c.values, c.lender = n, n
 	}
 }
 

@@ -39,6 +39,9 @@ func change(dst, src []int64) {
 // takeLate does to a vector what the decoder was to do.
 func takeLate(v *vector.Vector, e vector.Early) *vector.Vector {
 	out := *v
+	if e.Fill == nil && e.Change == nil {
+		return v
+	}
 	if e.Change != nil {
 		out.I64 = make([]int64, v.Len())
 		change(out.I64, v.I64)
@@ -84,7 +87,15 @@ func TestTakeEarly(t *testing.T) {
 			if s.GetType().GetKind() == pb.Kind_INT64 && r.IntN(2) == 0 {
 				e = vector.Early{Change: change}
 			}
-			if e.Fill != nil || e.Change != nil {
+			if s.GetType().GetKind() == pb.Kind_INT64 && r.IntN(2) == 0 {
+				e.Narrow = true
+				if r.IntN(3) == 0 {
+					e.Fill, e.Change = nil, nil
+				} else if e.Fill != nil {
+					e.Fill.I64[0] = 1
+				}
+			}
+			if e.Fill != nil || e.Change != nil || e.Narrow {
 				early[i] = e
 				d.TakeEarly(i, e)
 			}
@@ -96,6 +107,15 @@ func TestTakeEarly(t *testing.T) {
 				left -= n
 				got, want := nextOfBoth(t, r, n, d, all)
 				for i := range got {
+					if got[i].U32 != nil {
+						if !early[i].Narrow || !got[i].Early {
+							t.Fatalf("seed %d: values of %s are narrow for those who take no such", seed, sources[i].GetName())
+						}
+						taken["narrow"]++
+						wide := *got[i]
+						wide.I64 = widened(got[i])
+						got[i] = &wide
+					}
 					if got[i].Early {
 						taken[fmt.Sprintf("%v, fill %v", got[i].Type, early[i].Fill != nil)]++
 						want[i] = takeLate(want[i], early[i])
@@ -106,6 +126,9 @@ func TestTakeEarly(t *testing.T) {
 				}
 			}
 		}
+	}
+	if taken["narrow"] == 0 {
+		t.Errorf("never narrow; taken: %v", taken)
 	}
 	for _, list := range []bool{false, true} {
 		for _, fill := range []bool{false, true} {

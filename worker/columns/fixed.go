@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -35,7 +36,8 @@ type fixed[T word] struct {
 	fill   T                  // stands for nulls
 	change func(dst, src []T) // nil: values stay as they are in the file
 	short  []uint32           // dict, where its values have no more bits; else nil
-	wide   bool               // it is never short
+	// shortFrom is how many bytes a dictionary has, at least, that becomes short.
+	shortFrom int
 }
 
 // newFixed returns the decoder of a shape of fixed width.
@@ -49,11 +51,11 @@ func newFixed(s shape, mem *allowance) (values, error) {
 	switch s.kind {
 	case pb.Kind_INT32, pb.Kind_FLOAT32:
 		if convert := conversion32(s); convert != nil && width > 0 {
-			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in}, nil
+			return &fixed[uint32]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in, shortFrom: shortDictionary}, nil
 		}
 	case pb.Kind_INT64, pb.Kind_FLOAT64:
 		if convert := conversion64(s); convert != nil && width > 0 {
-			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in}, nil
+			return &fixed[uint64]{mem: mem, kind: s.kind, convert: convert, width: width, same: same, bits: isBits(s), stream: in, shortFrom: shortDictionary}, nil
 		}
 	}
 	return nil, fmt.Errorf("physical type %d cannot be read as %s", s.physical, s.kind)
@@ -108,7 +110,7 @@ func (f *fixed[T]) dictionary(data []byte, e encoding, n int) error {
 	if f.change != nil {
 		f.change(f.dict, f.dict)
 	}
-	if f.short = nil; !f.wide && len(bytesOf(f.dict)) >= shortDictionary {
+	if f.short = nil; len(bytesOf(f.dict)) >= f.shortFrom {
 		f.short = shorten(f.dict)
 	}
 	return nil
@@ -243,12 +245,14 @@ func (f *fixed[T]) spread(valid []uint64, from, n, present int) {
 	expand(f.out, src[from:from+present], valid, from, from+n, f.fill)
 }
 
-func (f *fixed[T]) into(v *vector.Vector, n int) {
-	out := f.out
+func (f *fixed[T]) into(v *vector.Vector, n int) { f.put(v, f.window()[:n]) }
+
+// window is where the window's values are.
+func (f *fixed[T]) window() []T {
 	if f.shown != nil {
-		out = f.shown
+		return slices.Clip(f.shown) // what lies behind them is counted where it belongs
 	}
-	f.put(v, out[:n])
+	return f.out
 }
 
 func (f *fixed[T]) put(v *vector.Vector, out []T) {
@@ -265,7 +269,7 @@ func (f *fixed[T]) put(v *vector.Vector, out []T) {
 }
 
 // keepWide has the dictionary keep its form, for those who read its entries.
-func (f *fixed[T]) keepWide() { f.wide = true }
+func (f *fixed[T]) keepWide() { f.shortFrom = math.MaxInt }
 
 // take has the values go through a step, if they are of its kind.
 func (f *fixed[T]) take(e vector.Early) bool {

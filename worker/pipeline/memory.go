@@ -148,11 +148,13 @@ func (s *Stream) expect(ctx context.Context, sources []*vector.Vector) error {
 	return s.raise(ctx, &s.holds.results, results, 1)
 }
 
-// correct takes what the results of a window's steps hold beyond what was expected.
+// correct takes what the results of a window's steps hold beyond what was expected. Those of steps that were taken early are the sources.
 func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 	bytes := s.windows.excerpted
 	for _, v := range results {
-		bytes += bytesOf(v)
+		if !v.Early {
+			bytes += bytesOf(v)
+		}
 	}
 	return s.raise(ctx, &s.holds.results, bytes, 1)
 }
@@ -173,6 +175,6 @@ func bytesOf(v *vector.Vector) int64 {
 		return 0
 	}
 	words := cap(v.Valid) + cap(v.ElemValid) + cap(v.I64) + cap(v.F64)
-	halves := cap(v.Offsets) + cap(v.I32) + cap(v.F32) + cap(v.Ends) + cap(v.Codes)
+	halves := cap(v.Offsets) + cap(v.I32) + cap(v.U32) + cap(v.F32) + cap(v.Ends) + cap(v.Codes)
 	return 8*int64(words) + 4*int64(halves) + int64(cap(v.Bool)+cap(v.Data))
 }

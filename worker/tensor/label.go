@@ -64,7 +64,11 @@ func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 		case pb.Kind_INT32:
 			values = taken[int32](mem, w, v.I32, from, to)
 		case pb.Kind_INT64:
-			values = l.ints(mem, w, v, from, to)
+			if v.U32 != nil {
+				values = labels(mem, l.width, w, v.U32, from, to)
+			} else {
+				values = labels(mem, l.width, w, v.I64, from, to)
+			}
 		default:
 			values = boolBits(mem, w, v, from, to)
 		}
@@ -73,16 +77,17 @@ func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	return nil
 }
 
-func (l *label) ints(mem *scratch, w *Window, v *vector.Vector, from, to int) []byte {
-	switch l.width {
+// labels lays integers out with so many bytes each.
+func labels[S int64 | uint32](mem *scratch, width int, w *Window, src []S, from, to int) []byte {
+	switch width {
 	case 1:
-		return taken[uint8](mem, w, v.I64, from, to)
+		return taken[uint8](mem, w, src, from, to)
 	case 2:
-		return taken[uint16](mem, w, v.I64, from, to)
+		return taken[uint16](mem, w, src, from, to)
 	case 4:
-		return taken[uint32](mem, w, v.I64, from, to)
+		return taken[uint32](mem, w, src, from, to)
 	}
-	return taken[int64](mem, w, v.I64, from, to)
+	return taken[int64](mem, w, src, from, to)
 }
 
 // taken is output rows [from, to) of the window, converted.

@@ -13,9 +13,12 @@ const wide = 8
 func widthOf(v *vector.Vector) int {
 	values := v.Len()
 	var bits uint64
-	if v.Type.Kind == pb.Kind_INT64 {
+	switch {
+	case v.U32 != nil:
+		bits = bitsOf(v.U32[:values])
+	case v.Type.Kind == pb.Kind_INT64:
 		bits = bitsOf(v.I64[:values])
-	} else {
+	default:
 		bits = bitsOf(v.I32[:values])
 	}
 	switch {
@@ -30,7 +33,7 @@ func widthOf(v *vector.Vector) int {
 }
 
 // bitsOf are those that any of the values has, at least up to where they are too many for all narrow widths.
-func bitsOf[T int32 | int64](values []T) uint64 {
+func bitsOf[T int32 | int64 | uint32](values []T) uint64 {
 	var a, b, c, d T
 	for len(values) > 0 && uint64(a) < 1<<32 {
 		piece := values[:min(len(values), 1<<10)]
@@ -50,19 +53,23 @@ func bitsOf[T int32 | int64](values []T) uint64 {
 // unsigned is an element type of narrow values.
 type unsigned interface{ uint8 | uint16 | uint32 }
 
-// narrowed narrows int64 values.
-func narrowed[D unsigned, S number](dst []D, src []S) bool {
-	values, ok := any(src).([]int64)
-	if ok {
+// narrowed lays int64 values out with as many bytes as dst has, whatever they lie in.
+func narrowed[D unsigned | int64, S number](dst []D, src []S) bool {
+	switch values := any(src).(type) {
+	case []int64:
 		narrow(dst, values)
+	case []uint32:
+		narrow(dst, values)
+	default:
+		return false
 	}
-	return ok
+	return true
 }
 
 // narrow writes values that fit.
-func narrow[D unsigned](dst []D, src []int64) {
+func narrow[D unsigned | int64, S int64 | uint32](dst []D, src []S) {
 	for len(src) >= 8 && len(dst) >= 8 {
-		to, from := (*[8]D)(dst), (*[8]int64)(src)
+		to, from := (*[8]D)(dst), (*[8]S)(src)
 		to[0], to[1], to[2], to[3] = D(from[0]), D(from[1]), D(from[2]), D(from[3])
 		to[4], to[5], to[6], to[7] = D(from[4]), D(from[5]), D(from[6]), D(from[7])
 		dst, src = dst[8:], src[8:]

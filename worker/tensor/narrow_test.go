@@ -44,8 +44,14 @@ func TestNarrow(t *testing.T) {
 						v := someInts(r, kind, rows, lists, nulls, largest)
 						name := fmt.Sprintf("%d, %v, shuffled %v, lists of %d, nulls %v", largest, kind, order != nil, lists, nulls)
 						checkNarrow(t, name, tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), v, order, width)
+						if kind == pb.Kind_INT64 && width < 8 {
+							checkU32(t, name, tensorOf(pb.Layout_SPARSE, kind, 0), v, order)
+						}
 						if kind == pb.Kind_INT64 && lists == 0 && !nulls {
 							checkNarrow(t, "label "+name, tensorOf(pb.Layout_LABEL, kind, 0), v, order, width)
+							if width < 8 {
+								checkU32(t, "label "+name, tensorOf(pb.Layout_LABEL, kind, 0), v, order)
+							}
 						}
 					}
 				}
@@ -94,6 +100,41 @@ func someInts(r *rand.Rand, kind pb.Kind, rows, lists int, nulls bool, largest i
 		(*valid)[at>>6] |= 1 << (at & 63)
 	}
 	return v
+}
+
+// checkU32: of values that lie in 32 bits the same batches are built as of int64 values.
+func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order []int32) {
+	t.Helper()
+	low := *v
+	for _, x := range v.I64 {
+		low.U32 = append(low.U32, uint32(x))
+	}
+	low.I64 = nil
+	for _, narrow := range []bool{false, true} {
+		var batches [2]*Batch
+		for i, v := range []*vector.Vector{v, &low} {
+			w := &Window{Slots: []*vector.Vector{v}, Rows: v.Rows, Order: order, File: &pb.File{}}
+			b, err := NewBuilder(program(o, w.Slots), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if narrow {
+				b.Narrow()
+			}
+			if batches[i], err = b.Take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, size := b.Cut(w, 3, w.Len()-5, 1<<40); size <= 0 {
+				t.Fatal(name, size)
+			}
+			if err := b.Build(batches[i], w, 3, w.Len()-5); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if !slices.EqualFunc(batches[0].Buffers, batches[1].Buffers, slices.Equal[[]byte]) {
+			t.Errorf("%s, narrow %v: of values of 32 bits\n%v\nwas built, of others\n%v", name, narrow, batches[1].Buffers, batches[0].Buffers)
+		}
+	}
 }
 
 func checkNarrow(t *testing.T, name string, o *pb.Output, v *vector.Vector, order []int32, width int) {

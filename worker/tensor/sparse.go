@@ -125,10 +125,12 @@ func (s *sparse) values(b *[]byte, offsets []int32, w *Window, v *vector.Vector,
 	if s.elem == arrow.PrimitiveTypes.Float32 {
 		return floats(b, offsets, w, v, v, from, to)
 	}
-	switch v.Type.Kind {
-	case pb.Kind_INT64:
+	switch {
+	case v.U32 != nil:
+		data, n = ints(b, s.width, offsets, w, v.U32, v, from, to)
+	case v.Type.Kind == pb.Kind_INT64:
 		data, n = ints(b, s.width, offsets, w, v.I64, v, from, to)
-	case pb.Kind_INT32:
+	case v.Type.Kind == pb.Kind_INT32:
 		data, n = ints(b, s.width, offsets, w, v.I32, v, from, to)
 	default:
 		return nil, 0, typeError(v, "int32 or int64")
@@ -137,7 +139,7 @@ func (s *sparse) values(b *[]byte, offsets []int32, w *Window, v *vector.Vector,
 }
 
 // ints lays values out with so many bytes each.
-func ints[S int32 | int64](b *[]byte, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
+func ints[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
 	switch width {
 	case 1:
 		return laid(jagged[uint8](b, offsets, w, src, v, v, from, to))
@@ -250,6 +252,10 @@ func convert[D, S number](dst []D, src []S) {
 	case []S:
 		copy(dst, src)
 		return
+	case []int64:
+		if narrowed(dst, src) {
+			return
+		}
 	case []uint8:
 		if narrowed(dst, src) {
 			return

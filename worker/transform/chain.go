@@ -21,6 +21,7 @@ type Chain struct {
 	order     []int   // in which steps run
 	dead      [][]int // for each step, those whose values are spare after it
 	early     []int   // for each source, the step that may be taken early; -1: there is none
+	narrow    []bool  // for each source, whether all that read it, or the step that may be taken early, take narrow values
 	spares    spares
 	ran       func(step int) // nil: nobody wants to know
 	ask       func(bytes int64) error
@@ -263,6 +264,9 @@ func (c *Chain) checkSources(sources []*vector.Vector) error {
 			return fmt.Errorf("transform: source %s is %d rows of %v, the window has %d, of %v",
 				c.names[i], v.Rows, v.Type, sources[0].Rows, c.sources[i])
 		}
+		if v.U32 != nil && !c.mayBeNarrow(i, v) {
+			return fmt.Errorf("transform: source %s has values of 32 bits, which those who read it do not know", c.names[i])
+		}
 	}
 	return nil
 }
@@ -276,7 +280,7 @@ func (s *step) run(slots []*vector.Vector, rows int, ask func(bytes int64) error
 	for i, slot := range s.from {
 		s.in[i] = slots[slot]
 	}
-	s.out.Type, s.out.Rows = s.typ, rows
+	s.out.Type, s.out.Rows, s.out.U32, s.out.Early = s.typ, rows, nil, false
 	if s.swells && ask != nil {
 		bytes, err := s.size()
 		if err == nil {

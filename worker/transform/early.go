@@ -12,9 +12,10 @@ type earlier interface {
 	early(input spec.Type) vector.Early
 }
 
-// findEarly marks the steps that take a source which nothing else reads.
+// findEarly marks the steps that take a source which nothing else reads, and the sources whose values behind that step, if there is
+// one, are read by nothing but outputs that take narrow ones.
 func (c *Chain) findEarly(p *pb.Program) {
-	readers := make([]int, len(c.slots))
+	readers, takers := make([]int, len(c.slots)), make([]int, len(c.slots))
 	for i := range c.steps {
 		for _, slot := range c.steps[i].from {
 			readers[slot]++
@@ -23,29 +24,42 @@ func (c *Chain) findEarly(p *pb.Program) {
 	for _, o := range p.GetOutputs() {
 		for _, slot := range o.GetSlots() {
 			readers[slot]++
+			if o.GetLayout() == pb.Layout_SPARSE || o.GetLayout() == pb.Layout_LABEL {
+				takers[slot]++
+			}
 		}
 		if o.Weights != nil {
 			readers[o.GetWeights()]++
 		}
 	}
-	c.early = make([]int, len(c.sources))
-	for i := range c.early {
-		c.early[i] = -1
+	narrow := func(slot int, t spec.Type) bool {
+		return t.Kind == pb.Kind_INT64 && readers[slot] > 0 && readers[slot] == takers[slot]
+	}
+	c.early, c.narrow = make([]int, len(c.sources)), make([]bool, len(c.sources))
+	for i, t := range c.sources {
+		c.early[i], c.narrow[i] = -1, narrow(i, t)
 	}
 	for i := range c.steps {
 		s := &c.steps[i]
 		if _, can := s.kernel.(earlier); can && len(s.from) == 1 && int(s.from[0]) < len(c.sources) && readers[s.from[0]] == 1 {
 			s.early, c.early[s.from[0]] = true, i
+			c.narrow[s.from[0]] = narrow(len(c.sources)+i, s.typ)
 		}
 	}
 }
 
-// Early returns the step that the maker of a source's values may take on the way, if there is one. Run leaves it out where
-// the source's vector says that it was taken.
+// Early returns what the maker of a source's values may do on the way, if there is anything. Run leaves the step out where the source's
+// vector says that it was taken.
 func (c *Chain) Early(source int) (vector.Early, bool) {
-	at := c.early[source]
-	if at < 0 {
-		return vector.Early{}, false
+	at, e := c.early[source], vector.Early{}
+	if at >= 0 {
+		e = c.steps[at].kernel.(earlier).early(c.sources[source])
 	}
-	return c.steps[at].kernel.(earlier).early(c.sources[source]), true
+	e.Narrow = c.narrow[source]
+	return e, at >= 0 || e.Narrow
+}
+
+// mayBeNarrow reports whether all readers of a source's vector take its values as U32.
+func (c *Chain) mayBeNarrow(source int, v *vector.Vector) bool {
+	return c.narrow[source] && (c.early[source] < 0 || v.Early)
 }

@@ -40,7 +40,7 @@ func TestEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	for source, want := range []bool{true, true, false, false} {
-		if e, ok := c.Early(source); ok != want || (e.Fill != nil) != (source == 0) || (e.Change != nil) != (source == 1) {
+		if e, ok := c.Early(source); ok != want || (e.Fill != nil) != (source == 0) || (e.Change != nil) != (source == 1) || e.Narrow != (source == 1) {
 			t.Errorf("source %d: %v, %v", source, e, ok)
 		}
 	}
@@ -83,4 +83,56 @@ func bucketOf(id int64) int64 {
 	out := []int64{0}
 	hashInts(out, []int64{id}, &hashParams{0, newModulus(100)})
 	return out[0]
+}
+
+// Only vectors whose values nothing reads but outputs that know them may be narrow, and those that did not go through the step before such
+// outputs may not.
+func TestNarrowReaders(t *testing.T) {
+	id, hash := scalar(pb.Kind_INT64).Proto(), values{"max": 100}.proto()
+	program := &pb.Program{
+		Sources: []*pb.Source{{Name: "shown", Type: id}, {Name: "hashed", Type: id}, {Name: "both", Type: id}, {Name: "dense", Type: id}, {Name: "unread", Type: id}},
+		Steps: []*pb.Step{
+			{Op: "sigrid_hash", Version: 1, Params: hash, In: []uint32{1}, Outs: 1, Type: id},
+			{Op: "sigrid_hash", Version: 1, Params: hash, In: []uint32{2}, Outs: 1, Type: id},
+		},
+		Outputs: []*pb.Output{
+			{Layout: pb.Layout_LABEL, Slots: []uint32{0}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{0}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{5}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{6}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{2}},
+			{Layout: pb.Layout_DENSE, Slots: []uint32{3}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{3}},
+		},
+	}
+	c, err := Compile(Builtin(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(narrow int, early bool) ([]*vector.Vector, error) {
+		var sources []*vector.Vector
+		for range program.GetSources() {
+			sources = append(sources, vectorOf(scalar(pb.Kind_INT64), []any{int64(7)}))
+		}
+		v := sources[narrow]
+		v.I64, v.U32, v.Early = nil, []uint32{7}, early
+		return c.Run(sources)
+	}
+	for source, want := range []bool{true, true, false, false, false} {
+		if e, _ := c.Early(source); e.Narrow != want {
+			t.Errorf("source %d may be narrow: %v", source, e.Narrow)
+		}
+		if slots, err := run(source, true); (err == nil) != want {
+			t.Errorf("source %d: %v", source, err)
+		} else if want && slots[[]int{0, 5}[source]].U32 == nil {
+			t.Errorf("source %d: those who read it do not get narrow values", source)
+		}
+	}
+	if _, err := run(1, false); err == nil {
+		t.Error("a narrow vector whose values were not hashed came to the hash")
+	}
+	slots, err := run(0, false) // whose second source is wide again
+	if err != nil || slots[5].U32 != nil || len(slots[5].I64) != 1 {
+		t.Errorf("hashes of a wide source: %v of 32 bits, %v of 64; %v", slots[5].U32, slots[5].I64, err)
+	}
 }

@@ -6,6 +6,8 @@ import "github.com/penstock-ml/penstock/api/pb"
 type Excerpt struct {
 	out              Vector
 	valid, elemValid []uint64
+	wide             []int64
+	narrow           []uint32
 }
 
 // SizeOf is about what an Excerpt takes, in bytes.
@@ -26,7 +28,7 @@ func SizeOf(from *Vector, rows []int32) int64 {
 func (e *Excerpt) Take(from *Vector, rows []int32) *Vector {
 	v := &e.out
 	v.Type, v.Rows, v.Early = from.Type, len(rows), from.Early
-	v.Valid, v.ElemValid = nil, nil
+	v.Valid, v.ElemValid, v.I64, v.U32 = nil, nil, nil, nil
 	if from.Valid != nil {
 		e.valid = Grow(e.valid, Words(len(rows)))
 		takeBits(e.valid, from.Valid, rows)
@@ -41,7 +43,13 @@ func (e *Excerpt) Take(from *Vector, rows []int32) *Vector {
 	case pb.Kind_INT32:
 		v.I32 = takeValues(v.I32, from.I32, from, rows, v.Len())
 	case pb.Kind_INT64:
-		v.I64 = takeValues(v.I64, from.I64, from, rows, v.Len())
+		if from.U32 != nil {
+			e.narrow = takeValues(e.narrow, from.U32, from, rows, v.Len())
+			v.U32 = e.narrow
+			break
+		}
+		e.wide = takeValues(e.wide, from.I64, from, rows, v.Len())
+		v.I64 = e.wide
 	case pb.Kind_FLOAT32:
 		v.F32 = takeValues(v.F32, from.F32, from, rows, v.Len())
 	case pb.Kind_FLOAT64:

@@ -29,6 +29,8 @@ type Vector struct {
 	I64  []int64
 	F32  []float32
 	F64  []float64
+	// U32 stands in for I64, which is nil then, where the vector's maker was told by Early.Narrow that it may.
+	U32 []uint32
 	// Data and Ends hold BINARY values: value j is Data[Ends[j]:Ends[j+1]].
 	Data []byte
 	Ends []int32
@@ -49,6 +51,9 @@ type Early struct {
 	Fill *Vector
 	// Change makes other values of int64 values; dst and src may be the same slice. Nil: they stay.
 	Change func(dst, src []int64)
+	// Narrow says that whoever reads the values behind the step takes int64 values that all are in [0, 2^32) as U32, too. A vector whose
+	// values did not go through the step has none.
+	Narrow bool
 }
 
 // Pictures makes the values of a vector of kind PICTURE, one at a time, where they are wanted: they take no memory before.
