@@ -89,6 +89,28 @@ def test_memory_is_used_again_when_nothing_sees_it() -> None:
         assert _same(blocks.take(third.memory.size - 64), first)
 
 
+@pytest.mark.pure
+@pytest.mark.parametrize("seed", range(5))
+def test_messages_of_all_lengths_come_together(seed: int) -> None:
+    """What is read of one beyond its head is of its body, or of those behind it."""
+    rng = random.Random(seed)
+    sent = [(record(rng.choice([0, 1, 3, 900]), i), bytes([i]) * rng.choice([1, 30, 6000, 60_000])) for i in range(30)]
+    lines = b"".join(line(of, meta) for of, meta in sent) + END
+    cuts = sorted(rng.randrange(len(lines)) for _ in range(40))
+    parts = [lines[a:b] for a, b in zip([0, *cuts], [*cuts, len(lines)], strict=True)]
+    with brings(*parts, END, then_hangs=True) as link:
+        blocks = Blocks(2)
+        for want, meta in sent:
+            message = link.receive(blocks)
+            assert message is not None
+            assert message.meta == meta
+            assert arrow(read(message.memory, Form(want.schema))).equals(want)
+        assert link.receive(blocks) is None
+        assert link.receive(blocks) is None  # of a stream without batches
+        link._ahead = b"more"
+        assert not link.clean()
+
+
 def _same(block: Block, address: int) -> bool:
     return abs(int(block.ctypes.data) - address) < 1 << 16
 

@@ -179,8 +179,12 @@ class Attempt:
             core.moved(p)
             if p.shard.epoch == core.ledger.reading:
                 core.progress = time.monotonic()
+            making, tell = core.fill()
             core.tell_ready()
-        core.filled.ring()
+        if making is not None:
+            core.filled.ring()
+        if tell:
+            core.ready.ring()
 
     def _end(self) -> None:
         """The stream ended well: the piece is complete."""

@@ -1,6 +1,6 @@
 """What the threads of one session share, behind one lock.
 
-    stream threads: push records - assembler: takes rows, joins them to a batch - trainer's thread: hands it over
+    stream threads: push records, take rows - assembler: joins them to a batch - trainer's thread: hands it over
 
 The trainer's thread can be interrupted anywhere (a KeyboardInterrupt comes between two bytecodes), and must then have
 lost nothing. So a hand-over is one assignment, of `offered`; all that follows from it is in settle, which may be done
@@ -217,6 +217,38 @@ class Core:
             self.making = self.made = None
             self.ledger.discard = False
 
+    def fill(self) -> tuple[Making | None, bool]:
+        """Takes received rows for the batch in the making; it is returned once it is whole.
+
+        Also whether next has something to do: a batch, or positions without rows that no batch takes along. Whoever
+        received rows does this, so that the assembler is woken for whole batches alone.
+        """
+        self.settle()
+        making = self._fill()
+        return making, self.made is not None or (self.making is None and bool(self.ledger.pending))
+
+    def _fill(self) -> Making | None:
+        ledger, making = self.ledger, self.making
+        if self.made is not None:
+            if not ledger.may_grow(self.made.rows.num_rows):
+                return None
+            making = _reopen(self.made)  # it was to be the epoch's last, short one; then more came
+            self.made, self.making = None, making
+        before = ledger.queued
+        while not ledger.whole(self.rows_made()):
+            taken = ledger.take(self.batch_size - self.rows_made())
+            if taken is None:
+                break
+            chunk, piece = taken
+            if making is None:
+                making = self.making = Making(ledger.reading)
+            making.add(chunk, piece.grant.lane)
+            self.moved(piece)
+        if ledger.queued < before:
+            for p in ledger.pieces:
+                p.notify()
+        return making if making is not None and ledger.whole(making.rows) else None
+
     def unread(self) -> list[Piece]:
         """What rows of the open epoch are to come from."""
         return [p for p in self.ledger.pieces if not p.complete and p.shard.epoch == self.ledger.reading]
@@ -291,6 +323,10 @@ class Core:
             name = threading.current_thread().name
             log.exception("thread %s failed", name)
             self.fail(errors.Error(f"session {self.config.session!r}: thread {name} failed: {e!r}; please report it"))
+
+
+def _reopen(made: Made) -> Making:
+    return Making(made.epoch, {0: [Slice(made.rows, 0, made.rows.num_rows)]}, made.rows.num_rows, dict(made.by_worker))
 
 
 def _ledger(config: Config, info: pb.Session, joined: pb.JoinReply) -> Ledger:

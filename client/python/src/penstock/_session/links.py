@@ -61,8 +61,9 @@ class Link:
         self._socket: socket.socket | None = None
         self._over = False
         self._ending = False
-        self._prefix = bytearray(_PREFIX.size)
-        self._head = bytearray()
+        self._head = bytearray(_PREFIX.size)  # prefix, header and app_metadata of a message
+        self._likely = _PREFIX.size  # how long it is
+        self._ahead = b""  # came behind it
 
     def open(self, address: str, security: Security) -> None:
         """Connects. Raises OSError."""
@@ -132,7 +133,7 @@ class Link:
         """Whether an idle link may be used: its worker has neither closed it nor sent anything."""
         s = self._socket
         try:
-            if s is None or (isinstance(s, ssl.SSLSocket) and s.pending()):
+            if s is None or self._ahead or (isinstance(s, ssl.SSLSocket) and s.pending()):
                 return False
             socket.socket.recv(s, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -172,29 +173,34 @@ class Link:
 
     def receive(self, blocks: Blocks) -> Message | None:
         """The next message; None: the stream's batches have all come. Raises LinkError."""
-        self._fill(memoryview(self._prefix))
-        header, meta, body, follows = _PREFIX.unpack(self._prefix)
+        # In one call with its prefix comes as much of a message as the one before had before its body.
+        with memoryview(self._head) as head:
+            came = self._fill(head[: self._likely], _PREFIX.size)
+        header, meta, body, follows = _PREFIX.unpack_from(self._head)
+        size = _PREFIX.size + header + meta
         if header == meta == body == follows == 0:
+            self._keep(size, came)
             return None
         if header > _MOST_HEADER or meta > _MOST_META or body > MOST_BODY or follows > MOST_BODY:
             raise LinkError(
                 f"a message has header, app_metadata and body of {header}, {meta} and {body} bytes, {follows} behind it"
             )
-        self._receive_head(header + meta)
+        self._receive_head(size, came)
+        self._likely = size
         begin = -(-(_ENVELOPE.size + header) // ALIGNMENT) * ALIGNMENT  # of the body
         memory = self._receive_body(begin, begin + body, blocks)
         padded = -(-header // 8) * 8
         at = begin - padded
         with memory.data as m, memoryview(self._head) as head:
             _ENVELOPE.pack_into(m, at - _ENVELOPE.size, _CONTINUES, padded)
-            m[at : at + header] = head[:header]
+            m[at : at + header] = head[_PREFIX.size : _PREFIX.size + header]
             m[at + header : begin] = bytes(padded - header)
         message = pa.py_buffer(memory).slice(at - _ENVELOPE.size)
-        return Message(message, bytes(self._head[header : header + meta]), held(memory))
+        return Message(message, bytes(self._head[_PREFIX.size + header : size]), held(memory))
 
-    def _receive_head(self, size: int) -> None:
-        """Reads header and app_metadata, into memory that grows with what comes."""
-        came = 0
+    def _receive_head(self, size: int, came: int) -> None:
+        """Reads up to the app_metadata's end, into memory that grows with what comes."""
+        self._keep(size, came)
         while came < size:
             part = min(size, max(_LEAST_HEAD, _GROWTH * came))
             if len(self._head) < part:
@@ -202,6 +208,11 @@ class Link:
             with memoryview(self._head) as head:
                 self._fill(head[came:part])
             came = part
+
+    def _keep(self, size: int, came: int) -> None:
+        """Keeps what came behind a message's head for what is read next."""
+        if came > size:
+            self._ahead = bytes(self._head[size:came]) + self._ahead
 
     def _receive_body(self, begin: int, end: int, blocks: Blocks) -> Block:
         """Reads a body into a block, behind room for its header."""
@@ -215,13 +226,19 @@ class Link:
             self._fill(memory.data[came:])
         return memory
 
-    def _fill(self, view: memoryview) -> None:
+    def _fill(self, view: memoryview, least: int | None = None) -> int:
+        """Reads until memory is full, or has so much at least; returns how much it has."""
         s, came = self._socket, 0
         if s is None:
             raise LinkError("the stream's link was closed")
+        least = len(view) if least is None else least
+        if self._ahead:
+            came = min(len(view), len(self._ahead))
+            view[:came] = self._ahead[:came]
+            self._ahead = self._ahead[came:]
         # TLS has no call that reads all.
-        flags = 0 if isinstance(s, ssl.SSLSocket) else socket.MSG_WAITALL
-        while came < len(view):
+        flags = socket.MSG_WAITALL if least == len(view) and not isinstance(s, ssl.SSLSocket) else 0
+        while came < least:
             try:
                 n = s.recv_into(view[came:], 0, flags)
             except (BlockingIOError, TimeoutError):
@@ -233,6 +250,7 @@ class Link:
             if n == 0:
                 raise LinkError("the stream's link ended before its batches did")
             came += n
+        return came
 
 
 def _context(security: Security) -> ssl.SSLContext:
