@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -145,12 +144,14 @@ def _copy(memory: Sequence[memoryview], froms: Sequence[int], tos: Sequence[int]
 def _widen(
     memory: Sequence[memoryview], froms: Sequence[int], tos: Sequence[int], sizes: Sequence[int], out: Array
 ) -> None:
-    """Joins values of some bytes each: as they are, while they stay in the CPU's caches, and then widens them."""
-    begin = 0
-    for size, run in itertools.groupby(zip(sizes, memory, froms, tos, strict=True), key=operator.itemgetter(0)):
-        values = np.frombuffer(b"".join([m[a:b] for _, m, a, b in run]), NARROW.get(size, LONG))
-        out[begin : begin + len(values)] = values
-        begin += len(values)
+    """Joins values of so many bytes each: those of one size together, which are widened out of the caches then."""
+    pieces = [m[a:b] for m, a, b in zip(memory, froms, tos, strict=True)]
+    begin = first = 0
+    for last, size in enumerate([*sizes[1:], 0], 1):
+        if size != sizes[first]:
+            values = np.frombuffer(b"".join(pieces[first:last]), NARROW.get(sizes[first], LONG))
+            out[begin : begin + len(values)] = values
+            begin, first = begin + len(values), last
 
 
 def _aligned(size: int) -> int:
