@@ -223,6 +223,7 @@ func TestResolveReportsEachMistake(t *testing.T) {
 		ok + "transforms: {op: log1p, in: country}":                                                   "transforms[0]: want numbers, found binary (country)",
 		ok + "transforms: {op: sigrid_hash, in: cat_*}":                                               "transforms[0]: parameter max is missing (cat_0, cat_0_scores, cat_1 and 24 more)",
 		ok + "transforms: {op: ngram, in: int_1, out: x}":                                             "transforms[0]: want lists, found [float32]",
+		ok + "transforms: {op: ngram, in: [int_1, int_1], out: x}":                                    "transforms[0]: want lists, found [float32] (in names int_1 more than once, and a feature counts once: make another of it before",
 		ok + "transforms: {op: ngram, in: cat_1}":                                                     "transforms[0].out: found nothing; want a name for the result of ngram",
 		ok + "transforms: {op: ngram, in: cat_1, out: '{}_n'}":                                        "transforms[0].out: found {}_n; ngram makes one result of all its inputs",
 		ok + "transforms: {op: log1p, in: [int_1, int_2], out: x}":                                    "transforms[0].out: found x for 2 results (int_1, int_2); want {} in it",

@@ -140,7 +140,7 @@ func (a *application) together(in []*feature, complete bool) {
 	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
 	switch {
 	case err != nil:
-		a.problems.add(a.path, "%v", err)
+		a.problems.add(a.path, "%v%s", err, a.repeated())
 	case sig.SelectsRows && out != "":
 		a.problems.add(a.path+".out", "found %s, but %s selects rows and has no result; leave out `out`", out, a.transform.GetOp())
 	case !sig.SelectsRows && out == "":
@@ -155,6 +155,17 @@ func (a *application) together(in []*feature, complete bool) {
 		return
 	}
 	a.defineUnknown(out)
+}
+
+// repeated says which features `in` names more than once, where that may be why an op finds too few.
+func (a *application) repeated() string {
+	counts := map[string]int{}
+	for _, name := range a.transform.GetIn() {
+		if counts[name]++; counts[name] == 2 {
+			return fmt.Sprintf(" (in names %s more than once, and a feature counts once: make another of it before, as by {op: cast, in: %s, to: ..., out: %s_again})", name, name, name)
+		}
+	}
+	return ""
 }
 
 func (a *application) checkOut(out string) {
