@@ -2,6 +2,7 @@ package columns
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -49,4 +50,9 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// Indexed reports whether pages of a chunk hold indices into a dictionary.
+func Indexed(c *footer.Chunk) bool {
+	return slices.ContainsFunc(c.Encodings, func(e int32) bool { return encoding(e).indexed() })
 }

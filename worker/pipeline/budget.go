@@ -32,6 +32,7 @@ type budget struct {
 type account struct {
 	budget *budget
 	age    int64
+	enough int64 // of a budget for this account alone, as far as is known
 
 	// Under budget.mu:
 	held   int64
@@ -82,9 +83,12 @@ func (a *account) await(ctx context.Context, n int64) error {
 	if a.held+n > b.total {
 		defer b.mu.Unlock()
 		const mib = 1 << 20
-		enough := (a.held + n) * 8 / 7 // with more, row groups are read in larger pieces
-		return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: give workers --memory %dMiB or more, or leave columns out",
-			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.total)/mib, enough/mib+1)
+		advice := fmt.Sprintf("give workers --memory %dMiB or more", a.enough/mib+1)
+		if a.held+n > a.enough {
+			advice = fmt.Sprintf("give workers --memory %dMiB at least, as far as it is known before more is read", (a.held+n)*8/7/mib+1)
+		}
+		return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: %s, or leave columns out",
+			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.total)/mib, advice)
 	}
 	a.wants, a.answer = n, make(chan error, 1)
 	b.waiting = append(b.waiting, a)

@@ -101,9 +101,9 @@ func (s *Stream) unit(i, most int) *unit {
 		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)
 	}
 	u.size = u.how.Size(u.ranges)
-	if limit := s.pipeline.rowGroupLimit(); len(u.groups) == 1 && u.size > limit {
+	if len(u.groups) == 1 && u.size > s.limit {
 		whole := *u
-		if u.divide(limit); whole.size <= s.pipeline.longPagesLimit() && s.grown(u) > whole.size-whole.size/4 {
+		if u.divide(s.limit); whole.size <= longPagesTimes*s.limit && s.grown(u) > whole.size-whole.size/4 {
 			return &whole
 		}
 	}

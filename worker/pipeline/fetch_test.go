@@ -107,7 +107,7 @@ func TestReadAheadByMemory(t *testing.T) {
 		requests, flying int64 // in all, and at most at once
 		atLeast, atMost  time.Duration
 	}{
-		{1700 << 10, 21, 3, 8 * latency, 21 * latency},
+		{1850 << 10, 21, 3, 8 * latency, 21 * latency},
 		{2600 << 10, 21, 7, 4 * latency, 5 * latency},
 		{256 << 20, 5, 4, 2 * latency, 2 * latency}, // the footer; the first row group, and all others in three requests
 	} {

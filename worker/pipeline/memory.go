@@ -1,12 +1,16 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -25,10 +29,62 @@ type holding struct {
 	results int64 // those of the steps, and the selection
 	batch   int64
 	scratch int64 // in which the steps make pictures
+	later   int64 // what pages and dictionaries may come to beyond that, if they are as long as most writers make them
 }
 
 func (h holding) total() int64 {
 	return h.chunks + h.pages + h.sources + h.results + batchCopies*h.batch + h.scratch
+}
+
+// fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if only so it comes to
+// its end.
+func (s *Stream) fit(batch int64) holding {
+	held, left := s.account.holds(), s.pipeline.cfg.Memory-s.account.holds()
+	best := s.plan(s.pipeline.rowGroupLimit(), batch)
+	s.account.enough = held + best.most()
+	if best.most() > left {
+		plans := s.plans(best, batch)
+		least := slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.most(), b.most()) })
+		s.account.enough = held + least.most()
+		switch at := slices.IndexFunc(plans, func(p plan) bool { return p.most() <= left }); {
+		case at >= 0:
+			best = plans[at]
+		case best.total() > left: // pages may be shorter than is feared
+			best = slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.total(), b.total()) })
+		}
+	}
+	s.limit = best.limit
+	return best.holding
+}
+
+// plan is what a stream holds if row groups up to a limit are read as a whole, and others in pieces.
+type plan struct {
+	limit int64
+	holding
+}
+
+func (h holding) most() int64 { return h.total() + h.later }
+
+func (s *Stream) plan(limit, batch int64) plan {
+	s.limit = limit
+	return plan{limit, s.estimate(batch)}
+}
+
+// plans are one, those of smaller pieces, and that of none.
+func (s *Stream) plans(first plan, batch int64) []plan {
+	plans := []plan{first}
+	for limit := first.chunks - 1; ; {
+		last, next := plans[len(plans)-1], s.plan(limit, batch)
+		switch {
+		case next.chunks < last.chunks:
+			plans = append(plans, next)
+			limit = next.chunks - 1
+		case limit >= last.chunks/longPagesTimes:
+			limit = last.chunks/longPagesTimes - 1 // pages are long
+		default:
+			return append(plans, s.plan(math.MaxInt64, batch))
+		}
+	}
 }
 
 // estimate is what the footer lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
@@ -37,18 +93,31 @@ func (s *Stream) estimate(batch int64) holding {
 	h := holding{batch: batch}
 	var all int64
 	for i, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
-		size := s.unit(s.start.rowGroup+i, 1).size
-		all += size
-		h.chunks = max(h.chunks, size)
-		var pages int64
-		for _, leaf := range s.leaves {
-			pages += min(s.footer.RowGroups[g.GetIndex()].Chunks[leaf].Uncompressed, pageBytes)
-		}
+		u := s.unit(s.start.rowGroup+i, 1)
+		all += u.size
+		h.chunks = max(h.chunks, u.size)
+		pages, later := s.pageBytes(g)
 		sources, results := s.windowBytes(g)
 		h.pages, h.sources, h.results = max(h.pages, pages), max(h.sources, sources), max(h.results, results)
+		h.later = max(h.later, later+s.longer(u))
 	}
 	h.chunks = max(h.chunks, 2*min(all, s.pipeline.unitBytes())) // as much is read along at most as is wanted
 	return h
+}
+
+// pageBytes is what the pages of a row group take, and how much more that may be: slices grow by more than they need, and what is in a
+// dictionary is there twice while it is read.
+func (s *Stream) pageBytes(g *pb.RowGroup) (pages, later int64) {
+	for _, leaf := range s.leaves {
+		c := &s.footer.RowGroups[g.GetIndex()].Chunks[leaf]
+		page := min(c.Uncompressed, pageBytes)
+		pages += page
+		later += page / 4
+		if columns.Indexed(c) {
+			later += page + page/4
+		}
+	}
+	return pages, later
 }
 
 // size is what a slot has in a window: elements, or rows of scalars, and their bytes.
@@ -82,7 +151,7 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 		if step.GetOuts() > 0 {
 			z.values = max(z.values, s.chain.Makes(len(sizes)-len(s.program.GetSources()), rows))
 		}
-		z.bytes = max(z.bytes, 8*z.values+4*rows)
+		z.bytes = max(z.bytes, widthOf(step.GetType().GetKind())*z.values+4*rows)
 		if step.GetType().GetKind() == pb.Kind_PICTURE {
 			z.bytes = 0 // what it is made of, until it is in a batch
 		}
@@ -92,6 +161,17 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 		}
 	}
 	return sources, results
+}
+
+// widthOf is how many bytes a value of a kind takes, beside those of strings themselves.
+func widthOf(k pb.Kind) int64 {
+	switch k {
+	case pb.Kind_BOOL:
+		return 1
+	case pb.Kind_INT32, pb.Kind_FLOAT32, pb.Kind_BINARY:
+		return 4
+	}
+	return 8
 }
 
 // sourceSize is that of a source, or of all of the map that it is a key of.

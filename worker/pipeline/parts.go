@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/columns"
 )
@@ -52,7 +53,27 @@ func (u unit) divided(size int64) unit {
 	return u
 }
 
-// grown is about what a unit that is divided comes to hold: where a page is longer than what is in front of it, that grows.
+// longer is about what a unit that is divided comes to hold beyond its size: where a page is longer than what is in front of it, that is
+// made anew.
+func (s *Stream) longer(u *unit) (bytes int64) {
+	if u.pieces.size == 0 {
+		return 0
+	}
+	for _, leaf := range s.leaves {
+		c := &s.footer.RowGroups[u.groups[0].GetIndex()].Chunks[leaf]
+		if page := pageOf(c); c.Length > 2*u.pieces.size && page > 2*u.pieces.size {
+			bytes += page + u.pieces.size
+		}
+	}
+	return bytes
+}
+
+// pageOf is about how long the pages of a chunk are.
+func pageOf(c *footer.Chunk) int64 {
+	return int64(float64(c.Length) * min(1, pageBytes/float64(max(1, c.Uncompressed))))
+}
+
+// grown is about what a unit that is divided comes to hold where its pages are long.
 func (s *Stream) grown(u *unit) (bytes int64) {
 	for i, leaf := range s.leaves {
 		c := &s.footer.RowGroups[u.groups[0].GetIndex()].Chunks[leaf]
@@ -60,8 +81,7 @@ func (s *Stream) grown(u *unit) (bytes int64) {
 			bytes += c.Length
 			continue
 		}
-		page := int64(float64(c.Length) * min(1, pageBytes/float64(max(1, c.Uncompressed))))
-		bytes += max(u.ranges[i].Length, page) + u.pieces.size
+		bytes += max(u.ranges[i].Length, pageOf(c)) + u.pieces.size
 	}
 	return bytes
 }

@@ -69,8 +69,8 @@ func (p *Pipeline) share() int64 {
 // rowGroupLimit is how large a row group may be that is read as a whole; others are read in pieces.
 func (p *Pipeline) rowGroupLimit() int64 { return p.share() / 2 }
 
-// longPagesLimit is how large one may be that is read as a whole because in pieces it would take hardly less.
-func (p *Pipeline) longPagesLimit() int64 { return 3 * p.rowGroupLimit() }
+// longPagesTimes is how many times as large one may be that is read as a whole because in pieces it would take hardly less.
+const longPagesTimes = 3
 
 // unitBytes is about how much of small row groups is read at once.
 func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }

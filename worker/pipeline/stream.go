@@ -49,6 +49,7 @@ type Stream struct {
 	leaves   []int  // of the footer, that the program needs
 	account  *account
 	holds    holding
+	limit    int64 // up to which row groups are read as a whole
 	chunks   *chunkMemory
 	windows  windowScratch
 }
@@ -144,12 +145,12 @@ func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
 	if s.leaves, err = s.decoder.Leaves(s.footer); err != nil {
 		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	s.holds = s.estimate(batch)
+	s.holds = s.fit(batch)
 	total := s.holds.total()
 	if _, err := s.more(ctx, total, total); err != nil {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	ahead := max(0, s.pipeline.share()-s.account.holds())
+	ahead := max(0, min(s.pipeline.share(), s.pipeline.cfg.Memory-s.holds.later)-s.account.holds())
 	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead, &s.pipeline.spare)
 	s.decoder.Allow(s.holds.pages + s.holds.sources)
 	return nil

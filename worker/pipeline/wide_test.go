@@ -71,9 +71,10 @@ func TestWideRowGroup(t *testing.T) {
 	if err != nil || rows != m.rows {
 		t.Errorf("%d of %d rows, of a file of %d bytes: %v", rows, m.rows, len(data), err)
 	}
-	p.cfg.Memory = math.MaxInt64 // so that the row group is not divided yet
+	s.limit = math.MaxInt64 // so that the row group is not divided yet
 	whole := s.unit(0, 1)
-	if p.cfg.Memory = 4 * whole.size; s.unit(0, 1).pieces.size != 0 || p.rowGroupLimit() >= whole.size {
+	p.cfg.Memory = 4 * whole.size
+	if s.limit = p.rowGroupLimit(); s.unit(0, 1).pieces.size != 0 || s.limit >= whole.size {
 		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, p.cfg.Memory)
 	}
 	checkPieces(t, whole)

@@ -53,8 +53,12 @@ func (k marks[S]) Run(out *vector.Vector, in []*vector.Vector) error {
 	}
 	out.Valid, out.ElemValid = nil, nil
 	out.Offsets = vector.Grow(out.Offsets, v.Rows+1)
-	out.F32 = vector.Grow(out.F32, v.Rows*k.size)
-	clear(out.F32)
+	if n := v.Rows * k.size; cap(out.F32) < n {
+		out.F32 = make([]float32, n) // not more than that, which is much
+	} else {
+		out.F32 = out.F32[:n]
+		clear(out.F32)
+	}
 	ids, valid := *Values[S](v), v.ValueValid()
 	for row := range v.Rows {
 		out.Offsets[row] = int32(row * k.size)
