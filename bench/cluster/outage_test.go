@@ -71,7 +71,7 @@ func within(t *testing.T, job *client.Session, seen map[row]int, patience time.D
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); {
+	for end := time.Now().Add(3 * time.Minute); !holds(); {
 		if time.Now().After(end) {
 			t.Fatal("waited in vain until " + what)
 		}
