@@ -222,6 +222,8 @@ func TestNobodyOutlivesLocal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var log bytes.Buffer
+			cmd.Stderr = &log
 			alive := inherit(t, cmd)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
@@ -232,6 +234,10 @@ func TestNobodyOutlivesLocal(t *testing.T) {
 				if at := strings.Index(lines.Text(), "penstock read "); at >= 0 {
 					example = strings.Replace(lines.Text()[at:], "spec.yaml", spec, 1)
 				}
+			}
+			if example == "" {
+				err := cmd.Wait()
+				t.Fatalf("it ended before it was up: %v\n%s", err, &log)
 			}
 			run(t, 0, nil, strings.Fields(example)[1:]...)
 			if err := cmd.Process.Signal(c.end); err != nil {
