@@ -15,6 +15,9 @@ import (
 	"go.uber.org/zap"
 )
 
+// mostTemporary is how long the name of a folder may be in which Embedded makes its socket: macOS has room for 103 bytes of a socket's path.
+const mostTemporary = 103 - len("/penstock-etcd-4294967295/client.sock")
+
 // Embed is an etcd of one member in this process, for a single master, the demo and tests.
 type Embed struct {
 	etcd     *embed.Etcd
@@ -75,8 +78,12 @@ func (e *Embed) clientURL(listen string) (url.URL, error) {
 		}
 		return url.URL{Scheme: "http", Host: listen}, nil
 	}
-	// Not in dir: a socket's path has at most about 100 bytes.
-	sockets, err := os.MkdirTemp("", "penstock-etcd-")
+	// Not in dir: a socket's path is short, and so must that of the temporary folder be.
+	temporary := os.TempDir()
+	if len(temporary) > mostTemporary {
+		temporary = "/tmp"
+	}
+	sockets, err := os.MkdirTemp(temporary, "penstock-etcd-")
 	if err != nil {
 		return url.URL{}, fmt.Errorf("folder of its socket: %w; set TMPDIR to a folder that can be written", err)
 	}

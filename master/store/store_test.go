@@ -158,6 +158,16 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
+// A socket's path cannot be as long as a folder's.
+func TestEmbeddedWithALongTemporaryFolder(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
+	check(t, os.Mkdir(long, 0o700))
+	t.Setenv("TMPDIR", long)
+	e, err := Embedded(t.Context(), long, "", slog.New(slog.DiscardHandler))
+	check(t, err)
+	check(t, e.Close())
+}
+
 func TestEmbeddedRefuses(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:0", "10.1.2.3:2379", "example.com:1", "nonsense"} {
 		e, err := Embedded(t.Context(), t.TempDir(), listen, slog.New(slog.DiscardHandler))
