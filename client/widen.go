@@ -19,8 +19,17 @@ func (w *wireColumn) appendInts(dst []int64, from, to int) []int64 {
 	return dst[:n+to-from]
 }
 
-// widen puts zeros before values without a sign.
-func widen[T uint8 | uint16 | uint32](dst []int64, src []T) {
+// narrow is an element type of narrow values.
+type narrow interface{ uint8 | uint16 | uint32 }
+
+// widen puts zeros before values.
+func widen[T narrow](dst []int64, src []T) {
+	n := widenMost(dst, src)
+	widenPlain(dst[n:], src[n:])
+}
+
+// widenPlain is what widen does, on any CPU.
+func widenPlain[T narrow](dst []int64, src []T) {
 	for len(src) >= 8 && len(dst) >= 8 {
 		to, from := (*[8]int64)(dst), (*[8]T)(src)
 		to[0], to[1], to[2], to[3] = int64(from[0]), int64(from[1]), int64(from[2]), int64(from[3])

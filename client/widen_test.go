@@ -2,7 +2,6 @@ package client
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -81,28 +80,53 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// TestWiden compares with values converted one by one.
-func TestWiden(t *testing.T) {
+// FuzzWiden compares both loops with each other, and sees that they write nothing else.
+func FuzzWiden(f *testing.F) {
 	for n := range 40 {
-		checkWiden(t, n, uint8(math.MaxUint8))
-		checkWiden(t, n, uint16(math.MaxUint16))
-		checkWiden(t, n, uint32(math.MaxUint32))
+		data := make([]byte, 4*n+3)
+		for i := range data {
+			data[i] = byte(255 - 7*i)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		data = append([]byte(nil), data...) // aligned
+		checkWiden(t, data)
+		checkWiden(t, arrow.Uint16Traits.CastFromBytes(data))
+		checkWiden(t, arrow.Uint32Traits.CastFromBytes(data))
+	})
+}
+
+func checkWiden[T narrow](t *testing.T, src []T) {
+	got, plain := make([]int64, len(src)+1), make([]int64, len(src)+1)
+	got[len(src)], plain[len(src)] = -7, -7
+	widen(got[:len(src)], src)
+	widenPlain(plain[:len(src)], src)
+	for i, x := range src {
+		if got[i] != int64(x) || plain[i] != int64(x) {
+			t.Fatalf("%T, value %d of %d, %d: got %d, plain %d", x, i, len(src), x, got[i], plain[i])
+		}
+	}
+	if got[len(src)] != -7 || plain[len(src)] != -7 {
+		t.Fatalf("more than %d values were written", len(src))
 	}
 }
 
-func checkWiden[T uint8 | uint16 | uint32](t *testing.T, n int, largest T) {
-	src, dst := make([]T, n+1), make([]int64, n+2)
-	for i := range src {
-		src[i] = largest - T(i*i)
-	}
-	dst[n] = -7
-	widen(dst[:n], src[1:])
-	for i, x := range src[1:] {
-		if dst[i] != int64(x) {
-			t.Fatalf("%T, value %d of %d: %d, not %d", x, i, n, dst[i], x)
-		}
-	}
-	if dst[n] != -7 {
-		t.Fatalf("%T: more than %d values were written", largest, n)
+// BenchmarkWiden widens values in the caches, with and without SIMD, in nanoseconds a value.
+func BenchmarkWiden(b *testing.B) {
+	benchWiden[uint8](b)
+	benchWiden[uint16](b)
+	benchWiden[uint32](b)
+}
+
+func benchWiden[T narrow](b *testing.B) {
+	src, dst := make([]T, 4096), make([]int64, 4096)
+	for name, loop := range map[string]func([]int64, []T){"simd": widen[T], "plain": widenPlain[T]} {
+		b.Run(fmt.Sprintf("%T/%s", src[0], name), func(b *testing.B) {
+			for b.Loop() {
+				loop(dst, src)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
+		})
 	}
 }

@@ -3,7 +3,7 @@ package tensor
 import "golang.org/x/sys/cpu"
 
 // simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx512 bool }{avx512: cpu.X86.HasAVX512F} //nolint:gochecknoglobals // a property of the machine: only tests write it
+var simd = struct{ avx2, avx512 bool }{cpu.X86.HasAVX2, cpu.X86.HasAVX512F} //nolint:gochecknoglobals // a property of the machine: only tests write it
 
 // interleaveAVX512 writes n rows, a multiple of 4, of the columns that mask has a bit for.
 //

@@ -68,6 +68,12 @@ func narrowed[D unsigned | int64, S number](dst []D, src []S) bool {
 
 // narrow writes values that fit.
 func narrow[D unsigned | int64, S int64 | uint32](dst []D, src []S) {
+	n := narrowMost(dst, src)
+	narrowPlain(dst[n:], src[n:])
+}
+
+// narrowPlain is what narrow does, on any CPU.
+func narrowPlain[D unsigned | int64, S int64 | uint32](dst []D, src []S) {
 	for len(src) >= 8 && len(dst) >= 8 {
 		to, from := (*[8]D)(dst), (*[8]S)(src)
 		to[0], to[1], to[2], to[3] = D(from[0]), D(from[1]), D(from[2]), D(from[3])

@@ -16,7 +16,7 @@ func widened(buffer []byte, n int) []int64 {
 	values := make([]int64, n)
 	for i := range values {
 		var wide [8]byte
-		copy(wide[:], buffer[i*len(buffer)/n:(i+1)*len(buffer)/n])
+		copy(wide[:], buffer[i*(len(buffer)/n):(i+1)*(len(buffer)/n)])
 		values[i] = int64(binary.LittleEndian.Uint64(wide[:]))
 	}
 	return values
@@ -169,5 +169,65 @@ func checkNarrow(t *testing.T, name string, o *pb.Output, v *vector.Vector, orde
 		t.Errorf("%s: %d values take %d bytes, want %d each", name, n, got, width)
 	} else if !slices.Equal(widened(narrow.Buffers[last], n), widened(wide.Buffers[last], n)) {
 		t.Errorf("%s: other values", name)
+	}
+}
+
+// FuzzNarrow compares both loops with each other, and sees that they write nothing else.
+func FuzzNarrow(f *testing.F) {
+	for n := range 40 {
+		data := make([]byte, 4*n+3)
+		for i := range data {
+			data[i] = byte(255 - 7*i)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checkLoops[uint8](t, data, 1)
+		checkLoops[uint16](t, data, 2)
+		checkLoops[uint32](t, data, 4)
+	})
+}
+
+// checkLoops narrows the values that bytes are.
+func checkLoops[D unsigned](t *testing.T, data []byte, width int) {
+	n := len(data) / width
+	src := widened(data[:n*width], n)
+	got, plain := make([]D, n+1), make([]D, n+1)
+	got[n], plain[n] = 7, 7
+	narrow(got[:n], src)
+	narrowPlain(plain[:n], src)
+	for i, x := range src {
+		if int64(got[i]) != x || int64(plain[i]) != x {
+			t.Fatalf("%T, value %d of %d, %d: got %d, plain %d", got[i], i, n, x, got[i], plain[i])
+		}
+	}
+	if got[n] != 7 || plain[n] != 7 {
+		t.Fatalf("more than %d values were written", n)
+	}
+}
+
+// BenchmarkNarrow narrows values in the caches, with and without SIMD, and finds what bits they have, in nanoseconds a value.
+func BenchmarkNarrow(b *testing.B) {
+	src := make([]int64, 4096)
+	benchNarrow[uint8](b, src)
+	benchNarrow[uint16](b, src)
+	benchNarrow[uint32](b, src)
+	b.Run("bits", func(b *testing.B) {
+		for b.Loop() {
+			bitsOf(src)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
+	})
+}
+
+func benchNarrow[D unsigned](b *testing.B, src []int64) {
+	dst := make([]D, len(src))
+	for name, loop := range map[string]func([]D, []int64){"simd": narrow[D, int64], "plain": narrowPlain[D, int64]} {
+		b.Run(fmt.Sprintf("%T/%s", dst[0], name), func(b *testing.B) {
+			for b.Loop() {
+				loop(dst, src)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
+		})
 	}
 }
