@@ -2,17 +2,21 @@ package cluster_test
 
 import (
 	"bytes"
+	"fmt"
 	stdimage "image"
 	"image/color"
 	"image/jpeg"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/worker/images"
 )
 
@@ -97,4 +101,67 @@ func TestImages(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDamagedImages: a picture that is cut off or overwritten fails a session, which names file, row, op, cause and what to do; or, if
+// the spec lets row groups be skipped, its row and those of the row group behind it are left out, and named.
+func TestDamagedImages(t *testing.T) {
+	const rows, group, bad = 50, 20, 25
+	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
+	for name, damage := range map[string]struct {
+		cause string
+		of    func(jpeg []byte) []byte
+	}{
+		"cut": {"it ends in the middle", func(jpeg []byte) []byte { return jpeg[:len(jpeg)/2] }},
+		"overwritten": {"its data are damaged", func(jpeg []byte) []byte {
+			scan := jpeg[len(jpeg)/2:]
+			for i := range scan {
+				scan[i] = 0xfe // no code of Go's tables
+			}
+			return jpeg
+		}},
+		"none": {"it is no JPEG", func([]byte) []byte { return []byte("GIF89a") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "photos.parquet")
+			written := photos(t, rows)
+			written[bad].Photo = damage.of(written[bad].Photo)
+			if err := parquet.WriteFile(path, written, parquet.MaxRowsPerRowGroup(group)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := spec.Parse([]byte(`{dataset: {uri: ` + path + `}, features: [{image: photo, shape: [16, 16, 3]}], provenance: true,
+				transforms: [{op: decode_jpeg, in: photo}, {op: resize, in: photo, size: 16}, {op: center_crop, in: photo, size: 16}], batch_size: 7}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			words := []string{path, fmt.Sprintf("row %d", bad), "photo", "decode_jpeg", damage.cause}
+			openJob(t, c, s, func(cfg *client.Config) { cfg.Session = name + "-fail" }).fails(t, append(words, "{skip: 1}")...)
+
+			s.OnError = &pb.OnError{Skip: 1}
+			j := openJob(t, c, s, func(cfg *client.Config) { cfg.Session = name + "-skip" })
+			defer closeJob(t, j.Session)
+			seen := map[int64]int{}
+			for b := next(t, j.Session); b != nil; b = next(t, j.Session) {
+				for _, row := range b.RowIDs {
+					seen[row]++
+				}
+				b.Release()
+			}
+			for row := range int64(rows) {
+				lost, may := row >= bad && row < 2*group, row >= group && row < 2*group
+				if n := seen[row]; n > 1 || n == 1 && lost || n == 0 && !may {
+					t.Errorf("row %d came %d times", row, n)
+				}
+			}
+			told := j.told()
+			if len(told) != 1 {
+				t.Fatalf("told of %+v", told)
+			}
+			for _, w := range words {
+				if text := told[0].File + " " + told[0].Cause; !strings.Contains(text, w) {
+					t.Errorf("told of %q; want %q", text, w)
+				}
+			}
+		})
+	}
 }
