@@ -5197,7 +5197,7 @@ type WorkerCounters struct {
 	BytesRead   int64                  `protobuf:"varint,2,opt,name=bytes_read,json=bytesRead,proto3" json:"bytes_read,omitempty"`       // from storage
 	BytesSent   int64                  `protobuf:"varint,3,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`       // of tensors
 	StorageNs   int64                  `protobuf:"varint,4,opt,name=storage_ns,json=storageNs,proto3" json:"storage_ns,omitempty"`       // waiting for storage with nothing else to do
-	DecodeNs    int64                  `protobuf:"varint,5,opt,name=decode_ns,json=decodeNs,proto3" json:"decode_ns,omitempty"`          // decompressing and decoding columns
+	DecodeNs    int64                  `protobuf:"varint,5,opt,name=decode_ns,json=decodeNs,proto3" json:"decode_ns,omitempty"`          // decompressing and decoding columns, with those first steps (hashes, filled nulls) that the decoder takes on the way
 	TransformNs int64                  `protobuf:"varint,6,opt,name=transform_ns,json=transformNs,proto3" json:"transform_ns,omitempty"` // filter, sampling, shuffle and transforms
 	TensorNs    int64                  `protobuf:"varint,7,opt,name=tensor_ns,json=tensorNs,proto3" json:"tensor_ns,omitempty"`          // laying out tensors
 	// Serialising batches and handing them to the connection, which waits while the trainer or the network takes no more. If
@@ -5209,7 +5209,7 @@ type WorkerCounters struct {
 	BlockedNs      int64     `protobuf:"varint,12,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`                  // of open_ns: the trainer or the network took no more; of send_ns, too
 	CpuNs          int64     `protobuf:"varint,13,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                              // of the process
 	BytesCrossZone int64     `protobuf:"varint,14,opt,name=bytes_cross_zone,json=bytesCrossZone,proto3" json:"bytes_cross_zone,omitempty"` // of bytes_sent, those to trainers of another zone
-	Ops            []*OpTime `protobuf:"bytes,15,rep,name=ops,proto3" json:"ops,omitempty"`                                                // of transform_ns
+	Ops            []*OpTime `protobuf:"bytes,15,rep,name=ops,proto3" json:"ops,omitempty"`                                                // of transform_ns: steps that the decoder takes show no time, pictures are made in tensor_ns
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
