@@ -21,6 +21,7 @@ import (
 // local is `penstock local`.
 type local struct {
 	listen, tokenFile, storageConfig, dir string
+	sockets                               string // directory of the workers'; "": they listen on loopback
 	workers, most                         int
 	memory                                cli.Bytes
 }
@@ -32,10 +33,11 @@ func Local() *cobra.Command {
 		Use:   "local",
 		Short: "Run a fleet on this machine: a master and workers",
 		Long: "Run a fleet on this machine, for trainers on this machine: a master with an embedded etcd, and workers, as\n" +
-			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, however\n" +
-			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, streams go on\n" +
-			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can make\n" +
-			"use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
+			"processes of their own. The master is on loopback, and so are the workers with a --token-file of yours; without one\n" +
+			"they listen on socket files beside the token, which take less CPU time. A worker that dies is replaced. The fleet ends\n" +
+			"with this command, however that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several,\n" +
+			"streams go on while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can\n" +
+			"make use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
 			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.",
 		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local --max-workers 4\n" +
 			"  penstock local --output json --end-with-stdin",
@@ -130,6 +132,9 @@ func (l *local) masterFlags(cmd *cobra.Command) []string {
 			flags = append(flags, "--"+name+"="+f.Value.String())
 		}
 	}
+	if l.sockets != "" {
+		flags = append(flags, "--worker-sockets="+l.sockets)
+	}
 	return flags
 }
 
@@ -144,7 +149,10 @@ func (l *local) prepare(private string) (err error) {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
-	if l.tokenFile == "" {
+	if l.tokenFile == "" { // who may read it may open sockets beside it
+		if l.sockets, err = newSockets(private); err != nil {
+			return err
+		}
 		l.tokenFile = filepath.Join(private, "token")
 		if err := os.WriteFile(l.tokenFile, []byte(rand.Text()), 0o600); err != nil {
 			return fmt.Errorf("local: token: %w", err)
@@ -162,7 +170,7 @@ func (l *local) clean(private string, failed bool) error {
 		return os.RemoveAll(private)
 	}
 	var errs []error
-	for _, name := range []string{"master", "token", lockName} {
+	for _, name := range []string{"master", "token", socketsName, lockName} {
 		errs = append(errs, os.RemoveAll(filepath.Join(private, name)))
 	}
 	return errors.Join(errs...)

@@ -24,7 +24,8 @@ func DialLink(ctx context.Context, address string, cfg Config) (net.Conn, error)
 func dialLink(ctx context.Context, address string, creds credentials.TransportCredentials, window int) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	network, to := Network(address)
+	raw, err := new(net.Dialer).DialContext(ctx, network, to)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: dial a link to %s: %w", address, err)
 	}
