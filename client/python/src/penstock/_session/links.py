@@ -62,7 +62,7 @@ class Link:
         self._over = False
         self._ending = False
         self._head = bytearray(_PREFIX.size)  # prefix, header and app_metadata of a message
-        self._likely = _PREFIX.size  # how long it is
+        self._likely = _PREFIX.size  # how much of it is read at first
         self._ahead = b""  # came behind it
 
     def open(self, address: str, security: Security) -> None:
@@ -186,7 +186,7 @@ class Link:
                 f"a message has header, app_metadata and body of {header}, {meta} and {body} bytes, {follows} behind it"
             )
         self._receive_head(size, came)
-        self._likely = size
+        self._likely = min(size, _LEAST_HEAD)
         begin = -(-(_ENVELOPE.size + header) // ALIGNMENT) * ALIGNMENT  # of the body
         memory = self._receive_body(begin, begin + body, blocks)
         padded = -(-header // 8) * 8
