@@ -140,8 +140,7 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalSockets: beside a token of its own a fleet has its workers' sockets, where any Flight client reads; who brings a
-// token finds them on loopback.
+// TestLocalSockets: a fleet's workers are on loopback, or on socket files, where any Flight client reads, too.
 func TestLocalSockets(t *testing.T) {
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 3000, nil)
 	if err != nil {
@@ -153,7 +152,7 @@ func TestLocalSockets(t *testing.T) {
 		out, _ := run(t, 0, nil, "doctor", "--master="+f.Address, "--token-file="+f.TokenFile, "--output=json")
 		return out
 	}
-	own := startLocal(t, nil)
+	own := startLocal(t, nil, "--sockets")
 	socket := "unix:" + filepath.Join(filepath.Dir(own.TokenFile), "run", "worker-1.sock")
 	if out := where(own); !strings.Contains(out, socket) {
 		t.Errorf("no worker is at %s:\n%s", socket, out)

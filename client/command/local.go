@@ -21,6 +21,7 @@ import (
 // local is `penstock local`.
 type local struct {
 	listen, tokenFile, storageConfig, dir string
+	onSockets                             bool
 	sockets                               string // directory of the workers'; "": they listen on loopback
 	workers, most                         int
 	memory                                cli.Bytes
@@ -33,11 +34,10 @@ func Local() *cobra.Command {
 		Use:   "local",
 		Short: "Run a fleet on this machine: a master and workers",
 		Long: "Run a fleet on this machine, for trainers on this machine: a master with an embedded etcd, and workers, as\n" +
-			"processes of their own. The master is on loopback, and so are the workers with a --token-file of yours; without one\n" +
-			"they listen on socket files beside the token, which take less CPU time. A worker that dies is replaced. The fleet ends\n" +
-			"with this command, however that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several,\n" +
-			"streams go on while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can\n" +
-			"make use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
+			"processes of their own on loopback. A worker that dies is replaced. The fleet ends with this command, however\n" +
+			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, streams go on\n" +
+			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can make\n" +
+			"use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
 			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.",
 		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local --max-workers 4\n" +
 			"  penstock local --output json --end-with-stdin",
@@ -51,6 +51,7 @@ func Local() *cobra.Command {
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
 	flags.StringVar(&l.tokenFile, "token-file", "", "file with the token that callers must show (default: a new one, in a private directory)")
+	flags.BoolVar(&l.onSockets, "sockets", false, "workers listen on socket files in a private directory, for trainers of this user alone, unless its path is too long")
 	flags.StringVar(&l.storageConfig, "storage-config", "", "YAML file with storage profiles (default: the usual AWS environment and files)")
 	flags.StringVar(&l.dir, "dir", "", "directory for the processes' logs (default: a temporary one, kept only after a failure)")
 	return cli.Setup(cmd)
@@ -149,10 +150,12 @@ func (l *local) prepare(private string) (err error) {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return fmt.Errorf("--dir: %w", err)
 	}
-	if l.tokenFile == "" { // who may read it may open sockets beside it
+	if l.onSockets {
 		if l.sockets, err = newSockets(private); err != nil {
 			return err
 		}
+	}
+	if l.tokenFile == "" {
 		l.tokenFile = filepath.Join(private, "token")
 		if err := os.WriteFile(l.tokenFile, []byte(rand.Text()), 0o600); err != nil {
 			return fmt.Errorf("local: token: %w", err)

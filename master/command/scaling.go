@@ -43,7 +43,7 @@ func (f *scalingFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kube.Namespace, "kube-namespace", "", "namespace of --kube-deployment (default: this pod's, or the kubeconfig's)")
 	flags.StringVar(&f.kube.Kubeconfig, "kubeconfig", "", "file that says how to reach Kubernetes (default: the cluster that this master runs in)")
 	flags.StringVar(&f.workerDir, "worker-dir", "", "directory of workers' logs and process numbers, with --scale local (default: workers in --data-dir)")
-	flags.StringVar(&f.sockets, "worker-sockets", "", "directory where each worker listens on a socket file, which takes less CPU time than loopback, for trainers of this machine that may open it, with --scale local (default: they listen on loopback)")
+	flags.StringVar(&f.sockets, "worker-sockets", "", "directory where each worker listens on a socket file, for trainers of this machine that may open it, with --scale local (default: they listen on loopback)")
 	flags.StringArrayVar(&f.workerFlags, "worker-flag", nil, "flag for each worker, such as --worker-flag=--memory=1GiB, with --scale local; may be repeated")
 	flags.IntVar(&f.workerCPUs, "worker-cpus", 0, "CPUs that each worker uses, with --scale local (default: its part of all, if there are --max-workers)")
 }
