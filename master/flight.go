@@ -14,7 +14,6 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/api/ticket"
 	"github.com/penstock-ml/penstock/internal/identity"
-	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/plan"
 )
@@ -151,17 +150,9 @@ func (f *flightInfo) endpoint(t *pb.Ticket, program []byte) (*flight.FlightEndpo
 		scheme = "grpc+tls://"
 	}
 	for _, w := range t.GetWorkers() {
-		e.Location = append(e.Location, &flight.Location{Uri: location(scheme, w.GetAddress())})
+		e.Location = append(e.Location, &flight.Location{Uri: scheme + w.GetAddress()})
 	}
 	return e, nil
-}
-
-// location is where Flight clients find an address.
-func location(scheme, address string) string {
-	if network, path := rpc.Network(address); network == "unix" {
-		return "grpc+unix://" + path
-	}
-	return scheme + address
 }
 
 // streamRequest is what a worker takes for a shard, serialised.

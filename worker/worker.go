@@ -117,7 +117,7 @@ func New(cfg Config) (*Worker, error) {
 		cfg.Linger = linger
 	}
 	if cfg.Advertise == "" {
-		cfg.Advertise = rpc.AddressOf(cfg.Listener.Addr())
+		cfg.Advertise = cfg.Listener.Addr().String()
 	}
 	if cfg.Fleet.Self.Name == "" {
 		cfg.Fleet.Self.Name = "worker-" + cfg.Advertise

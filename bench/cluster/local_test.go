@@ -140,35 +140,6 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalSockets: a fleet's workers are on loopback, or on socket files, where any Flight client reads, too.
-func TestLocalSockets(t *testing.T) {
-	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 3000, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec := write(t, "spec.yaml", "dataset: {uri: "+filepath.Dir(paths[0])+"/}\n"+
-		"features: [{label: label}, {dense: int_*}, {sparse: cat_0}]\nbatch_size: 1000\n")
-	where := func(f *localFleet) string {
-		out, _ := run(t, 0, nil, "doctor", "--master="+f.Address, "--token-file="+f.TokenFile, "--output=json")
-		return out
-	}
-	own := startLocal(t, nil, "--sockets")
-	socket := "unix:" + filepath.Join(filepath.Dir(own.TokenFile), "run", "worker-1.sock")
-	if out := where(own); !strings.Contains(out, socket) {
-		t.Errorf("no worker is at %s:\n%s", socket, out)
-	}
-	if out := own.read(t, spec); !strings.Contains(out, `"rows":3000,`) {
-		t.Errorf("read: %s", out)
-	}
-	if out := python(t, "stock_client.py", own.Address, spec, text(t, own.TokenFile)); !strings.Contains(out, `"rows": 3000,`) {
-		t.Errorf("pyarrow reads %s", out)
-	}
-	shared := startLocal(t, nil, "--token-file="+write(t, "token", "shared"))
-	if out := where(shared); !strings.Contains(out, "worker worker-1 127.0.0.1:") {
-		t.Errorf("no worker is on loopback:\n%s", out)
-	}
-}
-
 func TestLocalReplacesItsWorker(t *testing.T) {
 	needsProc(t)
 	logs := t.TempDir()

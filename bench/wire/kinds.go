@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -27,11 +26,9 @@ const (
 	tuned    = "tuned"    // arrow's Flight with Penstock's windows and buffers
 	overGRPC = "grpc"     // Penstock's wire where no link can be had
 	penstock = "penstock" // the worker's and the client's wire
-	rawUnix  = "unix"     // writev, to a unix socket
-	onBox    = "on-box"   // the same wire over a unix socket
 )
 
-var kinds = []string{tcp, stock, tuned, overGRPC, penstock, rawUnix, onBox} //nolint:gochecknoglobals // never changed
+var kinds = []string{tcp, stock, tuned, overGRPC, penstock} //nolint:gochecknoglobals // never changed
 
 // record has 26 lists of 10 ids a row and 13 dense values. The last list of all has as many more as there is room for in size bytes.
 func record(size int) arrow.Record {
@@ -78,7 +75,7 @@ type server struct {
 }
 
 func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) error {
-	if s.kind == penstock || s.kind == overGRPC || s.kind == onBox {
+	if s.kind == penstock || s.kind == overGRPC {
 		return s.send(out)
 	}
 	w := flight.NewRecordWriter(out, ipc.WithSchema(s.rec.Schema()))
@@ -117,27 +114,18 @@ func (s *server) send(out flight.FlightService_DoGetServer) (err error) {
 }
 
 // serve serves until standard input ends.
-func serve(ctx context.Context, what string) (err error) {
+func serve(ctx context.Context, what string) error {
 	kind, size, total, err := parseServing(what)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "wire") // for a socket file
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	network, to := "tcp", "127.0.0.1:0"
-	if kind == rawUnix || kind == onBox {
-		network, to = "unix", filepath.Join(dir, "port.sock")
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, network, to)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	s := &server{kind: kind, rec: record(size), n: int(total / int64(size))}
-	fmt.Println(rpc.AddressOf(l.Addr()))
-	if kind == tcp || kind == rawUnix {
+	fmt.Println(l.Addr())
+	if kind == tcp {
 		return errors.Join(s.writev(l), l.Close())
 	}
 	srv := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
@@ -178,7 +166,7 @@ func (s *server) writev(l net.Listener) error {
 
 // receive reads all that a server sends, and returns how many bytes of batches that was.
 func receive(ctx context.Context, kind, address string) (int64, error) {
-	if kind == tcp || kind == rawUnix {
+	if kind == tcp {
 		return drain(ctx, address)
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -190,7 +178,7 @@ func receive(ctx context.Context, kind, address string) (int64, error) {
 		return 0, err
 	}
 	var links *wire.Links
-	if kind == penstock || kind == onBox {
+	if kind == penstock {
 		links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) { return rpc.DialLink(ctx, address, rpc.Config{}) })
 		defer links.Close()
 	}
@@ -199,8 +187,7 @@ func receive(ctx context.Context, kind, address string) (int64, error) {
 }
 
 func drain(ctx context.Context, address string) (total int64, err error) {
-	network, to := rpc.Network(address)
-	conn, err := new(net.Dialer).DialContext(ctx, network, to)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return 0, err
 	}
@@ -218,7 +205,7 @@ func drain(ctx context.Context, address string) (total int64, err error) {
 }
 
 func get(ctx context.Context, kind string, conn *grpc.ClientConn, links *wire.Links) (total int64, err error) {
-	if kind != penstock && kind != overGRPC && kind != onBox {
+	if kind != penstock && kind != overGRPC {
 		in, err := flight.NewClientFromConn(conn, nil).DoGet(ctx, &flight.Ticket{})
 		if err != nil {
 			return 0, err

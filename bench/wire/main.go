@@ -1,7 +1,6 @@
 // Command wire measures how fast record batches go from one process to another on this machine, and what that takes of both: by
 // Penstock's wire, by arrow's stock Flight, and by plain TCP, whose server writes the same buffers with writev and whose
-// client reads them into one buffer; and by a socket file in place of TCP (unix: plain, on-box: Penstock's wire). Kinds take turns in
-// each round; the medians are printed, and each kind's ratio to plain TCP.
+// client reads them into one buffer. Kinds take turns in each round; the medians are printed, and each kind's ratio to plain TCP.
 // The exit status is 0 only if Penstock's wire has 85% of plain TCP's speed with batches of 256 KiB and of 1 MiB.
 //
 //	go run ./bench/wire

@@ -100,12 +100,6 @@ func (t *target) askWorker(ctx context.Context, member *pb.FleetMember) {
 }
 
 func (t *target) resolve(ctx context.Context) finding {
-	if network, _ := rpc.Network(t.address); network == "unix" {
-		if t.awayFrom {
-			return fail("it advertises a socket file, but it runs on another machine", t.readvertise())
-		}
-		return good("a socket file")
-	}
 	host, _, err := net.SplitHostPort(t.address)
 	if err != nil {
 		return fail(err.Error(), "an address is HOST:PORT; masters listen on port 7070 by default")
@@ -146,8 +140,7 @@ func (t *target) readvertise() string {
 }
 
 func (t *target) connect(ctx context.Context) finding {
-	network, to := rpc.Network(t.address)
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, to)
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.address)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fail("connection refused: nothing listens there", cmp.Or(t.readvertise(),

@@ -21,8 +21,6 @@ import (
 // local is `penstock local`.
 type local struct {
 	listen, tokenFile, storageConfig, dir string
-	onSockets                             bool
-	sockets                               string // directory of the workers'; "": they listen on loopback
 	workers, most                         int
 	memory                                cli.Bytes
 }
@@ -51,7 +49,6 @@ func Local() *cobra.Command {
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
 	flags.StringVar(&l.tokenFile, "token-file", "", "file with the token that callers must show (default: a new one, in a private directory)")
-	flags.BoolVar(&l.onSockets, "sockets", false, "workers listen on socket files in a private directory, for trainers of this user alone, unless its path is too long")
 	flags.StringVar(&l.storageConfig, "storage-config", "", "YAML file with storage profiles (default: the usual AWS environment and files)")
 	flags.StringVar(&l.dir, "dir", "", "directory for the processes' logs (default: a temporary one, kept only after a failure)")
 	return cli.Setup(cmd)
@@ -133,9 +130,6 @@ func (l *local) masterFlags(cmd *cobra.Command) []string {
 			flags = append(flags, "--"+name+"="+f.Value.String())
 		}
 	}
-	if l.sockets != "" {
-		flags = append(flags, "--worker-sockets="+l.sockets)
-	}
 	return flags
 }
 
@@ -149,11 +143,6 @@ func (l *local) prepare(private string) (err error) {
 	}
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {
 		return fmt.Errorf("--dir: %w", err)
-	}
-	if l.onSockets {
-		if l.sockets, err = newSockets(private); err != nil {
-			return err
-		}
 	}
 	if l.tokenFile == "" {
 		l.tokenFile = filepath.Join(private, "token")
@@ -173,7 +162,7 @@ func (l *local) clean(private string, failed bool) error {
 		return os.RemoveAll(private)
 	}
 	var errs []error
-	for _, name := range []string{"master", "token", socketsName, lockName} {
+	for _, name := range []string{"master", "token", lockName} {
 		errs = append(errs, os.RemoveAll(filepath.Join(private, name)))
 	}
 	return errors.Join(errs...)

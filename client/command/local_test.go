@@ -37,23 +37,6 @@ func TestLocalSaysHowToReadFromIt(t *testing.T) {
 	}
 }
 
-// TestSockets: workers listen on loopback where a socket file's path would be too long for a system.
-func TestSockets(t *testing.T) {
-	short, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(short)
-	if dir, err := newSockets(short); err != nil || filepath.Dir(dir) != short {
-		t.Errorf("%q, %v", dir, err)
-	} else if info, err := os.Stat(dir); err != nil || info.Mode() != os.ModeDir|0o700 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	if dir, err := newSockets(filepath.Join(short, strings.Repeat("d", mostPath))); dir != "" || err != nil {
-		t.Errorf("%q, %v for a long path", dir, err)
-	}
-}
-
 // TestAbandonedDirectories tells apart directories by their owners.
 func TestAbandonedDirectories(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

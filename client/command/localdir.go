@@ -12,10 +12,6 @@ const (
 	dirPattern = "penstock-local-*"
 	// lockName is a file that a living `penstock local` holds locked in its directory.
 	lockName = "lock"
-	// socketsName is the directory of workers' socket files in it.
-	socketsName = "run"
-	// mostPath is how long a socket file's path may be, on any system, and longestName a worker's that was replaced often.
-	mostPath, longestName = 103, "worker-1000.1000.sock"
 )
 
 // newDir makes a directory that only this user may open. The lock is this process's until its end: so others know a
@@ -58,16 +54,4 @@ func removeAbandoned() error {
 		lock.Close()
 	}
 	return errors.Join(errs...)
-}
-
-// newSockets makes the directory of workers' socket files, "" if their paths would be too long.
-func newSockets(private string) (dir string, err error) {
-	dir = filepath.Join(private, socketsName)
-	if len(filepath.Join(dir, longestName)) > mostPath {
-		return "", nil
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return "", fmt.Errorf("local: %w", err)
-	}
-	return dir, nil
 }

@@ -14,7 +14,6 @@ import (
 	"log"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -118,11 +117,7 @@ func (c Config) check() error {
 	if c.Self.Name == "" || c.Logger == nil {
 		return errors.New("fleet: Self.Name and Logger are needed")
 	}
-	if path, ok := strings.CutPrefix(c.Self.Address, "unix:"); ok {
-		if !filepath.IsAbs(path) {
-			return fmt.Errorf("fleet: others cannot reach %s at %s; a socket file's path begins at the root", c.Self.Name, c.Self.Address)
-		}
-	} else if host, _, err := net.SplitHostPort(c.Self.Address); err != nil {
+	if host, _, err := net.SplitHostPort(c.Self.Address); err != nil {
 		return fmt.Errorf("fleet: address of %s: %w", c.Self.Name, err)
 	} else if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return fmt.Errorf("fleet: others cannot reach %s at %s; set --advertise", c.Self.Name, c.Self.Address)

@@ -258,7 +258,6 @@ func TestMistakesInConfig(t *testing.T) {
 		{"set --advertise", func(c *Config) { c.Self.Address = "[::]:7071" }},
 		{"set --advertise", func(c *Config) { c.Self.Address = ":7071" }},
 		{"missing port", func(c *Config) { c.Self.Address = "10.0.0.1" }},
-		{"begins at the root", func(c *Config) { c.Self.Address = "unix:worker.sock" }},
 		{"shorten its address (400 bytes), zone (100) or version (2)", func(c *Config) {
 			c.Self.Address, c.Self.Zone = strings.Repeat("a", 398)+":1", strings.Repeat("z", 100)
 		}},

@@ -24,8 +24,7 @@ func DialLink(ctx context.Context, address string, cfg Config) (net.Conn, error)
 func dialLink(ctx context.Context, address string, creds credentials.TransportCredentials, window int) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	network, to := Network(address)
-	raw, err := new(net.Dialer).DialContext(ctx, network, to)
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: dial a link to %s: %w", address, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -32,7 +31,6 @@ func TestLinks(t *testing.T) {
 		"TLS":          {Cert: cert, Key: key, CA: authority.CA},
 		"certificates": {Cert: cert, Key: key, CA: authority.CA, ClientCA: authority.CA},
 		"small window": {StreamWindow: 64 << 10},
-		"socket file":  {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entered := make(chan net.Conn, 1)
@@ -40,11 +38,7 @@ func TestLinks(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			network, to := "tcp", "127.0.0.1:0"
-			if name == "socket file" {
-				network, to = "unix", filepath.Join(t.TempDir(), "port.sock")
-			}
-			address := serve(t, network, to, cfg, option)
+			address := serve(t, "tcp", "127.0.0.1:0", cfg, option)
 			link, err := dialLink(t.Context(), address, cfg)
 			if err != nil {
 				t.Fatal(err)

@@ -166,8 +166,7 @@ func Check(ctx context.Context, address string, cfg Config) error {
 		return nil //nolint:nilerr // no TCP address
 	}
 	t.ServerName = cmp.Or(cfg.ServerName, host)
-	network, to := Network(address)
-	raw, err := (&net.Dialer{}).DialContext(ctx, network, to)
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil //nolint:nilerr // it may answer later
 	}
@@ -184,7 +183,7 @@ func Check(ctx context.Context, address string, cfg Config) error {
 
 // isLocal reports whether bytes sent to address stay on this machine.
 func isLocal(address string) bool {
-	if strings.HasPrefix(address, unixScheme) || strings.HasPrefix(address, "unix-abstract:") {
+	if strings.HasPrefix(address, "unix:") || strings.HasPrefix(address, "unix-abstract:") {
 		return true
 	}
 	host, _, err := net.SplitHostPort(address)

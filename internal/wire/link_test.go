@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 
@@ -30,12 +29,7 @@ type linked struct {
 
 func serveLinked(t *testing.T) *linked {
 	t.Helper()
-	return serveLinkedAt(t, "127.0.0.1:0")
-}
-
-func serveLinkedAt(t *testing.T, address string) *linked {
-	t.Helper()
-	l := &linked{server: server{address: address}}
+	l := &linked{}
 	option, err := rpc.Links(rpc.Config{}, wire.Preface, l.lobby.Enter)
 	if err != nil {
 		t.Fatal(err)
@@ -83,18 +77,16 @@ func readAll(t *testing.T, s *wire.Stream) {
 // TestLinkCarriesBatches: streams one after the other have the same link, and none of their batches comes by gRPC.
 func TestLinkCarriesBatches(t *testing.T) {
 	for _, how := range compressions {
-		for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "worker.sock")} {
-			l := serveLinkedAt(t, address)
-			l.how = how
-			for range 3 {
-				readAll(t, l.get(t.Context(), t))
-			}
-			if n := l.dialed.Load(); n != 1 {
-				t.Errorf("compression %d, %s: %d links were dialed for three streams, one after the other", how, address, n)
-			}
-			if n := l.byGRPC.Load(); n != 0 {
-				t.Errorf("compression %d, %s: %d batches went by gRPC", how, address, n)
-			}
+		l := serveLinked(t)
+		l.how = how
+		for range 3 {
+			readAll(t, l.get(t.Context(), t))
+		}
+		if n := l.dialed.Load(); n != 1 {
+			t.Errorf("compression %d: %d links were dialed for three streams, one after the other", how, n)
+		}
+		if n := l.byGRPC.Load(); n != 0 {
+			t.Errorf("compression %d: %d batches went by gRPC", how, n)
 		}
 	}
 }

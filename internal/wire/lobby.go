@@ -20,9 +20,6 @@ const (
 	mostWaiting = 256
 	// longestWait is how long a link may wait for a stream.
 	longestWait = time.Minute
-	// fileBuffer is what a link by a socket file may have on its way, if the kernel's net.core.wmem_max lets it: there each side wakes
-	// the other one for every part that it takes.
-	fileBuffer = 1 << 20
 )
 
 // Lobby is where a server's links wait for the streams that they are for. The zero value is ready for use; Close it.
@@ -38,9 +35,6 @@ func (l *Lobby) Enter(conn net.Conn) error {
 	id := make([]byte, idBytes)
 	if _, err := io.ReadFull(conn, id); err != nil {
 		return errors.Join(err, conn.Close())
-	}
-	if file, ok := conn.(*net.UnixConn); ok {
-		_ = file.SetWriteBuffer(fileBuffer) // with less, it writes less at once
 	}
 	in := &link{Conn: conn, id: string(id)}
 	if !l.keep(in) {

@@ -2,7 +2,6 @@ package wire_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -23,7 +22,6 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
@@ -142,12 +140,11 @@ func (s *server) send(sender *wire.Sender, out flight.FlightService_DoGetServer)
 
 func serve(t testing.TB, s *server, also ...grpc.ServerOption) *grpc.ClientConn {
 	t.Helper()
-	network, to := rpc.Network(cmp.Or(s.address, "127.0.0.1:0"))
-	l, err := new(net.ListenConfig).Listen(t.Context(), network, to)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.address = rpc.AddressOf(l.Addr())
+	s.address = l.Addr().String()
 	return serveOn(t, s, l, also)
 }
 
@@ -158,7 +155,7 @@ func serveOn(t testing.TB, s *server, l net.Listener, also []grpc.ServerOption, 
 	flight.RegisterFlightServiceServer(srv, s)
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
-	conn, err := grpc.NewClient("passthrough:///"+rpc.AddressOf(l.Addr()), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient("passthrough:///"+l.Addr().String(), append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,6 @@ type scalingFlags struct {
 	limits      autoscale.Config
 	kube        kubernetes.Config
 	workerDir   string
-	sockets     string
 	workerFlags []string
 	workerCPUs  int
 }
@@ -43,7 +42,6 @@ func (f *scalingFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.kube.Namespace, "kube-namespace", "", "namespace of --kube-deployment (default: this pod's, or the kubeconfig's)")
 	flags.StringVar(&f.kube.Kubeconfig, "kubeconfig", "", "file that says how to reach Kubernetes (default: the cluster that this master runs in)")
 	flags.StringVar(&f.workerDir, "worker-dir", "", "directory of workers' logs and process numbers, with --scale local (default: workers in --data-dir)")
-	flags.StringVar(&f.sockets, "worker-sockets", "", "directory where each worker listens on a socket file, for trainers of this machine that may open it, with --scale local (default: they listen on loopback)")
 	flags.StringArrayVar(&f.workerFlags, "worker-flag", nil, "flag for each worker, such as --worker-flag=--memory=1GiB, with --scale local; may be repeated")
 	flags.IntVar(&f.workerCPUs, "worker-cpus", 0, "CPUs that each worker uses, with --scale local (default: its part of all, if there are --max-workers)")
 }
@@ -100,9 +98,7 @@ func (f *scalingFlags) local(cmd *cobra.Command, dataDir string, cpus int, logge
 			args = append(args, "--"+name+"="+flag.Value.String())
 		}
 	}
-	return local.New(local.Config{
-		Binary: binary, Args: append(args, f.workerFlags...), CPUs: cpus, Dir: dir, Sockets: f.sockets, Logger: logger,
-	}), nil
+	return local.New(local.Config{Binary: binary, Args: append(args, f.workerFlags...), CPUs: cpus, Dir: dir, Logger: logger}), nil
 }
 
 // together runs a master and the workers of this machine, if it has any, until one of them ends.

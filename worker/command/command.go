@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/worker"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -56,7 +55,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one, and unix:/PATH is a socket file for trainers on this machine")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "Flight address that trainers can reach (default: --listen)")
 	flags.StringVar(&f.http, "http", "", "address of metrics, probes and profiles (default: none); port 0 takes a free one")
 	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
@@ -99,8 +98,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
 	}
-	network, to := rpc.Network(f.listen)
-	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), network, to); err != nil {
+	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	if cfg.HTTP, err = cli.ListenHTTP(cmd, f.http, cfg.Logger); err != nil {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -38,10 +37,8 @@ type Config struct {
 	// CPUs is how many each worker uses; 0: all.
 	CPUs int
 	// Dir takes, of each worker, a log and a file with its process's number: NAME.log, NAME.pid.
-	Dir string
-	// Sockets, if set, is a directory where each worker listens on a socket file; "": they listen on loopback.
-	Sockets string
-	Logger  *slog.Logger
+	Dir    string
+	Logger *slog.Logger
 }
 
 // Fleet is the workers of this process.
@@ -200,12 +197,11 @@ func (f *Fleet) serve(ctx context.Context, w *worker, launch int, up func()) (er
 	}
 	defer func() {
 		if w.isRetired() && ctx.Err() == nil {
-			err = errors.Join(err, p.Stop()) // it drains
-		} else {
-			err = errors.Join(err, p.Kill())
+			err = errors.Join(err, p.Stop(), f.remove(w, "pid")) // it drains
+			return
 		}
+		err = errors.Join(err, p.Kill(), f.remove(w, "pid"))
 		<-p.Done()
-		err = errors.Join(err, f.remove(w))
 	}()
 	within, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
@@ -236,7 +232,7 @@ func (f *Fleet) start(w *worker, launch int) (*process.Process, error) {
 	f.mu.Unlock()
 	cfg := process.Config{
 		Name: w.name, Binary: f.cfg.Binary, Log: f.path(w, "log"),
-		Args: append([]string{"worker", "--name=" + member, "--listen=" + f.listen(member), "--gossip=127.0.0.1:0", "--join=" + gossip}, f.cfg.Args...),
+		Args: append([]string{"worker", "--name=" + member, "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + gossip}, f.cfg.Args...),
 	}
 	if f.cfg.CPUs > 0 {
 		cfg.Env = []string{fmt.Sprint("GOMAXPROCS=", f.cfg.CPUs)}
@@ -251,32 +247,12 @@ func (f *Fleet) start(w *worker, launch int) (*process.Process, error) {
 	return p, nil
 }
 
-// listen is where a worker's process listens.
-func (f *Fleet) listen(member string) string {
-	if f.cfg.Sockets == "" {
-		return "127.0.0.1:0"
-	}
-	return "unix:" + f.socket(member)
-}
-
-func (f *Fleet) socket(member string) string { return filepath.Join(f.cfg.Sockets, member+".sock") }
-
 func (f *Fleet) path(w *worker, kind string) string {
 	return filepath.Join(f.cfg.Dir, w.name+"."+kind)
 }
 
-// remove removes what a worker's process leaves that is no log.
-func (f *Fleet) remove(w *worker) error {
-	err := os.Remove(f.path(w, "pid"))
-	if f.cfg.Sockets != "" {
-		f.mu.Lock()
-		socket := f.socket(w.member)
-		f.mu.Unlock()
-		if left := os.Remove(socket); !errors.Is(left, fs.ErrNotExist) { // one that was not killed has removed it
-			err = errors.Join(err, left)
-		}
-	}
-	if err != nil {
+func (f *Fleet) remove(w *worker, kind string) error {
+	if err := os.Remove(f.path(w, kind)); err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
 	return nil

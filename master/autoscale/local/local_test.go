@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -37,16 +36,6 @@ func beWorker(mode string) {
 		fmt.Fprintln(os.Stderr, "nothing works")
 		os.Exit(1)
 	}
-	for _, arg := range os.Args {
-		if path, ok := strings.CutPrefix(arg, "--listen=unix:"); ok {
-			if l, err := new(net.ListenConfig).Listen(context.Background(), "unix", path); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			} else {
-				defer l.Close()
-			}
-		}
-	}
 	ended, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]string{"address": "a", "gossip": "g"})
@@ -62,21 +51,13 @@ func beWorker(mode string) {
 // start runs a fleet of such workers until the test ends, and returns it with its directory.
 func start(t *testing.T, mode string) (f *Fleet, dir string, ended <-chan error) {
 	t.Helper()
-	return startWith(t, mode, "")
-}
-
-// startWith has workers listen on socket files in a directory, if it is not "".
-func startWith(t *testing.T, mode, sockets string) (f *Fleet, dir string, ended <-chan error) {
-	t.Helper()
 	t.Setenv(role, mode)
 	binary, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
-	f = New(Config{
-		Binary: binary, Args: []string{"--memory=1GiB"}, CPUs: 3, Dir: dir, Sockets: sockets, Logger: slog.New(slog.DiscardHandler),
-	})
+	f = New(Config{Binary: binary, Args: []string{"--memory=1GiB"}, CPUs: 3, Dir: dir, Logger: slog.New(slog.DiscardHandler)})
 	ctx, cancel := context.WithCancel(context.Background())
 	done, result := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -192,30 +173,6 @@ func TestReplacesTheDead(t *testing.T) {
 	}
 	scale(t, f, 0, "worker-1.3")
 	eventually(t, "it is gone", func() bool { return len(running(t, dir)) == 0 })
-}
-
-// TestSocketFiles: each process listens on a file of its own, and none stays behind, even of one that was killed.
-func TestSocketFiles(t *testing.T) {
-	sockets := t.TempDir()
-	f, dir, _ := startWith(t, "works", sockets)
-	f.Join("10.0.0.1:7946")
-	scale(t, f, 2)
-	has := func(names ...string) func() bool {
-		return func() bool {
-			entries, err := os.ReadDir(sockets)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return slices.EqualFunc(entries, names, func(e os.DirEntry, name string) bool { return e.Name() == name })
-		}
-	}
-	eventually(t, "both listen", has("worker-1.sock", "worker-2.sock"))
-	if err := syscall.Kill(running(t, dir)["worker-1"], syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "another one listens in place of the dead", has("worker-1.2.sock", "worker-2.sock"))
-	scale(t, f, 0)
-	eventually(t, "none listens", has())
 }
 
 func TestTheFirstThatDoesNotComeUp(t *testing.T) {
