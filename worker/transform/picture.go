@@ -32,6 +32,7 @@ type album struct {
 	recipe  images.Recipe
 	op      string         // that decodes
 	encoded *vector.Vector // of bytes
+	rows    Rows
 	crops   Draws
 	mirrors []mirror
 	studio  *images.Studio
@@ -46,9 +47,10 @@ type mirror struct {
 
 // Make implements vector.Pictures.
 func (a *album) Make(row int, to images.Canvas) error {
-	choice := images.Choice{Crop: a.crops.At(row)}
+	at := a.rows.Of(row)
+	choice := images.Choice{Crop: a.crops.At(at)}
 	for _, m := range a.mirrors {
-		choice.Mirror = choice.Mirror != m.below.covers(m.draws.At(row))
+		choice.Mirror = choice.Mirror != m.below.covers(m.draws.At(at))
 	}
 	encoded := a.encoded.Data[a.encoded.Ends[row]:a.encoded.Ends[row+1]]
 	if err := a.studio.Make(&a.recipe, encoded, choice, a.memory, to); err != nil {
@@ -63,7 +65,7 @@ type decoding struct {
 	studio images.Studio
 }
 
-func (k *decoding) Place(_ Rows, memory int64) { k.memory = memory }
+func (k *decoding) Place(rows Rows, memory int64) { k.album.rows, k.memory = rows, memory }
 
 func (k *decoding) Run(out *vector.Vector, in []*vector.Vector) error {
 	k.encoded, k.album.studio = in[0], &k.studio

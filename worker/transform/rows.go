@@ -13,13 +13,16 @@ type Rows struct {
 	Chosen []int32
 }
 
-// Row is the row of the file that row i of the vectors is.
-func (r Rows) Row(i int) int64 {
+// Of is the row of the window that row i of the vectors is.
+func (r Rows) Of(i int) int {
 	if r.Chosen != nil {
-		i = int(r.Chosen[i])
+		return int(r.Chosen[i])
 	}
-	return r.First + int64(i)
+	return i
 }
+
+// Row is the row of the file that row i of the vectors is.
+func (r Rows) Row(i int) int64 { return r.First + int64(r.Of(i)) }
 
 // Hash is a file's URI as it goes into Rows: its XXH64 with seed 0.
 func Hash(uri string) uint64 { return xxhash.Sum64String(uri) }
@@ -38,9 +41,8 @@ func mix(x uint64) uint64 {
 
 // Draws is a reproducible sequence of random numbers, one for each row of a file.
 type Draws struct {
-	key    uint64
-	first  int64
-	chosen []int32
+	key   uint64
+	first int64
 }
 
 // Draws returns the sequence of (program seed, epoch, file, seed). In full, with all sums modulo 2^64, row r of the
@@ -50,13 +52,8 @@ type Draws struct {
 //
 // Ops that use randomness pass a seed parameter of their own, so that two of them can be made independent.
 func (r Rows) Draws(seed uint64) Draws {
-	return Draws{mix(mix(mix(mix(uint64(r.Seed))+uint64(r.Epoch))+r.File) + seed), r.First, r.Chosen}
+	return Draws{mix(mix(mix(mix(uint64(r.Seed))+uint64(r.Epoch))+r.File) + seed), r.First}
 }
 
-// At is the number drawn by row i of the vectors, uniform in [0, 2^64).
-func (d Draws) At(i int) uint64 {
-	if d.chosen != nil {
-		i = int(d.chosen[i])
-	}
-	return mix(d.key + uint64(d.first+int64(i)+1)*golden)
-}
+// At is the number drawn by row i of the window, uniform in [0, 2^64).
+func (d Draws) At(i int) uint64 { return mix(d.key + uint64(d.first+int64(i)+1)*golden) }
