@@ -65,7 +65,7 @@ type decoding struct {
 	studio images.Studio
 }
 
-func (k *decoding) Place(rows Rows, memory int64) { k.album.rows, k.memory = rows, memory }
+func (k *decoding) Place(rows Rows, memory int64) { k.rows, k.memory = rows, memory }
 
 func (k *decoding) Run(out *vector.Vector, in []*vector.Vector) error {
 	k.encoded, k.album.studio = in[0], &k.studio
