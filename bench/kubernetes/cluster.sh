@@ -20,8 +20,8 @@ needs() {
 check() {
 	[[ $(uname) == Linux && $(id -u) == 0 ]] || needs "nodes are made by root on Linux"
 	[[ -x $PENSTOCK_TESTBED/kube/cluster.sh ]] || needs "$PENSTOCK_TESTBED holds no testbed; PENSTOCK_TESTBED names its folder"
-	for part in containerd ctr runc nft ip openssl curl; do
-		command -v "$part" >/dev/null || needs "$part is not installed: apt-get install containerd runc containernetworking-plugins nftables iproute2 openssl curl"
+	for part in containerd ctr runc nft ip openssl curl setpriv; do
+		command -v "$part" >/dev/null || needs "$part is not installed: apt-get install containerd runc containernetworking-plugins nftables iproute2 openssl curl util-linux"
 	done
 	[[ -x /usr/lib/cni/portmap ]] || needs "apt-get install containernetworking-plugins"
 	[[ -x $PENSTOCK_MINIO ]] || needs "$PENSTOCK_MINIO is no MinIO server: make tools builds one"
@@ -36,9 +36,16 @@ build() {
 	TESTBED=$parts "$PENSTOCK_TESTBED/kube/build.sh"
 	mkdir -p "$home/pause" "$home/images" "$TESTBED/bin"
 	ln -sf "$parts"/bin/* "$TESTBED/bin/"
-	# Pods ask the node for names.
+	# Pods ask the node for names. A kubelet that ends is started again, as an init does it; it ends with this program.
 	rm -f "$TESTBED/bin/kubelet"
-	printf '#!/bin/sh\nexec %q "$@" --cluster-dns=10.99.0.1 --cluster-domain=cluster.local\n' "$parts/bin/kubelet" >"$TESTBED/bin/kubelet"
+	cat >"$TESTBED/bin/kubelet" <<-K
+		#!/bin/sh
+		while :; do
+			setpriv --pdeathsig KILL '$parts/bin/kubelet' "\$@" --cluster-dns=10.99.0.1 --cluster-domain=cluster.local
+			echo "kubelet ended with \$?"
+			sleep 1
+		done
+	K
 	chmod +x "$TESTBED/bin/kubelet"
 	go build -trimpath -ldflags '-s -w' -o "$home/penstock" .
 	go build -trimpath -ldflags '-s -w' -o "$home/trainer" ./bench/kubernetes/trainer

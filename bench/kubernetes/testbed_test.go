@@ -35,7 +35,7 @@ func connect(t *testing.T) *testbed {
 	}
 	for i := 1; i <= nodes; i++ {
 		node := fmt.Sprint("node", i)
-		b.eventually(node+" is ready", time.Minute, func() error { return b.ready(node, true) })
+		b.eventually(node+" is ready", 2*time.Minute, func() error { return b.ready(node, true) })
 		b.must("label", "node", node, fmt.Sprint("topology.kubernetes.io/zone=zone-", i))
 	}
 	return b
@@ -183,6 +183,9 @@ func (b *testbed) dump() {
 	} {
 		out, err := b.kubectl(args...)
 		b.t.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	for i := 1; i <= nodes; i++ {
+		b.t.Logf("kubelet of node%d:\n%s", i, b.run("sh", "-c", `grep -E '^[EF]|ended' "$0" | tail -n 20`, b.state(fmt.Sprintf("kubelet%d.log", i))))
 	}
 }
 
