@@ -3,20 +3,12 @@ package images
 import "golang.org/x/sys/cpu"
 
 // simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx2, avx512 bool }{ //nolint:gochecknoglobals // a property of the machine: only tests write it
-	avx2:   cpu.X86.HasAVX2,
-	avx512: cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL,
-}
+var simd = struct{ avx2 bool }{cpu.X86.HasAVX2} //nolint:gochecknoglobals // a property of the machine: only tests write it
 
-// acrossAVX2 makes n values, a multiple of 4, each of `most` pixels of row from its first on. It writes up to four bytes behind them.
+// acrossAVX2 makes n values, a multiple of 4, each of `most` pixels of row from its first on. It writes two bytes behind them.
 //
 //go:noescape
 func acrossAVX2(dst, row *byte, first *int32, weights *uint32, taps, most, n int)
-
-// acrossAVX512 is acrossAVX2 with all four pixels at once.
-//
-//go:noescape
-func acrossAVX512(dst, row *byte, first *int32, weights *uint32, taps, most, n int)
 
 // downAVX2 makes n bytes, a multiple of 32, each of count bytes that are stride bytes apart.
 //
@@ -32,11 +24,7 @@ func (a *axis) acrossColours(dst, row []byte) {
 		return
 	}
 	_, _ = row[pixelBytes*a.end-1], dst[3*n+slack-1]
-	if simd.avx512 {
-		acrossAVX512(&dst[0], &row[0], &a.first[0], &a.weights[0], a.taps, a.most, n)
-	} else {
-		acrossAVX2(&dst[0], &row[0], &a.first[0], &a.weights[0], a.taps, a.most, n)
-	}
+	acrossAVX2(&dst[0], &row[0], &a.first[0], &a.weights[0], a.taps, a.most, n)
 	a.acrossColoursPlain(dst, row, n)
 }
 

@@ -1,32 +1,18 @@
 #include "textflag.h"
 
-// Which of four weights each lane takes: two pixels of four lanes, the next two, or all four.
+// Which of four weights each lane takes: two pixels of four lanes, or the next two.
 DATA firstTwo<>+0(SB)/8, $0
 DATA firstTwo<>+8(SB)/8, $0
 DATA firstTwo<>+16(SB)/8, $0x0000000100000001
 DATA firstTwo<>+24(SB)/8, $0x0000000100000001
 GLOBL firstTwo<>(SB), RODATA|NOPTR, $32
 
-DATA allFour<>+0(SB)/8, $0
-DATA allFour<>+8(SB)/8, $0
-DATA allFour<>+16(SB)/8, $0x0000000100000001
-DATA allFour<>+24(SB)/8, $0x0000000100000001
-DATA allFour<>+32(SB)/8, $0x0000000200000002
-DATA allFour<>+40(SB)/8, $0x0000000200000002
-DATA allFour<>+48(SB)/8, $0x0000000300000003
-DATA allFour<>+56(SB)/8, $0x0000000300000003
-GLOBL allFour<>(SB), RODATA|NOPTR, $64
-
 // What sums begin with: half a unit of the result in one pixel, nothing in the others.
 DATA rounding<>+0(SB)/8, $0x0020000000200000
 DATA rounding<>+8(SB)/8, $0x0020000000200000
 DATA rounding<>+16(SB)/8, $0
 DATA rounding<>+24(SB)/8, $0
-DATA rounding<>+32(SB)/8, $0
-DATA rounding<>+40(SB)/8, $0
-DATA rounding<>+48(SB)/8, $0
-DATA rounding<>+56(SB)/8, $0
-GLOBL rounding<>(SB), RODATA|NOPTR, $64
+GLOBL rounding<>(SB), RODATA|NOPTR, $32
 
 // The lowest bytes of red, green and blue, as the first three bytes or the next.
 DATA evens<>+0(SB)/8, $0x8080808080080400
@@ -41,45 +27,12 @@ DATA odds<>+16(SB)/8, $0x8080080400808080
 DATA odds<>+24(SB)/8, $0x8080808080808080
 GLOBL odds<>(SB), RODATA|NOPTR, $32
 
-// Three of each four bytes.
-DATA three<>+0(SB)/8, $0x0908060504020100
-DATA three<>+8(SB)/8, $0x808080800e0d0c0a
-GLOBL three<>(SB), RODATA|NOPTR, $16
-
 // The order of fours of bytes that packing mixes.
 DATA unmixed<>+0(SB)/8, $0x0000000400000000
 DATA unmixed<>+8(SB)/8, $0x0000000500000001
 DATA unmixed<>+16(SB)/8, $0x0000000600000002
 DATA unmixed<>+24(SB)/8, $0x0000000700000003
 GLOBL unmixed<>(SB), RODATA|NOPTR, $32
-
-// acrossBegin loads the arguments but one; R8 is the bytes between the weights of values.
-#define acrossBegin \
-	MOVQ dst+0(FP), DI;      \
-	MOVQ row+8(FP), SI;      \
-	MOVQ first+16(FP), BX;   \
-	MOVQ weights+24(FP), DX; \
-	MOVQ taps+32(FP), R8;    \
-	MOVQ n+48(FP), CX;       \
-	SHLQ $2, R8
-
-// fourValues makes R11, R12, R13 and AX where the next four values' pixels begin, DX, R15, R9 and R14 their weights, and R10 how far
-// from there the last four pixels, and weights, are.
-#define fourValues \
-	MOVLQSX (BX), R11;          \
-	MOVLQSX 4(BX), R12;         \
-	MOVLQSX 8(BX), R13;         \
-	MOVLQSX 12(BX), AX;         \
-	LEAQ    (SI)(R11*4), R11;   \
-	LEAQ    (SI)(R12*4), R12;   \
-	LEAQ    (SI)(R13*4), R13;   \
-	LEAQ    (SI)(AX*4), AX;     \
-	LEAQ    (DX)(R8*1), R15;    \
-	LEAQ    (DX)(R8*2), R9;     \
-	LEAQ    (R9)(R8*1), R14;    \
-	MOVQ    most+40(FP), R10;   \
-	SHLQ    $2, R10;            \
-	SUBQ    $16, R10
 
 // pixels2 adds four weighted pixels to SUM, which are summed in two.
 #define pixels2(AT, WEIGHTS, SUM) \
@@ -95,17 +48,38 @@ GLOBL unmixed<>(SB), RODATA|NOPTR, $32
 
 // func acrossAVX2(dst, row *byte, first *int32, weights *uint32, taps, most, n int)
 TEXT ·acrossAVX2(SB), NOSPLIT, $0-56
-	acrossBegin
-	VMOVDQU firstTwo<>(SB), Y12
+	MOVQ     dst+0(FP), DI
+	MOVQ     row+8(FP), SI
+	MOVQ     first+16(FP), BX
+	MOVQ     weights+24(FP), DX
+	MOVQ     taps+32(FP), R8
+	MOVQ     n+48(FP), CX
+	SHLQ     $2, R8 // bytes between the weights of values
+	VMOVDQU  firstTwo<>(SB), Y12
 	VPCMPEQD Y13, Y13, Y13
-	VPSLLD  $1, Y13, Y13
-	VPSUBD  Y13, Y12, Y13  // and two more
-	VMOVDQU rounding<>(SB), Y14
-	VMOVDQU evens<>(SB), Y15
-	VMOVDQU odds<>(SB), Y7
+	VPSLLD   $1, Y13, Y13
+	VPSUBD   Y13, Y12, Y13  // and two more
+	VMOVDQU  rounding<>(SB), Y14
+	VMOVDQU  evens<>(SB), Y15
+	VMOVDQU  odds<>(SB), Y7
 
 values:
-	fourValues
+	// R11, R12, R13 and AX are where the next four values' pixels begin, DX, R15, R9 and R14 their weights, and R10 is how far
+	// from there the last four pixels, and weights, are.
+	MOVLQSX (BX), R11
+	MOVLQSX 4(BX), R12
+	MOVLQSX 8(BX), R13
+	MOVLQSX 12(BX), AX
+	LEAQ    (SI)(R11*4), R11
+	LEAQ    (SI)(R12*4), R12
+	LEAQ    (SI)(R13*4), R13
+	LEAQ    (SI)(AX*4), AX
+	LEAQ    (DX)(R8*1), R15
+	LEAQ    (DX)(R8*2), R9
+	LEAQ    (R9)(R8*1), R14
+	MOVQ    most+40(FP), R10
+	SHLQ    $2, R10
+	SUBQ    $16, R10
 	VMOVDQA Y14, Y8
 	VMOVDQA Y14, Y9
 	VMOVDQA Y14, Y10
@@ -138,58 +112,6 @@ taps:
 	LEAQ         (DX)(R8*4), DX
 	SUBQ         $4, CX
 	JGT          values
-	VZEROUPPER
-	RET
-
-// pixels4 adds four weighted pixels to SUM, which are summed apart.
-#define pixels4(AT, WEIGHTS, SUM) \
-	VBROADCASTI32X4 WEIGHTS, Z0;     \
-	VPERMILPS       Z12, Z0, Z0;     \
-	VPMOVZXBD       (AT)(R10*1), Z1; \
-	VPMULLD         Z1, Z0, Z0;      \
-	VPADDD          Z0, SUM, SUM
-
-// func acrossAVX512(dst, row *byte, first *int32, weights *uint32, taps, most, n int)
-TEXT ·acrossAVX512(SB), NOSPLIT, $0-56
-	acrossBegin
-	VMOVDQU64 allFour<>(SB), Z12
-	VMOVDQU64 rounding<>(SB), Z14
-	VMOVDQU   three<>(SB), X15
-
-values:
-	fourValues
-	VMOVDQA64 Z14, Z8
-	VMOVDQA64 Z14, Z9
-	VMOVDQA64 Z14, Z10
-	VMOVDQA64 Z14, Z11
-
-taps:
-	pixels4(R11, (DX)(R10*1), Z8)
-	pixels4(R12, (R15)(R10*1), Z9)
-	pixels4(R13, (R9)(R10*1), Z10)
-	pixels4(AX, (R14)(R10*1), Z11)
-	SUBQ      $16, R10
-	JGE       taps
-
-	// Sums of two pixels of each pair of values, then those of each value.
-	VSHUFI32X4 $0x88, Z9, Z8, Z0
-	VSHUFI32X4 $0xdd, Z9, Z8, Z1
-	VSHUFI32X4 $0x88, Z11, Z10, Z2
-	VSHUFI32X4 $0xdd, Z11, Z10, Z3
-	VPADDD     Z1, Z0, Z0
-	VPADDD     Z3, Z2, Z2
-	VSHUFI32X4 $0x88, Z2, Z0, Z1
-	VSHUFI32X4 $0xdd, Z2, Z0, Z3
-	VPADDD     Z3, Z1, Z0
-	VPSRLD     $22, Z0, Z0
-	VPMOVDB    Z0, X0
-	VPSHUFB    X15, X0, X0
-	VMOVDQU    X0, (DI)
-	ADDQ       $12, DI
-	ADDQ       $16, BX
-	LEAQ       (DX)(R8*4), DX
-	SUBQ       $4, CX
-	JGT        values
 	VZEROUPPER
 	RET
 
