@@ -62,39 +62,15 @@ func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 		}
 		switch v.Type.Kind {
 		case pb.Kind_INT32:
-			values = taken[int32](mem, w, v.I32, from, to)
+			values = bytesOf(gather(numbers[int32](&mem.values, to-from), w, v.I32, from))
 		case pb.Kind_INT64:
-			if v.U32 != nil {
-				values = labels(mem, l.width, w, v.U32, from, to)
-			} else {
-				values = labels(mem, l.width, w, v.I64, from, to)
-			}
+			values, _ = ints(&mem.values, l.width, nil, w, v, from, to)
 		default:
 			values = boolBits(mem, w, v, from, to)
 		}
 	}
 	b.add(to-from, values)
 	return nil
-}
-
-// labels lays integers out with so many bytes each.
-func labels[S int64 | uint32](mem *scratch, width int, w *Window, src []S, from, to int) []byte {
-	switch width {
-	case 1:
-		return taken[uint8](mem, w, src, from, to)
-	case 2:
-		return taken[uint16](mem, w, src, from, to)
-	case 4:
-		return taken[uint32](mem, w, src, from, to)
-	}
-	return taken[int64](mem, w, src, from, to)
-}
-
-// taken is output rows [from, to) of the window, converted.
-func taken[D, S number](mem *scratch, w *Window, src []S, from, to int) []byte {
-	dst := numbers[D](&mem.values, to-from)
-	take(dst, w, src, from)
-	return bytesOf(dst)
 }
 
 func floatLabels[T float32 | float64](mem *scratch, w *Window, src []T, valid []uint64, from, to int) []T {

@@ -125,21 +125,25 @@ func (s *sparse) values(b *[]byte, offsets []int32, w *Window, v *vector.Vector,
 	if s.elem == arrow.PrimitiveTypes.Float32 {
 		return floats(b, offsets, w, v, v, from, to)
 	}
-	switch {
-	case v.U32 != nil:
-		data, n = ints(b, s.width, offsets, w, v.U32, v, from, to)
-	case v.Type.Kind == pb.Kind_INT64:
-		data, n = ints(b, s.width, offsets, w, v.I64, v, from, to)
-	case v.Type.Kind == pb.Kind_INT32:
-		data, n = ints(b, s.width, offsets, w, v.I32, v, from, to)
-	default:
+	if v.Type.Kind != pb.Kind_INT64 && v.Type.Kind != pb.Kind_INT32 {
 		return nil, 0, typeError(v, "int32 or int64")
 	}
+	data, n = ints(b, s.width, offsets, w, v, from, to)
 	return data, n, nil
 }
 
-// ints lays values out with so many bytes each.
-func ints[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
+// ints takes the int32 or int64 values of v that are not null, and lays them out with so many bytes each.
+func ints(b *[]byte, width int, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int) {
+	switch {
+	case v.U32 != nil:
+		return ofWidth(b, width, offsets, w, v.U32, v, from, to)
+	case v.Type.Kind == pb.Kind_INT64:
+		return ofWidth(b, width, offsets, w, v.I64, v, from, to)
+	}
+	return ofWidth(b, width, offsets, w, v.I32, v, from, to)
+}
+
+func ofWidth[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
 	switch width {
 	case 1:
 		return laid(jagged[uint8](b, offsets, w, src, v, v, from, to))
