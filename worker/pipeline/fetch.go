@@ -70,9 +70,9 @@ func (s *Stream) next(ctx context.Context, i int) *unit {
 		}
 	}
 	if i == s.start.rowGroup || s.expr != nil && s.large(groups[i]) {
-		return s.unit(i, 1)
+		return s.unit(i, 1, s.limit)
 	}
-	return s.unit(i, len(groups))
+	return s.unit(i, len(groups), s.limit)
 }
 
 // large reports whether a row group is asked for its page index.
@@ -84,8 +84,8 @@ func (s *Stream) large(g *pb.RowGroup) bool {
 	return chunks > s.pipeline.cfg.OverRead
 }
 
-// unit is what is read at once from a row group of the ticket on, of at most so many row groups.
-func (s *Stream) unit(i, most int) *unit {
+// unit is what is read at once from a row group of the ticket on, of at most so many row groups; one beyond the limit is read in pieces.
+func (s *Stream) unit(i, most int, limit int64) *unit {
 	u := &unit{how: storage.Reading{MaxGap: s.pipeline.cfg.OverRead}, done: make(chan struct{})}
 	groups := s.ticket.GetRowGroups()
 	for wanted := int64(0); i < len(groups) && len(u.groups) < most; i++ {
@@ -101,9 +101,9 @@ func (s *Stream) unit(i, most int) *unit {
 		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)
 	}
 	u.size = u.how.Size(u.ranges)
-	if len(u.groups) == 1 && u.size > s.limit {
+	if len(u.groups) == 1 && u.size > limit {
 		whole := *u
-		if u.divide(s.limit); whole.size <= longPagesTimes*s.limit && s.grown(u) > whole.size-whole.size/4 {
+		if u.divide(limit); whole.size <= longPagesTimes*limit && s.grown(u) > whole.size-whole.size/4 {
 			return &whole
 		}
 	}

@@ -53,7 +53,7 @@ func TestRowGroupsInPieces(t *testing.T) {
 			}
 			p := pieced(&store, 8<<20, 16)
 			inPieces := func(s *Stream) bool {
-				return slices.ContainsFunc([]int{0, 1}, func(i int) bool { return s.unit(i, 1).pieces.size > 0 })
+				return slices.ContainsFunc([]int{0, 1}, func(i int) bool { return s.unit(i, 1, s.limit).pieces.size > 0 })
 			}
 			if s := mustOpen(t, p, ticket); !inPieces(s) {
 				t.Fatalf("row groups of a file of %d bytes are read whole", len(data))

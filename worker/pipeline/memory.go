@@ -66,8 +66,7 @@ type plan struct {
 func (h holding) most() int64 { return h.total() + h.later }
 
 func (s *Stream) plan(limit, batch int64) plan {
-	s.limit = limit
-	return plan{limit, s.estimate(batch)}
+	return plan{limit, s.estimate(limit, batch)}
 }
 
 // plans are one, those of smaller pieces, and that of none.
@@ -89,11 +88,11 @@ func (s *Stream) plans(first plan, batch int64) []plan {
 
 // estimate is what the footer lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
 // of uneven lengths and long values come to shows only in decoding: the stream then asks for more, before it holds it.
-func (s *Stream) estimate(batch int64) holding {
+func (s *Stream) estimate(limit, batch int64) holding {
 	h := holding{batch: batch}
 	var all int64
 	for i, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
-		u := s.unit(s.start.rowGroup+i, 1)
+		u := s.unit(s.start.rowGroup+i, 1, limit)
 		all += u.size
 		h.chunks = max(h.chunks, u.size)
 		pages, later := s.pageBytes(g)

@@ -71,10 +71,9 @@ func TestWideRowGroup(t *testing.T) {
 	if err != nil || rows != m.rows {
 		t.Errorf("%d of %d rows, of a file of %d bytes: %v", rows, m.rows, len(data), err)
 	}
-	s.limit = math.MaxInt64 // so that the row group is not divided yet
-	whole := s.unit(0, 1)
+	whole := s.unit(0, 1, math.MaxInt64)
 	p.cfg.Memory = 4 * whole.size
-	if s.limit = p.rowGroupLimit(); s.unit(0, 1).pieces.size != 0 || s.limit >= whole.size {
+	if limit := p.rowGroupLimit(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
 		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, p.cfg.Memory)
 	}
 	checkPieces(t, whole)
