@@ -13,8 +13,9 @@ import (
 
 // budget shares a number of bytes among accounts, and never gives more than it has. What there is no room for waits: accounts that
 // hold something before those that are to begin, and the older before the younger, so that nobody is passed over for ever. If all
-// that hold something wait, nothing would ever come back: then the youngest of them is refused, with ErrBusy, and by what it gives
-// back the others go on. So the oldest always comes to its end.
+// that hold something wait, nothing would ever come back: then one that needs little enough goes on out of its turn, and comes to its
+// end; if there is none, the youngest is refused, with ErrBusy, and by what it gives back the others go on. So the oldest always comes to
+// its end.
 type budget struct {
 	total int64
 	// kept is how much is in use only because there was room, and drop gives up n bytes of it, or all.
@@ -178,18 +179,28 @@ func (b *budget) admit() {
 		return cmp.Or(cmp.Compare(min(y.held, 1), min(x.held, 1)), cmp.Compare(x.age, y.age))
 	})
 	for len(b.waiting) > 0 && b.fits(b.waiting[0].wants) {
-		a := b.waiting[0]
-		b.waiting = slices.Delete(b.waiting, 0, 1)
-		b.hold(a, a.wants)
-		a.answer <- nil
+		b.grant(0)
 	}
 	stuck := 0
 	for stuck < len(b.waiting) && b.waiting[stuck].held > 0 {
 		stuck++
 	}
-	if stuck > 0 && stuck == b.holders {
-		youngest := b.waiting[stuck-1]
-		b.waiting = slices.Delete(b.waiting, stuck-1, stuck)
-		youngest.answer <- fmt.Errorf("%w: it holds %d bytes and needs %d more", ErrBusy, youngest.held, youngest.wants)
+	if stuck == 0 || stuck < b.holders {
+		return
 	}
+	if i := slices.IndexFunc(b.waiting[:stuck], func(a *account) bool { return b.fits(a.wants) }); i >= 0 {
+		b.grant(i)
+		return
+	}
+	youngest := b.waiting[stuck-1]
+	b.waiting = slices.Delete(b.waiting, stuck-1, stuck)
+	youngest.answer <- fmt.Errorf("%w: it holds %d bytes and needs %d more", ErrBusy, youngest.held, youngest.wants)
+}
+
+// grant gives to one that waits what it waits for.
+func (b *budget) grant(i int) {
+	a := b.waiting[i]
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	b.hold(a, a.wants)
+	a.answer <- nil
 }

@@ -81,6 +81,31 @@ func TestBudgetGivesUp(t *testing.T) {
 	})
 }
 
+// A stream that is under way and needs little goes on while one waits that is older, holds its footer alone and needs most of the memory.
+func TestBudgetPassesOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100)
+		older, under := b.open(), b.open()
+		mustGrow(t, older, 1)
+		mustGrow(t, under, 60)
+		go func() {
+			if err := older.grow(t.Context(), 50); err != nil {
+				t.Errorf("the older: %v", err)
+			}
+			older.close()
+		}()
+		synctest.Wait()
+		if mustGrow(t, under, 5); older.holds() != 1 {
+			t.Errorf("the older holds %d of 100, of which 65 are taken", older.holds())
+		}
+		under.close()
+		synctest.Wait()
+		if b.inUse() != 0 || b.holders != 0 {
+			t.Errorf("%d bytes left in use by %d", b.inUse(), b.holders)
+		}
+	})
+}
+
 // Of streams that all hold something and need more, the oldest comes to its end, and so on to the last: none waits for ever, and what
 // is in use is never more than there is.
 func TestStreamsDoNotWaitForEachOther(t *testing.T) {
