@@ -96,11 +96,12 @@ func (b *buffers) reset() {
 // append copies rows lo to hi of a record: the one copy between wire and training loop.
 func (b *buffers) append(w *wireRecord, lo, hi int) error {
 	share := float64(b.most) / float64(max(1, b.rows+hi-lo))
+	past := w.bytes*int64(b.most) >= pastCaches*int64(w.rows)
 	for i := range b.columns {
 		c, from, to := &b.layout.columns[i], &w.columns[i], &b.columns[i]
 		if c.width > 0 {
-			to.appendFixed(c, from, lo, hi, b.most*c.width)
-		} else if err := to.appendJagged(c, from, lo, hi, share); err != nil {
+			to.appendFixed(c, from, lo, hi, b.most*c.width, past)
+		} else if err := to.appendJagged(c, from, lo, hi, share, past); err != nil {
 			return fmt.Errorf("batch: column %q: %w", c.name, err)
 		}
 	}
@@ -109,21 +110,21 @@ func (b *buffers) append(w *wireRecord, lo, hi int) error {
 }
 
 // appendFixed appends rows of a column that will have most values.
-func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, most int) {
+func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, most int, past bool) {
 	from, to := lo*c.width, hi*c.width
 	switch c.elem {
 	case arrow.FLOAT32:
-		o.f32 = extend(o.f32, w.f32[from:to], most)
+		o.f32 = extend(o.f32, w.f32[from:to], most, past)
 	case arrow.FLOAT64:
-		o.f64 = extend(o.f64, w.f64[from:to], most)
+		o.f64 = extend(o.f64, w.f64[from:to], most, past)
 	case arrow.INT32:
-		o.i32 = extend(o.i32, w.i32[from:to], most)
+		o.i32 = extend(o.i32, w.i32[from:to], most, past)
 	case arrow.INT64:
-		o.i64 = w.appendInts(reserve(o.i64, to-from, most), from, to)
+		o.i64 = w.appendInts(reserve(o.i64, to-from, most), from, to, past)
 	case arrow.BOOL:
 		o.bools = appendBits(reserve(o.bools, to-from, most), w.u8, from, to)
 	default:
-		o.u8 = extend(o.u8, w.u8[from:to], most)
+		o.u8 = extend(o.u8, w.u8[from:to], most, past)
 	}
 }
 
@@ -150,8 +151,11 @@ func appendBits(dst []bool, bits []byte, from, to int) []bool {
 }
 
 // extend appends values to a column that is expected to have so many.
-func extend[T wire.Value](dst, values []T, expected int) []T {
-	return append(reserve(dst, len(values), expected), values...)
+func extend[T wire.Value](dst, values []T, expected int, past bool) []T {
+	n := len(dst)
+	dst = reserve(dst, len(values), expected)[:n+len(values)]
+	put(dst[n:], values, past)
+	return dst
 }
 
 // reserve makes room for n values more. Where a column must grow, it does to what is expected of it, so that few values are copied
@@ -172,7 +176,7 @@ func likely(values int, share float64) int {
 }
 
 // appendJagged appends uneven rows; share is how many times as many rows the batch will have.
-func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share float64) error {
+func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share float64, past bool) error {
 	from, to := w.offsets[lo], w.offsets[hi]
 	end := o.offsets[len(o.offsets)-1]
 	if int64(end)+int64(to-from) > math.MaxInt32 {
@@ -187,14 +191,14 @@ func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share flo
 	}
 	switch {
 	case c.role == roleBytes:
-		o.u8 = extend(o.u8, w.u8[from:to], likely(len(o.u8)+more, share))
+		o.u8 = extend(o.u8, w.u8[from:to], likely(len(o.u8)+more, share), past)
 	case c.elem == arrow.INT64:
-		o.i64 = w.appendInts(reserve(o.i64, more, likely(len(o.i64)+more, share)), int(from), int(to))
+		o.i64 = w.appendInts(reserve(o.i64, more, likely(len(o.i64)+more, share)), int(from), int(to), past)
 	default:
-		o.f32 = extend(o.f32, w.f32[from:to], likely(len(o.f32)+more, share))
+		o.f32 = extend(o.f32, w.f32[from:to], likely(len(o.f32)+more, share), past)
 	}
 	if c.weighted {
-		o.weights = extend(o.weights, w.weights[from:to], likely(len(o.weights)+more, share))
+		o.weights = extend(o.weights, w.weights[from:to], likely(len(o.weights)+more, share), past)
 	}
 	return nil
 }

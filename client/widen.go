@@ -1,20 +1,30 @@
 package client
 
-import "github.com/apache/arrow/go/v15/arrow"
+import (
+	"unsafe"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/internal/wire"
+)
+
+// pastCaches is the size of a batch that is not written to the caches, but past them: each line of it would be read from memory
+// first, and would have left the caches when the training loop gets there. It is that of the caches of one core, about.
+const pastCaches = 16 << 20
 
 // appendInts appends the int64 values from .. to, for which dst has room.
-func (w *wireColumn) appendInts(dst []int64, from, to int) []int64 {
+func (w *wireColumn) appendInts(dst []int64, from, to int, past bool) []int64 {
 	n := len(dst)
 	out := dst[n : n+to-from]
 	switch w.each {
 	case 0:
-		copy(out, w.i64[from:to])
+		put(out, w.i64[from:to], past)
 	case 1:
-		widen(out, w.u8[from:to])
+		widen(out, w.u8[from:to], past)
 	case 2:
-		widen(out, arrow.Uint16Traits.CastFromBytes(w.u8)[from:to])
+		widen(out, arrow.Uint16Traits.CastFromBytes(w.u8)[from:to], past)
 	case 4:
-		widen(out, arrow.Uint32Traits.CastFromBytes(w.u8)[from:to])
+		widen(out, arrow.Uint32Traits.CastFromBytes(w.u8)[from:to], past)
 	}
 	return dst[:n+to-from]
 }
@@ -22,10 +32,33 @@ func (w *wireColumn) appendInts(dst []int64, from, to int) []int64 {
 // narrow is an element type of narrow values.
 type narrow interface{ uint8 | uint16 | uint32 }
 
-// widen puts zeros before values.
-func widen[T narrow](dst []int64, src []T) {
-	n := widenMost(dst, src)
+// put copies src to dst, which has its length.
+func put[T wire.Value](dst, src []T, past bool) {
+	n := 0
+	if past {
+		head := beforeLine(dst)
+		copy(dst[:head], src)
+		dst, src = dst[head:], src[head:]
+		n = copyMost(dst, src)
+	}
+	copy(dst[n:], src[n:])
+}
+
+// widen puts zeros before the values of src and writes them to dst, which has its length.
+func widen[T narrow](dst []int64, src []T, past bool) {
+	if past {
+		head := beforeLine(dst)
+		widenPlain(dst[:head], src[:head])
+		dst, src = dst[head:], src[head:]
+	}
+	n := widenMost(dst, src, past)
 	widenPlain(dst[n:], src[n:])
+}
+
+// beforeLine is how many values lie before the first line of the caches that begins in them.
+func beforeLine[T wire.Value](values []T) int {
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(values)))
+	return min(len(values), int(-address%wire.Alignment/unsafe.Sizeof(values[0])))
 }
 
 // widenPlain is what widen does, on any CPU.

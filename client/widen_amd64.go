@@ -4,6 +4,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
+
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
@@ -20,20 +22,52 @@ func widen2AVX2(dst, src unsafe.Pointer, n int)
 //go:noescape
 func widen4AVX2(dst, src unsafe.Pointer, n int)
 
+// widen1Past, widen2Past and widen4Past do so past the caches, and copy8Past copies values of 8 bytes. dst is aligned to 32 bytes.
+//
+//go:noescape
+func widen1Past(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func widen2Past(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func widen4Past(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func copy8Past(dst, src unsafe.Pointer, n int)
+
 // widenMost widens as many of the first values as can be with SIMD, and returns how many.
-func widenMost[T narrow](dst []int64, src []T) int {
+func widenMost[T narrow](dst []int64, src []T, past bool) int {
 	n := len(src) &^ 15
 	if !simd.avx2 || n == 0 {
 		return 0
 	}
 	to, from := unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&src[0])
-	switch unsafe.Sizeof(src[0]) {
-	case 1:
+	switch size := unsafe.Sizeof(src[0]); {
+	case past && size == 1:
+		widen1Past(to, from, n)
+	case past && size == 2:
+		widen2Past(to, from, n)
+	case past:
+		widen4Past(to, from, n)
+	case size == 1:
 		widen1AVX2(to, from, n)
-	case 2:
+	case size == 2:
 		widen2AVX2(to, from, n)
 	default:
 		widen4AVX2(to, from, n)
 	}
+	return n
+}
+
+// copyMost copies as many of the first values past the caches as can be with SIMD, and returns how many.
+func copyMost[T wire.Value](dst, src []T) int {
+	const block = 16 * 8
+	size := int(unsafe.Sizeof(src[0]))
+	n := len(src) * size &^ (block - 1) / size
+	if !simd.avx2 || n == 0 {
+		return 0
+	}
+	copy8Past(unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&src[0]), n*size/8)
 	return n
 }

@@ -1,32 +1,47 @@
 #include "textflag.h"
 
 // widen makes 16 values of `bytes` bytes in turn int64.
-#define widen(name, LOAD, bytes) \
+#define widen(name, LOAD, bytes, STORE, END) \
 TEXT name(SB), NOSPLIT, $0-24; \
 	MOVQ dst+0(FP), DI; \
 	MOVQ src+8(FP), SI; \
 	MOVQ n+16(FP), CX; \
 loop: \
-	LOAD    (SI), Y0; \
-	LOAD    (4*bytes)(SI), Y1; \
-	LOAD    (8*bytes)(SI), Y2; \
-	LOAD    (12*bytes)(SI), Y3; \
-	VMOVDQU Y0, (DI); \
-	VMOVDQU Y1, 32(DI); \
-	VMOVDQU Y2, 64(DI); \
-	VMOVDQU Y3, 96(DI); \
-	ADDQ    $(16*bytes), SI; \
-	ADDQ    $128, DI; \
-	SUBQ    $16, CX; \
-	JNE     loop; \
+	LOAD  (SI), Y0; \
+	LOAD  (4*bytes)(SI), Y1; \
+	LOAD  (8*bytes)(SI), Y2; \
+	LOAD  (12*bytes)(SI), Y3; \
+	STORE Y0, (DI); \
+	STORE Y1, 32(DI); \
+	STORE Y2, 64(DI); \
+	STORE Y3, 96(DI); \
+	ADDQ  $(16*bytes), SI; \
+	ADDQ  $128, DI; \
+	SUBQ  $16, CX; \
+	JNE   loop; \
 	VZEROUPPER; \
+	END; \
 	RET
 
 // func widen1AVX2(dst, src unsafe.Pointer, n int)
-widen(·widen1AVX2, VPMOVZXBQ, 1)
+widen(·widen1AVX2, VPMOVZXBQ, 1, VMOVDQU, NOP)
 
 // func widen2AVX2(dst, src unsafe.Pointer, n int)
-widen(·widen2AVX2, VPMOVZXWQ, 2)
+widen(·widen2AVX2, VPMOVZXWQ, 2, VMOVDQU, NOP)
 
 // func widen4AVX2(dst, src unsafe.Pointer, n int)
-widen(·widen4AVX2, VPMOVZXDQ, 4)
+widen(·widen4AVX2, VPMOVZXDQ, 4, VMOVDQU, NOP)
+
+// Whoever reads what was written past the caches may be another CPU, which sees it in order only behind a fence.
+
+// func widen1Past(dst, src unsafe.Pointer, n int)
+widen(·widen1Past, VPMOVZXBQ, 1, VMOVNTDQ, SFENCE)
+
+// func widen2Past(dst, src unsafe.Pointer, n int)
+widen(·widen2Past, VPMOVZXWQ, 2, VMOVNTDQ, SFENCE)
+
+// func widen4Past(dst, src unsafe.Pointer, n int)
+widen(·widen4Past, VPMOVZXDQ, 4, VMOVNTDQ, SFENCE)
+
+// func copy8Past(dst, src unsafe.Pointer, n int)
+widen(·copy8Past, VMOVDQU, 8, VMOVNTDQ, SFENCE)
