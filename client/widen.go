@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// pastCaches is the size of a batch that is not written to the caches, but past them: each line of it would be read from memory
-// first, and would have left the caches when the training loop gets there. It is that of the caches of one core, about.
-const pastCaches = 16 << 20
+// pastCaches is from what size on, in bytes as they come, a batch is not written to the caches, but past them. To there, each line of
+// it would be read from memory first; and from there, little of it would be left when the training loop reads it.
+const pastCaches = 4 << 20
 
 // appendInts appends the int64 values from .. to, for which dst has room.
 func (w *wireColumn) appendInts(dst []int64, from, to int, past bool) []int64 {
