@@ -1,121 +1,117 @@
 #include "textflag.h"
 
-// constant broadcasts a float64, or other 64 bits, to Z's eight lanes.
+// constant broadcasts a float32, or other 32 bits, to Z's sixteen lanes.
 #define constant(bits, to) \
-	MOVQ bits, AX; \
-	VPBROADCASTQ AX, to
+	MOVL $bits, AX; \
+	VPBROADCASTD AX, to
 
-// func log1p32AVX512(dst, src *float32, n int, logs *[128]float64) (done int)
-//
-// Operations and their order are those of log1p32, hence the results; no product is fused with a sum.
-TEXT ·log1p32AVX512(SB), NOSPLIT, $0-40
+// func log1p32AVX512(dst, src *float32, n int, cells *floatCells) (at int, hard uint32)
+TEXT ·log1p32AVX512(SB), NOSPLIT, $0-44
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
-	MOVQ logs+24(FP), BX
+	MOVQ cells+24(FP), BX
 	XORQ R8, R8
 
-	MOVL $0x80000000, AX
-	VPBROADCASTD AX, Y16              // the sign
-	MOVL $1, AX
-	VPBROADCASTD AX, Y17
-	MOVL $0x317fffff, AX
-	VPBROADCASTD AX, Y18              // tiny - 1
-	MOVL $0x7f800000, AX
-	VPBROADCASTD AX, Y19              // inf
-	MOVL $0xbf800000, AX
-	VPBROADCASTD AX, Y20              // -1
-	constant($0x3ff0000000000000, Z21)  // 1
-	constant($0x3fe6000000000000, Z22)  // cellBase
-	constant($0xfff0000000000000, Z23)  // all but the mantissa
-	constant($127, Z24)
-	constant($0x3fe62e42fefa39ef, Z25)  // ln2
-	constant($0x3fd5555555555555, Z26)  // 1/3
-	constant($0x3fe0000000000000, Z27)  // 1/2
-	constant($0x3fc999999999999a, Z28)  // 1/5
-	constant($0x3fd0000000000000, Z29)  // 1/4
-	constant($0x3fc2492492492492, Z30)  // 1/7
-	constant($0x3fc5555555555555, Z31)  // 1/6
-	constant($0x3fc0000000000000, Z15)  // 1/8
-	constant($0x1fffffff, Z14)          // what float32 leaves of a mantissa
-	constant($0x0fffffc0, Z13)          // half - 64
-	constant($128, Z12)
-	constant($0xffffe00000000000, Z11) // what tells a cell
-	constant($0x0000100000000000, Z10) // half of one
-	constant($79, Z9)
-	constant($2, Z8)
+	constant(0x3f800000, Z31)  // 1
+	constant(0xbf800000, Z30)  // -1
+	constant(0x7e800000, Z29)  // 2^126: y*2^-k is not exact above
+	constant(0x3f320000, Z28)  // floatBase
+	constant(0xff800000, Z27)  // all but the mantissa
+	constant(0x33b17200, Z26)  // ln2Head * 2^-23
+	constant(0x2a3fbe8e, Z25)  // (ln2 - ln2Head) * 2^-23
+	constant(0x3e4cdb68, Z24)  // 1/5, and so on: moved a little to make up for the terms that are left out
+	constant(0xbe800885, Z23)  // -1/4
+	constant(0x3eaaaaab, Z22)  // 1/3
+	constant(0xbf000000, Z21)  // -1/2
+	constant(0x34200000, Z20)  // 5 * 2^-25
+	constant(0x2d800000, Z19)  // 2^-36
+	constant(0x7fffffff, Z18)  // all but the sign
+	constant(0x80000000, Z17)  // the sign
+	VMOVUPS 0(BX), Z16         // inverses
+	VMOVUPS 64(BX), Z15
+	VMOVUPS 128(BX), Z14       // heads
+	VMOVUPS 192(BX), Z13
+	VMOVUPS 256(BX), Z12       // tails
+	VMOVUPS 320(BX), Z11
+	KXNORW K0, K0, K1
 
 loop:
-	LEAQ 8(R8), R9
-	CMPQ R9, CX
-	JGT  done
-	VMOVDQU32 (SI)(R8*4), Y0
+	SUBQ $16, CX
+	JGE  load
+	ADDQ $16, CX
+	JLE  done
+	MOVL $1, AX
+	SHLL CX, AX
+	DECL AX
+	KMOVW AX, K1                      // the last lanes, fewer than 16
+	XORL CX, CX
 
-	// Lanes for edge32.
-	VPANDND Y0, Y16, Y1
-	VPSUBD  Y17, Y1, Y2
-	VPCMPUD $1, Y18, Y2, K1
-	VPCMPUD $5, Y19, Y1, K2
-	VCMPPS  $0x1a, Y20, Y0, K3
-	KORB    K1, K2, K1
-	KORB    K1, K3, K1
+load:
+	VMOVUPS.Z (SI)(R8*4), K1, Z0      // x
+	VCMPPS $0x1e, Z30, Z0, K2         // x > -1
+	VCMPPS $0x11, Z29, Z0, K2, K2     // x < 2^126
 
-	VCVTPS2PD Y0, Z1
-	VADDPD    Z1, Z21, Z1             // y
-	VPSUBQ    Z22, Z1, Z2             // shifted
-	VPSRAQ    $52, Z2, Z3
-	VCVTQQ2PD Z3, Z3                  // k
-	VPANDQ    Z23, Z2, Z4
-	VPSUBQ    Z4, Z1, Z1              // z
-	VPSRLQ    $45, Z2, Z2
-	VPANDQ    Z24, Z2, Z2
-	KXNORB    K0, K0, K6
-	VPXORQ    Z6, Z6, Z6
-	VGATHERQPD (BX)(Z2*8), K6, Z6     // log
-	VMOVAPD   Z10, Z4
-	VPTERNLOGQ $0xf8, Z11, Z1, Z4     // c: z's leading bits and half a cell
-	VPSUBQ    Z9, Z2, Z2
-	VPCMPUQ   $1, Z8, Z2, K4
-	VMOVAPD   Z21, K4, Z4             // but 1 in the cells that meet there
-	VDIVPD    Z4, Z21, Z5             // inverse
+	VMAXPS Z31, Z0, Z1
+	VMINPS Z31, Z0, Z2
+	VADDPS Z2, Z1, Z3                 // y
+	VSUBPS Z1, Z3, Z1
+	VSUBPS Z1, Z2, Z2                 // lost: 1 + x = y + lost
+	VPSUBD Z28, Z3, Z1
+	VPSRLD $18, Z1, Z4                // cell
+	VMOVDQA64 Z4, Z5
+	VMOVDQA64 Z4, Z6
+	VPERMI2PS Z15, Z16, Z4
+	VPERMI2PS Z13, Z14, Z5
+	VPERMI2PS Z11, Z12, Z6
+	VPANDD Z27, Z1, Z1                // k << 23
+	VPSUBD Z1, Z4, Z4                 // inverse * 2^-k
+	VCVTDQ2PS Z1, Z1
+	VFMADD231PS Z26, Z1, Z5           // head = k*ln2Head + cell's, exact
+	VFMADD231PS Z25, Z1, Z6           // tail
 
-	VSUBPD Z4, Z1, Z1
-	VMULPD Z5, Z1, Z1                 // r
-	VMULPD Z1, Z1, Z2                 // r2
-	VMULPD Z2, Z2, Z7                 // r4
-	VMULPD Z25, Z3, Z3
-	VADDPD Z6, Z3, Z3                 // k*ln2 + log
-	VMULPD Z26, Z1, Z4
-	VSUBPD Z27, Z4, Z4                // r/3 - 1/2
-	VMULPD Z28, Z1, Z5
-	VSUBPD Z29, Z5, Z5
-	VMULPD Z5, Z2, Z5
-	VADDPD Z5, Z4, Z4                 // + r2*(r/5 - 1/4)
-	VMULPD Z30, Z1, Z5
-	VSUBPD Z31, Z5, Z5
-	VMULPD Z15, Z2, Z6
-	VSUBPD Z6, Z5, Z5
-	VMULPD Z5, Z7, Z5
-	VADDPD Z5, Z4, Z4                 // the series
-	VMULPD Z4, Z2, Z4
-	VADDPD Z4, Z1, Z4
-	VADDPD Z4, Z3, Z4                 // sum
+	VFMSUB213PS Z31, Z4, Z3           // r = y*inverse - 1, exact
+	VMOVAPS Z3, Z7
+	VFMADD231PS Z2, Z4, Z7            // s = r + lost*inverse
+	VADDPS Z7, Z5, Z8                 // high = head + s
+	VSUBPS Z5, Z8, Z5
+	VSUBPS Z5, Z3, Z3                 // r - (high - head)
+	VADDPS Z3, Z6, Z6
+	VFMADD231PS Z2, Z4, Z6            // tail, with what s and high left out
 
-	// Lanes for hard32.
-	VPANDQ  Z14, Z4, Z5
-	VPSUBQ  Z13, Z5, Z5
-	VPCMPUQ $1, Z12, Z5, K2
-	KORTESTB K1, K2
-	JNZ     done
+	VMULPS Z7, Z7, Z3                 // s2
+	VMOVAPS Z7, Z1
+	VFMADD132PS Z24, Z23, Z1
+	VFMADD213PS Z22, Z7, Z1
+	VFMADD213PS Z21, Z7, Z1
+	VFMADD213PS Z6, Z3, Z1            // low = s2 * (-1/2 + s/3 - s2/4 ...) + tail
 
-	VCVTPD2PS Z4, Y4
-	VPANDD    Y16, Y0, Y0
-	VPORD     Y0, Y4, Y4
-	VMOVDQU32 Y4, (DI)(R8*4)
-	MOVQ      R9, R8
-	JMP       loop
+	VMULPS Z20, Z3, Z3
+	VPANDD Z18, Z8, Z2
+	VFMADD213PS Z3, Z19, Z2           // doubt
+	VADDPS Z2, Z1, Z3
+	VSUBPS Z2, Z1, Z2
+	VADDPS Z3, Z8, Z3                 // high + (low + doubt)
+	VADDPS Z2, Z8, Z2
+	VCMPPS $0, Z2, Z3, K2, K2         // equal
+	VPTERNLOGD $0xf8, Z17, Z0, Z3     // with x's sign, which log1p(-0) = -0 needs
+	KANDW K1, K2, K3
+	VMOVUPS Z3, K3, (DI)(R8*4)
+	KORTESTW K2, K2                   // lanes that were not loaded count as 0
+	JCC  hard
+	ADDQ $16, R8
+	JMP  loop
+
+hard:
+	KNOTW K2, K2
+	KMOVW K2, AX
+	MOVQ R8, at+32(FP)
+	MOVL AX, hard+40(FP)
+	VZEROUPPER
+	RET
 
 done:
-	MOVQ R8, done+32(FP)
+	MOVQ R8, at+32(FP)
+	MOVL $0, hard+40(FP)
 	VZEROUPPER
 	RET

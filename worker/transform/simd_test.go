@@ -74,6 +74,14 @@ func TestLog1pOfAllBinades(t *testing.T) {
 	sameLogs(t, x)
 }
 
+// TestLog1pOfCloseCalls compares log1p with its plain form where float32 arithmetic alone misses the nearest float.
+func TestLog1pOfCloseCalls(t *testing.T) {
+	sameLogs(t, []float32{
+		0x1.0da334p-17, -0x1.d32a8cp-07, -0x1.de5d7cp-07, -0x1.ed78bcp-07, 0x1.010e6p-06, 0x1.fe3132p-06, 0x1.018596p-05, 753292.25, 1787475.2e2,
+		0x1.000a62p+56, 0x1.68143cp+67, 0x1.c03014p+82, 0x1.fffffep+125, 0x1p+126, 0x1.8p+126, math.MaxFloat32, -0x1.fffffep-1, 1e-40, 1 << 24, 1<<24 - 1,
+	})
+}
+
 func sameLogs(t *testing.T, x []float32) {
 	got, want := make([]float32, len(x)), make([]float32, len(x))
 	logs32(got, x)
