@@ -78,7 +78,7 @@ func checkSize(codec int32, stored, size int) error {
 	return nil
 }
 
-// decompress fills dst with what src decompresses to, which must be exactly that many bytes. checkSize comes first.
+// decompress fills dst with what src decompresses to, which must be exactly that many bytes. checkSize and asStored come first.
 func (c *codecs) decompress(codec int32, dst, src []byte) error {
 	if len(dst) == 0 {
 		return nil
@@ -86,8 +86,6 @@ func (c *codecs) decompress(codec int32, dst, src []byte) error {
 	var n int
 	var err error
 	switch codec {
-	case codecNone:
-		n = copy(dst, src)
 	case codecSnappy:
 		n, err = snappyDecode(dst, src)
 	case codecZstd:

@@ -49,6 +49,12 @@ func (c *coded) keep() {
 	}
 }
 
+func (c *coded) forget() {
+	if c.lender != nil {
+		c.lender.forget()
+	}
+}
+
 func (c *coded) dictionary(data []byte, e encoding, n int) error {
 	if c.n > 0 { // these are of the one before
 		if err := c.spell(); err != nil {

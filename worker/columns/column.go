@@ -75,6 +75,8 @@ type lender interface {
 	lend(stays bool)
 	// keep copies what is shown of the page, which is about to go.
 	keep()
+	// forget shows nothing any more: the page is gone, with its chunk.
+	forget()
 }
 
 func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
@@ -149,6 +151,9 @@ func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int
 	chunk, rows := &group.Chunks[leaf], group.Rows
 	c.file, c.group, c.rows, c.rowsLeft, c.lag, c.jumped = file, number, rows, rows, 0, false
 	c.pages.reset(chunk, source)
+	if c.lender != nil {
+		c.lender.forget()
+	}
 	c.block.n, c.block.pos, c.dropped = 0, 0, false
 	if c.coded != nil {
 		c.coded.begin()
@@ -266,7 +271,7 @@ func (c *column) load() error {
 
 // loadDictionary reads the dictionary page whose header was read.
 func (c *column) loadDictionary() error {
-	data, err := c.body()
+	_, data, err := c.body()
 	if err != nil {
 		return err
 	}
@@ -281,15 +286,15 @@ func (c *column) loadData() error {
 	if err := c.checkPage(); err != nil {
 		return err
 	}
-	data, err := c.body()
+	levels, data, err := c.body()
 	if err != nil {
 		return err
 	}
-	if data, err = c.levels(data); err != nil {
+	if data, err = c.levels(levels, data); err != nil {
 		return err
 	}
 	if c.lender != nil {
-		c.lender.lend(c.buffered)
+		c.lender.lend(c.stays)
 	}
 	h := &c.header
 	if err := c.values.page(data, h.encoding, h.values); err != nil {
@@ -300,13 +305,13 @@ func (c *column) loadData() error {
 	return nil
 }
 
-// levels gives the page's levels to the block and returns the bytes behind them.
-func (c *column) levels(data []byte) ([]byte, error) {
+// levels gives the page's levels, which stand by themselves or in front of data, to the block and returns the values.
+func (c *column) levels(levels, data []byte) ([]byte, error) {
 	h := &c.header
 	if h.kind == dataPageV2 {
-		c.block.rep.runs.begin(data[:h.repLength], c.block.rep.width)
-		c.block.def.runs.begin(data[h.repLength:h.repLength+h.defLength], c.block.def.width)
-		return data[h.repLength+h.defLength:], nil
+		c.block.rep.runs.begin(levels[:h.repLength], c.block.rep.width)
+		c.block.def.runs.begin(levels[h.repLength:], c.block.def.width)
+		return data, nil
 	}
 	var err error
 	if c.maxRep > 0 {

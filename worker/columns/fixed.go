@@ -173,6 +173,8 @@ func (f *fixed[T]) keep() {
 	f.shown = nil
 }
 
+func (f *fixed[T]) forget() { f.shown = nil }
+
 // show reads the page's next n values to position at by showing them where they lie, if that can be. The vector's words are then
 // aligned as bytes are.
 func (f *fixed[T]) show(at, n int) (bool, error) {

@@ -224,7 +224,7 @@ func TestChecksum(t *testing.T) {
 	for crc, want := range map[uint32]bool{0x352441c2: true, 1: false} { // crc32 of "abc"
 		c.nextAt = 0
 		c.header = header{kind: dataPage, stored: 3, uncompressed: 3, crc: crc, hasCRC: true}
-		if _, err := c.body(); (err == nil) != want {
+		if _, _, err := c.body(); (err == nil) != want {
 			t.Errorf("checksum %x: %v", crc, err)
 		}
 	}

@@ -44,6 +44,11 @@ func (v *narrow) keep() {
 	v.wide.keep()
 }
 
+func (v *narrow) forget() {
+	v.low.forget()
+	v.wide.forget()
+}
+
 func (v *narrow) read(at, n int) error {
 	if at == 0 { // a window begins
 		v.spelt, v.low.shown, v.wide.shown = false, nil, nil

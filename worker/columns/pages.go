@@ -24,7 +24,7 @@ type pages struct {
 	valuesLeft int64 // in the pages to come
 	pageLeft   int   // values of the page whose levels are not decoded
 	buffer     []byte
-	buffered   bool // the page lies in buffer, where it stays until the next one's body is read
+	stays      bool // the page's bytes stay where they are until the next one's body is read
 
 	dataPage  int           // number of the next data page
 	index     []footer.Page // nil: nothing is passed over by it
@@ -100,48 +100,53 @@ func (p *pages) drop() {
 	}
 }
 
-// body checks and decompresses the page whose header was read, and moves behind it. The result is valid until the
-// next call, or lies in the chunk.
-func (p *pages) body() ([]byte, error) {
+// body checks and decompresses the page whose header was read, and moves behind it. Levels are those of v2, which are not
+// compressed; those of v1 stand in front of the values. The results are valid until the next call, or lie in the chunk.
+func (p *pages) body() (levels, values []byte, err error) {
 	h := &p.header
 	stored, err := p.source.Bytes(p.nextAt+h.size, h.stored)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	stored = stored[:h.stored:h.stored]
+	_, p.stays = p.source.(*whole)
 	p.drop()
 	if h.hasCRC && crc32.ChecksumIEEE(stored) != h.crc {
-		return nil, errors.New("its checksum does not fit: the file is damaged")
+		return nil, nil, errors.New("its checksum does not fit: the file is damaged")
 	}
 	if p.chunk.Crypt != nil {
 		if stored, err = p.openPage(stored); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		p.stays = true
 	}
-	if h.defLength+h.repLength > len(stored) {
-		return nil, fmt.Errorf("levels of %d and %d bytes in a page of %d", h.repLength, h.defLength, len(stored))
+	split := h.repLength + h.defLength
+	if split > len(stored) {
+		return nil, nil, fmt.Errorf("levels of %d and %d bytes in a page of %d", h.repLength, h.defLength, len(stored))
 	}
 	if int64(h.uncompressed) > p.chunk.Uncompressed {
-		return nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, p.chunk.Uncompressed)
+		return nil, nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, p.chunk.Uncompressed)
 	}
-	codec, raw := p.chunk.Codec, 0
-	if h.kind == dataPageV2 {
-		raw = h.repLength + h.defLength // these are not compressed
-		if !h.packed {
-			codec = codecNone
-		}
+	codec := p.chunk.Codec
+	if h.kind == dataPageV2 && !h.packed {
+		codec = codecNone
 	}
-	if err := checkSize(codec, len(stored)-raw, h.uncompressed-raw); err != nil {
+	values, err = p.unpack(codec, stored[split:], h.uncompressed-split)
+	return stored[:split], values, err
+}
+
+// unpack decompresses a page's bytes to size ones, which lie in the buffer unless they lie in src.
+func (p *pages) unpack(codec int32, src []byte, size int) ([]byte, error) {
+	if err := checkSize(codec, len(src), size); err != nil {
 		return nil, err
 	}
-	if p.buffered = codec != codecNone; !p.buffered {
-		return stored, nil
+	if out, ok := asStored(codec, src, size); ok {
+		return out, nil
 	}
-	buffer, err := grow(p.mem, p.buffer[:0], h.uncompressed)
+	buffer, err := grow(p.mem, p.buffer[:0], size)
 	if err != nil {
 		return nil, err
 	}
-	p.buffer = buffer[:h.uncompressed]
-	copy(p.buffer, stored[:raw])
-	return p.buffer, p.codecs.decompress(codec, p.buffer[raw:], stored[raw:])
+	p.buffer, p.stays = buffer[:size], true
+	return p.buffer, p.codecs.decompress(codec, p.buffer, src)
 }
