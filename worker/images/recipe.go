@@ -50,11 +50,11 @@ type Canvas struct {
 
 // Studio is the memory in which pictures are made.
 type Studio struct {
-	decoder            jpeg.Decoder
-	isPNG              bool
-	png                pngRows
-	across, down       axis
-	row, columns, made []byte
+	decoder             jpeg.Decoder
+	isPNG               bool
+	png                 pngRows
+	across, down        axis
+	rows, columns, made []byte
 }
 
 // ErrMemory says that a picture takes more memory than it may.
@@ -125,7 +125,7 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 
 // memory is about what a picture takes while it is made.
 func (s *Studio) memory(width, height int, region image.Rectangle, made image.Point) int64 {
-	n := int64(region.Dy()+1)*int64(made.X)*3 + int64(region.Dx()+s.across.most)*pixelBytes + slack
+	n := int64(region.Dy()+s.down.most+rowsAtOnce)*int64(made.X)*3 + rowsAtOnce*int64(region.Dx()+s.across.most)*pixelBytes + slack
 	if s.isPNG {
 		return n + pngBytes*int64(width)*int64(height)
 	}
@@ -143,14 +143,20 @@ func (s *Studio) decode(encoded []byte, region image.Rectangle) (rowsOf, error) 
 func (s *Studio) resize(r *Recipe, rows rowsOf, region image.Rectangle, v view, to Canvas) {
 	channels := r.Channels()
 	short := v.window.Dx() * channels
-	s.row = grow(s.row, (region.Dx()+s.across.most)*pixelBytes)
-	s.columns = grow(s.columns, short*region.Dy()+slack)
-	for y := range region.Dy() {
-		rows.Row(s.row, region.Min.Y+y, r.Gray)
-		if out := s.columns[y*short:][:short+slack]; r.Gray {
-			s.across.acrossGray(out, s.row)
-		} else {
-			s.across.acrossColours(out, s.row)
+	long := (region.Dx() + s.across.most) * pixelBytes
+	s.rows = grow(s.rows, rowsAtOnce*long)
+	s.columns = grow(s.columns, short*roundUp(max(region.Dy(), s.down.end), rowsAtOnce)+slack)
+	for y := 0; y < region.Dy(); y += rowsAtOnce {
+		n := min(rowsAtOnce, region.Dy()-y) // rows that are left; those behind them mean nothing
+		for k := range n {
+			rows.Row(s.rows[k*long:], region.Min.Y+y+k, r.Gray)
+		}
+		if !r.Gray {
+			s.across.acrossRows(s.columns[y*short:], s.rows)
+			continue
+		}
+		for k := range n {
+			s.across.acrossGray(s.columns[(y+k)*short:], s.rows[k*long:])
 		}
 	}
 	s.png.picture = nil
@@ -203,7 +209,7 @@ func pick(dst, row []byte, step, channels int) {
 
 // Scratch is the memory that the studio holds, in bytes.
 func (s *Studio) Scratch() int64 {
-	return s.decoder.Scratch() + int64(cap(s.row)+cap(s.columns)+cap(s.made)+cap(s.png.rgb))
+	return s.decoder.Scratch() + int64(cap(s.rows)+cap(s.columns)+cap(s.made)+cap(s.png.rgb))
 }
 
 // Normal is (x/255 - mean) / std for each byte x, in float32, for up to three channels.

@@ -12,6 +12,8 @@ const precision = 22
 const (
 	// tapsAtOnce is how many weights the loops take at a time: each value has a multiple of it, those behind its count 0.
 	tapsAtOnce = 4
+	// rowsAtOnce is how many rows acrossRows takes.
+	rowsAtOnce = 4
 	// pixelBytes is how many bytes a pixel of a row of colours has: red, green, blue and one that means nothing.
 	pixelBytes = 4
 	// slack is how many bytes behind a result loops may write.
@@ -23,6 +25,7 @@ const (
 type axis struct {
 	first, count []int32
 	weights      []uint32
+	digits       [][4]int8 // of the weights, where simd.vnni needs them: of four weights the lowest ones, ..., the highest ones
 	taps         int
 	most         int // of the counts, rounded up to a multiple of tapsAtOnce
 	end          int // first + most of the last one
@@ -77,15 +80,34 @@ func (a *axis) placed(from int, mirrored bool) {
 		a.first[i] -= int32(from)
 	}
 	a.end = int(a.first[len(a.first)-1]) + a.most
-	if !mirrored {
-		return
+	if mirrored {
+		a.reverse()
 	}
+	if simd.vnni {
+		a.setDigits()
+	}
+}
+
+func (a *axis) reverse() {
 	slices.Reverse(a.first)
 	slices.Reverse(a.count)
 	for i, j := 0, len(a.first)-1; i < j; i, j = i+1, j-1 {
 		one, other := a.weights[i*a.taps:][:a.taps], a.weights[j*a.taps:][:a.taps]
 		for k := range one {
 			one[k], other[k] = other[k], one[k]
+		}
+	}
+}
+
+// setDigits makes three signed bytes of each weight: it is what they are times 1, 2^8 and 2^16.
+func (a *axis) setDigits() {
+	a.digits = grow(a.digits, len(a.weights))
+	for i := 0; i < len(a.weights); i += tapsAtOnce {
+		four := (*[tapsAtOnce][4]int8)(a.digits[i:])
+		for k, w := range a.weights[i:][:tapsAtOnce] {
+			const middle = 0x808080
+			w = (w + middle) ^ middle
+			four[0][k], four[1][k], four[2][k] = int8(w), int8(w>>8), int8(w>>16)
 		}
 	}
 }
@@ -106,6 +128,14 @@ func (a *axis) acrossColoursPlain(dst, row []byte, i int) {
 		}
 		q := (*[3]byte)(dst[3*i:])
 		q[0], q[1], q[2] = byte(uint32(rb)>>precision), byte(g>>precision), byte(rb>>(32+precision))
+	}
+}
+
+// acrossEach is acrossRows, one row after the other.
+func (a *axis) acrossEach(dst, rows []byte) {
+	short, long := 3*len(a.first), len(rows)/rowsAtOnce
+	for k := range rowsAtOnce {
+		a.acrossColours(dst[k*short:][:short+slack], rows[k*long:][:long])
 	}
 }
 

@@ -3,7 +3,10 @@ package images
 import "golang.org/x/sys/cpu"
 
 // simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx2 bool }{cpu.X86.HasAVX2} //nolint:gochecknoglobals // a property of the machine: only tests write it
+var simd = struct{ avx2, vnni bool }{ //nolint:gochecknoglobals // a property of the machine: only tests write it
+	avx2: cpu.X86.HasAVX2,
+	vnni: cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW,
+}
 
 // acrossAVX2 makes n values, a multiple of 4, each of `most` pixels of row from its first on. It writes two bytes behind them.
 //
@@ -14,6 +17,32 @@ func acrossAVX2(dst, row *byte, first *int32, weights *uint32, taps, most, n int
 //
 //go:noescape
 func downAVX2(dst, rows *byte, stride int, weights *uint32, count, n int)
+
+// acrossVNNI makes n values, a multiple of 4, of each of four rows that are long bytes apart, where they are to be short bytes apart. taps and most
+// are those of acrossAVX2.
+//
+//go:noescape
+func acrossVNNI(dst *byte, short int, rows *byte, long int, first *int32, digits *[4]int8, taps, most, n int)
+
+// downVNNI makes n bytes, each of `most` bytes, a multiple of 4, that are stride bytes apart.
+//
+//go:noescape
+func downVNNI(dst, rows *byte, stride int, digits *[4]int8, most, n int)
+
+// acrossRows makes four rows, behind which dst has slack bytes, of four that each have as many pixels as end.
+func (a *axis) acrossRows(dst, rows []byte) {
+	short, long := 3*len(a.first), len(rows)/rowsAtOnce
+	n := len(a.first) &^ 3
+	if !simd.vnni || n == 0 {
+		a.acrossEach(dst, rows)
+		return
+	}
+	_, _ = rows[long*(rowsAtOnce-1)+pixelBytes*a.end-1], dst[rowsAtOnce*short-1]
+	acrossVNNI(&dst[0], short, &rows[0], long, &a.first[0], &a.digits[0], a.taps, a.most, n)
+	for k := range rowsAtOnce {
+		a.acrossColoursPlain(dst[k*short:], rows[k*long:], n)
+	}
+}
 
 // acrossColours makes a row of three bytes a pixel, behind which dst has slack bytes, of one of four bytes a pixel, which has
 // as many as end. The axis must have been placed: no first is negative, or greater than the last one's.
@@ -28,8 +57,13 @@ func (a *axis) acrossColours(dst, row []byte) {
 	a.acrossColoursPlain(dst, row, n)
 }
 
-// down makes value i of rows that follow each other, each as long as dst.
+// down makes value i of rows that follow each other, each as long as dst; there are as many as end.
 func (a *axis) down(dst, rows []byte, i int) {
+	if simd.vnni {
+		above := rows[int(a.first[i])*len(dst):][:a.most*len(dst)]
+		downVNNI(&dst[0], &above[0], len(dst), &a.digits[i*a.taps], a.most, len(dst))
+		return
+	}
 	n := len(dst) &^ 31
 	if !simd.avx2 || n == 0 {
 		a.downPlain(dst, rows, i, 0)

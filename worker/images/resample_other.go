@@ -3,10 +3,13 @@
 package images
 
 // simd says that there are no other loops than those of plain Go.
-var simd struct{ avx2 bool } //nolint:gochecknoglobals // a property of the machine: only tests write it
+var simd struct{ avx2, vnni bool } //nolint:gochecknoglobals // a property of the machine: only tests write it
 
 // acrossColours makes a row of three bytes a pixel of one of four bytes a pixel.
 func (a *axis) acrossColours(dst, row []byte) { a.acrossColoursPlain(dst, row, 0) }
+
+// acrossRows makes four rows, behind which dst has slack bytes, of four that each have as many pixels as end.
+func (a *axis) acrossRows(dst, rows []byte) { a.acrossEach(dst, rows) }
 
 // down makes value i of rows that follow each other, each as long as dst.
 func (a *axis) down(dst, rows []byte, i int) { a.downPlain(dst, rows, i, 0) }

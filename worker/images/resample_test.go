@@ -13,6 +13,8 @@ func kinds(f func(name string)) {
 	all := simd
 	defer func() { simd = all }()
 	f("best")
+	simd.vnni = false
+	f("AVX2")
 	simd.avx2 = false
 	f("plain")
 }
@@ -46,7 +48,22 @@ func FuzzResample(f *testing.F) {
 				t.Errorf("%s: %d pixels to %d: got %v, want %v", name, from, to, got, want[:n])
 			}
 		})
-		width := min(1+random.IntN(200), len(row)/(last-first))
+		rows := make([]byte, 0, rowsAtOnce*len(row))
+		for k := range rowsAtOnce {
+			rows = append(append(rows, row[k%len(row):]...), row[:k%len(row)]...)
+		}
+		kinds(func(name string) {
+			got := make([]byte, rowsAtOnce*n+slack+1)
+			got[rowsAtOnce*n+slack] = 77
+			a.acrossRows(got[:rowsAtOnce*n+slack], rows)
+			for k := range rowsAtOnce {
+				a.acrossColoursPlain(want, rows[k*len(row):], 0)
+				if !bytes.Equal(got[k*n:][:n], want[:n]) || got[rowsAtOnce*n+slack] != 77 {
+					t.Errorf("%s: row %d of %d pixels to %d: got %v, want %v", name, k, from, to, got[k*n:][:n], want[:n])
+				}
+			}
+		})
+		width := min(1+random.IntN(200), len(row)/a.end)
 		for i := range a.first {
 			want := make([]byte, width)
 			a.downPlain(want, row, i, 0)
