@@ -88,7 +88,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no panic, and no memory beyond what Memory said; what Go's library decodes too has its size.
+// FuzzDecode: no panic, and no memory beyond what Memory said; a part is that of the whole, and what Go's library decodes too has its size.
 func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, 30, 20), uint16(3), uint16(5))
 	f.Add([]byte("\xff\xd8\xff\xc2\x00\x11\x08\x00\x10\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00\xff\xd9"), uint16(0), uint16(0))
@@ -119,6 +119,15 @@ func FuzzDecode(f *testing.F) {
 		}
 		if config, err := stdjpeg.DecodeConfig(bytes.NewReader(data)); err == nil && (config.Width != h.Width || config.Height != h.Height) {
 			t.Fatalf("%d x %d, Go has %d x %d", h.Width, h.Height, config.Width, config.Height)
+		}
+		if d.Memory(image.Rect(0, 0, h.Width, h.Height)) > 1<<18 {
+			return
+		}
+		if pixels, whole, err := decode(d, data, image.Rectangle{}, false); err == nil {
+			part, _, err := decode(d, data, region, false)
+			if err != nil || !bytes.Equal(part, cut(pixels, whole, region)) {
+				t.Fatalf("%v of %v: other pixels than those of the whole, or %v", region, whole, err)
+			}
 		}
 	})
 }

@@ -15,6 +15,7 @@ type huffman struct {
 	spec    []byte                  // the segment that it was made of: 16 counts and the symbols
 	lookup  [1 << lookupBits]uint16 // symbol<<8 | length; 0 for longer codes
 	fast    [1 << fastBits]uint32   // see fastEntry
+	skips   [1 << fastBits]uint16   // see skipEntry; of AC coefficients alone
 	least   [17]int32               // least code of each length
 	most    [17]int32               // greatest code of each length, -1 if it has none
 	first   [17]int32               // index of its symbol
@@ -56,6 +57,9 @@ func (h *huffman) set(spec []byte, dc bool) error {
 	}
 	for i := range h.fast {
 		h.fast[i] = h.fastEntry(uint32(i), dc)
+		if !dc {
+			h.skips[i] = h.skipEntry(uint32(i))
+		}
 	}
 	h.spec = append(h.spec, spec...)
 	return nil
@@ -82,6 +86,30 @@ func (h *huffman) fastEntry(window uint32, dc bool) uint32 {
 	}
 	value := extend(int32(window>>(fastBits-length-size))&(1<<size-1), size)
 	return uint32(value)<<fastValue | run<<fastRun | uint32(length+size)
+}
+
+// An entry of skips is, from the lowest bit: 5 bits, how many bits to take; and how many coefficients these have, zeros among them, to which
+// skipEnd is added if the block has no more. It is 0 where fastBits bits hold none.
+const (
+	skipTaken  = 31
+	skipPassed = 5
+	skipEnd    = 128
+)
+
+func (h *huffman) skipEntry(window uint32) uint16 {
+	taken, passed := 0, 0
+	for {
+		e := h.lookup[window<<taken&(1<<fastBits-1)>>(fastBits-lookupBits)]
+		length, run, size := int(e&0xff), int(e>>12), int(e>>8&15)
+		ends := size == 0 && run != 15
+		if length == 0 || taken+length+size > fastBits || !ends && passed+run > 62 {
+			return uint16(passed<<skipPassed | taken)
+		}
+		if taken += length + size; ends {
+			return uint16((skipEnd+passed)<<skipPassed | taken)
+		}
+		passed += run + 1
+	}
 }
 
 // symbol reads a code; ok is false if it is none. At least 32 bits are left afterwards if there were 48, or 57 before.

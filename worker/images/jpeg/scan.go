@@ -217,11 +217,8 @@ func (d *Decoder) restartMarker(s *scan) error {
 
 // baseline decodes a block, to samples if it is wanted.
 func (d *Decoder) baseline(c *component, x, y int) bool {
-	if !d.bits.dc(c) {
-		return false
-	}
 	if w := &c.wanted; x < w.Min.X || x >= w.Max.X || y < w.Min.Y || y >= w.Max.Y {
-		return d.bits.skipAC(c.acTable)
+		return d.bits.skip(c)
 	}
 	last, ok := d.coefficients(c)
 	if ok {
@@ -249,9 +246,12 @@ func (b *bits) dc(c *component) bool {
 	return true
 }
 
-// coefficients reads the AC coefficients of a block, which it leaves dequantised. last is the place of the last one that is not 0.
+// coefficients reads a block, which it leaves dequantised. last is the place of the last AC coefficient that is not 0.
 func (d *Decoder) coefficients(c *component) (last int, ok bool) {
 	block, b := &d.block, &d.bits
+	if !b.dc(c) {
+		return 0, false
+	}
 	clear(block[:])
 	block[0] = c.dc * c.quant[0]
 	table, quant, k := c.acTable, &c.quant, 1
@@ -302,24 +302,29 @@ func (b *bits) slowly(table *huffman) (run, size int, ok bool) {
 	return run, size, ok
 }
 
-// skipAC reads past the AC coefficients of a block.
-func (b *bits) skipAC(table *huffman) bool {
-	acc, n := b.acc, b.n // kept in registers
-	for k := 1; k < 64; k++ {
+// skip reads past a block, but for its DC coefficient.
+func (b *bits) skip(c *component) bool {
+	if !b.dc(c) {
+		return false
+	}
+	table, acc, n := c.acTable, b.acc, b.n // kept in registers
+	for k := 1; k < 64; {
 		if n < 32 {
 			b.acc, b.n = acc, n
 			b.fill()
 			acc, n = b.acc, b.n
 		}
-		e := table.fast[acc>>(64-fastBits)]
-		acc <<= e & fastTaken
-		n -= int(e & fastTaken)
-		if k += int(e >> fastRun & fastEnd); k < 64 && e != 0 {
+		e := table.skips[acc>>(64-fastBits)]
+		next := k + int(e>>skipPassed)
+		if ended := next >= skipEnd; e != 0 && (next <= 64 || ended && next < skipEnd+64) {
+			acc <<= e & skipTaken
+			n -= int(e & skipTaken)
+			if k = next; ended {
+				break
+			}
 			continue
 		}
-		if b.acc, b.n = acc, n; e != 0 {
-			return e&(fastEnd<<fastRun) == fastEnd<<fastRun
-		}
+		b.acc, b.n = acc, n
 		run, size, ok := b.slowly(table)
 		if !ok || size == 0 && run == fastEnd {
 			return ok
@@ -330,6 +335,7 @@ func (b *bits) skipAC(table *huffman) bool {
 			}
 			b.take(size)
 		}
+		k++
 		acc, n = b.acc, b.n
 	}
 	b.acc, b.n = acc, n
