@@ -160,13 +160,13 @@ func (s *Studio) resize(r *Recipe, rows rowsOf, region image.Rectangle, v view, 
 		}
 	}
 	s.png.picture = nil
-	s.made = grow(s.made, short)
+	s.made = grow(s.made, short+slack)
 	for y := range v.window.Dy() {
 		if r.Normal == nil && !to.Planar && !v.turn.swap {
 			s.down.down(to.Bytes[y*short:][:short], s.columns, y)
 			continue
 		}
-		s.down.down(s.made, s.columns, y)
+		s.down.down(s.made[:short], s.columns, y)
 		s.hang(r, v, y, to)
 	}
 }
@@ -182,11 +182,16 @@ func (s *Studio) hang(r *Recipe, v view, y int, to Canvas) {
 	if to.Planar {
 		pixel, plane = 1, size.X*size.Y
 	}
-	for c := range channels {
+	row := s.made[:channels*size.X]
+	if r.Normal != nil && to.Planar && !v.turn.swap && !r.Gray {
+		n := lookUpPlanes(to.Floats[from:], plane, s.made, r.Normal, size.X)
+		from, row = from+n, row[channels*n:]
+	}
+	for c := range min(channels, len(row)) {
 		if at := from*pixel + c*plane; r.Normal != nil {
-			lookUp(to.Floats[at:], s.made[c:], &r.Normal[c], step*pixel, channels)
+			lookUp(to.Floats[at:], row[c:], &r.Normal[c], step*pixel, channels)
 		} else {
-			pick(to.Bytes[at:], s.made[c:], step*pixel, channels)
+			pick(to.Bytes[at:], row[c:], step*pixel, channels)
 		}
 	}
 }

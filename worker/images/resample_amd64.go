@@ -29,6 +29,22 @@ func acrossVNNI(dst *byte, short int, rows *byte, long int, first *int32, digits
 //go:noescape
 func downVNNI(dst, rows *byte, stride int, digits *[4]int8, most, n int)
 
+// lookUpAVX2 puts what the tables have of the bytes of n pixels, a multiple of 8, to three planes of values. It reads four bytes behind them.
+//
+//go:noescape
+func lookUpAVX2(dst *float32, plane int, row *byte, tables *[3][256]float32, n int)
+
+// lookUpPlanes puts what the tables have of a row's pixels to three planes of values, behind which the row has slack bytes. It
+// returns how many of the n pixels it took.
+func lookUpPlanes(dst []float32, plane int, row []byte, tables *[3][256]float32, n int) int {
+	if n &^= 7; !simd.avx2 || n == 0 {
+		return 0
+	}
+	_, _ = dst[2*plane+n-1], row[3*n+slack-1]
+	lookUpAVX2(&dst[0], plane, &row[0], tables, n)
+	return n
+}
+
 // acrossRows makes four rows, behind which dst has slack bytes, of four that each have as many pixels as end.
 func (a *axis) acrossRows(dst, rows []byte) {
 	short, long := 3*len(a.first), len(rows)/rowsAtOnce

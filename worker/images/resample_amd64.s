@@ -175,3 +175,47 @@ rows:
 	JGT       bytes
 	VZEROUPPER
 	RET
+
+// The reds of eight pixels, four of them in each half.
+DATA reds<>+0(SB)/8, $0x8080800380808000
+DATA reds<>+8(SB)/8, $0x8080800980808006
+DATA reds<>+16(SB)/8, $0x8080800380808000
+DATA reds<>+24(SB)/8, $0x8080800980808006
+GLOBL reds<>(SB), RODATA|NOPTR, $32
+
+// func lookUpAVX2(dst *float32, plane int, row *byte, tables *[3][256]float32, n int)
+TEXT ·lookUpAVX2(SB), NOSPLIT, $0-40
+	MOVQ     dst+0(FP), DI
+	MOVQ     plane+8(FP), R8
+	MOVQ     row+16(FP), SI
+	MOVQ     tables+24(FP), R9
+	MOVQ     n+32(FP), CX
+	SHLQ     $2, R8
+	LEAQ     1024(R9), R10
+	LEAQ     2048(R9), R11
+	VMOVDQU  reds<>(SB), Y13
+	VPCMPEQD Y0, Y0, Y0
+	VPSUBD   Y0, Y13, Y14   // greens
+	VPSUBD   Y0, Y14, Y15   // blues
+
+pixels:
+	VMOVDQU     (SI), X0
+	VINSERTI128 $1, 12(SI), Y0, Y0
+	VPSHUFB     Y13, Y0, Y1
+	VPSHUFB     Y14, Y0, Y2
+	VPSHUFB     Y15, Y0, Y3
+	VPCMPEQD    Y7, Y7, Y7
+	VPCMPEQD    Y8, Y8, Y8
+	VPCMPEQD    Y9, Y9, Y9
+	VGATHERDPS  Y7, (R9)(Y1*4), Y4
+	VGATHERDPS  Y8, (R10)(Y2*4), Y5
+	VGATHERDPS  Y9, (R11)(Y3*4), Y6
+	VMOVUPS     Y4, (DI)
+	VMOVUPS     Y5, (DI)(R8*1)
+	VMOVUPS     Y6, (DI)(R8*2)
+	ADDQ        $24, SI
+	ADDQ        $32, DI
+	SUBQ        $8, CX
+	JGT         pixels
+	VZEROUPPER
+	RET
