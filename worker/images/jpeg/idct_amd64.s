@@ -1,7 +1,7 @@
 #include "textflag.h"
 
-// times is the constant C in the lanes from OFFSET on.
-#define times(OFFSET, C) \
+// eight is C in the eight lanes from OFFSET on.
+#define eight(OFFSET, C) \
 	DATA constants<>+(OFFSET+0)(SB)/4, $C; \
 	DATA constants<>+(OFFSET+4)(SB)/4, $C; \
 	DATA constants<>+(OFFSET+8)(SB)/4, $C; \
@@ -11,21 +11,38 @@
 	DATA constants<>+(OFFSET+24)(SB)/4, $C; \
 	DATA constants<>+(OFFSET+28)(SB)/4, $C
 
-times(0, 2446)     // f0298
-times(32, -3196)   // -f0390
-times(64, 4433)    // f0541
-times(96, 6270)    // f0765
-times(128, -7373)  // -f0899
-times(160, 9633)   // f1175
-times(192, 12299)  // f1501
-times(224, -15137) // -f1847
-times(256, -16069) // -f1961
-times(288, 16819)  // f2053
-times(320, -20995) // -f2562
-times(352, 25172)  // f3072
-times(384, 1024)   // half of what pass 1 shifts out
-times(416, 33685504) // half of what pass 2 shifts out, and 128
-GLOBL constants<>(SB), RODATA|NOPTR, $448
+// What pairs of values are multiplied by: each sum of even and odd in idct.go, with what its products have in common added up.
+eight(0, 0x20002000)   // 8192, 8192: t0 of values 0 and 4
+eight(32, 0xe0002000)  // 8192, -8192: t1
+eight(64, 0xd6301151)  // 4433, -10704: t2 of 2 and 6
+eight(96, 0x115129cf)  // 10703, 4433: t3
+eight(128, 0xe6dc08d4) // 2260, -6436: t0 of 1 and 3
+eight(160, 0xd39d25a1) // 9633, -11363: t0 of 5 and 7
+eight(192, 0xd39e1925) // 6437, -11362: t1
+eight(224, 0x25a108d5) // 2261, 9633
+eight(256, 0xf72d25a1) // 9633, -2259: t2
+eight(288, 0xe6dcd39e) // -11362, -6436
+eight(320, 0x25a12c63) // 11363, 9633: t3
+eight(352, 0x08d41925) // 6437, 2260
+eight(384, 1024)       // half of what pass 1 shifts out
+eight(416, 33685504)   // half of what pass 2 shifts out, and 128
+eight(448, 0x7fff7fff) // the greatest of 16 bits
+eight(480, 0x80008000) // the least
+GLOBL constants<>(SB), RODATA|NOPTR, $512
+
+// Words 0 to 3 and 4 to 7 of each half in turns.
+DATA inPairs<>+0(SB)/8, $0x0b0a030209080100
+DATA inPairs<>+8(SB)/8, $0x0f0e07060d0c0504
+DATA inPairs<>+16(SB)/8, $0x0b0a030209080100
+DATA inPairs<>+24(SB)/8, $0x0f0e07060d0c0504
+GLOBL inPairs<>(SB), RODATA|NOPTR, $32
+
+// The order of columns in which those that pass 2 takes in pairs lie together.
+DATA paired<>+0(SB)/8, $0x0000000400000000
+DATA paired<>+8(SB)/8, $0x0000000600000002
+DATA paired<>+16(SB)/8, $0x0000000300000001
+DATA paired<>+24(SB)/8, $0x0000000700000005
+GLOBL paired<>(SB), RODATA|NOPTR, $32
 
 // Bytes of four rows of four columns, which lie column by column, row by row.
 DATA byRows<>+0(SB)/8, $0x0d0905010c080400
@@ -34,112 +51,92 @@ DATA byRows<>+16(SB)/8, $0x0d0905010c080400
 DATA byRows<>+24(SB)/8, $0x0f0b07030e0a0602
 GLOBL byRows<>(SB), RODATA|NOPTR, $32
 
-// transform transforms Y0 to Y7, eight times at once, without the last shift: the sums and differences of the halves are in Y8 to Y15. It adds
-// the constant at HALF.
-#define transform(HALF) \
-	VPADDD  Y2, Y6, Y8;                      \ // z1
-	VPMULLD constants<>+64(SB), Y8, Y8;      \
-	VPMULLD constants<>+224(SB), Y6, Y6;     \
-	VPMULLD constants<>+96(SB), Y2, Y2;      \
-	VPADDD  Y6, Y8, Y6;                      \ // t2
-	VPADDD  Y2, Y8, Y2;                      \ // t3
-	VPADDD  Y0, Y4, Y8;                      \
-	VPSUBD  Y4, Y0, Y9;                      \
-	VPSLLD  $13, Y8, Y8;                     \ // t0
-	VPSLLD  $13, Y9, Y9;                     \ // t1
-	VPADDD  constants<>+HALF(SB), Y8, Y8;    \
-	VPADDD  constants<>+HALF(SB), Y9, Y9;    \
-	VPADDD  Y2, Y8, Y0;                      \ // t10
-	VPSUBD  Y2, Y8, Y2;                      \ // t13
-	VPADDD  Y6, Y9, Y4;                      \ // t11
-	VPSUBD  Y6, Y9, Y6;                      \ // t12
-	VPADDD  Y7, Y3, Y8;                      \ // z3
-	VPADDD  Y5, Y1, Y9;                      \ // z4
-	VPADDD  Y8, Y9, Y10;                     \
-	VPMULLD constants<>+160(SB), Y10, Y10;   \ // z5
-	VPADDD  Y7, Y1, Y11;                     \
-	VPMULLD constants<>+128(SB), Y11, Y11;   \ // z1
-	VPADDD  Y5, Y3, Y12;                     \
-	VPMULLD constants<>+320(SB), Y12, Y12;   \ // z2
-	VPMULLD constants<>+256(SB), Y8, Y8;     \
-	VPMULLD constants<>+32(SB), Y9, Y9;      \
-	VPADDD  Y10, Y8, Y8;                     \ // z3
-	VPADDD  Y10, Y9, Y9;                     \ // z4
-	VPMULLD constants<>+0(SB), Y7, Y7;       \
-	VPMULLD constants<>+288(SB), Y5, Y5;     \
-	VPMULLD constants<>+352(SB), Y3, Y3;     \
-	VPMULLD constants<>+192(SB), Y1, Y1;     \
-	VPADDD  Y11, Y7, Y7;                     \
-	VPADDD  Y12, Y5, Y5;                     \
-	VPADDD  Y12, Y3, Y3;                     \
-	VPADDD  Y11, Y1, Y1;                     \
-	VPADDD  Y8, Y7, Y7;                      \ // t0
-	VPADDD  Y9, Y5, Y5;                      \ // t1
-	VPADDD  Y8, Y3, Y3;                      \ // t2
-	VPADDD  Y9, Y1, Y1;                      \ // t3
-	VPADDD  Y1, Y0, Y8;                      \
-	VPSUBD  Y1, Y0, Y15;                     \
-	VPADDD  Y3, Y4, Y9;                      \
-	VPSUBD  Y3, Y4, Y14;                     \
-	VPADDD  Y5, Y6, Y10;                     \
-	VPSUBD  Y5, Y6, Y13;                     \
-	VPADDD  Y7, Y2, Y11;                     \
-	VPSUBD  Y7, Y2, Y12
+// halves makes PLUS and MINUS, of T of the even half and of the odd one, whose constants are at A and B.
+#define halves(A, B, T, PLUS, MINUS) \
+	VPMADDWD constants<>+A(SB), Y2, Y4; \
+	VPMADDWD constants<>+B(SB), Y3, Y5; \
+	VPADDD   Y5, Y4, Y4;                \
+	VPADDD   Y4, T, PLUS;               \
+	VPSUBD   Y4, T, MINUS
 
-// shifted shifts Y8 to Y15 to the right.
-#define shifted(BITS) \
-	VPSRAD BITS, Y8, Y8;   \
-	VPSRAD BITS, Y9, Y9;   \
-	VPSRAD BITS, Y10, Y10; \
-	VPSRAD BITS, Y11, Y11; \
-	VPSRAD BITS, Y12, Y12; \
-	VPSRAD BITS, Y13, Y13; \
-	VPSRAD BITS, Y14, Y14; \
-	VPSRAD BITS, Y15, Y15
+// transform transforms pairs of 16 bits, values 0 and 4, 2 and 6, 1 and 3, 5 and 7, in Y0 to Y3, eight times at once, to Y8 to Y15. It adds the
+// constant at HALF, and shifts to the right by BITS.
+#define transform(HALF, BITS) \
+	VPMADDWD constants<>+0(SB), Y0, Y4;    \
+	VPMADDWD constants<>+32(SB), Y0, Y5;   \
+	VPMADDWD constants<>+64(SB), Y1, Y6;   \
+	VPMADDWD constants<>+96(SB), Y1, Y7;   \
+	VPADDD   constants<>+HALF(SB), Y4, Y4; \
+	VPADDD   constants<>+HALF(SB), Y5, Y5; \
+	VPADDD   Y7, Y4, Y0;                   \ // t10
+	VPSUBD   Y7, Y4, Y7;                   \ // t13
+	VPADDD   Y6, Y5, Y1;                   \ // t11
+	VPSUBD   Y6, Y5, Y6;                   \ // t12
+	halves(128, 160, Y7, Y11, Y12);        \
+	halves(192, 224, Y6, Y10, Y13);        \
+	halves(256, 288, Y1, Y9, Y14);         \
+	halves(320, 352, Y0, Y8, Y15);         \
+	VPSRAD   BITS, Y8, Y8;                 \
+	VPSRAD   BITS, Y9, Y9;                 \
+	VPSRAD   BITS, Y10, Y10;               \
+	VPSRAD   BITS, Y11, Y11;               \
+	VPSRAD   BITS, Y12, Y12;               \
+	VPSRAD   BITS, Y13, Y13;               \
+	VPSRAD   BITS, Y14, Y14;               \
+	VPSRAD   BITS, Y15, Y15
 
-// func idctAVX2(dst *byte, stride int, block *[64]int32)
-TEXT ·idctAVX2(SB), NOSPLIT, $0-24
-	MOVQ dst+0(FP), DI
-	MOVQ stride+8(FP), R8
-	MOVQ block+16(FP), SI
-	VMOVDQU (SI), Y0
-	VMOVDQU 32(SI), Y1
-	VMOVDQU 64(SI), Y2
-	VMOVDQU 96(SI), Y3
-	VMOVDQU 128(SI), Y4
-	VMOVDQU 160(SI), Y5
-	VMOVDQU 192(SI), Y6
-	VMOVDQU 224(SI), Y7
-	transform(384)
-	shifted($11)
+// pairs makes Y pairs of the rows at A and B.
+#define pairs(A, B, Y) \
+	VMOVDQU   A(SI), Y;    \
+	VPACKSSDW B(SI), Y, Y; \
+	VPSHUFB   Y14, Y, Y;   \
+	VPERMD    Y, Y15, Y
+
+// func idctAVX2(dst *byte, stride int, block *[64]int32) (ok bool)
+TEXT ·idctAVX2(SB), NOSPLIT, $0-25
+	MOVQ    dst+0(FP), DI
+	MOVQ    stride+8(FP), R8
+	MOVQ    block+16(FP), SI
+	VMOVDQU inPairs<>(SB), Y14
+	VMOVDQU paired<>(SB), Y15
+	pairs(0, 128, Y0)
+	pairs(64, 192, Y1)
+	pairs(32, 96, Y2)
+	pairs(160, 224, Y3)
+	transform(384, $11)
+
+	// What does not fit 16 bits is no more than the greatest now, or the least. Neither is a column that a coefficient beyond 16 bits was in: one of
+	// its values is at least four times the coefficient.
+	VPACKSSDW Y12, Y8, Y8
+	VPACKSSDW Y13, Y9, Y9
+	VPACKSSDW Y14, Y10, Y10
+	VPACKSSDW Y15, Y11, Y11
+	VPMAXSW   Y9, Y8, Y0
+	VPMAXSW   Y11, Y10, Y1
+	VPMINSW   Y9, Y8, Y2
+	VPMINSW   Y11, Y10, Y3
+	VPMAXSW   Y1, Y0, Y0
+	VPMINSW   Y3, Y2, Y2
+	VPCMPEQW  constants<>+448(SB), Y0, Y0
+	VPCMPEQW  constants<>+480(SB), Y2, Y2
+	VPOR      Y2, Y0, Y0
+	VPTEST    Y0, Y0
+	JNZ       overflow
 
 	// Rows become columns.
 	VPUNPCKLDQ  Y9, Y8, Y0
 	VPUNPCKHDQ  Y9, Y8, Y1
 	VPUNPCKLDQ  Y11, Y10, Y2
 	VPUNPCKHDQ  Y11, Y10, Y3
-	VPUNPCKLDQ  Y13, Y12, Y4
-	VPUNPCKHDQ  Y13, Y12, Y5
-	VPUNPCKLDQ  Y15, Y14, Y6
-	VPUNPCKHDQ  Y15, Y14, Y7
-	VPUNPCKLQDQ Y2, Y0, Y8       // columns 0 and 4 of rows 0 to 3
-	VPUNPCKHQDQ Y2, Y0, Y9       // 1 and 5
-	VPUNPCKLQDQ Y3, Y1, Y10      // 2 and 6
-	VPUNPCKHQDQ Y3, Y1, Y11      // 3 and 7
-	VPUNPCKLQDQ Y6, Y4, Y12      // of rows 4 to 7
-	VPUNPCKHQDQ Y6, Y4, Y13
-	VPUNPCKLQDQ Y7, Y5, Y14
-	VPUNPCKHQDQ Y7, Y5, Y15
-	VINSERTI128 $1, X12, Y8, Y0
-	VINSERTI128 $1, X13, Y9, Y1
-	VINSERTI128 $1, X14, Y10, Y2
-	VINSERTI128 $1, X15, Y11, Y3
-	VPERM2I128  $0x31, Y12, Y8, Y4
-	VPERM2I128  $0x31, Y13, Y9, Y5
-	VPERM2I128  $0x31, Y14, Y10, Y6
-	VPERM2I128  $0x31, Y15, Y11, Y7
-	transform(416)
-	shifted($18)
+	VPUNPCKLQDQ Y2, Y0, Y4        // columns 0 and 4, and 1 and 3, of rows 0 to 3
+	VPUNPCKHQDQ Y2, Y0, Y5        // 2 and 6, and 5 and 7
+	VPUNPCKLQDQ Y3, Y1, Y6        // of rows 4 to 7
+	VPUNPCKHQDQ Y3, Y1, Y7
+	VINSERTI128 $1, X6, Y4, Y0
+	VINSERTI128 $1, X7, Y5, Y1
+	VPERM2I128  $0x31, Y6, Y4, Y2
+	VPERM2I128  $0x31, Y7, Y5, Y3
+	transform(416, $18)
 
 	VPACKSSDW    Y9, Y8, Y8
 	VPACKSSDW    Y11, Y10, Y10
@@ -164,5 +161,11 @@ TEXT ·idctAVX2(SB), NOSPLIT, $0-24
 	VMOVHPS      X2, (R10)(R8*1)
 	VMOVQ        X3, (R10)(R8*2)
 	VMOVHPS      X3, (R10)(R9*1)
+	MOVB         $1, ok+24(FP)
+	VZEROUPPER
+	RET
+
+overflow:
+	MOVB $0, ok+24(FP)
 	VZEROUPPER
 	RET

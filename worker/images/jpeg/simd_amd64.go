@@ -5,10 +5,11 @@ import "golang.org/x/sys/cpu"
 // simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
 var simd = struct{ avx2 bool }{avx2: cpu.X86.HasAVX2} //nolint:gochecknoglobals // a property of the machine: only tests write it
 
-// idctAVX2 writes the samples of a block to eight rows that are stride bytes apart.
+// idctAVX2 writes the samples of a block to eight rows that are stride bytes apart, if 16 bits hold what it takes, as they do in pictures that
+// are not damaged.
 //
 //go:noescape
-func idctAVX2(dst *byte, stride int, block *[64]int32)
+func idctAVX2(dst *byte, stride int, block *[64]int32) (ok bool)
 
 // stretchAVX2 makes twice as many samples of n, a multiple of 16, which have one before and one behind them.
 //
@@ -21,12 +22,10 @@ func stretchAVX2(dst, near, far *byte, n int, even, odd int16)
 func yccAVX2(dst, luma, blues, reds *byte, n int)
 
 func idct(dst []byte, stride int, b *[64]int32, last int) {
-	if !simd.avx2 || last == 0 {
-		idctPlain(dst, stride, b, last)
-		return
-	}
 	_ = dst[7*stride+7]
-	idctAVX2(&dst[0], stride, b)
+	if !simd.avx2 || last == 0 || !idctAVX2(&dst[0], stride, b) {
+		idctPlain(dst, stride, b, last)
+	}
 }
 
 func stretch(dst, near, far []byte, even, odd int16) {
