@@ -15,11 +15,11 @@ func widthOf(v *vector.Vector) int {
 	var bits uint64
 	switch {
 	case v.U32 != nil:
-		bits = bitsOf(v.U32[:values])
+		bits = bitsOf(v.U32[:values], 1<<16)
 	case v.Type.Kind == pb.Kind_INT64:
-		bits = bitsOf(v.I64[:values])
+		bits = bitsOf(v.I64[:values], 1<<32)
 	default:
-		bits = bitsOf(v.I32[:values])
+		bits = bitsOf(v.I32[:values], 1<<32)
 	}
 	switch {
 	case bits < 1<<8:
@@ -32,10 +32,10 @@ func widthOf(v *vector.Vector) int {
 	return wide
 }
 
-// bitsOf are those that any of the values has, at least up to where they are too many for all narrow widths.
-func bitsOf[T int32 | int64 | uint32](values []T) uint64 {
+// bitsOf are those that any of the values has; of values with bits from `enough` on it may leave out some, since more do not change the width.
+func bitsOf[T int32 | int64 | uint32](values []T, enough uint64) uint64 {
 	var a, b, c, d T
-	for len(values) > 0 && uint64(a) < 1<<32 {
+	for len(values) > 0 && uint64(a) < enough {
 		piece := values[:min(len(values), 1<<10)]
 		values = values[len(piece):]
 		for ; len(piece) >= 8; piece = piece[8:] {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -100,6 +101,21 @@ func someInts(r *rand.Rand, kind pb.Kind, rows, lists int, nulls bool, largest i
 		(*valid)[at>>6] |= 1 << (at & 63)
 	}
 	return v
+}
+
+// TestWidthOfManyValues has a wide value after many that are less so.
+func TestWidthOfManyValues(t *testing.T) {
+	for _, most := range []uint32{0, 1 << 8, 1 << 16} {
+		for last, width := range map[uint32]int{0: 1, 1 << 8: 2, 1 << 16: 4, 1 << 31: 4} {
+			values := slices.Repeat([]uint32{most}, 5_000)
+			values[len(values)-1] = last
+			want := max(width, map[uint32]int{0: 1, 1 << 8: 2, 1 << 16: 4}[most])
+			narrow := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64}, Rows: len(values), U32: values}
+			if got := widthOf(narrow); got != want {
+				t.Errorf("%d values of %d, then %d: got %d bytes, want %d", len(values)-1, most, last, got, want)
+			}
+		}
+	}
 }
 
 // checkU32: of values that lie in 32 bits the same batches are built as of int64 values.
@@ -214,7 +230,7 @@ func BenchmarkNarrow(b *testing.B) {
 	benchNarrow[uint32](b, src)
 	b.Run("bits", func(b *testing.B) {
 		for b.Loop() {
-			bitsOf(src)
+			bitsOf(src, 1<<32)
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
 	})
