@@ -112,7 +112,7 @@ def _sizes(form: Form, counts: Longs, sizes: Longs) -> Longs:
         return form.items
     n, has = counts[short], room[short]
     size = has // n
-    bad = ~form.long[short] | ~_NARROW[size.clip(0, len(_NARROW) - 1)] | (size * n != has)
+    bad = ~form.long[short] | ~_NARROW.take(size, mode="clip") | (size * n != has)
     if bad.any():
         at = np.flatnonzero(short)[bad.argmax()]
         column = form.schema.field(form.parts[at].column).name
