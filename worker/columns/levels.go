@@ -162,29 +162,43 @@ func (l *levels) decode1(n int) error {
 	return nil
 }
 
+// Bits of the header and the value of a repeated run, and those of the header of a packed one, that are clear and set if it is short.
+const (
+	repeatedMask, repeatedBits = 0xfe81, 0
+	packedMask, packedBits     = 0xf1, 1
+	pairMask, pairBits         = packedMask<<16 | repeatedMask, packedBits << 16
+)
+
 // shortRuns takes runs of fewer than 64 levels of one bit to out, from pos on, as long as they end at n or before. Word is what out has at
-// pos's word so far, and what it has then. Packed and repeated levels come in turns that nobody can predict: so there is no
-// branch on which they are.
+// pos's word so far, and what it has then. Repeated and packed runs mostly take turns: so two are taken at once, and where the next ones
+// begin depends on a single byte.
 func shortRuns(r *runs, out *[blockWords]uint64, pos, n int, word uint64) (int, uint64) {
-	src := r.src
-	for pos < n && len(src) >= 8 {
-		v := binary.LittleEndian.Uint64(src)
-		packed, count := v&1, v>>1&63
-		m, size := int(count<<(packed*3)), 2+packed*(count-1)
-		v >>= 8
-		if src[0] >= 0x80 || m >= 64 || pos+m > n || v&(packed-1)&0xfe != 0 {
+	src, i := r.src, 0
+	for pos < n && i+11 <= len(src) {
+		v := binary.LittleEndian.Uint64(src[i:])
+		repeated, m, size := -(v >> 8 & 1), int(v>>1&63), 2
+		if k := int(v >> 17 & 7); v&pairMask == pairBits && m+8*k < 64 {
+			packed := binary.LittleEndian.Uint64(src[i+3:]) & (1<<(8*k&63) - 1)
+			v = repeated&(1<<(m&63)-1) | packed<<(m&63)
+			m, size = m+8*k, 3+k
+		} else if v&repeatedMask == repeatedBits {
+			v = repeated & (1<<(m&63) - 1)
+		} else if v&packedMask == packedBits {
+			v, m, size = v>>8&(1<<(8*m&63)-1), 8*m, 1+m
+		} else {
 			break
 		}
-		repeated := -(v & 1)
-		v = (repeated ^ (repeated^v)&-packed) & (1<<(m&63) - 1)
+		if pos+m > n {
+			break
+		}
 		s := pos & 63
 		word |= v << s
 		out[pos>>6&(blockWords-1)] = word
 		full := uint64(s+m) >> 6
 		word = word&(full-1) | v>>1>>(63-s)
-		pos, src = pos+m, src[size:]
+		pos, i = pos+m, i+size
 	}
-	if r.src = src; pos&63 != 0 {
+	if r.src = src[i:]; pos&63 != 0 {
 		out[pos>>6&(blockWords-1)] = word
 	}
 	return pos, word
