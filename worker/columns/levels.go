@@ -40,29 +40,28 @@ func (b *block) decode(n int) error {
 		return fmt.Errorf("definition levels: %w", err)
 	}
 	words := (n + 63) >> 6
+	last, tail := words-1, lowBits((n-1)&63+1)
 	b.def.atLeast(b.def.max, b.present[:words])
-	if n&63 != 0 {
-		b.present[words-1] &= 1<<(n&63) - 1
-	}
+	b.present[last] &= tail
 	if b.rep.max == 0 {
 		return nil
 	}
 	if err := b.rep.decode(n); err != nil {
 		return fmt.Errorf("repetition levels: %w", err)
 	}
-	b.elem = b.present
-	if b.listDef < b.def.max {
-		b.def.atLeast(b.listDef, b.elem[:words])
-	}
+	b.def.atLeast(b.listDef, b.elem[:words])
 	b.def.atLeast(b.rowDef, b.row[:words])
-	for i, again := range b.rep.planes[0][:words] {
-		mask := lowBits(min(n-i<<6, 64))
-		b.start[i] = ^again & mask
-		b.elem[i] &= mask
-		if again&mask&^b.elem[i] != 0 {
-			return errors.New("levels: a list goes on with an entry that is none")
-		}
+	again, wrong := b.rep.planes[0][:words], uint64(0)
+	again[last] &= tail
+	for i, w := range again {
+		b.start[i] = ^w
+		wrong |= w &^ b.elem[i]
 	}
+	if wrong != 0 {
+		return errors.New("levels: a list goes on with an entry that is none")
+	}
+	b.start[last] &= tail
+	b.elem[last] &= tail
 	b.n, b.pos = n, 0
 	return nil
 }
@@ -281,15 +280,19 @@ func (l *levels) check(n int) error {
 // unspecified.
 func (l *levels) atLeast(t int, out []uint64) {
 	for i := range out {
-		ge := ^uint64(0)
-		for j := range l.planes {
-			if t>>j&1 != 0 {
-				ge &= l.planes[j][i]
-			} else {
-				ge |= l.planes[j][i]
+		out[i] = ^uint64(0)
+	}
+	for j := range l.planes {
+		plane := l.planes[j][:len(out)]
+		if t>>j&1 != 0 {
+			for i, bits := range plane {
+				out[i] &= bits
+			}
+		} else {
+			for i, bits := range plane {
+				out[i] |= bits
 			}
 		}
-		out[i] = ge
 	}
 }
 

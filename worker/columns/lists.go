@@ -10,7 +10,7 @@ import (
 // nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
 // one more level is looked at than is taken.
 func (c *column) nextLists(n int) error {
-	offsets, err := grow(c.mem, c.offsets[:0], n+1)
+	offsets, err := grow(c.mem, c.offsets[:0], n+offsetStep)
 	if err != nil {
 		return err
 	}
@@ -88,6 +88,9 @@ func (c *column) count(end, elems, n int) (present int, err error) {
 	return present, c.values.reserve(elems, int(min(likely, math.MaxInt32)))
 }
 
+// offsetStep is how many offsets are written at once, some behind the last: rows of a word are too few to predict how many.
+const offsetStep = 4
+
 // takeLevels takes the block's levels up to end into offsets and bitmaps, where the window has some rows and
 // elements already, and returns how many it has then. There are offsets for all rows that start before end.
 func (c *column) takeLevels(end, rows, elems int) (int, int) {
@@ -95,28 +98,32 @@ func (c *column) takeLevels(end, rows, elems int) (int, int) {
 	for i := b.pos >> 6; i<<6 < end; i++ {
 		mask := b.mask(i, end)
 		start, elem, present := b.start[i]&mask, b.elem[i]&mask, b.present[i]&mask
-		if n := bits.OnesCount64(start); start&^b.row[i] == 0 {
-			c.valid.addOnes(n)
+		starts := bits.OnesCount64(start)
+		if start&^b.row[i] == 0 {
+			c.valid.addOnes(starts)
 		} else {
-			c.valid.add(gatherBits(b.row[i], start), n)
+			c.valid.add(gatherBits(b.row[i], start), starts)
 		}
 		switch {
 		case start&elem == ^uint64(0): // rows of one element
 			for k, offsets := 0, (*[64]int32)(c.offsets[rows:]); k < len(offsets); k++ {
 				offsets[k] = int32(elems + k)
 			}
-			rows += 64
 		case elem == ^uint64(0):
-			for ; start != 0; start &= start - 1 {
-				c.offsets[rows] = int32(elems + bits.TrailingZeros64(start))
-				rows++
+			for k := 0; k < starts; k += offsetStep {
+				offsets := (*[offsetStep]int32)(c.offsets[rows+k : rows+k+offsetStep])
+				for j := range offsets {
+					offsets[j] = int32(elems + bits.TrailingZeros64(start))
+					start &= start - 1
+				}
 			}
 		default:
-			for ; start != 0; start &= start - 1 {
-				c.offsets[rows] = int32(elems + bits.OnesCount64(elem&(start&-start-1)))
-				rows++
+			for k := 0; start != 0; k++ {
+				c.offsets[rows+k] = int32(elems + bits.OnesCount64(elem&(start&-start-1)))
+				start &= start - 1
 			}
 		}
+		rows += starts
 		n := bits.OnesCount64(elem)
 		if present == elem {
 			c.elems.addOnes(n)
