@@ -286,6 +286,10 @@ func TestFollowersTellNoMore(t *testing.T) {
 	for name, id := range map[string]string{"alice": "seen-by-vision", "eve": "seen-by-speech"} {
 		_, err := masters[0].master(name).Open(t.Context(), &pb.OpenRequest{Session: id, Spec: s, WorldSize: 1})
 		check(t, err)
+		eventually(t, "its event is kept", func() bool {
+			_, body := httpGet(t, addresses[0]+"/api/v1/events", tokenOf(name))
+			return strings.Contains(body, id)
+		})
 	}
 	for i, at := range addresses {
 		for _, path := range []string{"sessions", "observation?workers=1", "events", "events?session=seen-by-vision", "observation?session=seen-by-vision"} {
