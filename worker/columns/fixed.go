@@ -189,6 +189,9 @@ func (f *fixed[T]) show(at, n int) (bool, error) {
 		return false, nil
 	}
 	rest := s.data
+	if len(rest) < s.width { // a pointer to a value would point beyond the page
+		return false, nil
+	}
 	if _, err := s.next(n); err != nil {
 		return false, err
 	}
