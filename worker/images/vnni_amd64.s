@@ -36,6 +36,31 @@ GLOBL rounds<>(SB), RODATA|NOPTR, $4
 	VPADDD HIGH, LOW, LOW;      \
 	VPSRLD $22, LOW, LOW
 
+// beginSums has the lowest sums, in Z4 to Z7, begin with Z29, and the middle and the highest ones, behind them, with nothing.
+#define beginSums \
+	VMOVDQA64 Z29, Z4;       \
+	VMOVDQA64 Z29, Z5;       \
+	VMOVDQA64 Z29, Z6;       \
+	VMOVDQA64 Z29, Z7;       \
+	VPXORD    Z8, Z8, Z8;    \
+	VPXORD    Z9, Z9, Z9;    \
+	VPXORD    Z10, Z10, Z10; \
+	VPXORD    Z11, Z11, Z11; \
+	VPXORD    Z12, Z12, Z12; \
+	VPXORD    Z13, Z13, Z13; \
+	VPXORD    Z14, Z14, Z14; \
+	VPXORD    Z15, Z15, Z15
+
+// endSums makes Z4 the bytes that the sums come to.
+#define endSums \
+	together(Z4, Z8, Z12);  \
+	together(Z5, Z9, Z13);  \
+	together(Z6, Z10, Z14); \
+	together(Z7, Z11, Z15); \
+	VPACKUSDW Z5, Z4, Z4;   \
+	VPACKUSDW Z7, Z6, Z6;   \
+	VPACKUSWB Z6, Z4, Z4
+
 // func acrossVNNI(dst *byte, short int, rows *byte, long int, first *int32, digits *[4]int8, taps, most, n int)
 TEXT ·acrossVNNI(SB), NOSPLIT, $0-72
 	MOVQ rows+16(FP), SI
@@ -65,18 +90,7 @@ values:
 	LEAQ      (R10)(R10*2), R8
 	ADDQ      DX, R8
 	MOVQ      most+56(FP), R11
-	VMOVDQA64 Z29, Z4
-	VMOVDQA64 Z29, Z5
-	VMOVDQA64 Z29, Z6
-	VMOVDQA64 Z29, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
+	beginSums
 
 taps:
 	pixels4(AX, (DX), Z4, Z8, Z12)
@@ -92,13 +106,7 @@ taps:
 	SUBQ $4, R11
 	JGT  taps
 
-	together(Z4, Z8, Z12)
-	together(Z5, Z9, Z13)
-	together(Z6, Z10, Z14)
-	together(Z7, Z11, Z15)
-	VPACKUSDW     Z5, Z4, Z4
-	VPACKUSDW     Z7, Z6, Z6
-	VPACKUSWB     Z6, Z4, Z4
+	endSums
 	VPSHUFB       Z30, Z4, Z4
 	MOVQ          short+8(FP), R11
 	LEAQ          (DI)(R11*2), R13
@@ -147,18 +155,7 @@ whole:
 	MOVQ      SI, R10
 	MOVQ      digits+24(FP), R11
 	MOVQ      most+32(FP), R12
-	VMOVDQA64 Z29, Z4
-	VMOVDQA64 Z29, Z5
-	VMOVDQA64 Z29, Z6
-	VMOVDQA64 Z29, Z7
-	VPXORD    Z8, Z8, Z8
-	VPXORD    Z9, Z9, Z9
-	VPXORD    Z10, Z10, Z10
-	VPXORD    Z11, Z11, Z11
-	VPXORD    Z12, Z12, Z12
-	VPXORD    Z13, Z13, Z13
-	VPXORD    Z14, Z14, Z14
-	VPXORD    Z15, Z15, Z15
+	beginSums
 
 rows:
 	VMOVDQU8.Z   (R10), K1, Z0
@@ -185,13 +182,7 @@ rows:
 	SUBQ         $4, R12
 	JGT          rows
 
-	together(Z4, Z8, Z12)
-	together(Z5, Z9, Z13)
-	together(Z6, Z10, Z14)
-	together(Z7, Z11, Z15)
-	VPACKUSDW Z5, Z4, Z4
-	VPACKUSDW Z7, Z6, Z6
-	VPACKUSWB Z6, Z4, Z4
+	endSums
 	VMOVDQU8  Z4, K1, (DI)
 	ADDQ      $64, DI
 	ADDQ      $64, SI
