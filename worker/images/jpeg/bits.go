@@ -1,54 +1,61 @@
 package jpeg
 
-import "encoding/binary"
-
-// bits reads an entropy-coded segment, most significant bit first. It ends at a marker, behind which zeros are read.
-type bits struct {
-	data []byte
-	pos  int
-	acc  uint64 // the next n bits are its highest ones
-	n    int
-	pad  int // how many of the last bits are no data
-}
-
-// start begins a segment.
-func (b *bits) start(pos int) { b.pos, b.acc, b.n, b.pad = pos, 0, 0, 0 }
-
-// overrun reports whether more bits were taken than the segment has.
-func (b *bits) overrun() bool { return b.n < b.pad }
-
-// fill makes n at least 57.
-func (b *bits) fill() {
-	if b.pos+8 <= len(b.data) {
-		// Bits behind n may be in acc already; they are the same as those that come there again.
-		if v := binary.BigEndian.Uint64(b.data[b.pos:]); (^v-ones)&v&highs == 0 { // no byte is 0xff
-			b.acc |= v >> (b.n & 63)
-			b.pos += (64 - b.n) >> 3
-			b.n += (64 - b.n) &^ 7
-			return
-		}
-	}
-	for b.n <= 56 {
-		var c byte
-		switch rest := b.data[b.pos:]; {
-		case len(rest) > 0 && rest[0] != 0xff:
-			c = rest[0]
-			b.pos++
-		case len(rest) > 1 && rest[1] == 0:
-			c = 0xff
-			b.pos += 2
-		default:
-			b.pad += 8
-		}
-		b.acc |= uint64(c) << (56 - b.n)
-		b.n += 8
-	}
-}
-
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
+import (
+	"bytes"
+	"encoding/binary"
 )
+
+// bits reads an entropy-coded segment, most significant bit first. Behind its end zeros are read.
+type bits struct {
+	data []byte // the segment without the zeros that are stuffed behind each 0xff, and behind it `padding` zeros
+	pos  int    // of the next byte to come to acc, or to come once more: it may lie behind the end
+	acc  uint64 // the next n bits are its highest ones
+	n    int    // up to 63
+}
+
+// padding is how many zeros stand behind a segment, so that eight bytes can be loaded at each of its own.
+const padding = 8
+
+// start begins the segment at a place of a file, and returns where it ends: at a marker, or with the file.
+func (b *bits) start(file []byte, pos int) (end int) {
+	b.data = grow(b.data, len(file)-pos+padding)[:0]
+	for rest := file[pos:]; ; {
+		n := bytes.IndexByte(rest, 0xff)
+		if n < 0 {
+			n = len(rest)
+		}
+		stuffed := n+1 < len(rest) && rest[n+1] == 0
+		if stuffed {
+			n++
+		}
+		b.data = append(b.data, rest[:n]...)
+		if rest = rest[n:]; stuffed {
+			rest = rest[1:]
+			continue
+		}
+		b.data = append(b.data, make([]byte, padding)...)
+		b.pos, b.acc, b.n = 0, 0, 0
+		return len(file) - len(rest)
+	}
+}
+
+// left is how many bits the segment has that were not taken; it is negative if more were taken.
+func (b *bits) left() int { return 8*(len(b.data)-padding-b.pos) + b.n }
+
+// filled is how many bits there are at least after filling.
+const filled = 56
+
+// fill makes n at least filled.
+func (b *bits) fill() { b.acc, b.n = b.more(b.acc, b.n) }
+
+// more is fill for loops that keep acc and n in registers. Bits behind n may be in acc already: they are the same as those that come there again.
+func (b *bits) more(acc uint64, n int) (uint64, int) {
+	if at := b.pos; at >= 0 && at <= len(b.data)-8 {
+		acc |= binary.BigEndian.Uint64(b.data[at:]) >> (n & 63)
+	}
+	b.pos += (63 - n) >> 3
+	return acc, n | filled
+}
 
 // take returns the next k bits, of 0 to 16.
 func (b *bits) take(k int) int32 {

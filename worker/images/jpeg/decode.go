@@ -10,11 +10,13 @@ import (
 type Decoder struct {
 	Header
 	frame
+	data       []byte
+	pos        int // in data, of the next marker
 	bits       bits
-	pos        int             // of the next marker
-	components [4]component    // the first Header.Components of them
-	quant      [4][64]int32    // in zigzag order
-	tables     [2][4]huffman   // DC, AC
+	components [4]component // the first Header.Components of them
+	quant      [4][64]int32 // in zigzag order
+	dcTables   [4]dcTable
+	acTables   [4]acTable
 	block      [64]int32       // the coefficients of a block, dequantised
 	rows       [4]rows         // a row of each component, for colours
 	region     image.Rectangle // that Decode was called for
@@ -47,8 +49,8 @@ type component struct {
 	quant         [64]int32       // as it was when the component first came, in zigzag order
 	seen          bool
 	dc            int32 // of the block before
-	dcTable       *huffman
-	acTable       *huffman
+	dcTable       *dcTable
+	acTable       *acTable
 	plane         []byte  // samples of the wanted blocks, row by row
 	coefficients  []int16 // of all blocks of a progressive picture, in natural order
 	stride        int     // blocks of a row of coefficients
@@ -56,7 +58,7 @@ type component struct {
 
 // Memory is how many bytes decoding a region of the picture that was opened takes.
 func (d *Decoder) Memory(region image.Rectangle) int64 {
-	var n int64
+	n := int64(len(d.data)) + padding
 	for i := range d.Components {
 		c := &d.components[i]
 		wanted := d.blocksFor(c, region)
@@ -173,7 +175,7 @@ func (d *Decoder) samples(c *component, x, y, last int) {
 
 // Scratch is the memory that the decoder holds for pictures to come, in bytes.
 func (d *Decoder) Scratch() int64 {
-	var n int64
+	n := int64(cap(d.bits.data))
 	for i := range d.components {
 		c := &d.components[i]
 		n += int64(cap(c.plane)) + 2*int64(cap(c.coefficients)) + int64(cap(d.rows[i].full))

@@ -45,7 +45,7 @@ func (d *Decoder) Open(data []byte) (Header, error) {
 	if len(data) < 2 || data[0] != 0xff || data[1] != markSOI {
 		return Header{}, errNoJPEG
 	}
-	d.bits.data, d.pos = data, 2
+	d.data, d.pos = data, 2
 	d.Header = Header{Orientation: 1}
 	d.frame = frame{}
 	for d.Width == 0 {
@@ -65,7 +65,7 @@ func (d *Decoder) Open(data []byte) (Header, error) {
 
 // next returns the next marker and its segment, which some have not.
 func (d *Decoder) next() (marker byte, segment []byte, err error) {
-	data := d.bits.data
+	data := d.data
 	for ; ; d.pos++ {
 		switch {
 		case d.pos+1 >= len(data):
@@ -158,7 +158,11 @@ func (d *Decoder) huffmanTables(b []byte) error {
 		if n > 256 || len(b) < 17+n {
 			return errTable
 		}
-		if err := d.tables[class][id].set(b[1:17+n], class == 0); err != nil {
+		table := &d.dcTables[id].huffman
+		if class == 1 {
+			table = &d.acTables[id].huffman
+		}
+		if err := table.set(b[1 : 17+n]); err != nil {
 			return err
 		}
 		d.hasTable[class] |= 1 << id

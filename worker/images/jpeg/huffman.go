@@ -2,34 +2,33 @@ package jpeg
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 )
 
-const (
-	lookupBits = 9  // codes up to this length are found at once
-	fastBits   = 10 // codes with the bits of their coefficient, too
-)
+// lookupBits is the length up to which codes are found at once.
+const lookupBits = 9
 
-// huffman is one table.
+// huffman is a table of codes.
 type huffman struct {
 	spec    []byte                  // the segment that it was made of: 16 counts and the symbols
 	lookup  [1 << lookupBits]uint16 // symbol<<8 | length; 0 for longer codes
-	fast    [1 << fastBits]uint32   // see fastEntry
-	skips   [1 << fastBits]uint16   // see skipEntry; of AC coefficients alone
 	least   [17]int32               // least code of each length
 	most    [17]int32               // greatest code of each length, -1 if it has none
 	first   [17]int32               // index of its symbol
 	symbols [256]uint8
+
+	expanded bool // whether what baseline scans look up was made of it
 }
 
 var errTable = errors.New("a Huffman table is malformed")
 
-// set makes the table of a DHT segment's part, of DC or AC coefficients; one that is the same as before stays.
-func (h *huffman) set(spec []byte, dc bool) error {
+// set makes the table of a DHT segment's part; one that is the same as before stays.
+func (h *huffman) set(spec []byte) error {
 	if bytes.Equal(h.spec, spec) {
 		return nil
 	}
-	h.spec = h.spec[:0] // until it is whole
+	h.spec, h.expanded = h.spec[:0], false // until it is whole
 	clear(h.lookup[:])
 	symbols := spec[16:]
 	copy(h.symbols[:], symbols)
@@ -55,61 +54,19 @@ func (h *huffman) set(spec []byte, dc bool) error {
 		}
 		code <<= 1
 	}
-	for i := range h.fast {
-		h.fast[i] = h.fastEntry(uint32(i), dc)
-		if !dc {
-			h.skips[i] = h.skipEntry(uint32(i))
-		}
-	}
 	h.spec = append(h.spec, spec...)
 	return nil
 }
 
-// An entry of fast is, from the lowest bit: 5 bits, how many bits to take; 7 bits, the zeros before a coefficient, or fastEnd
-// if the block has no more; and in the upper half the coefficient. It is 0 where fastBits bits do not hold the coefficient, or
-// where the code stands for zeros alone, or for nothing. A DC coefficient has no zeros before it, and is 0 where AC ones end.
-const (
-	fastTaken = 31
-	fastRun   = 5
-	fastEnd   = 127
-	fastValue = 16
-)
-
-func (h *huffman) fastEntry(window uint32, dc bool) uint32 {
-	e := h.lookup[window>>(fastBits-lookupBits)]
-	length, run, size := int(e&0xff), uint32(e>>12), int(e>>8&15)
-	switch {
-	case length == 0 || length+size > fastBits || size == 0 && run == 15, dc && run > 0:
-		return 0
-	case size == 0:
-		return fastEnd<<fastRun | uint32(length)
+// within is what the highest n bits of a window begin with: a code, and the coefficient that the size in its symbol belongs to. They take no
+// bits if n do not hold them.
+func (h *huffman) within(window uint32, n int) (symbol uint8, value int32, taken int) {
+	e := h.lookup[window>>(32-lookupBits)]
+	length, size := int(e&0xff), int(e>>8&15)
+	if length == 0 || length+size > n {
+		return 0, 0, 0
 	}
-	value := extend(int32(window>>(fastBits-length-size))&(1<<size-1), size)
-	return uint32(value)<<fastValue | run<<fastRun | uint32(length+size)
-}
-
-// An entry of skips is, from the lowest bit: 5 bits, how many bits to take; and how many coefficients these have, zeros among them, to which
-// skipEnd is added if the block has no more. It is 0 where fastBits bits hold none.
-const (
-	skipTaken  = 31
-	skipPassed = 5
-	skipEnd    = 128
-)
-
-func (h *huffman) skipEntry(window uint32) uint16 {
-	taken, passed := 0, 0
-	for {
-		e := h.lookup[window<<taken&(1<<fastBits-1)>>(fastBits-lookupBits)]
-		length, run, size := int(e&0xff), int(e>>12), int(e>>8&15)
-		ends := size == 0 && run != 15
-		if length == 0 || taken+length+size > fastBits || !ends && passed+run > 62 {
-			return uint16(passed<<skipPassed | taken)
-		}
-		if taken += length + size; ends {
-			return uint16((skipEnd+passed)<<skipPassed | taken)
-		}
-		passed += run + 1
-	}
+	return uint8(e >> 8), extend(int32(window<<length>>(32-size)), size), length + size
 }
 
 // symbol reads a code; ok is false if it is none. At least 32 bits are left afterwards if there were 48, or 57 before.
@@ -130,4 +87,134 @@ func (h *huffman) symbol(b *bits) (s uint8, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// dcTable is a table of DC coefficients.
+type dcTable struct {
+	huffman
+	values [1 << valueBits]uint32
+}
+
+// An entry of values is, from the lowest bit: 6 bits, how many bits to take; and in the upper half the value. It is 0 where valueBits bits
+// do not hold one.
+const (
+	valueBits  = 10
+	valueShift = 16
+	takenMask  = 63
+)
+
+// expand makes values, if that was not done yet.
+func (t *dcTable) expand() {
+	for i := 0; !t.expanded && i < len(t.values); i++ {
+		t.values[i] = 0
+		if size, value, taken := t.within(uint32(i)<<(32-valueBits), valueBits); size < 16 {
+			t.values[i] = uint32(value)<<valueShift | uint32(taken)
+		}
+	}
+	t.expanded = true
+}
+
+// acTable is a table of AC coefficients.
+type acTable struct {
+	huffman
+	pairs [1 << pairBits]uint32
+	skips [1 << pairBits]uint16
+}
+
+// An entry of pairs is, from the lowest bit: 6 bits, how many bits to take; 7 bits, how many coefficients these stand for, zeros among them,
+// to which pairEnd is added if the block has no more; 4 bits, the zeros before the first that may not be 0; 7 bits for the last of those that
+// the entry stands for, and 8 bits for the first one that may not be 0, which counts if both are one. It is pairNone where pairBits bits hold none.
+const (
+	pairBits  = 11
+	pairCount = 6
+	pairEnd   = 63 + pairMost // more than any place that an entry without it leads to
+	pairZeros = 13
+	pairLast  = 17
+	pairFirst = 24
+	pairNone  = 63 << pairCount // leads behind the block
+	pairMost  = 31              // coefficients of an entry
+)
+
+// An entry of skips is, from the lowest bit: 6 bits, how many bits to take; and how many coefficients these stand for, zeros among them, to which
+// skipEnd is added if the block has no more. It is skipNone where pairBits bits hold none.
+const (
+	skipCount = 6
+	skipEnd   = 256
+	skipNone  = 128 << skipCount
+	skipMost  = 63 // coefficients of an entry
+)
+
+// expand makes pairs and skips, if that was not done yet.
+func (t *acTable) expand() {
+	if !t.expanded {
+		t.fill(0, pairBits, prefix{})
+		t.expanded = true
+	}
+}
+
+// prefix is what the first bits of a window stand for: entries of both tables, which are 0 if these are none.
+type prefix struct {
+	pair  uint32
+	skip  uint16
+	codes int // that pair stands for, but for those that end a block; more than 2: it lacks some
+}
+
+// fill makes the entries of the windows that begin as the at-th does, up to the lowest bits, as many as left.
+func (t *acTable) fill(at uint32, left int, p prefix) {
+	for end := at + 1<<left; at < end; {
+		count, value, taken := t.step(at<<(32-left), left)
+		next := at + 1<<(left-taken)
+		switch {
+		case taken == 0 || int(p.skip>>skipCount)+count > skipMost:
+			t.pairs[at], t.skips[at] = cmp.Or(p.pair, pairNone), cmp.Or(p.skip, skipNone)
+			next = at + 1
+		case count > 0:
+			t.fill(at, left-taken, p.with(count, value, taken))
+		default:
+			last := p.ended(taken)
+			for i := at; i < next; i++ {
+				t.pairs[i], t.skips[i] = cmp.Or(last.pair, pairNone), last.skip
+			}
+		}
+		at = next
+	}
+}
+
+// step is a code, and the coefficient behind it, of the highest n bits of a window: how many coefficients they stand for, none if they end
+// the block. They take no bits if n do not hold them.
+func (t *acTable) step(window uint32, n int) (count int, value int32, taken int) {
+	symbol, value, taken := t.within(window, n)
+	if symbol&15 == 0 && symbol != 0xf0 {
+		return 0, 0, taken
+	}
+	return int(symbol>>4) + 1, value, taken
+}
+
+// with adds a step.
+func (p prefix) with(count int, value int32, taken int) prefix {
+	more := uint32(count<<pairCount | taken)
+	p.skip += uint16(count<<skipCount | taken)
+	switch total := int(p.pair>>pairCount&127) + count; {
+	case p.codes == 0 && value == value<<24>>24:
+		p.pair = uint32(value)<<pairFirst | uint32(count-1)<<pairZeros | more
+		p.codes = 1
+	case p.codes == 1 && value == value<<25>>25 && total <= pairMost:
+		p.pair += uint32(value)&127<<pairLast + more
+		p.codes = 2
+	default:
+		p.codes = 3
+	}
+	return p
+}
+
+// ended adds the block's end.
+func (p prefix) ended(taken int) prefix {
+	p.skip += uint16(skipEnd<<skipCount | taken)
+	if p.codes == 0 {
+		p.pair = 1 << pairCount
+	}
+	if p.codes <= 2 {
+		p.pair += uint32(pairEnd<<pairCount | taken)
+	}
+	return p
 }

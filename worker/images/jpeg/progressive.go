@@ -1,5 +1,19 @@
 package jpeg
 
+// progressive decodes what a scan has of a block.
+func (d *Decoder) progressive(s *scan, c *component, x, y int) bool {
+	block := (*[64]int16)(c.coefficients[64*(y*c.stride+x):])
+	switch {
+	case s.from == 0 && s.high == 0:
+		return d.dcFirst(c, block, s)
+	case s.from == 0:
+		return d.dcRefine(block, s)
+	case s.high == 0:
+		return d.acFirst(c, block, s)
+	}
+	return d.acRefine(c, block, s)
+}
+
 func (d *Decoder) dcFirst(c *component, block *[64]int16, s *scan) bool {
 	size, ok := c.dcTable.symbol(&d.bits)
 	if !ok || size > 15 {

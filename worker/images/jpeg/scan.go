@@ -10,8 +10,20 @@ import (
 type scan struct {
 	all        [4]*component
 	components []*component // of all
-	from, to   int          // coefficients, in zigzag order
-	high, low  int          // bits of them: those before, and those that come
+	blocksOf   [maxBlocks]mcuBlock
+	blocks     []mcuBlock // of blocksOf: those of an MCU, as they come
+	from, to   int        // coefficients, in zigzag order
+	high, low  int        // bits of them: those before, and those that come
+}
+
+// maxBlocks is how many blocks an MCU may have.
+const maxBlocks = 10
+
+// mcuBlock says which blocks of a component one block of each MCU is: of the first MCU, block (x, y), and of those beside and below it, blocks
+// that are as many away as an MCU has across and down.
+type mcuBlock struct {
+	*component
+	x, y, across, down int
 }
 
 var (
@@ -25,13 +37,12 @@ func (d *Decoder) scan(header []byte) (done bool, err error) {
 	if err := d.scanHeader(s, header); err != nil {
 		return false, err
 	}
-	d.bits.start(d.pos)
+	d.pos = d.bits.start(d.data, d.pos)
 	err = d.eachMCU(s)
 	if errors.Is(err, errEnough) {
 		done, err = len(s.components) == d.Components, nil
 	}
-	d.pos = d.bits.pos
-	for !done && d.pos+1 < len(d.bits.data) && !isMarker(d.bits.data[d.pos:]) {
+	for !done && d.pos+1 < len(d.data) && !isMarker(d.data[d.pos:]) {
 		d.pos++ // what is left of the segment
 	}
 	return done, err
@@ -66,11 +77,28 @@ func (d *Decoder) scanHeader(s *scan, b []byte) error {
 		s.components = s.all[:i+1]
 		blocks += c.h * c.v
 	}
-	if n > 1 && blocks > 10 || s.from > s.to || s.to > 63 || s.from == 0 && s.to > 0 && d.Progressive ||
+	if n > 1 && blocks > maxBlocks || s.from > s.to || s.to > 63 || s.from == 0 && s.to > 0 && d.Progressive ||
 		s.from > 0 && n > 1 || s.low > 13 || s.high != 0 && s.high != s.low+1 {
 		return errScan
 	}
+	s.layOut()
 	return nil
+}
+
+// layOut says which blocks an MCU has: one, if the scan has one component.
+func (s *scan) layOut() {
+	s.blocks = s.blocksOf[:0]
+	for _, c := range s.components {
+		across, down := c.h, c.v
+		if len(s.components) == 1 {
+			across, down = 1, 1
+		}
+		for y := range down {
+			for x := range across {
+				s.blocks = append(s.blocks, mcuBlock{c, x, y, across, down})
+			}
+		}
+	}
 }
 
 func (d *Decoder) component(id uint8) *component {
@@ -95,7 +123,11 @@ func (d *Decoder) prepare(c *component, s *scan, dc, ac uint8) error {
 	if !c.seen {
 		c.quant, c.seen = d.quant[c.table], true
 	}
-	c.dcTable, c.acTable = &d.tables[0][dc], &d.tables[1][ac]
+	c.dcTable, c.acTable = &d.dcTables[dc], &d.acTables[ac]
+	if !d.Progressive {
+		c.dcTable.expand()
+		c.acTable.expand()
+	}
 	return nil
 }
 
@@ -104,9 +136,8 @@ var errEnough = errors.New("enough")
 
 // eachMCU decodes each block of a scan.
 func (d *Decoder) eachMCU(s *scan) error {
-	single := len(s.components) == 1
 	across, down := ceilDiv(d.Width, 8*d.maxH), ceilDiv(d.Height, 8*d.maxV)
-	if single {
+	if len(s.components) == 1 {
 		across, down = s.components[0].blocksX, s.components[0].blocksY
 	}
 	d.restartAt(s)
@@ -115,7 +146,8 @@ func (d *Decoder) eachMCU(s *scan) error {
 		if !d.Progressive && passed(s, y) {
 			return errEnough
 		}
-		for x := range across {
+		for x := 0; x < across; {
+			n := across - x
 			if d.restart > 0 {
 				if left == 0 {
 					if err := d.restartMarker(s); err != nil {
@@ -123,52 +155,34 @@ func (d *Decoder) eachMCU(s *scan) error {
 					}
 					left = d.restart
 				}
-				left--
+				n = min(n, left)
+				left -= n
 			}
-			if single {
-				if !d.decodeBlock(s, s.components[0], x, y) {
-					return errCorrupt
-				}
-			} else if !d.mcu(s, x, y) {
+			if !d.mcus(s, x, y, n) {
 				return errCorrupt
 			}
+			x += n
 		}
-		if d.bits.overrun() {
+		if d.bits.left() < 0 {
 			return errTruncated
 		}
 	}
 	return nil
 }
 
-// mcu decodes the blocks of several components that lie together.
-func (d *Decoder) mcu(s *scan, x, y int) bool {
-	for _, c := range s.components {
-		for v := range c.v {
-			for h := range c.h {
-				if !d.decodeBlock(s, c, x*c.h+h, y*c.v+v) {
-					return false
-				}
+// mcus decodes n MCUs, of row y, from the x-th on.
+func (d *Decoder) mcus(s *scan, x, y, n int) bool {
+	if !d.Progressive {
+		return d.baseline(s, x, y, n)
+	}
+	for end := x + n; x < end; x++ {
+		for i := range s.blocks {
+			if b := &s.blocks[i]; !d.progressive(s, b.component, b.x+x*b.across, b.y+y*b.down) {
+				return false
 			}
 		}
 	}
 	return true
-}
-
-// decodeBlock decodes one block, or what a progressive scan has of it.
-func (d *Decoder) decodeBlock(s *scan, c *component, x, y int) bool {
-	if !d.Progressive {
-		return d.baseline(c, x, y)
-	}
-	block := (*[64]int16)(c.coefficients[64*(y*c.stride+x):])
-	switch {
-	case s.from == 0 && s.high == 0:
-		return d.dcFirst(c, block, s)
-	case s.from == 0:
-		return d.dcRefine(block, s)
-	case s.high == 0:
-		return d.acFirst(c, block, s)
-	}
-	return d.acRefine(c, block, s)
 }
 
 // passed reports whether MCU row y lies below all that is wanted.
@@ -193,153 +207,24 @@ func (d *Decoder) restartAt(s *scan) {
 }
 
 func (d *Decoder) restartMarker(s *scan) error {
-	b := &d.bits
-	if b.overrun() {
+	switch left := d.bits.left(); {
+	case left < 0:
 		return errTruncated
-	}
-	// The bits that are left fill up a byte. Whole bytes would be data that no MCU has.
-	if b.n-b.pad >= 8 {
+	case left >= 8: // the bits that are left fill up a byte; whole bytes would be data that no MCU has
 		return errCorrupt
 	}
-	for b.pos+1 < len(b.data) && b.data[b.pos] == 0xff && b.data[b.pos+1] == 0xff {
-		b.pos++
+	for d.pos+1 < len(d.data) && d.data[d.pos] == 0xff && d.data[d.pos+1] == 0xff {
+		d.pos++
 	}
 	switch {
-	case b.pos+1 >= len(b.data):
+	case d.pos+1 >= len(d.data):
 		return errTruncated
-	case b.data[b.pos] != 0xff || b.data[b.pos+1] < markRST0 || b.data[b.pos+1] > markRST7:
+	case d.data[d.pos+1] < markRST0 || d.data[d.pos+1] > markRST7:
 		return errCorrupt
 	}
-	b.start(b.pos + 2)
+	d.pos = d.bits.start(d.data, d.pos+2)
 	d.restartAt(s)
 	return nil
-}
-
-// baseline decodes a block, to samples if it is wanted.
-func (d *Decoder) baseline(c *component, x, y int) bool {
-	if w := &c.wanted; x < w.Min.X || x >= w.Max.X || y < w.Min.Y || y >= w.Max.Y {
-		return d.bits.skip(c)
-	}
-	last, ok := d.coefficients(c)
-	if ok {
-		d.samples(c, x, y, last)
-	}
-	return ok
-}
-
-// dc reads what is added to the DC coefficient of the block before.
-func (b *bits) dc(c *component) bool {
-	if b.n < 32 {
-		b.fill()
-	}
-	if e := c.dcTable.fast[b.acc>>(64-fastBits)]; e != 0 {
-		b.acc <<= e & fastTaken
-		b.n -= int(e & fastTaken)
-		c.dc += int32(e) >> fastValue
-		return true
-	}
-	size, ok := c.dcTable.symbol(b)
-	if !ok || size > 15 {
-		return false
-	}
-	c.dc += b.extended(int(size))
-	return true
-}
-
-// coefficients reads a block, which it leaves dequantised. last is the place of the last AC coefficient that is not 0.
-func (d *Decoder) coefficients(c *component) (last int, ok bool) {
-	block, b := &d.block, &d.bits
-	if !b.dc(c) {
-		return 0, false
-	}
-	clear(block[:])
-	block[0] = c.dc * c.quant[0]
-	table, quant, k := c.acTable, &c.quant, 1
-	acc, n := b.acc, b.n // kept in registers
-	for k < 64 {
-		if n < 32 {
-			b.acc, b.n = acc, n
-			b.fill()
-			acc, n = b.acc, b.n
-		}
-		e := table.fast[acc>>(64-fastBits)]
-		acc <<= e & fastTaken
-		n -= int(e & fastTaken)
-		if k += int(e >> fastRun & fastEnd); k < 64 && e != 0 {
-			block[zigzag[k]&63] = int32(e) >> fastValue * quant[k]
-			last = k
-			k++
-			continue
-		}
-		if b.acc, b.n = acc, n; e != 0 {
-			return last, e&(fastEnd<<fastRun) == fastEnd<<fastRun
-		}
-		run, size, ok := b.slowly(table)
-		if !ok || size == 0 && run == fastEnd {
-			return last, ok
-		}
-		if k += run; size > 0 {
-			if k > 63 {
-				return 0, false
-			}
-			block[zigzag[k]&63] = b.extended(size) * quant[k]
-			last = k
-		}
-		k++
-		acc, n = b.acc, b.n
-	}
-	b.acc, b.n = acc, n
-	return last, true
-}
-
-// slowly reads the code of an AC coefficient for which the table has no fast entry: the zeros before it, fastEnd if the block has no more
-// coefficients, and its bits, which may be none.
-func (b *bits) slowly(table *huffman) (run, size int, ok bool) {
-	s, ok := table.symbol(b)
-	if run, size = int(s>>4), int(s&15); size == 0 && run != 15 {
-		run = fastEnd
-	}
-	return run, size, ok
-}
-
-// skip reads past a block, but for its DC coefficient.
-func (b *bits) skip(c *component) bool {
-	if !b.dc(c) {
-		return false
-	}
-	table, acc, n := c.acTable, b.acc, b.n // kept in registers
-	for k := 1; k < 64; {
-		if n < 32 {
-			b.acc, b.n = acc, n
-			b.fill()
-			acc, n = b.acc, b.n
-		}
-		e := table.skips[acc>>(64-fastBits)]
-		next := k + int(e>>skipPassed)
-		if ended := next >= skipEnd; e != 0 && (next <= 64 || ended && next < skipEnd+64) {
-			acc <<= e & skipTaken
-			n -= int(e & skipTaken)
-			if k = next; ended {
-				break
-			}
-			continue
-		}
-		b.acc, b.n = acc, n
-		run, size, ok := b.slowly(table)
-		if !ok || size == 0 && run == fastEnd {
-			return ok
-		}
-		if k += run; size > 0 {
-			if k > 63 {
-				return false
-			}
-			b.take(size)
-		}
-		k++
-		acc, n = b.acc, b.n
-	}
-	b.acc, b.n = acc, n
-	return true
 }
 
 // zigzag is where the k-th coefficient of a block lies in it.
