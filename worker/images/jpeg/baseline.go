@@ -116,10 +116,10 @@ func (d *Decoder) coefficients(c *component) (last int, ok bool) {
 			}
 			put(block, quant, e, k, next)
 			b.acc, b.n = acc<<(e&takenMask), n-int(e&takenMask)
-			if e>>pairLast == 0 { // the end alone
-				return k - 1, true
+			if last = next - 1; e>>pairLast == 0 { // the end alone
+				last = k - 1
 			}
-			return next - 1, true
+			return last, true
 		}
 	}
 	b.acc, b.n = acc, n
