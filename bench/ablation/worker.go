@@ -185,6 +185,7 @@ func (w *worker) decoder(p *pb.Program) decoder {
 		gap = 0 // the default
 	}
 	f := fetcher{storage: w.storage, gap: gap, columns: columns.NewDecoder(p.GetSources(), 1<<40)}
+	f.columns.OwnChunks(true)
 	if w.on.Decoder {
 		return &ownDecoder{fetcher: f}
 	}

@@ -60,6 +60,7 @@ type codecs struct {
 	gzip   *gzip.Reader
 	brotli *brotli.Reader
 	input  bytes.Reader
+	parts  [][]byte // of a page that is found as it is stored
 }
 
 // checkSize refuses to decompress a page of stored bytes to one of a size that it cannot have.

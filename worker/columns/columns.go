@@ -44,6 +44,7 @@ type Decoder struct {
 	early     map[int]vector.Early // of sources
 	whole     []whole              // one for each of columns, and each as a Source
 	chunks    []Source
+	owner     bool // of the chunks
 	rowsLeft  int64
 	err       error // that ended the row group
 	out       []*vector.Vector
@@ -69,6 +70,10 @@ func (d *Decoder) Allow(bytes int64) { d.memory.limit += bytes }
 // AskFor has the decoder ask for what it takes beyond its limit: for as many bytes as there may be, from least, which may be
 // none, to wish. The answer raises the limit; an error ends the row group.
 func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory.more = more }
+
+// OwnChunks says whether the decoder may move bytes within the chunks that it is given next, where that spares copies of them. Nobody
+// else may read these, and no two may share memory.
+func (d *Decoder) OwnChunks(own bool) { d.owner = own }
 
 // Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, without doubles.
 func (d *Decoder) Leaves(f *footer.Footer) ([]int, error) {
@@ -101,7 +106,7 @@ func (d *Decoder) Chunks(f *footer.Footer, rg int) ([]storage.Range, error) {
 }
 
 // Reset begins a row group of a file, whose URI is for messages. The chunks are the bytes of Chunks; they are
-// read, never changed, until the next Reset.
+// read, and without OwnChunks never changed, until the next Reset.
 func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) error {
 	d.whole, d.chunks = slices.Grow(d.whole[:0], len(chunks)), d.chunks[:0]
 	for i, data := range chunks {
@@ -128,6 +133,7 @@ func (d *Decoder) ResetSources(file string, f *footer.Footer, rg int, chunks []S
 	group := &f.RowGroups[rg]
 	d.rowsLeft, d.later.rows = group.Rows, 0
 	for i, source := range chunks {
+		d.columns[i].movable = d.owner
 		if err := d.columns[i].reset(file, rg, group, d.layout.leaves[i].leaf, source); err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ type pages struct {
 	pageLeft   int   // values of the page whose levels are not decoded
 	buffer     []byte
 	stays      bool // the page's bytes stay where they are until the next one's body is read
+	movable    bool // nobody else reads the chunk's bytes
 
 	dataPage  int           // number of the next data page
 	index     []footer.Page // nil: nothing is passed over by it
@@ -140,8 +141,8 @@ func (p *pages) unpack(codec int32, src []byte, size int) ([]byte, error) {
 	if err := checkSize(codec, len(src), size); err != nil {
 		return nil, err
 	}
-	if out, ok := asStored(codec, src, size); ok {
-		return out, nil
+	if out, ok, err := p.codecs.asStored(codec, src, size, p.movable || p.chunk.Crypt != nil); ok || err != nil {
+		return out, err
 	}
 	buffer, err := grow(p.mem, p.buffer[:0], size)
 	if err != nil {

@@ -1,74 +1,117 @@
 package columns
 
 import (
-	"bytes"
 	"encoding/binary"
+	"fmt"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/zstd"
 )
 
 // asStored returns the size bytes of a page where they lie in src, if its codec left them as they were: that is what codecs do with
-// what they cannot make smaller. Whatever else src is, damaged or too long for it, is left to decompress.
-func asStored(codec int32, src []byte, size int) (page []byte, ok bool) {
+// what they cannot make smaller. Long pages lie there in parts, each behind a header: they are moved together if src may be changed.
+// Whatever else src is, damaged or too long for it, is left to decompress.
+func (c *codecs) asStored(codec int32, src []byte, size int, movable bool) (page []byte, ok bool, err error) {
+	parts := c.parts[:0]
+	var sum []byte
 	switch codec {
 	case codecNone:
-		return src, true
+		return src, true, nil
 	case codecSnappy:
-		return snappyStored(src, size)
+		parts, ok = snappyParts(parts, src, size)
 	case codecZstd:
-		return zstdStored(src, size)
+		parts, sum, ok = zstdParts(parts, src, size)
 	}
-	return nil, false
+	c.parts = parts
+	if !ok || !movable && len(parts) > 1 {
+		return nil, false, nil
+	}
+	page = join(parts, size)
+	if len(sum) > 0 && binary.LittleEndian.Uint32(sum) != uint32(xxhash.Sum64(page)) {
+		return nil, false, fmt.Errorf("decompress %s: %w", codecName(codec), zstd.ErrCRCMismatch)
+	}
+	return page, true, nil
 }
 
-// snappyStored finds a page that is one literal, behind what its writers put in front of one. They cut longer pages at 64 KiB.
-func snappyStored(src []byte, size int) ([]byte, bool) {
-	front := binary.AppendUvarint(make([]byte, 0, 8), uint64(size))
-	switch n := size - 1; {
-	case n < 0 || n >= 1<<16:
-		return nil, false
-	case n < snappyLong:
-		front = append(front, byte(n)<<2)
-	case n < 1<<8:
-		front = append(front, snappyLong<<2, byte(n))
-	default:
-		front = append(front, (snappyLong+1)<<2, byte(n), byte(n>>8))
+// join moves parts of a page, which lie one behind the other, to the end of the first one.
+func join(parts [][]byte, size int) []byte {
+	page := parts[0]
+	for _, part := range parts[1:] {
+		n := len(page)
+		page = page[:n+len(part)]
+		copy(page[n:], part)
 	}
-	page, ok := bytes.CutPrefix(src, front)
-	return page, ok && len(page) == size
+	return page[:size:size]
 }
 
-// A zstd frame's descriptor (RFC 8878, section 3.1.1.1). Its topmost bits say how long the field of the page's size is.
+// mostParts bounds those of a page, which writers cut at 64 KiB or more.
+func mostParts(size int) int { return size>>16 + 2 }
+
+// snappyParts finds the parts of a page that has only literals.
+func snappyParts(parts [][]byte, src []byte, size int) ([][]byte, bool) {
+	length, front := binary.Uvarint(src)
+	if front <= 0 || length != uint64(size) {
+		return parts, false
+	}
+	total := 0
+	for src = src[front:]; len(src) > 0; {
+		n, extra := int(src[0]>>2), 0
+		if n >= snappyLong {
+			extra = n - snappyLong + 1
+		}
+		if src[0]&3 != snappyLiteral || extra >= len(src) || len(parts) == mostParts(size) {
+			return parts, false
+		}
+		if extra > 0 {
+			var behind [4]byte
+			copy(behind[:], src[1:1+extra])
+			n = int(binary.LittleEndian.Uint32(behind[:]))
+		}
+		if src = src[1+extra:]; n >= len(src) {
+			return parts, false
+		}
+		parts, src, total = append(parts, src[:n+1]), src[n+1:], total+n+1
+	}
+	return parts, size > 0 && total == size
+}
+
+// A zstd block (RFC 8878, section 3.1.1.2) stands behind three bytes: whether it is the last one, its type and its size.
 const (
-	zstdSingle   = 1 << 5 // there is such a field, and none of a window's size
-	zstdChecksum = 1 << 2
+	zstdHeader = 3
+	zstdRaw    = 0
+	zstdBlock  = 128 << 10 // the most that one has
 )
 
-// zstdStored finds a page that is a frame of one raw block, behind the headers that its writers put there, and checks its checksum.
-// They cut longer pages at 64 or 128 KiB.
-func zstdStored(src []byte, size int) ([]byte, bool) {
-	if len(src) < 5 || size > 128<<10 {
-		return nil, false
-	}
-	front := append(make([]byte, 0, 16), 0x28, 0xB5, 0x2F, 0xFD, zstdSingle|src[4]&zstdChecksum)
+// zstdParts finds the parts of a page that is one frame of raw blocks, and the frame's checksum, if it has one.
+func zstdParts(parts [][]byte, src []byte, size int) (_ [][]byte, sum []byte, ok bool) {
+	var frame zstd.Header
+	src, err := frame.DecodeAndStrip(src)
 	switch {
-	case size < 1<<8:
-		front = append(front, byte(size))
-	case size < 1<<16+1<<8:
-		front[4] |= 1 << 6
-		front = binary.LittleEndian.AppendUint16(front, uint16(size-1<<8))
-	default:
-		front[4] |= 2 << 6
-		front = binary.LittleEndian.AppendUint32(front, uint32(size))
+	case err != nil, frame.Skippable, frame.DictionaryID != 0, frame.HasFCS && frame.FrameContentSize != uint64(size):
+		return parts, nil, false
+	case frame.WindowSize > zstd.MaxWindowSize:
+		return parts, nil, false
 	}
-	front = append(front, byte(size<<3|1), byte(size>>5), byte(size>>13)) // the last block, raw
-	page, ok := bytes.CutPrefix(src, front)
-	if !ok || len(page) < size {
-		return nil, false
+	total, most := 0, zstdBlock
+	if !frame.SingleSegment {
+		most = min(most, int(frame.WindowSize))
 	}
-	page, sum := page[:size:size], page[size:]
-	if src[4]&zstdChecksum == 0 {
-		return page, len(sum) == 0
+	for last := false; !last; {
+		if len(src) < zstdHeader || len(parts) == mostParts(size) {
+			return parts, nil, false
+		}
+		header := int(src[0]) | int(src[1])<<8 | int(src[2])<<16
+		n := header >> 3
+		if src = src[zstdHeader:]; header>>1&3 != zstdRaw || n > min(most, len(src)) {
+			return parts, nil, false
+		}
+		parts, src, total = append(parts, src[:n]), src[n:], total+n
+		last = header&1 == 1
 	}
-	return page, len(sum) == 4 && binary.LittleEndian.Uint32(sum) == uint32(xxhash.Sum64(page))
+	if frame.HasCheckSum {
+		ok = len(src) == 4
+	} else {
+		ok = len(src) == 0
+	}
+	return parts, src, ok && size > 0 && total == size
 }

@@ -192,6 +192,7 @@ func (s *Stream) eachRowGroup(ctx context.Context, in <-chan *unit, f func(*rowG
 		if err != nil {
 			return err
 		}
+		s.decoder.OwnChunks(apart(u.ranges))
 		for _, g := range u.groups {
 			if g.err != nil {
 				return g.err
@@ -203,6 +204,18 @@ func (s *Stream) eachRowGroup(ctx context.Context, in <-chan *unit, f func(*rowG
 		s.chunks.put(u.buffer)
 	}
 	return context.Cause(ctx) // fetch may have ended before the shard did
+}
+
+// apart reports whether ranges lie one behind another, so that no two share memory: a leaf may be read as two kinds.
+func apart(ranges []storage.Range) bool {
+	end := int64(0)
+	for _, r := range ranges {
+		if r.Offset < end {
+			return false
+		}
+		end = r.Offset + r.Length
+	}
+	return true
 }
 
 // begin hands a row group to the decoder, and then to f.

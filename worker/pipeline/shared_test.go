@@ -1,0 +1,69 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/apache/arrow/go/v15/parquet"
+	"github.com/apache/arrow/go/v15/parquet/compress"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+)
+
+// TestSharedChunks: bytes of a chunk that are read once for several sources or row groups stay as they are, however long its pages.
+func TestSharedChunks(t *testing.T) {
+	const rows, times = 60_000, 3
+	schema := arrow.NewSchema([]arrow.Field{{Name: "id", Type: arrow.PrimitiveTypes.Int32}}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	r := rand.New(rand.NewPCG(1, 2))
+	var want []uint32
+	for range rows {
+		want = append(want, r.Uint32())
+		b.Field(0).(*array.Int32Builder).Append(int32(want[len(want)-1]))
+	}
+	want = slices.Repeat(want, times)
+	data := pipelinetest.Write(t, schema, slices.Values([]arrow.Record{b.NewRecord()}),
+		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDictionaryDefault(false))
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 5000)
+	ticket.RowGroups = slices.Repeat(ticket.GetRowGroups(), times)
+	for name, kinds := range map[string][]pb.Kind{
+		"a leaf": {pb.Kind_INT32}, "a leaf as two kinds": {pb.Kind_INT32, pb.Kind_INT64},
+	} {
+		program := &pb.Program{}
+		for i, kind := range kinds {
+			program.Sources = append(program.Sources, &pb.Source{Name: kind.String(), Path: []string{"id"}, Type: &pb.Type{Kind: kind}})
+			program.Outputs = append(program.Outputs, &pb.Output{Name: kind.String(), Layout: pb.Layout_SPARSE, Slots: []uint32{uint32(i)}, Type: &pb.Type{Kind: pb.Kind_INT64}})
+		}
+		got := make([][]uint32, len(kinds))
+		s, err := newPipeline(&store, 1<<20).Open(t.Context(), ticket, program, Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+			defer b.Release()
+			for i := range kinds {
+				for value := range slices.Chunk(b.Buffers[4*i+3], 8) { // a list's have two buffers, as do its values
+					got[i] = append(got[i], binary.LittleEndian.Uint32(value))
+				}
+			}
+			return nil
+		})
+		if s.Close(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, kind := range kinds {
+			if !slices.Equal(got[i], want) {
+				t.Errorf("%s: %d values of %v are not those of %d times %d rows", name, len(got[i]), kind, times, rows)
+			}
+		}
+	}
+}
