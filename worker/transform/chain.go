@@ -22,6 +22,7 @@ type Chain struct {
 	dead      [][]int // for each step, those whose values are spare after it
 	early     []int   // for each source, the step that may be taken early; -1: there is none
 	narrow    []bool  // for each source, whether all that read it, or the step that may be taken early, take narrow values
+	stacked   []bool  // for each source, whether only dense outputs read it
 	spares    spares
 	ran       func(step int) // nil: nobody wants to know
 	ask       func(bytes int64) error

@@ -1,6 +1,8 @@
 package transform
 
 import (
+	"math"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -12,10 +14,10 @@ type earlier interface {
 	early(input spec.Type) vector.Early
 }
 
-// findEarly marks the steps that take a source which nothing else reads, and the sources whose values behind that step, if there is
-// one, are read by nothing but outputs that take narrow ones.
+// findEarly marks the steps that take a source which nothing else reads, the sources whose values behind that step, if there is
+// one, are read by nothing but outputs that take narrow ones, and those that only dense outputs read.
 func (c *Chain) findEarly(p *pb.Program) {
-	readers, takers := make([]int, len(c.slots)), make([]int, len(c.slots))
+	readers, takers, stackers := make([]int, len(c.slots)), make([]int, len(c.slots)), make([]int, len(c.slots))
 	for i := range c.steps {
 		for _, slot := range c.steps[i].from {
 			readers[slot]++
@@ -24,20 +26,22 @@ func (c *Chain) findEarly(p *pb.Program) {
 	for _, o := range p.GetOutputs() {
 		for _, slot := range o.GetSlots() {
 			readers[slot]++
-			if o.GetLayout() == pb.Layout_SPARSE || o.GetLayout() == pb.Layout_LABEL {
+			switch o.GetLayout() {
+			case pb.Layout_SPARSE, pb.Layout_LABEL:
 				takers[slot]++
+			case pb.Layout_DENSE:
+				stackers[slot]++
 			}
 		}
 		if o.Weights != nil {
 			readers[o.GetWeights()]++
 		}
 	}
-	narrow := func(slot int, t spec.Type) bool {
-		return t.Kind == pb.Kind_INT64 && readers[slot] > 0 && readers[slot] == takers[slot]
-	}
-	c.early, c.narrow = make([]int, len(c.sources)), make([]bool, len(c.sources))
+	only := func(by []int, slot int) bool { return readers[slot] > 0 && readers[slot] == by[slot] }
+	narrow := func(slot int, t spec.Type) bool { return t.Kind == pb.Kind_INT64 && only(takers, slot) }
+	c.early, c.narrow, c.stacked = make([]int, len(c.sources)), make([]bool, len(c.sources)), make([]bool, len(c.sources))
 	for i, t := range c.sources {
-		c.early[i], c.narrow[i] = -1, narrow(i, t)
+		c.early[i], c.narrow[i], c.stacked[i] = -1, narrow(i, t), only(stackers, i)
 	}
 	for i := range c.steps {
 		s := &c.steps[i]
@@ -55,8 +59,25 @@ func (c *Chain) Early(source int) (vector.Early, bool) {
 	if at >= 0 {
 		e = c.steps[at].kernel.(earlier).early(c.sources[source])
 	}
+	if c.stacked[source] {
+		e.Fill = nan(c.sources[source].Kind)
+	}
 	e.Narrow = c.narrow[source]
-	return e, at >= 0 || e.Narrow
+	return e, e.Fill != nil || e.Change != nil || e.Narrow
+}
+
+// nan is what dense outputs show of null; nil: of a kind that has none.
+func nan(kind pb.Kind) *vector.Vector {
+	v := &vector.Vector{Type: spec.Type{Kind: kind}, Rows: 1}
+	switch kind {
+	case pb.Kind_FLOAT32:
+		v.F32 = []float32{float32(math.NaN())}
+	case pb.Kind_FLOAT64:
+		v.F64 = []float64{math.NaN()}
+	default:
+		return nil
+	}
+	return v
 }
 
 // mayBeNarrow reports whether all readers of a source's vector take its values as U32.

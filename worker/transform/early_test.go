@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -134,5 +135,41 @@ func TestNarrowReaders(t *testing.T) {
 	slots, err := run(0, false) // whose second source is wide again
 	if err != nil || slots[5].U32 != nil || len(slots[5].I64) != 1 {
 		t.Errorf("hashes of a wide source: %v of 32 bits, %v of 64; %v", slots[5].U32, slots[5].I64, err)
+	}
+}
+
+// Nulls become NaN early only where nothing but dense outputs reads floats.
+func TestNullsOfDense(t *testing.T) {
+	float, double, id := scalar(pb.Kind_FLOAT32).Proto(), scalar(pb.Kind_FLOAT64).Proto(), scalar(pb.Kind_INT64).Proto()
+	weight := uint32(4)
+	program := &pb.Program{
+		Sources: []*pb.Source{
+			{Name: "float", Type: float},
+			{Name: "double", Type: double},
+			{Name: "id", Type: id},
+			{Name: "listed", Type: float},
+			{Name: "weight", Type: float},
+			{Name: "clamped", Type: float},
+		},
+		Steps: []*pb.Step{{Op: "clamp", Version: 1, Params: values{"min": 0, "max": 1}.proto(), In: []uint32{5}, Outs: 1, Type: float}},
+		Outputs: []*pb.Output{
+			{Layout: pb.Layout_DENSE, Slots: []uint32{0, 1, 2, 3, 4, 5, 6}},
+			{Layout: pb.Layout_DENSE, Slots: []uint32{0}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{3}},
+			{Layout: pb.Layout_SPARSE, Slots: []uint32{2}, Weights: &weight},
+		},
+	}
+	c, err := Compile(Builtin(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for source, want := range []bool{true, true, false, false, false, false} {
+		e, ok := c.Early(source)
+		if ok != want || (e.Fill != nil) != want {
+			t.Errorf("source %d: %v, %v", source, e, ok)
+		}
+		if want && fmt.Sprint(rowsOf(e.Fill)) != "[NaN]" {
+			t.Errorf("source %d: nulls become %v", source, rowsOf(e.Fill))
+		}
 	}
 }

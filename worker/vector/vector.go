@@ -47,7 +47,8 @@ type Vector struct {
 // Early is a step that needs nothing but a column's values, one by one. Whoever makes these may take it on the way: on a
 // dictionary's entries, say, in place of all values that are looked up there.
 type Early struct {
-	// Fill is a vector of the column's kind whose one value takes the place of nulls, as fill_null does; nil: nulls stay.
+	// Fill is a vector of the column's kind whose one value takes the place of nulls, as with fill_null, or as NaN does in dense tensors; nil:
+	// nulls stay.
 	Fill *Vector
 	// Change makes other values of int64 values; dst and src may be the same slice. Nil: they stay.
 	Change func(dst, src []int64)
