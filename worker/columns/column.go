@@ -45,6 +45,7 @@ type column struct {
 	waits    bool     // it is decoded by Rest
 	lag      int      // rows that are to be skipped first
 	dropped  bool     // the next levels may belong to a row that skip dropped
+	entries  bool     // the values have the chunk's dictionary, not that of another one
 	valid    validity // of rows
 	elems    validity // of list elements
 	offsets  []int32
@@ -154,7 +155,7 @@ func (c *column) reset(file string, number int, group *footer.RowGroup, leaf int
 	if c.lender != nil {
 		c.lender.forget()
 	}
-	c.block.n, c.block.pos, c.dropped = 0, 0, false
+	c.block.n, c.block.pos, c.dropped, c.entries = 0, 0, false, false
 	if c.coded != nil {
 		c.coded.begin()
 	}
@@ -278,6 +279,7 @@ func (c *column) loadDictionary() error {
 	if err := c.values.dictionary(data, c.header.encoding, c.header.values); err != nil {
 		return fmt.Errorf("dictionary: %w", err)
 	}
+	c.entries = true
 	return nil
 }
 
@@ -297,6 +299,12 @@ func (c *column) loadData() error {
 		c.lender.lend(c.stays)
 	}
 	h := &c.header
+	if h.encoding.indexed() && !c.entries {
+		if err := c.values.dictionary(nil, encodingPlain, 0); err != nil {
+			return err
+		}
+		c.entries = true
+	}
 	if err := c.values.page(data, h.encoding, h.values); err != nil {
 		return err
 	}

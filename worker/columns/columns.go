@@ -27,7 +27,7 @@ import (
 )
 
 // Decoder decodes the sources of a program from one row group after another. It owns all memory that it decodes
-// into and, within a file, uses it again.
+// into and, as long as files' columns are alike, uses it again.
 type Decoder struct {
 	sources []*pb.Source
 	codecs  codecs
@@ -59,13 +59,29 @@ type reader interface {
 // row group that takes more fails. It can do nothing but Chunks and Leaves before Reset.
 func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 	return &Decoder{
-		sources: sources, memory: allowance{limit: memoryLimit}, err: errors.New("columns: decoder without a row group"),
+		sources: sources, memory: allowance{limit: memoryLimit}, err: errNoRowGroup,
 		readers: make([]reader, len(sources)), out: make([]*vector.Vector, len(sources)),
 	}
 }
 
-// Allow raises the limit.
-func (d *Decoder) Allow(bytes int64) { d.memory.limit += bytes }
+// Allow sets the limit. It must be as much as the decoder holds, or more.
+func (d *Decoder) Allow(bytes int64) { d.memory.limit = bytes }
+
+// Held is how many bytes it holds.
+func (d *Decoder) Held() int64 { return d.memory.held }
+
+// Forget has the decoder know nothing of the last file any more, but for what its columns are like: of others that are alike the
+// memory is used again.
+func (d *Decoder) Forget() {
+	d.footer, d.err = nil, errNoRowGroup
+	clear(d.whole)
+	clear(d.chunks)
+	for _, c := range d.columns {
+		c.chunk, c.source, c.index = nil, nil, nil
+	}
+}
+
+var errNoRowGroup = errors.New("columns: decoder without a row group")
 
 // AskFor has the decoder ask for what it takes beyond its limit: for as many bytes as there may be, from least, which may be
 // none, to wish. The answer raises the limit; an error ends the row group.
@@ -153,7 +169,10 @@ func (d *Decoder) bind(f *footer.Footer) error {
 	if err != nil {
 		return err
 	}
-	d.footer, d.memory.held = nil, 0
+	if d.rebind(f, l) {
+		return nil
+	}
+	d.footer, d.layout, d.memory.held = nil, nil, 0
 	d.columns = make([]*column, len(l.leaves))
 	for i, use := range l.leaves {
 		leaf := &f.Leaves[use.leaf]
@@ -171,8 +190,25 @@ func (d *Decoder) bind(f *footer.Footer) error {
 	return nil
 }
 
+// rebind goes on with the columns and readers of the file before, if they are the same for this one.
+func (d *Decoder) rebind(f *footer.Footer, l *layout) bool {
+	if d.layout == nil || len(l.leaves) != len(d.columns) || !slices.Equal(l.bindings, d.layout.bindings) {
+		return false
+	}
+	for i, use := range l.leaves {
+		if shapeOf(&f.Leaves[use.leaf], use.kind) != d.columns[i].shape {
+			return false
+		}
+	}
+	for i, use := range l.leaves {
+		d.columns[i].name = nameOf(&f.Leaves[use.leaf])
+	}
+	d.footer, d.layout = f, l
+	return true
+}
+
 // TakeEarly has the decoder take a step of a source's values, where it can: vectors tell. Sources that a filter reads must
-// not have one. It holds from the next file on.
+// not have one. It holds from the first file on.
 func (d *Decoder) TakeEarly(source int, e vector.Early) {
 	if d.early == nil {
 		d.early = map[int]vector.Early{}
