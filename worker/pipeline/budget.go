@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/garbage"
@@ -18,15 +19,17 @@ import (
 // its end.
 type budget struct {
 	total int64
-	// kept is how much is in use only because there was room, and drop gives up n bytes of it, or all.
+	// kept is how much else is in use only because there was room, and drop gives up n bytes of it, or all.
 	kept func() int64
 	drop func(n int64)
 
 	mu      sync.Mutex
 	used    int64
 	opened  int64 // accounts so far
+	idle    int64 // of used: reserved, and not in use yet
 	holders int   // accounts that hold something
 	waiting []*account
+	kits    kits // in use only because there was room
 }
 
 // account is what one stream holds of a budget. It may be used by several goroutines, of which one may be in grow.
@@ -34,9 +37,12 @@ type account struct {
 	budget *budget
 	age    int64
 	enough int64 // of a budget for this account alone, as far as is known
+	leaves *kit  // when it is closed, unless it is nil
 
 	// Under budget.mu:
 	held   int64
+	idle   int64 // of held: reserved, and not in use yet
+	later  bool  // what it takes is reserved
 	wants  int64
 	answer chan error
 }
@@ -63,9 +69,43 @@ func (a *account) try(n int64) bool {
 	}
 	b.mu.Unlock()
 	if free {
-		garbage.MakeRoom(n)
+		a.makeRoom(n)
 	}
 	return free
+}
+
+// reserve has what it takes until begin be reserved only: what is kept may stay for so long.
+func (a *account) reserve() { a.later = true }
+
+// begin has what was reserved be in use. Before that, take may take a kit, for which there are so many bytes more: it returns how many
+// of them it takes, and how many bytes the kit has.
+func (a *account) begin(take func(k *kits, room int64) (more, has int64)) {
+	b := a.budget
+	b.mu.Lock()
+	room := b.total - b.used
+	if len(b.waiting) > 0 {
+		room = 0
+	}
+	more, has := take(&b.kits, room)
+	fresh := a.idle + more - has
+	b.settle(a)
+	b.hold(a, more)
+	b.mu.Unlock()
+	garbage.MakeRoom(fresh)
+}
+
+// expire lets go of kits that nobody took since a time.
+func (b *budget) expire(before time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kits.expire(before)
+}
+
+// makeRoom is called where n bytes were taken.
+func (a *account) makeRoom(n int64) {
+	if !a.later {
+		garbage.MakeRoom(n)
+	}
 }
 
 // grow takes n bytes. It waits for them until ctx ends, and fails at once with columns.ErrMemory if there can never be as many, or
@@ -74,7 +114,7 @@ func (a *account) grow(ctx context.Context, n int64) error {
 	if err := a.await(ctx, n); err != nil {
 		return err
 	}
-	garbage.MakeRoom(n)
+	a.makeRoom(n)
 	return nil
 }
 
@@ -126,6 +166,10 @@ func (a *account) close() {
 	b := a.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if a.leaves != nil {
+		b.kits.put(a.leaves)
+	}
+	b.settle(a)
 	b.hold(a, -a.held)
 	b.admit()
 }
@@ -150,27 +194,33 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-// fits reports whether there is room for n bytes more, and makes some if need be.
-func (b *budget) fits(n int64) bool {
-	if b.used+n > b.total {
-		return false
-	}
-	if over := b.used + n + b.kept() - b.total; over > 0 {
-		b.drop(over)
-	}
-	return true
-}
+// fits reports whether there is room for n bytes more.
+func (b *budget) fits(n int64) bool { return b.used+n <= b.total }
 
+// hold gives n bytes to an account, and drops what is kept where they will be.
 func (b *budget) hold(a *account, n int64) {
 	before := a.held > 0
 	a.held += n
 	b.used += n
+	if a.later {
+		a.idle += n
+		b.idle += n
+	}
+	if over := b.used - b.idle + b.kits.bytes + b.kept() - b.total; over > 0 {
+		b.drop(b.kits.drop(over))
+	}
 	switch after := a.held > 0; {
 	case after && !before:
 		b.holders++
 	case before && !after:
 		b.holders--
 	}
+}
+
+// settle has nothing of an account be idle.
+func (b *budget) settle(a *account) {
+	b.idle -= a.idle
+	a.idle, a.later = 0, false
 }
 
 // admit gives to those that wait, in their order, what there is room for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -255,7 +256,6 @@ type chunkMemory struct {
 	account *account
 	base    int64 // taken when the stream was opened: enough for one unit
 	most    int64 // that it may hold to read ahead
-	spare   *sync.Pool
 
 	mu       sync.Mutex
 	used     int64 // by buffers, those that are free included
@@ -264,8 +264,13 @@ type chunkMemory struct {
 	freed    chan struct{}
 }
 
-func newChunkMemory(a *account, base, most int64, spare *sync.Pool) *chunkMemory {
-	return &chunkMemory{account: a, base: base, most: most, spare: spare, reserved: base, freed: make(chan struct{}, 1)}
+func newChunkMemory(a *account, base, most int64) *chunkMemory {
+	return &chunkMemory{account: a, base: base, most: most, reserved: base, freed: make(chan struct{}, 1)}
+}
+
+// use takes buffers over, of so many bytes.
+func (m *chunkMemory) use(buffers [][]byte, base, bytes int64) {
+	m.base, m.free, m.used, m.reserved = base, buffers, bytes, max(base, bytes)
 }
 
 // get waits for a buffer of a size, which is at most base.
@@ -287,36 +292,33 @@ func (m *chunkMemory) tryGet(size int64) ([]byte, bool) {
 	defer m.mu.Unlock()
 	for i, b := range m.free {
 		if have := int64(cap(b)); have >= size && have/2 <= size {
-			m.free[i] = m.free[len(m.free)-1]
-			m.free = m.free[:len(m.free)-1]
+			m.free = slices.Delete(m.free, i, i+1)
 			return b[:size], true
 		}
 	}
-	m.dropFree()
-	if missing := m.used + size - m.reserved; missing > 0 {
+	m.dropFree(m.reserved - size)
+	for _, n := range []int64{size + size/roomier, size} {
+		if m.reserve(n) {
+			return make([]byte, size, n), true
+		}
+	}
+	return nil, false
+}
+
+// roomier is which part of its size a buffer is longer than that, if there is memory for it: row groups are a little longer or shorter
+// than others, and fit into it then.
+const roomier = 64
+
+// reserve counts n bytes more as used, if there is memory for them.
+func (m *chunkMemory) reserve(n int64) bool {
+	if missing := m.used + n - m.reserved; missing > 0 {
 		if m.reserved+missing > m.most || !m.account.try(missing) {
-			return nil, false
+			return false
 		}
 		m.reserved += missing
 	}
-	m.used += size
-	if b, ok := m.spare.Get().(*[]byte); ok {
-		if more := int64(cap(*b)) - size; more >= 0 && more <= m.reserved-m.used {
-			m.used += more
-			return (*b)[:size], true
-		}
-	}
-	return make([]byte, size), true
-}
-
-// end leaves the buffers to other streams, or to the garbage collector, once nobody uses any.
-func (m *chunkMemory) end() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, b := range m.free {
-		m.spare.Put(&b)
-	}
-	m.dropFree()
+	m.used += n
+	return true
 }
 
 // put takes a buffer back, to be used again unless others wait for memory.
@@ -325,7 +327,7 @@ func (m *chunkMemory) put(buffer []byte) {
 	defer m.mu.Unlock()
 	m.free = append(m.free, buffer)
 	if m.account.budget.pressed() {
-		m.dropFree()
+		m.dropFree(m.base)
 	}
 	select {
 	case m.freed <- struct{}{}:
@@ -333,12 +335,12 @@ func (m *chunkMemory) put(buffer []byte) {
 	}
 }
 
-// dropFree gives back what buffers that are free hold beyond base.
-func (m *chunkMemory) dropFree() {
-	for _, b := range m.free {
-		m.used -= int64(cap(b))
+// dropFree drops buffers that are free until at most so many bytes are used, and gives back what was reserved for them beyond base.
+func (m *chunkMemory) dropFree(most int64) {
+	for len(m.free) > 0 && m.used > most {
+		m.used -= int64(cap(m.free[0]))
+		m.free = slices.Delete(m.free, 0, 1)
 	}
-	m.free = nil
 	if back := m.reserved - max(m.base, m.used); back > 0 {
 		m.account.give(back)
 		m.reserved -= back

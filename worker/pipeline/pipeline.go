@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/penstock-ml/penstock/internal/footer"
@@ -45,7 +44,6 @@ type Pipeline struct {
 	memory   *budget
 	footers  *footer.Cache
 	sessions sessions
-	spare    sync.Pool // *[]byte: chunk memory of streams that ended, which is garbage unless another one takes it
 }
 
 // ErrBusy says that other streams have the memory.

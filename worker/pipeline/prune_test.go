@@ -151,7 +151,7 @@ func TestPruningWaitsForNothing(t *testing.T) {
 	if _, err := s.readIndexes(t.Context(), []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) || s.account.answer != nil {
 		t.Errorf("an index without memory for it: %v; want %v at once", err, ErrBusy)
 	}
-	s.chunks = newChunkMemory(s.account, 1, 1, &s.pipeline.spare)
+	s.chunks = newChunkMemory(s.account, 1, 1)
 	if u := s.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.leaves))}); u != nil {
 		t.Errorf("%d bytes are to be read where there is never room for more than one", u.size)
 	}

@@ -125,8 +125,9 @@ func (p *Pipeline) Counters() *pb.WorkerCounters {
 	return all
 }
 
-// Sessions returns the same, and each session's part.
+// Sessions returns the same, and each session's part. It is called every few seconds, and so lets go of kits that nobody took for long.
 func (p *Pipeline) Sessions() (*pb.WorkerCounters, []*pb.SessionCounters) {
+	p.memory.expire(time.Now().Add(-kitKept))
 	return p.sessions.counters()
 }
 

@@ -32,26 +32,23 @@ type Stream struct {
 	ticket   *pb.Ticket
 	program  *pb.Program
 	footer   *footer.Footer
-	decoder  *columns.Decoder
-	filter   *rowfilter.Program // nil: all rows
-	expr     *filter.Expr       // that filter was compiled of
-	chain    *transform.Chain
-	builder  *tensor.Builder
-	start    start
-	told     Cursor          // where the trainer's cursor is, once it has all that compute sent
-	swollen  int64           // bytes of a window's results that the sources did not let expect
-	storage  storage.Storage // whose reads are counted
-	session  *counted
-	stats    *stats // the session's
-	afar     bool   // the trainer is in another zone
-	ops      opTimes
-	reads    []bool // for each source, whether it is for more than to choose rows
-	leaves   []int  // of the footer, that the program needs
-	account  *account
-	holds    holding
-	limit    int64 // up to which row groups are read as a whole
-	chunks   *chunkMemory
-	windows  windowScratch
+	engine
+	kitOf   string // whose kits fit; "": none do
+	ended   bool   // all went well
+	loose   bool   // the engine shows bytes that are not counted any more
+	start   start
+	told    Cursor          // where the trainer's cursor is, once it has all that compute sent
+	swollen int64           // bytes of a window's results that the sources did not let expect
+	storage storage.Storage // whose reads are counted
+	session *counted
+	stats   *stats // the session's
+	afar    bool   // the trainer is in another zone
+	ops     opTimes
+	leaves  []int // of the footer, that the program needs
+	account *account
+	holds   holding
+	limit   int64 // up to which row groups are read as a whole
+	chunks  *chunkMemory
 }
 
 // start is a cursor in terms of the ticket's row groups.
@@ -70,6 +67,9 @@ func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 			return fmt.Errorf("%w: %w", ErrProgram, err)
 		}
 		s.start = locate(t.GetRowGroups(), at)
+		if len(t.GetProgramDigest()) > 0 {
+			s.kitOf = t.GetNamespace() + "\x00" + string(t.GetProgramDigest())
+		}
 		return s.admit(ctx, p.cfg.BatchBytes)
 	})
 }
@@ -147,17 +147,22 @@ func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
 	}
 	s.holds = s.fit(batch)
 	total := s.holds.total()
+	s.account.reserve()
 	if _, err := s.more(ctx, total, total); err != nil {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
 	ahead := max(0, min(s.pipeline.share(), s.pipeline.cfg.Memory-s.holds.later)-s.account.holds())
-	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead, &s.pipeline.spare)
+	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
+	s.account.begin(s.take)
+	s.ops = newOpTimes(s.stats, s.chain)
+	s.chain.Watch(s.ops.ran)
 	s.decoder.Allow(s.holds.pages + s.holds.sources)
 	return nil
 }
 
 // Close gives back the memory.
 func (s *Stream) Close() {
+	s.account.leaves = s.leave()
 	s.account.close()
 	if s.session != nil {
 		s.pipeline.sessions.leave(s.session)
@@ -169,15 +174,13 @@ func (s *Stream) Close() {
 func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 
 // Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
-func (s *Stream) Narrow() { s.builder.Narrow() }
+func (s *Stream) Narrow() { s.builder.Narrow(true) }
 
 func (s *Stream) compile() error {
 	var err error
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
 		return err
 	}
-	s.ops = newOpTimes(s.stats, s.chain)
-	s.chain.Watch(s.ops.ran)
 	s.findReads()
 	s.decoder = columns.NewDecoder(s.program.GetSources(), 0)
 	if err := s.compileFilter(); err != nil {
@@ -291,7 +294,7 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 		return Rescue(func() error { return s.send(ctx, ready, emit) })
 	})
 	err := group.Wait()
-	s.chunks.end()
+	s.ended = err == nil
 	return err
 }
 

@@ -48,6 +48,7 @@ func (b *Batch) Release() {
 // Detach gives the batch's place to another one, so that its receiver may keep it as long as it likes, within bounds of its own.
 func (b *Batch) Detach() {
 	b.detached = true
+	b.owner.detached.Store(true)
 	select {
 	case other := <-b.owner.spare:
 		b.owner.free <- other

@@ -135,7 +135,7 @@ func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order [
 				t.Fatal(err)
 			}
 			if narrow {
-				b.Narrow()
+				b.Narrow(true)
 			}
 			if batches[i], err = b.Take(t.Context()); err != nil {
 				t.Fatal(err)
@@ -163,7 +163,7 @@ func checkNarrow(t *testing.T, name string, o *pb.Output, v *vector.Vector, orde
 			t.Fatal(err)
 		}
 		if i == 1 {
-			b.Narrow()
+			b.Narrow(true)
 		}
 		if batches[i], err = b.Take(t.Context()); err != nil {
 			t.Fatal(err)

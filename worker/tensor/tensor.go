@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -70,14 +71,15 @@ func (w *Window) RowOf(source int) int64 {
 
 // Builder makes batches of one program's tensors.
 type Builder struct {
-	outputs []output
-	schema  *arrow.Schema
-	free    chan *Batch
-	spare   chan *Batch // that were detached and came back
-	counted []int32     // 0, 1, ...
-	narrow  bool
-	seen    *Window // that the outputs know
-	shares  bool    // some of its lists have one value each
+	outputs  []output
+	schema   *arrow.Schema
+	free     chan *Batch
+	spare    chan *Batch // that were detached and came back
+	counted  []int32     // 0, 1, ...
+	narrow   bool
+	detached atomic.Bool // some were
+	seen     *Window     // that the outputs know
+	shares   bool        // some of its lists have one value each
 }
 
 // output adds one field's arrays to a batch, for rows [from, to) of a window's output.
@@ -132,9 +134,12 @@ func (b *Builder) counting(n int) []int32 {
 	return b.counted[: n+1 : n+1]
 }
 
-// Narrow has int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md says when.
-// Such batches are no Arrow records.
-func (b *Builder) Narrow() { b.narrow = true }
+// Narrow says whether int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md
+// says when. Such batches are no Arrow records.
+func (b *Builder) Narrow(on bool) { b.narrow = on }
+
+// Idle reports whether all batches that there are came back, and none was detached.
+func (b *Builder) Idle() bool { return len(b.free) == cap(b.free) && !b.detached.Load() }
 
 // see looks at a window's values, unless it has.
 func (b *Builder) see(w *Window) {
