@@ -135,11 +135,11 @@ down() {
 	[[ ! -f $run/names.pid ]] || kill "$(cat "$run/names.pid")" 2>/dev/null || true
 	"$PENSTOCK_TESTBED/kube/cluster.sh" down >/dev/null 2>&1 || true
 	umount "$run" 2>/dev/null || true
-	local chain what # of portmap
+	local chain what # of portmap, which adds a rule twice where two pods come at once
 	for chain in PREROUTING OUTPUT; do
-		iptables -t nat -D "$chain" -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT 2>/dev/null || true
+		while iptables -t nat -D "$chain" -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT 2>/dev/null; do :; done
 	done
-	iptables -t nat -D POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ 2>/dev/null || true
+	while iptables -t nat -D POSTROUTING -m comment --comment "CNI portfwd requiring masquerade" -j CNI-HOSTPORT-MASQ 2>/dev/null; do :; done
 	for what in -F -X; do
 		iptables -t nat -S 2>/dev/null | awk -v what="$what" '$1 == "-N" && $2 ~ /^CNI-(HOSTPORT|DN)-/ {print what, $2}' |
 			xargs -r -L1 iptables -t nat
