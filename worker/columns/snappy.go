@@ -115,34 +115,21 @@ func snappyShort(dst, src []byte, d, s int) (int, int) {
 
 // snappyNext decodes any element.
 func snappyNext(dst, src []byte, d, s int) (int, int, error) {
-	tag := src[s]
-	t := &snappyTags[tag]
-	length, extra := int(t.length), 0
-	switch tag & 3 {
-	case snappyLiteral:
-		if tag>>2 >= snappyLong {
-			extra = int(tag>>2) - snappyLong + 1
-		}
-	default:
-		extra = int(t.advance) - 1
-	}
-	if s++; extra > len(src)-s {
-		return d, s, errSnappy
-	}
-	var behind [8]byte
-	copy(behind[:], src[s:s+extra])
-	value := int(binary.LittleEndian.Uint64(behind[:]))
-	s += extra
-	if tag&3 == snappyLiteral {
-		if extra > 0 {
-			length = value + 1
-		}
-		if length <= 0 || length > len(src)-s || length > len(dst)-d {
+	if src[s]&3 == snappyLiteral {
+		s, length, ok := snappyLiteralAt(src, s)
+		if !ok || length > len(dst)-d {
 			return d, s, errSnappy
 		}
 		copy(dst[d:], src[s:s+length])
 		return d + length, s + length, nil
 	}
+	t := &snappyTags[src[s]]
+	length, extra := int(t.length), int(t.advance)-1
+	if s++; extra > len(src)-s {
+		return d, s, errSnappy
+	}
+	value := snappyNumber(src[s : s+extra])
+	s += extra
 	offset := value + int(t.high)
 	if offset <= 0 || offset > d || length > len(dst)-d {
 		return d, s, errSnappy
@@ -151,4 +138,25 @@ func snappyNext(dst, src []byte, d, s int) (int, int, error) {
 		d += copy(dst[d:end], dst[d-offset:d])
 	}
 	return d, s, nil
+}
+
+// snappyLiteralAt is where the bytes of the literal begin whose tag is src[s], and how many they are; ok is false if they are not all there.
+func snappyLiteralAt(src []byte, s int) (from, length int, ok bool) {
+	length = int(src[s] >> 2)
+	if s++; length >= snappyLong {
+		extra := length - snappyLong + 1
+		if extra > len(src)-s {
+			return s, 0, false
+		}
+		length = snappyNumber(src[s : s+extra])
+		s += extra
+	}
+	return s, length + 1, length >= 0 && length < len(src)-s
+}
+
+// snappyNumber is what up to four bytes behind a tag say.
+func snappyNumber(b []byte) int {
+	var n [4]byte
+	copy(n[:], b)
+	return int(binary.LittleEndian.Uint32(n[:]))
 }

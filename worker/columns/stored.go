@@ -54,23 +54,16 @@ func snappyParts(parts [][]byte, src []byte, size int) ([][]byte, bool) {
 		return parts, false
 	}
 	total := 0
-	for src = src[front:]; len(src) > 0; {
-		n, extra := int(src[0]>>2), 0
-		if n >= snappyLong {
-			extra = n - snappyLong + 1
-		}
-		if src[0]&3 != snappyLiteral || extra >= len(src) || len(parts) == mostParts(size) {
+	for at := front; at < len(src); {
+		if src[at]&3 != snappyLiteral || len(parts) == mostParts(size) {
 			return parts, false
 		}
-		if extra > 0 {
-			var behind [4]byte
-			copy(behind[:], src[1:1+extra])
-			n = int(binary.LittleEndian.Uint32(behind[:]))
-		}
-		if src = src[1+extra:]; n >= len(src) {
+		from, n, ok := snappyLiteralAt(src, at)
+		if !ok {
 			return parts, false
 		}
-		parts, src, total = append(parts, src[:n+1]), src[n+1:], total+n+1
+		at = from + n
+		parts, total = append(parts, src[from:at]), total+n
 	}
 	return parts, size > 0 && total == size
 }
