@@ -64,18 +64,17 @@ test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could
 	PATH="$(CURDIR)/.venv/bin:$$PATH" GOAMD64=v3 go test ./worker/filter ./worker/images/... ./worker/tensor ./worker/transform/... ./worker/vector
 	go test -v -run TestSameSequenceOnEachCPU ./bench/cluster
 
-lint: tools proto-check lint-python ## formatting, linters, types, generated code
+lint: tools proto-check lint-python ## formatting, linters, types, generated code; and that macOS has what the binary is built of
 	@files=$$(gofumpt -l .); test -z "$$files" || { echo "run gofumpt -w on: $$files"; exit 1; }
 	golangci-lint run ./...
+	GOOS=darwin CGO_ENABLED=0 go build -o /dev/null .
 
 lint-python: python
 	cd $(PACKAGE) && ../../.venv/bin/ruff format --check . && ../../.venv/bin/ruff check . && ../../.venv/bin/mypy
 	cd bench/peers && ../../.venv/bin/ruff format --check . && ../../.venv/bin/ruff check . && ../../.venv/bin/mypy
 
-bench: build python ## benchmarks: the inner loops; the Python client beside the Go client; what its monitoring costs
+bench: python     ## benchmarks: the inner loops; what the Python package's monitoring costs
 	go test -run '^$$' -bench . -benchmem ./...
-	cd $(PACKAGE) && PYTHONPATH=. ../../.venv/bin/python tests/bench_session.py $(CURDIR)/penstock \
-		"$$($(CURDIR)/penstock demo dataset --rows 1000000)"
 	cd $(PACKAGE) && PYTHONPATH=. OPENBLAS_NUM_THREADS=1 ../../.venv/bin/python tests/bench_monitor.py
 
 bench-guard:      ## instructions and allocations of the inner loops are not above the committed baseline

@@ -58,6 +58,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		mastercommand.Validate(ops),
 		mastercommand.Plan(ops, workercommand.Decoders),
 		clientcommand.Read(),
+		clientcommand.Feed(root.Version),
 		clientcommand.Convert(),
 		clientcommand.Doctor(root.Version),
 		workercommand.Ops(ops),

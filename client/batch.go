@@ -40,7 +40,7 @@ type Sparse struct {
 	Name    string
 	Values  []int64
 	Floats  []float32
-	Offsets []int32 // Rows+1, the first is 0
+	Offsets []int32 // Rows+1, the first is 0; features whose rows have equally many values may share them
 	// Weights has a score for each value, or is nil.
 	Weights []float32
 }
@@ -90,7 +90,7 @@ func (b *Batch) Release() {
 	*b = Batch{Rows: b.Rows, Valid: b.Valid, Epoch: b.Epoch, Checkpoint: b.Checkpoint, session: s, after: b.after}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.free) < maxFree {
+	if len(s.free) < maxFree || s.cfg.Memory != nil {
 		s.free = append(s.free, buf)
 	}
 }

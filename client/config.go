@@ -43,9 +43,15 @@ type Config struct {
 	// Restore holds checkpoints of ranks, of this session or of another; each rank's belongs in exactly one Open of the
 	// collective restore. A rank that takes part without bringing any gives an empty slice that is not nil.
 	Restore []*pb.State
+	// Joined, if set, is a session that was opened and joined by other means: Open makes no calls then. Spec, Share and Restore have
+	// had their effect.
+	Joined *Joined
 	// Budget bounds, in bytes, the rows that were received and not yet copied into a batch (default 256 MiB). Each
 	// stream has an equal share, but may always hold one message, even one larger than its share.
 	Budget int64
+	// Memory, if set, makes the memory of batches, in place of Go's heap: bytes of any value, aligned to 64, that are the session's as long as
+	// it or a batch of it is used. It is called from Next and Prepare. What it made is used again, never given back.
+	Memory func(bytes int) []byte
 	// Local, if set, serves the streams of workers that run in this process, without the network.
 	Local Local
 	// Compression is how workers compress batches on their way, for links that are slower than a core compresses. The default is
@@ -72,6 +78,17 @@ type Config struct {
 type Local interface {
 	// Stream serves a request as the worker at an address would, if it is here: with the same statuses, or the receiver's error.
 	Stream(ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver) (here bool, err error)
+}
+
+// Joined is what a master answered.
+type Joined struct {
+	Session *pb.Session
+	// Join is the answer to the Join with Nonce, which was sent at Sent: the lease counts from then on.
+	Join  *pb.JoinReply
+	Nonce string
+	Sent  time.Time
+	// Epoch is the one that the training loop begins in, where ranks count no steps. It may be closed: the loop has nothing of it then.
+	Epoch uint32
 }
 
 func (c Config) withDefaults() Config {

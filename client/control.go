@@ -2,12 +2,8 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -23,12 +19,13 @@ func (s *Session) control(ctx context.Context) {
 	failed, hungry, steps := 0, 0, uint64(0)
 	for {
 		err := s.sync(ctx)
+		s.synced(err)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			if failed > 0 {
-				s.log.Info("a master answers again", "attempts", failed+1)
+				s.log.Info("a master answers again", "event", "master_back", "attempts", failed+1)
 			}
 			failed = 0
 		case !transient(err):
@@ -36,7 +33,7 @@ func (s *Session) control(ctx context.Context) {
 			return
 		default:
 			if failed == 0 {
-				s.log.Warn("Sync failed; streams go on, trying again", "error", err)
+				s.log.Warn("Sync failed; streams go on, trying again", "event", "master_lost", "cause", err)
 			}
 			failed++
 			_ = sleep(ctx, backoff(failed, s.cfg.SyncEvery)) // its end is seen above
@@ -63,14 +60,6 @@ func (s *Session) control(ctx context.Context) {
 		}
 		s.pause(ctx, delay)
 	}
-}
-
-// fencedOr marks the errors that mean that this incarnation was fenced.
-func fencedOr(err error) error {
-	if status.Code(err) == codes.Aborted {
-		return errors.Join(ErrFenced, err)
-	}
-	return err
 }
 
 // progress reports whether all epochs are closed, whether nothing of the open epoch is held, and how many steps that has,
@@ -153,9 +142,13 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 	defer s.mu.Unlock()
 	s.revision = reply.GetRevision()
 	s.leaseEnds = sent.Add(s.lease)
-	s.stats.Workers, s.stats.Streams = int(reply.GetWorkers()), int(reply.GetStreams())
+	s.stats.Workers, s.stats.Streams, s.stats.Cause = int(reply.GetWorkers()), int(reply.GetStreams()), reply.GetCause()
+	starved := !s.ledger.unread()
 	if err := s.ledger.apply(reply); err != nil {
 		s.failLocked(fmt.Errorf("client: session %q: sync: %w", s.cfg.Session, err))
+	}
+	if starved && s.ledger.unread() {
+		s.waiting.since = time.Now()
 	}
 	if s.checkpointing.obey(reply.GetCheckpoint(), uint64(s.stats.Batches)); s.checkpointing.missed {
 		signal(s.wake)
@@ -178,7 +171,8 @@ func (s *Session) sayIdle() {
 		return
 	}
 	s.saidIdle = l.epoch + 1
-	s.log.Info("this rank has all that it gets of the epoch; it waits until the other ranks have taken theirs", "epoch", l.epoch)
+	s.log.Info("this rank has all that it gets of the epoch; it waits until the other ranks have taken theirs",
+		"event", "waiting_for_ranks", "epoch", l.epoch)
 }
 
 // moved is called after rows of a piece were received or taken: if that ended it, its slot goes to the next, and

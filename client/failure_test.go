@@ -213,6 +213,27 @@ func TestContextOfOpenEndsAll(t *testing.T) {
 	})
 }
 
+// TestAbandon: the master hears nothing, and Close says nothing more.
+func TestAbandon(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{})
+		s := open(t, config(fl, "m"))
+		if _, err := s.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.Abandon()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if m.Ranks[0].Left {
+			t.Error("the rank has left")
+		}
+		if _, err := s.Next(t.Context()); !errors.Is(err, errAbandoned) {
+			t.Errorf("Next: %v", err)
+		}
+	})
+}
+
 func TestFenced(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		m := simple(fl, 16, &fake.Worker{})

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -21,19 +20,6 @@ type masters struct {
 	pool      *pool
 	leader    string // who answered last, or was named leader; "" at first
 }
-
-// masterError shows a master's words without gRPC's frame around them; the status is underneath.
-type masterError struct {
-	op, address string
-	err         error
-}
-
-func (e *masterError) Error() string {
-	st := status.Convert(e.err)
-	return fmt.Sprintf("%s at master %s: %s (%s)", e.op, e.address, st.Message(), st.Code())
-}
-
-func (e *masterError) Unwrap() error { return e.err }
 
 // call runs f against the leader: first whom it takes for it, then whom a master names, then each of the others.
 // Each attempt may take up to timeout. The error of a call that no master answered is transient.
@@ -56,7 +42,7 @@ func (m *masters) call(ctx context.Context, op string, timeout time.Duration, f 
 			m.leader = address
 			return nil
 		}
-		errs = append(errs, &masterError{op: op, address: address, err: err})
+		errs = append(errs, &MasterError{Op: op, Address: address, Err: err})
 		if !transient(err) {
 			return errs[len(errs)-1]
 		}

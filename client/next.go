@@ -18,7 +18,40 @@ import (
 // Returning a batch is what makes its rows consumed. When ctx ends, Next returns its error at once and loses nothing;
 // any other error ends the session. It waits, and says so in the log, while the lease has run out because no master
 // can be reached.
-func (s *Session) Next(ctx context.Context) (*Batch, error) {
+func (s *Session) Next(ctx context.Context) (*Batch, error) { return s.next(ctx, false) }
+
+// NextOfEpoch is Next, but for the error ErrEpochEnd where an epoch ends, once for each. The loop is then in the next epoch, so that a
+// State says that nothing is left of the one before.
+func (s *Session) NextOfEpoch(ctx context.Context) (*Batch, error) { return s.next(ctx, true) }
+
+// Prepare copies rows, as they come, into the batch that Next returns next, until it is whole or ctx ends: Next is the quicker for it.
+// Like Next it is for the one goroutine.
+func (s *Session) Prepare(ctx context.Context) {
+	for {
+		more, err := s.fill()
+		switch {
+		case err != nil || s.whole(): // Next tells
+			return
+		case more:
+			continue
+		}
+		select {
+		case <-s.ready:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// whole reports whether the batch in the making has no room.
+func (s *Session) whole() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.made() == s.batch
+}
+
+// next is Next; ends says that the ends of epochs are told.
+func (s *Session) next(ctx context.Context, ends bool) (*Batch, error) {
 	asked := time.Now()
 	s.mu.Lock()
 	if !s.lastReturn.IsZero() {
@@ -41,7 +74,7 @@ func (s *Session) Next(ctx context.Context) (*Batch, error) {
 		if more {
 			continue
 		}
-		b, err := s.handOver()
+		b, err := s.handOver(ends)
 		if b != nil || err != nil {
 			s.worked(asked, stalled)
 			return b, err
@@ -133,25 +166,29 @@ func (s *Session) buffers(l *layout) *buffers {
 		b.reset()
 		return b
 	}
-	return newBuffers(l, s.batch)
+	return newBuffers(l, s.batch, s.cfg.Memory)
 }
 
-// handOver returns the batch in the making if it is full, or the epoch's last; io.EOF at the end; the error that
-// ended the session; or nothing if there is to wait.
-func (s *Session) handOver() (*Batch, error) {
+// handOver returns the batch in the making if it is full, or the epoch's last; io.EOF at the end; ErrEpochEnd at an epoch's end, if
+// ends are told; the error that ended the session; or nothing if there is to wait.
+func (s *Session) handOver(ends bool) (*Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, s.err
 	}
 	if s.ledger.counted {
-		return s.handStep()
+		return s.handStep(ends)
 	}
 	have := s.made()
 	if s.ledger.behind() {
-		if b, err := s.catchUp(); b != nil || err != nil || s.ledger.behind() {
+		if b, err := s.catchUp(ends); b != nil || err != nil || s.ledger.behind() {
 			return b, err
 		}
+	}
+	if ends && s.ledger.ended < s.closed() { // what is in the making is the next one's
+		s.ledger.enter(s.ledger.ended + 1)
+		return nil, ErrEpochEnd
 	}
 	full := have > 0 && (have == s.batch || s.ledger.drained && s.ledger.epochIdle())
 	if !full && have > 0 || len(s.ledger.pending) > 0 && !s.leased() {
@@ -174,6 +211,14 @@ func (s *Session) handOver() (*Batch, error) {
 		return nil, nil
 	}
 	return s.finishBatch(), nil
+}
+
+// closed is how many epochs the master has closed. s.mu must be held.
+func (s *Session) closed() uint32 {
+	if s.finished {
+		return s.epochs
+	}
+	return s.ledger.epoch
 }
 
 // finishBatch makes the batch in the making the trainer's. s.mu must be held.
@@ -205,7 +250,7 @@ func (s *Session) batchOf(build *buffers) *Batch {
 	s.stats.Bytes += build.size()
 	if b.Checkpoint = s.checkpointing.after(b.after, uint64(s.stats.Batches)); b.Checkpoint != nil {
 		signal(s.wake)
-		s.log.Info("a checkpoint is taken behind this batch", "checkpoint", b.Checkpoint.Name, "step", b.Checkpoint.Step)
+		s.log.Info("a checkpoint is taken behind this batch", "event", "checkpoint", "name", b.Checkpoint.Name, "step", b.Checkpoint.Step)
 	}
 	s.lastReturn, s.lastRows = time.Now(), valid
 	return b
@@ -219,7 +264,7 @@ func (s *Session) leased() bool {
 	}
 	if !s.lapsed {
 		s.lapsed = true
-		s.log.Warn("the lease ran out without an answer from a master; waiting for one", "lease", s.lease)
+		s.log.Warn("the lease ran out without an answer from a master; waiting for one", "event", "lease_lapsed", "lease", s.lease)
 	}
 	return false
 }

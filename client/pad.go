@@ -3,7 +3,6 @@ package client
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // Where the spec pads last batches and the order is fast, every rank hands over equally many batches in an epoch, each of batch_size rows, so
@@ -75,8 +75,8 @@ func (s *Session) making() int {
 }
 
 // catchUp pads an epoch that the master has closed until this rank had as many batches as all others, and goes on to the
-// next. It returns nothing at the open epoch, or if there is to wait. s.mu must be held.
-func (s *Session) catchUp() (*Batch, error) {
+// next. It returns nothing at the open epoch, or if there is to wait; ErrEpochEnd, if ends are told. s.mu must be held.
+func (s *Session) catchUp(ends bool) (*Batch, error) {
 	l := &s.ledger
 	for l.ended < l.final {
 		if l.mayPad() {
@@ -88,6 +88,9 @@ func (s *Session) catchUp() (*Batch, error) {
 		}
 		l.enter(l.ended + 1)
 		signal(s.wake)
+		if ends {
+			return nil, ErrEpochEnd
+		}
 	}
 	return nil, nil
 }
@@ -118,14 +121,12 @@ func (b *buffers) pad(rows int) {
 		c, o := &b.layout.columns[i], &b.columns[i]
 		switch n := rows * c.width; {
 		case c.width == 0:
-			end := o.offsets[len(o.offsets)-1]
-			for range rows {
-				o.offsets = append(o.offsets, end)
-			}
+			// Where they are those of another column, both write the same to the same place.
+			o.offsets = appendCopies(o.memory, o.offsets, o.offsets[len(o.offsets)-1], rows)
 		case c.role == roleFile:
-			o.i32 = append(o.i32, slices.Repeat([]int32{-1}, n)...)
+			o.i32 = appendCopies(o.memory, o.i32, -1, n)
 		case c.role == roleRow:
-			o.i64 = append(o.i64, slices.Repeat([]int64{-1}, n)...)
+			o.i64 = appendCopies(o.memory, o.i64, -1, n)
 		default:
 			o.zeros(c.elem, n)
 		}
@@ -136,18 +137,28 @@ func (b *buffers) pad(rows int) {
 func (o *outColumn) zeros(elem arrow.Type, n int) {
 	switch elem {
 	case arrow.FLOAT32:
-		o.f32 = append(o.f32, make([]float32, n)...)
+		o.f32 = appendCopies(o.memory, o.f32, 0, n)
 	case arrow.FLOAT64:
-		o.f64 = append(o.f64, make([]float64, n)...)
+		o.f64 = appendCopies(o.memory, o.f64, 0, n)
 	case arrow.INT32:
-		o.i32 = append(o.i32, make([]int32, n)...)
+		o.i32 = appendCopies(o.memory, o.i32, 0, n)
 	case arrow.INT64:
-		o.i64 = append(o.i64, make([]int64, n)...)
+		o.i64 = appendCopies(o.memory, o.i64, 0, n)
 	case arrow.BOOL:
-		o.bools = append(o.bools, make([]bool, n)...)
+		o.bools = appendCopies(o.memory, o.bools, false, n)
 	default:
-		o.u8 = append(o.u8, make([]byte, n)...)
+		o.u8 = appendCopies(o.memory, o.u8, 0, n)
 	}
+}
+
+// appendCopies appends n copies of a value.
+func appendCopies[T wire.Value](m allocator, dst []T, value T, n int) []T {
+	have := len(dst)
+	dst = reserve(m, dst, n, 0)[:have+n]
+	for i := range dst[have:] {
+		dst[have+i] = value
+	}
+	return dst
 }
 
 // plannedLayout is the layout in which workers will send a program's outputs (worker/tensor/README.md), for a rank that

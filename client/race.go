@@ -69,6 +69,7 @@ func (st *stream) race(ctx context.Context, r *round, w *pb.Worker) (complete bo
 				st.cancelAll()
 			case !errors.Is(e.err, errLost) && errors.As(e.err, &failed):
 				r.note(e.attempt, failed)
+				st.noteError(e.worker, failed)
 			}
 		case <-watch.C:
 			late, check := st.late()
@@ -145,8 +146,8 @@ func (st *stream) hedge(late *attempt, w *pb.Worker) bool {
 	late.second = false // if it was: the one beside it had ended
 	st.hedging.open++
 	st.stats.Hedges++
-	st.log.Info("stream hedged", "shard", st.p.shard, "cursor", st.p.received, "late", late.worker.GetName(), "second", w.GetName(),
-		"silence", time.Since(late.waits))
+	st.log.Info("stream hedged", "event", "stream_hedged", "shard", st.p.shard, "file", st.p.file, "cursor", st.p.received,
+		"late", late.worker.GetName(), "second", w.GetName(), "waited", time.Since(late.waits))
 	return true
 }
 

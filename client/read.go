@@ -236,6 +236,9 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	}
 	st.hedging.waited(a.begun, time.Since(a.waits))
 	a.begun = true
+	if p.shard.Epoch == st.ledger.current() {
+		st.waiting.since = time.Now()
+	}
 	if p.received != before {
 		st.won(a, before)
 	}

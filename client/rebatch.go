@@ -31,14 +31,17 @@ type buffers struct {
 
 // outColumn is a wireColumn's counterpart in a batch.
 type outColumn struct {
+	memory  allocator
 	f32     []float32
 	f64     []float64
 	i32     []int32
 	i64     []int64
 	u8      []byte
 	bools   []bool
-	offsets []int32
 	weights []float32
+	offsets []int32 // in own, unless shares
+	own     []int32 // for the offsets of all rows
+	shares  bool    // the offsets may be those of the jagged column before
 }
 
 // roomAtOnce is how many bytes a column gets before as many are there: a batch may be larger than all of the dataset.
@@ -46,37 +49,51 @@ const roomAtOnce = 64 << 20
 
 // newBuffers has room for rows rows of the columns of fixed width, unless that is much; jagged ones grow to what they need. All of it
 // is aligned, as copies to accelerators like it.
-func newBuffers(l *layout, rows int) *buffers {
+func newBuffers(l *layout, rows int, m allocator) *buffers {
 	b := &buffers{layout: l, most: rows, columns: make([]outColumn, len(l.columns))}
 	for i := range l.columns {
 		c, o := &l.columns[i], &b.columns[i]
-		if c.width == 0 {
-			o.offsets = wire.Aligned[int32](rows + 1)[:1]
+		o.memory = m
+		n := rows * c.width
+		if n == 0 {
+			o.own = allocate[int32](m, rows+1)
 			continue
 		}
-		n := rows * c.width
 		switch c.elem {
 		case arrow.FLOAT32:
-			o.f32 = room[float32](n)
+			o.f32 = room[float32](m, n)
 		case arrow.FLOAT64:
-			o.f64 = room[float64](n)
+			o.f64 = room[float64](m, n)
 		case arrow.INT32:
-			o.i32 = room[int32](n)
+			o.i32 = room[int32](m, n)
 		case arrow.INT64:
-			o.i64 = room[int64](n)
+			o.i64 = room[int64](m, n)
 		case arrow.BOOL:
-			o.bools = room[bool](n)
+			o.bools = room[bool](m, n)
 		default:
-			o.u8 = room[byte](n)
+			o.u8 = room[byte](m, n)
 		}
 	}
+	b.reset()
 	return b
 }
 
 // room is for values of a column that is expected to have so many.
-func room[T wire.Value](expected int) []T {
+func room[T wire.Value](m allocator, expected int) []T {
 	var zero T
-	return wire.Aligned[T](min(expected, roomAtOnce/int(unsafe.Sizeof(zero))))[:0]
+	return allocate[T](m, min(expected, roomAtOnce/int(unsafe.Sizeof(zero))))[:0]
+}
+
+// allocator is Config.Memory.
+type allocator func(bytes int) []byte
+
+// allocate returns n values, which may be any.
+func allocate[T wire.Value](m allocator, n int) []T {
+	var zero T
+	if m == nil || n == 0 {
+		return wire.Aligned[T](n)
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(m(n*int(unsafe.Sizeof(zero)))))), n)
 }
 
 // reset empties the buffers and keeps their memory.
@@ -86,8 +103,9 @@ func (b *buffers) reset() {
 		o := &b.columns[i]
 		o.f32, o.f64, o.i32, o.i64 = o.f32[:0], o.f64[:0], o.i32[:0], o.i64[:0]
 		o.u8, o.bools, o.weights = o.u8[:0], o.bools[:0], o.weights[:0]
-		if o.offsets != nil {
-			o.offsets = o.offsets[:1]
+		if o.own != nil {
+			o.own[0] = 0 // whatever the memory has
+			o.offsets, o.shares = o.own[:1], true
 		}
 	}
 	b.sparse, b.labels, b.bytes, b.images = b.sparse[:0], b.labels[:0], b.bytes[:0], b.images[:0]
@@ -97,15 +115,44 @@ func (b *buffers) reset() {
 func (b *buffers) append(w *wireRecord, lo, hi int) error {
 	share := float64(b.most) / float64(max(1, b.rows+hi-lo))
 	past := w.bytes*int64(b.most) >= pastCaches*int64(w.rows)
+	before := -1 // the jagged column before
 	for i := range b.columns {
 		c, from, to := &b.layout.columns[i], &w.columns[i], &b.columns[i]
 		if c.width > 0 {
 			to.appendFixed(c, from, lo, hi, b.most*c.width, past)
-		} else if err := to.appendJagged(c, from, lo, hi, share, past); err != nil {
+			continue
+		}
+		if err := b.appendOffsets(w, i, before, lo, hi); err != nil {
 			return fmt.Errorf("batch: column %q: %w", c.name, err)
 		}
+		to.appendJagged(c, from, lo, hi, share, past)
+		before = i
 	}
 	b.rows += hi - lo
+	return nil
+}
+
+// appendOffsets appends the offsets of uneven rows of column i, unless it has had the same as the one before in all records.
+func (b *buffers) appendOffsets(w *wireRecord, i, before, lo, hi int) error {
+	o, offsets := &b.columns[i], w.columns[i].offsets
+	if o.shares && before >= 0 {
+		if unsafe.SliceData(offsets) == unsafe.SliceData(w.columns[before].offsets) {
+			o.offsets = b.columns[before].offsets
+			return nil
+		}
+		copy(o.own, b.columns[before].offsets[:b.rows+1])
+	}
+	o.shares = false
+	begin, end := offsets[lo], o.own[b.rows]
+	if int64(end)+int64(offsets[hi]-begin) > math.MaxInt32 {
+		return fmt.Errorf("more than %d values in one batch; lower batch_size", math.MaxInt32)
+	}
+	o.offsets = o.own[:b.rows+1+hi-lo]
+	shift, in := end-begin, offsets[lo+1:hi+1]
+	out := o.offsets[b.rows+1:][:len(in)] // so that the loop checks no bounds
+	for i, v := range in {
+		out[i] = v + shift
+	}
 	return nil
 }
 
@@ -114,17 +161,17 @@ func (o *outColumn) appendFixed(c *column, w *wireColumn, lo, hi, most int, past
 	from, to := lo*c.width, hi*c.width
 	switch c.elem {
 	case arrow.FLOAT32:
-		o.f32 = extend(o.f32, w.f32[from:to], most, past)
+		o.f32 = extend(o.memory, o.f32, w.f32[from:to], most, past)
 	case arrow.FLOAT64:
-		o.f64 = extend(o.f64, w.f64[from:to], most, past)
+		o.f64 = extend(o.memory, o.f64, w.f64[from:to], most, past)
 	case arrow.INT32:
-		o.i32 = extend(o.i32, w.i32[from:to], most, past)
+		o.i32 = extend(o.memory, o.i32, w.i32[from:to], most, past)
 	case arrow.INT64:
-		o.i64 = w.appendInts(reserve(o.i64, to-from, most), from, to, past)
+		o.i64 = w.appendInts(reserve(o.memory, o.i64, to-from, most), from, to, past)
 	case arrow.BOOL:
-		o.bools = appendBits(reserve(o.bools, to-from, most), w.u8, from, to)
+		o.bools = appendBits(reserve(o.memory, o.bools, to-from, most), w.u8, from, to)
 	default:
-		o.u8 = extend(o.u8, w.u8[from:to], most, past)
+		o.u8 = extend(o.memory, o.u8, w.u8[from:to], most, past)
 	}
 }
 
@@ -151,22 +198,22 @@ func appendBits(dst []bool, bits []byte, from, to int) []bool {
 }
 
 // extend appends values to a column that is expected to have so many.
-func extend[T wire.Value](dst, values []T, expected int, past bool) []T {
+func extend[T wire.Value](m allocator, dst, values []T, expected int, past bool) []T {
 	n := len(dst)
-	dst = reserve(dst, len(values), expected)[:n+len(values)]
+	dst = reserve(m, dst, len(values), expected)[:n+len(values)]
 	put(dst[n:], values, past)
 	return dst
 }
 
 // reserve makes room for n values more. Where a column must grow, it does to what is expected of it, so that few values are copied
 // again, or doubles where that is much.
-func reserve[T wire.Value](dst []T, n, expected int) []T {
+func reserve[T wire.Value](m allocator, dst []T, n, expected int) []T {
 	if n += len(dst); n <= cap(dst) {
 		return dst
 	}
 	var zero T
 	expected = min(expected, max(roomAtOnce/int(unsafe.Sizeof(zero)), 2*cap(dst)))
-	grown := wire.Aligned[T](max(n, expected, cap(dst)+cap(dst)/4))
+	grown := allocate[T](m, max(n, expected, cap(dst)+cap(dst)/4))
 	return grown[:copy(grown, dst)]
 }
 
@@ -175,32 +222,21 @@ func likely(values int, share float64) int {
 	return int(min(share*float64(values)*17/16, math.MaxInt32))
 }
 
-// appendJagged appends uneven rows; share is how many times as many rows the batch will have.
-func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share float64, past bool) error {
+// appendJagged appends the values of uneven rows; share is how many times as many rows the batch will have.
+func (o *outColumn) appendJagged(c *column, w *wireColumn, lo, hi int, share float64, past bool) {
 	from, to := w.offsets[lo], w.offsets[hi]
-	end := o.offsets[len(o.offsets)-1]
-	if int64(end)+int64(to-from) > math.MaxInt32 {
-		return fmt.Errorf("more than %d values in one batch; lower batch_size", math.MaxInt32)
-	}
-	n, more := len(o.offsets), int(to-from)
-	o.offsets = slices.Grow(o.offsets, hi-lo)[:n+hi-lo]
-	shift, in := end-from, w.offsets[lo+1:hi+1]
-	out := o.offsets[n:][:len(in)] // so that the loop checks no bounds
-	for i, v := range in {
-		out[i] = v + shift
-	}
+	more := int(to - from)
 	switch {
 	case c.role == roleBytes:
-		o.u8 = extend(o.u8, w.u8[from:to], likely(len(o.u8)+more, share), past)
+		o.u8 = extend(o.memory, o.u8, w.u8[from:to], likely(len(o.u8)+more, share), past)
 	case c.elem == arrow.INT64:
-		o.i64 = w.appendInts(reserve(o.i64, more, likely(len(o.i64)+more, share)), int(from), int(to), past)
+		o.i64 = w.appendInts(reserve(o.memory, o.i64, more, likely(len(o.i64)+more, share)), int(from), int(to), past)
 	default:
-		o.f32 = extend(o.f32, w.f32[from:to], likely(len(o.f32)+more, share), past)
+		o.f32 = extend(o.memory, o.f32, w.f32[from:to], likely(len(o.f32)+more, share), past)
 	}
 	if c.weighted {
-		o.weights = extend(o.weights, w.weights[from:to], likely(len(o.weights)+more, share), past)
+		o.weights = extend(o.memory, o.weights, w.weights[from:to], likely(len(o.weights)+more, share), past)
 	}
-	return nil
 }
 
 // size is the number of bytes in use.

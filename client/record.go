@@ -1,6 +1,8 @@
 package client
 
 import (
+	"unsafe"
+
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
@@ -83,3 +85,36 @@ func nest(t arrow.DataType, n int, buffers []*memory.Buffer, children ...arrow.A
 	}
 	return data
 }
+
+// Arrays are the batch's memory: of each column, in the order of Schema, what it has of offsets, values and weights. Bools are bytes. They
+// are good until Release.
+func (b *Batch) Arrays() [][]byte {
+	var out [][]byte
+	for i := range b.buffers.columns {
+		c, o := &b.buffers.layout.columns[i], &b.buffers.columns[i]
+		if c.width == 0 {
+			out = append(out, arrow.Int32Traits.CastToBytes(o.offsets))
+		}
+		switch c.elem {
+		case arrow.FLOAT32:
+			out = append(out, arrow.Float32Traits.CastToBytes(o.f32))
+		case arrow.FLOAT64:
+			out = append(out, arrow.Float64Traits.CastToBytes(o.f64))
+		case arrow.INT32:
+			out = append(out, arrow.Int32Traits.CastToBytes(o.i32))
+		case arrow.INT64:
+			out = append(out, arrow.Int64Traits.CastToBytes(o.i64))
+		case arrow.BOOL:
+			out = append(out, unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(o.bools))), len(o.bools)))
+		default:
+			out = append(out, o.u8)
+		}
+		if c.weighted {
+			out = append(out, arrow.Float32Traits.CastToBytes(o.weights))
+		}
+	}
+	return out
+}
+
+// Schema is that of the batch's Record.
+func (b *Batch) Schema() *arrow.Schema { return b.buffers.layout.schema }

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
@@ -13,9 +12,6 @@ import (
 // Where every candidate refuses to read on because of the data, more than once, the master hears of it and decides by the spec's
 // on_error. The piece stays closed meanwhile, so that no row of what may be taken away is handed over: it is reported with each
 // Sync until the grants change. Other refusals are the workers' own, and end the session.
-
-// ErrData means that the session failed because data cannot be read by any worker, or changed since they were listed.
-var ErrData = errors.New("client: bad data")
 
 // Skipped tells that rows were left out: no worker can read them, and the spec's on_error allows it.
 type Skipped struct {
@@ -65,7 +61,8 @@ func (st *stream) refuse(b blame, last *workerError) {
 	report.At = st.p.received.Proto()
 	st.p.refused = report
 	signal(st.wake)
-	st.log.Warn("every worker refuses a shard; the master decides", "shard", st.p.shard, "cursor", st.p.received, "file", st.p.file, "error", last)
+	st.log.Warn("every worker refuses a shard; the master decides", "event", "shard_refused", "shard", st.p.shard, "cursor", st.p.received,
+		"file", st.p.file, "cause", last)
 }
 
 // refusals are the streams to report.
@@ -93,7 +90,7 @@ func (s *Session) tellSkipped(list []*pb.SkippedRows) {
 			continue
 		}
 		s.knownSkipped[k] = true
-		s.log.Warn("rows are left out: no worker can read them", "epoch", k.Epoch, "file", k.File, "row_group", k.RowGroup,
+		s.log.Warn("rows are left out: no worker can read them", "event", "rows_skipped", "epoch", k.Epoch, "file", k.File, "row_group", k.RowGroup,
 			"first_row", k.FirstRow, "rows", k.Rows, "cause", k.Cause)
 		if s.cfg.OnSkip != nil {
 			s.cfg.OnSkip(k)
@@ -103,7 +100,7 @@ func (s *Session) tellSkipped(list []*pb.SkippedRows) {
 
 // sessionFailed is the session's end by the master.
 func (s *Session) sessionFailed(words string, badData bool) error {
-	err := fmt.Errorf("client: session %q failed: %s", s.cfg.Session, words)
+	err := &FailedError{Session: s.cfg.Session, Words: words}
 	if badData {
 		return fmt.Errorf("%w: %w", ErrData, err)
 	}

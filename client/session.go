@@ -19,15 +19,6 @@ const (
 	leaveTimeout = 5 * time.Second
 )
 
-// Errors that end a session, to be told apart with errors.Is.
-var (
-	// ErrClosed is returned by Next after Close.
-	ErrClosed = errors.New("client: the session was closed")
-	// ErrFenced means that another process joined as this rank, or that the master took the rank for dead. Batches
-	// that were handed over before it count as consumed only as far as a Sync had said so.
-	ErrFenced = errors.New("client: fenced")
-)
-
 // Session is one rank's reading of a session.
 type Session struct {
 	cfg      Config
@@ -55,22 +46,24 @@ type Session struct {
 
 	knownSkipped map[Skipped]bool // the control goroutine's, once there is one
 
-	mu         sync.Mutex
-	ledger     ledger
-	layout     *layout // of streams
-	planned    *layout // until there was one
-	free       []*buffers
-	err        error // why the session ended
-	finished   bool
-	lapsed     bool   // the lease ran out, and the log says so
-	saidIdle   uint32 // epochs up to this one of which the log says that this rank waits for others
-	revision   uint64
-	leaseEnds  time.Time
-	lastReturn time.Time // of Next with a batch
-	lastRows   int       // of that batch, without padding
-	pace       loopPace
-	hedging    hedging
-	stats      Stats
+	mu           sync.Mutex
+	ledger       ledger
+	layout       *layout // of streams
+	planned      *layout // until there was one
+	free         []*buffers
+	err          error // why the session ended
+	finished     bool
+	lapsed       bool // the lease ran out, and the log says so
+	saidUnserved map[unserved]time.Time
+	saidIdle     uint32 // epochs up to this one of which the log says that this rank waits for others
+	revision     uint64
+	leaseEnds    time.Time
+	lastReturn   time.Time // of Next with a batch
+	waiting      waiting
+	lastRows     int // of that batch, without padding
+	pace         loopPace
+	hedging      hedging
+	stats        Stats
 
 	checkpointing checkpointing
 }
@@ -94,7 +87,7 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 		wake:    make(chan struct{}, 1),
 		slot:    make(chan struct{}, 1),
 
-		building: make(map[string]int64), knownSkipped: make(map[Skipped]bool),
+		building: make(map[string]int64), knownSkipped: make(map[Skipped]bool), saidUnserved: make(map[unserved]time.Time),
 		hedging: hedging{slow: make(map[string]time.Time)},
 		stats:   Stats{RowsByWorker: make(map[string]int64), StreamsByWorker: make(map[string]int)},
 	}
@@ -107,8 +100,12 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// open makes the calls of Open and takes over their answers.
+// open makes the calls of Open, unless others made them, and takes over their answers.
 func (s *Session) open(ctx context.Context) error {
+	if j := s.cfg.Joined; j != nil {
+		s.session, s.joined, s.nonce = j.Session, j.Join, j.Nonce
+		return s.begin(j.Sent)
+	}
 	warn := func(err error) { s.log.Warn("no master answers; trying on", "error", err) }
 	err := s.masters.persist(ctx, "open", openTimeout, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
 		if s.cfg.Spec == nil {
@@ -125,6 +122,11 @@ func (s *Session) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.begin(sent)
+}
+
+// begin takes over the answers of a master.
+func (s *Session) begin(sent time.Time) error {
 	if j := s.joined.GetSession(); j != nil {
 		s.session = j
 	}
@@ -140,7 +142,7 @@ func (s *Session) open(ctx context.Context) error {
 	if s.lease = time.Duration(s.joined.GetLeaseMs()) * time.Millisecond; s.lease <= 0 {
 		return fmt.Errorf("the master gave a lease of %v; it must be positive", s.lease)
 	}
-	s.leaseEnds = sent.Add(s.lease)
+	s.leaseEnds, s.waiting.since = sent.Add(s.lease), time.Now()
 	j := s.joined
 	s.ledger = ledger{epoch: j.GetClosedEpochs(), streams: 1, consumed: position.SetFromProto(j.GetConsumed())}
 	s.ledger.setBase(j)
@@ -148,6 +150,14 @@ func (s *Session) open(ctx context.Context) error {
 		s.knownSkipped[skippedOf(m)] = true
 	}
 	return s.count()
+}
+
+// beginsIn is the epoch that the training loop is in at its beginning.
+func (s *Session) beginsIn() uint32 {
+	if j := s.cfg.Joined; j != nil {
+		return j.Epoch
+	}
+	return s.joined.GetClosedEpochs()
 }
 
 // count has the ledger count steps, where ranks do.
@@ -164,7 +174,7 @@ func (s *Session) count() error {
 	if c.pads || c.counted {
 		l.countSteps(c, s.joined.GetSteps(), s.joined.GetStarts())
 	} else {
-		l.enter(s.joined.GetClosedEpochs())
+		l.enter(s.beginsIn())
 	}
 	return nil
 }
@@ -236,13 +246,20 @@ func (s *Session) Close() error {
 	return s.leaveErr
 }
 
+// Abandon ends the session as the end of this process would: no master hears of it, and what this rank holds goes back when its lease has
+// run out. It stops all goroutines. After Close it does nothing.
+func (s *Session) Abandon() {
+	s.fail(errAbandoned)
+	<-s.done
+}
+
 // leave sends the last Sync.
 func (s *Session) leave(ctx context.Context) error {
 	s.mu.Lock()
-	fenced := errors.Is(s.err, ErrFenced)
+	silent := errors.Is(s.err, ErrFenced) || errors.Is(s.err, errAbandoned)
 	req := s.request()
 	s.mu.Unlock()
-	if fenced {
+	if silent {
 		return nil
 	}
 	req.Leave, req.WantsMore, req.Refused = true, false, nil // what it gives back is others' to try

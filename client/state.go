@@ -35,6 +35,8 @@ type Stats struct {
 	Buffered, PeakBuffered int64
 	// Workers is the size of the fleet, Streams how many the master wants open.
 	Workers, Streams int
+	// Cause is what holds the session's trainers up, as the master sees it; nil until it has measured enough.
+	Cause *pb.Cause
 }
 
 // Stats returns the present figures.

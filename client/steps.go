@@ -116,7 +116,7 @@ func (l *ledger) endEpoch(making int) {
 }
 
 // handStep is handOver where outputs are counted. s.mu must be held.
-func (s *Session) handStep() (*Batch, error) {
+func (s *Session) handStep(ends bool) (*Batch, error) {
 	l := &s.ledger
 	have := s.made()
 	switch {
@@ -125,12 +125,15 @@ func (s *Session) handStep() (*Batch, error) {
 	case l.over():
 		if n := l.told[l.ended].dropped; n > 0 {
 			s.stats.Dropped += int64(n)
-			s.log.Info("what was left of an epoch, less than a batch of each rank, is dropped", "epoch", l.ended, "rows", n)
+			s.log.Info("what was left of an epoch, less than a batch of each rank, is dropped", "event", "rows_dropped", "epoch", l.ended, "rows", n)
 		}
 		l.endEpoch(have)
 		signal(s.wake)
 		signal(s.slot)
 		signal(s.ready)
+		if ends {
+			return nil, ErrEpochEnd
+		}
 		return nil, nil
 	case l.handed >= l.told[l.ended].steps, !l.filled(have), !s.leased():
 		return nil, nil

@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -23,10 +23,17 @@ const (
 	// busyPatience is how long all candidates may be busy until the log says so: where trainers share a fleet, they are
 	// now and then.
 	busyPatience = 30 * time.Second
+	// sayUnservedEvery is how often the log says that no worker serves a shard, for the same reason.
+	sayUnservedEvery = 10 * time.Second
 )
 
-// ErrNoWorker means that what answers at the workers' addresses is no worker.
-var ErrNoWorker = errors.New("client: what answers is no Penstock worker, or one of another release; see the worker's --advertise")
+var errNoWorkers = errors.New("the fleet has no workers")
+
+// unserved is a reason for which no worker serves a shard, and how grave it is.
+type unserved struct {
+	code  codes.Code
+	level slog.Level
+}
 
 // Resume tells that a broken stream, or one that was late, went on.
 type Resume struct {
@@ -148,34 +155,39 @@ func (st *stream) run(ctx context.Context) {
 			st.refuse(r.blame, r.last)
 			return
 		}
-		st.sayUnserved(r, number)
+		st.sayUnserved(ctx, r)
 		st.awaitCandidates(ctx, backoff(number, 2*time.Second))
 	}
 }
 
 // refusedBy is the session's end by a shard that every worker refuses.
 func (st *stream) refusedBy(last *workerError) error {
-	err := fmt.Errorf("client: session %q: shard %v: every worker refuses it: %w", st.cfg.Session, st.p.shard, last)
+	err := &RefusedError{Session: st.cfg.Session, Shard: st.p.shard, File: st.p.file, Address: last.address, Err: last}
 	if stranger(last) {
 		return errors.Join(ErrNoWorker, err)
 	}
 	return err
 }
 
-// sayUnserved says, ever more rarely, that no candidate serves the piece.
-func (st *stream) sayUnserved(r *round, number int) {
-	if number&(number-1) != 0 {
-		return
+// sayUnserved says that no candidate serves the piece: once in a while for each kind of reason, whatever the piece.
+func (st *stream) sayUnserved(ctx context.Context, r *round) {
+	cause, code, level := errNoWorkers, codes.OK, slog.LevelWarn
+	if r.last != nil {
+		cause, code = r.last, status.Code(r.last)
 	}
 	st.mu.Lock()
-	busy := time.Since(st.took) < busyPatience && r.last != nil && status.Code(r.last) == codes.ResourceExhausted
+	if code == codes.ResourceExhausted && time.Since(st.took) < busyPatience {
+		level = slog.LevelDebug
+	}
+	why := unserved{code, level}
+	due := time.Since(st.saidUnserved[why]) >= sayUnservedEvery
+	if due {
+		st.saidUnserved[why] = time.Now()
+	}
 	st.mu.Unlock()
-	switch {
-	case r.last == nil: // there is no candidate, which the master's log explains
-	case busy:
-		st.log.Debug("all workers are busy; trying on", "shard", st.p.shard, "file", st.p.file, "workers", len(r.workers), "error", r.last)
-	default:
-		st.log.Warn("no worker serves a shard; trying on", "shard", st.p.shard, "file", st.p.file, "workers", len(r.workers), "error", r.last)
+	if due {
+		st.log.Log(ctx, level, "no worker serves a shard; trying on", "event", "no_worker", "shard", st.p.shard, "file", st.p.file,
+			"workers", len(r.workers), "cause", cause)
 	}
 }
 
@@ -215,7 +227,7 @@ func (st *stream) resumed(w *pb.Worker) {
 		st.stats.Failovers++
 	}
 	st.mu.Unlock()
-	st.log.Info("stream resumed", "shard", r.Shard, "cursor", r.Cursor, "from", r.From, "to", r.To, "pause", r.Pause, "cause", r.Cause)
+	st.log.Info("stream resumed", "event", "stream_resumed", "shard", r.Shard, "file", r.File, "cursor", r.Cursor, "from", r.From, "to", r.To, "pause", r.Pause, "cause", r.Cause)
 	if st.cfg.OnResume != nil {
 		st.cfg.OnResume(r)
 	}
@@ -240,27 +252,3 @@ const lacks = "this worker cannot run the program"
 func stranger(err error) bool {
 	return status.Code(err) == codes.Unimplemented && !strings.Contains(err.Error(), lacks)
 }
-
-// workerError shows a worker's words without gRPC's frame around them; the status is underneath.
-type workerError struct {
-	name, address string
-	err           error
-}
-
-func (e *workerError) Error() string {
-	if st, ok := status.FromError(e.err); ok {
-		return fmt.Sprintf("%s (%s)", e.words(), st.Code())
-	}
-	return e.words()
-}
-
-// words is the error without its status's code.
-func (e *workerError) words() string {
-	words := e.err.Error()
-	if st, ok := status.FromError(e.err); ok {
-		words = st.Message()
-	}
-	return fmt.Sprintf("worker %s at %s: %s", e.name, e.address, words)
-}
-
-func (e *workerError) Unwrap() error { return e.err }

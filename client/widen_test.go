@@ -24,7 +24,7 @@ func TestNarrowRecords(t *testing.T) {
 			rows = append(rows, row)
 		}
 	}
-	buf := newBuffers(l, len(rows))
+	buf := newBuffers(l, len(rows), nil)
 	widths := map[int]bool{}
 	for lo := 0; lo < len(rows); lo += 50 {
 		b := flattened(t, fake.Rows(rows[lo:lo+50]))

@@ -42,7 +42,7 @@ func testLayout(t testing.TB) *layout {
 func TestRecordIsTheWiresLayout(t *testing.T) {
 	l := testLayout(t)
 	rows := someRows(50)
-	buf := newBuffers(l, 20)
+	buf := newBuffers(l, 50, nil)
 	for range 2 { // the second time on used memory
 		buf.reset()
 		for lo := 0; lo < 50; lo += 10 {
@@ -275,7 +275,7 @@ func FuzzReceive(f *testing.F) {
 		if from == nil {
 			return
 		}
-		buf := newBuffers(c.rec.layout, 6)
+		buf := newBuffers(c.rec.layout, 6, nil)
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +294,7 @@ func TestReceivesWhatArrowSends(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, _ := s.ledger.take(50)
-		buf := newBuffers(c.rec.layout, 50)
+		buf := newBuffers(c.rec.layout, 50, nil)
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +340,7 @@ func TestBatchesLargerThanTheDataset(t *testing.T) {
 	w := &wireRecord{layout: l, rows: 3, columns: []wireColumn{
 		{f32: make([]float32, 3*width)}, {i64: make([]int64, 3), offsets: []int32{0, 1, 2, 3}},
 	}}
-	buf := newBuffers(l, 1<<24) // 64 TiB, were it full
+	buf := newBuffers(l, 1<<24, nil) // 64 TiB, were it full
 	for i := range 9 {
 		if err := buf.append(w, 0, 3); err != nil {
 			t.Fatal(err)
@@ -356,7 +356,7 @@ func TestBatchesLargerThanTheDataset(t *testing.T) {
 
 // TestBuffersAreAligned, those that grew, too; and those of even rows grow once.
 func TestBuffersAreAligned(t *testing.T) {
-	buf := newBuffers(testLayout(t), 500)
+	buf := newBuffers(testLayout(t), 500, nil)
 	grown := 0
 	for lo := 0; lo < 500; lo += 50 {
 		before := cap(buf.columns[1].i64)
@@ -440,7 +440,7 @@ func benchRecords(b *testing.B) ([]*wireRecord, *buffers) {
 		}
 		records = append(records, w)
 	}
-	buf := newBuffers(l, 16*rows)
+	buf := newBuffers(l, 16*rows, nil)
 	for _, w := range records {
 		if err := buf.append(w, 0, rows); err != nil {
 			b.Fatal(err)

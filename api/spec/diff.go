@@ -94,6 +94,9 @@ func (d *differ) params(path string, a, b map[string]*pb.Value) {
 }
 
 func (d *differ) value(path string, a, b *pb.Value) {
+	if proto.Equal(a, b) { // long lists, mostly
+		return
+	}
 	if x, y := shownValue(a), shownValue(b); x != y {
 		d.add(path, x, y)
 	}

@@ -116,17 +116,17 @@ func (f *fleet) run(name string, args ...string) (*process.Process, error) {
 
 // runPython starts a Python script as a process.
 func (f *fleet) runPython(name, script string, args ...string) (*process.Process, error) {
-	return f.start(name, append([]string{f.python, "-c", script}, args...))
+	return f.start(name, append([]string{f.python, "-c", script}, args...), "PENSTOCK_BINARY="+f.binary)
 }
 
-func (f *fleet) start(name string, command []string) (*process.Process, error) {
+func (f *fleet) start(name string, command []string, env ...string) (*process.Process, error) {
 	command = append(f.enter(name), command...)
 	return process.Start(process.Config{
 		Name: name, Binary: command[0], Args: command[1:], Log: filepath.Join(f.dir, name+".log"),
-		Env: []string{
-			"AWS_ENDPOINT_URL=http://" + f.places[storageName].grpc, "AWS_REGION=us-east-1",
-			"AWS_ACCESS_KEY_ID=" + accessKey, "AWS_SECRET_ACCESS_KEY=" + secretKey, "AWS_EC2_METADATA_DISABLED=true",
-		},
+		Env: append(env,
+			"AWS_ENDPOINT_URL=http://"+f.places[storageName].grpc, "AWS_REGION=us-east-1",
+			"AWS_ACCESS_KEY_ID="+accessKey, "AWS_SECRET_ACCESS_KEY="+secretKey, "AWS_EC2_METADATA_DISABLED=true",
+		),
 	})
 }
 

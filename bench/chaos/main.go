@@ -28,6 +28,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	clientcommand "github.com/penstock-ml/penstock/client/command"
 	"github.com/penstock-ml/penstock/internal/cli"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
 	"github.com/penstock-ml/penstock/master/store/storetest"
@@ -95,7 +96,7 @@ func command() *cobra.Command {
 	flags.IntVar(&o.rows, "rows", 60_000, "rows of the dataset")
 	flags.IntVar(&o.epochs, "epochs", 0, "epochs (default: as many as the faults need, at least 3)")
 	flags.IntVar(&o.perFault, "rows-per-fault", 9_000, "rows handed over from one fault to the next, if --epochs is not given")
-	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer has the Python client")
+	flags.BoolVar(&o.mixed, "mixed", false, "every other trainer is in Python")
 	flags.StringVar(&o.lastBatch, "last-batch", "uneven", "uneven; or pad, with which trainers go in step")
 	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")
 	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
@@ -122,6 +123,7 @@ func command() *cobra.Command {
 	cmd.AddCommand(
 		hidden(mastercommand.Master(transform.Builtin(), version)),
 		hidden(workercommand.Worker(transform.Builtin(), version)),
+		hidden(clientcommand.Feed(version)), // of trainers in Python
 		hidden(cli.Setup(trainerCommand())),
 		hidden(cli.Setup(storageCommand())),
 	)

@@ -30,7 +30,7 @@ const (
 	trainerBudget = 1 << 20
 )
 
-// trainerScript is a trainer on the Python client.
+// trainerScript is a trainer in Python.
 //
 //go:embed trainer.py
 var trainerScript string

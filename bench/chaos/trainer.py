@@ -1,4 +1,4 @@
-"""A trainer of the chaos program on the Python client. It does what trainer.go does, whose messages these are, except that it
+"""A trainer of the chaos program in Python. It does what trainer.go does, whose messages these are, except that it
 does not hold in the middle of next(): the job gives a checkpoint up then.
 
 usage: trainer.py START_FILE

@@ -289,7 +289,7 @@ func paced(tr *trainer, permits <-chan struct{}, got *[]handed) error {
 // workers meet by the secrets of that step; in the end the leading master dies, too.
 func TestRotation(t *testing.T) {
 	const rows, epochs = 40_000, 6
-	python3 := python3(t, "grpc", "google.protobuf", "pyarrow.flight")
+	python3 := python3(t, "grpc", "google.protobuf", "pyarrow")
 	r := startRotation(t)
 	workers := []*process.Process{r.addWorker("worker-1"), r.addWorker("worker-2")}
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), rows, nil)
@@ -305,7 +305,7 @@ func TestRotation(t *testing.T) {
 	masters := []string{r.processes["master-1"].Address, r.processes["master-2"].Address}
 	token, ca := filepath.Join(r.trainer.dir, "token"), filepath.Join(r.trainer.dir, "ca.crt")
 	inPython := exec.Command(python3, "testdata/trainer.py", write(t, "spec.yaml", words), "job", "1", "2", strings.Join(masters, ","), token, ca)
-	inPython.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "client", "python", "src"))
+	inPython.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join("..", "..", "client", "python", "src"), "PENSTOCK_BINARY="+binary)
 	trainers := []*trainer{
 		startTrainer(t, r.dir, assignment{
 			Masters: masters, Session: "job", Rank: 0, World: 2, Budget: 1 << 18,

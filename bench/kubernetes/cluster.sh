@@ -65,15 +65,16 @@ build() {
 python_image() {
 	local root=$home/python venv=$PWD/.venv packages prefix version libraries
 	[[ -x $venv/bin/python ]] || needs "there is no .venv: make python"
-	if [[ -f $home/images/python.tar && -z $(find client/python/src client/python/*.py client/python/pyproject.toml .venv/pyvenv.cfg "$home/image" -newer "$home/images/python.tar" -print -quit) ]]; then
+	if [[ -f $home/images/python.tar && -z $(find client/python/src client/python/*.py client/python/pyproject.toml .venv/pyvenv.cfg "$home/image" "$home/penstock" -newer "$home/images/python.tar" -print -quit) ]]; then
 		return
 	fi
 	read -r prefix version packages < <("$venv/bin/python" -c 'import sys, sysconfig
 print(sys.base_prefix, "python%d.%d" % sys.version_info[:2], sysconfig.get_paths()["platlib"])')
 	rm -rf "$root"
 	libraries=$root/usr/lib/$(uname -m)-linux-gnu
-	mkdir -p "$root/usr/local/bin" "$root/usr/local/lib" "$libraries" "$root/lib64"
+	mkdir -p "$root/usr/bin" "$root/usr/local/bin" "$root/usr/local/lib" "$libraries" "$root/lib64"
 	cp -L "$prefix/bin/python3" "$root/usr/local/bin/python"
+	cp "$home/penstock" "$root/usr/bin/penstock"
 	tar -C "$prefix/lib" --exclude=site-packages --exclude=__pycache__ --exclude=test --exclude=ensurepip --exclude=idlelib \
 		--exclude=tkinter --exclude="_tkinter*" --exclude='config-*' -c "$version" | tar -C "$root/usr/local/lib" -x
 	mkdir "$root/usr/local/lib/$version/site-packages"

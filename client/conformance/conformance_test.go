@@ -8,11 +8,20 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/penstock-ml/penstock/client/command"
 )
 
 const driverEnv = "PENSTOCK_CONFORMANCE_DRIVER" // makes this binary the driver of package client
 
 func TestMain(m *testing.M) {
+	if feed := command.Feed("test"); len(os.Args) > 1 && os.Args[1] == feed.Name() { // the Python driver's child
+		feed.SetArgs(os.Args[2:])
+		if feed.Execute() != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if os.Getenv(driverEnv) != "" {
 		os.Exit(drive(os.Stdin, os.Stdout))
 	}
@@ -26,13 +35,18 @@ func TestConformance(t *testing.T) {
 	t.Run("python", func(t *testing.T) { Run(t, pythonDriver(t)) })
 }
 
-// pythonDriver needs a Python that has what client/python needs, such as the one that the Makefile makes.
+// pythonDriver needs a Python that has what client/python needs, such as the one that the Makefile makes. Batches come to it from this
+// binary.
 func pythonDriver(t *testing.T) *Driver {
 	client := filepath.Join("..", "python")
-	env := append(os.Environ(), "PYTHONPATH="+filepath.Join(client, "src"))
+	binary, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := append(os.Environ(), "PYTHONPATH="+filepath.Join(client, "src"), "PENSTOCK_BINARY="+binary)
 	python, err := exec.LookPath("python3")
 	if err == nil {
-		check := exec.CommandContext(t.Context(), python, "-c", "import grpc, google.protobuf, numpy, pyarrow.flight")
+		check := exec.CommandContext(t.Context(), python, "-c", "import grpc, google.protobuf, numpy, pyarrow")
 		check.Env = env
 		err = check.Run()
 	}

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -210,10 +213,28 @@ func (p *process) receive(within time.Duration) (Reply, error) {
 	}
 }
 
-// kill ends the process without any last words of the client, and waits for its end.
+// kill ends the process without any last words of the client, and waits for its end. A process that makes its batches, which would say
+// some, ends first.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // fails only if it has ended
+	for _, child := range children(p.cmd.Process.Pid) {
+		_ = child.Kill() // fails only if it has ended
+	}
+	_ = p.cmd.Process.Kill() // the same
 	for range p.replies {    // none that anybody waits for
 	}
 	p.in.Close()
+}
+
+// children are the processes that a process's first thread started, on Linux.
+func children(of int) []*os.Process {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", of, of)) // none of one that has ended
+	var out []*os.Process
+	for _, field := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			if child, err := os.FindProcess(pid); err == nil {
+				out = append(out, child)
+			}
+		}
+	}
+	return out
 }

@@ -69,8 +69,8 @@ class BinaryBuildHook(BuildHookInterface[BuilderConfig]):
 
     def _notice(self, reason: str) -> None:
         self.app.display_warning(
-            f"penstock: {reason}: this wheel is without the penstock binary. Everything works but on-box mode "
-            "(master=None) and the command `penstock`, which then need a binary on PATH or in PENSTOCK_BINARY."
+            f"penstock: {reason}: this wheel is without the penstock binary. Loaders and the command `penstock` need "
+            "one of the same release, on PATH or named in PENSTOCK_BINARY."
         )
 
 

@@ -55,7 +55,8 @@ def places(record: pa.RecordBatch) -> list[tuple[int, int]]:
 
 
 def all_places(batches: list[Rows]) -> list[tuple[int, int]]:
-    return sorted(p for b in batches for p in places(b.record))
+    """Those of all rows but padding."""
+    return sorted(p for b in batches for p in places(b.record)[: b.valid])
 
 
 def read_epoch(session: Session, limit: int | None = None) -> list[Rows]:

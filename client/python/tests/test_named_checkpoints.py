@@ -61,7 +61,7 @@ def _read_until_taken(fleet: Fleet, ranks: list[Session], session: str, file: Pa
             if rows.checkpoint is not None:
                 assert rows.checkpoint.name == "noon"
                 saved.setdefault(rows.checkpoint.step, {})[r] = len(read[r])
-        training.wait(0.002)  # what a loop does with a batch
+        training.wait(0.02)  # what a loop does with a batch: the epoch is longer than the command takes
     file.write_text(_succeeds(taking))
     step = max(saved)
     assert saved[step] == dict.fromkeys(range(len(ranks)), step)
@@ -71,7 +71,8 @@ def _read_until_taken(fleet: Fleet, ranks: list[Session], session: str, file: Pa
 def test_two_ranks_save_at_one_step_and_go_on_from_there(
     opened: Callable[[Config], Session], shared_fleet: Fleet, data: Dataset, tmp_path: Path
 ) -> None:
-    session, text = name(), spec(data, batch_size=20)
+    # With "uneven" one rank might wait for the end of rows that the other, which is not asked meanwhile, has.
+    session, text = name(), spec(data, batch_size=20, last_batch="pad")
     events: list[Event] = []
     ranks = [
         opened(configure(shared_fleet, text, session=session, rank=r, world_size=2, on_event=events.append))
@@ -96,7 +97,7 @@ def test_two_ranks_save_at_one_step_and_go_on_from_there(
         spec=tmp_path / "spec.yaml", session=elsewhere, master=shared_fleet.master, format="numpy"
     ) as loader:
         assert loader.restored_from == penstock.Checkpoint("noon", step)
-        places = [(int(f), int(r)) for b in loader for f, r in zip(b.files, b.rows, strict=True)]
+        places = [(int(f), int(r)) for b in loader for f, r in zip(b.files[: b.valid], b.rows, strict=False)]
     assert sorted(places + all_places(before)) == sorted(data.places())
 
 

@@ -103,12 +103,17 @@ def test_a_wheel_without_the_binary(bare_wheel: Path, dataset: Dataset, tmp_path
     assert command.returncode == 1
     assert "without the penstock binary: " in command.stderr
     assert "go install github.com/penstock-ml/penstock@latest" in command.stderr
-    read = run(
-        programs / "python", "-c",
-        f"import penstock as p; iter(p.DataLoader({dataset.uri!r}, features=p.dense('int_*'), batch_size=1000))",
-        cwd=tmp_path, env=WITHOUT_GO,
-    )  # fmt: skip
-    assert "LocalFleetError: without master= the loader starts a fleet on this machine, but" in read.stderr
+    for master, words in [
+        (None, "LocalFleetError: without master= the loader starts a fleet on this machine, but "),
+        ("127.0.0.1:1", "UsageError: a loader reads by the penstock binary, but "),
+    ]:
+        read = run(
+            programs / "python", "-c",
+            "import penstock as p;"
+            f"iter(p.DataLoader({dataset.uri!r}, features=p.dense('int_*'), batch_size=1000, master={master!r}))",
+            cwd=tmp_path, env=WITHOUT_GO,
+        )  # fmt: skip
+        assert f"{words}this installation of penstock is without the penstock binary" in read.stderr
 
 
 @pytest.mark.tools

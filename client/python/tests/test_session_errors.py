@@ -3,37 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import gc
 import socket
 import threading
 import time
-import weakref
 from concurrent import futures
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import grpc
-import pyarrow as pa
 import pytest
-from pyarrow import flight
 
 from penstock import _opening, errors
 from penstock._pb import control_pb2 as pb
-from penstock._pb import stream_pb2
 from penstock._session import Config, Security, Session
-from penstock._session.attempt import Attempt, check
-from penstock._session.blocks import Blocks
 from penstock._session.config import is_local
-from penstock._session.core import THREADS
-from penstock._session.failures import refused_shard
-from penstock._session.layout import Layout, LayoutError
+from penstock._session.failures import Refusal, refused_shard
 from penstock._session.masters import CHANNEL_OPTIONS, MasterError, Masters
-from penstock._session.messages import Incoming
-from penstock._session.piece import Grant, Piece, StreamError
-from penstock._session.position import Interval, Position
 from penstock._session.rarely import Rarely
-from penstock._session.stream import Connection
-from penstock._session.workers import WorkerError, read_error
+from penstock._session.session import THREADS
 from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
 
 if TYPE_CHECKING:
@@ -158,20 +144,26 @@ def test_an_address_where_no_worker_is(fleet: Fleet, dataset: Dataset) -> None:
 
 @pytest.mark.pure
 @pytest.mark.parametrize(
-    ("words", "code", "kind", "step"),
+    ("refusal", "kind", "step"),
     [
-        ("Received http2 header with status: 404", "UNIMPLEMENTED", errors.WorkersUnreachable, "--advertise"),
-        ('this worker cannot run the program: op "x"', "UNIMPLEMENTED", errors.DataError, "the same release"),
-        ("row group 3", "DATA_LOSS", errors.DataError, "mend or leave out"),
-        ("no token", "UNAUTHENTICATED", errors.PermissionDenied, "token="),
+        (
+            Refusal("Received http2 header with status: 404", "UNIMPLEMENTED", "h:1", True),
+            errors.WorkersUnreachable,
+            "--advertise",
+        ),
+        (
+            Refusal('this worker cannot run the program: op "x"', "UNIMPLEMENTED", "h:1", False),
+            errors.DataError,
+            "the same release",
+        ),
+        (Refusal("row group 3", "DATA_LOSS", "h:1", False), errors.DataError, "mend or leave out"),
+        (Refusal("no token", "UNAUTHENTICATED", "h:1", False), errors.PermissionDenied, "token="),
     ],
 )
-def test_what_a_refusal_means(words: str, code: str, kind: type[errors.Error], step: str) -> None:
-    at = Position()
-    grant = Grant(Interval(at, at), b"", stream_pb2.SignedTicket(), (), "f.parquet")
-    refused = refused_shard(Config(("m:1",), "s"), Piece(at, at, at, at, grant), WorkerError("w", "h:1", words, code))
+def test_what_a_refusal_means(refusal: Refusal, kind: type[errors.Error], step: str) -> None:
+    refused = refused_shard(Config(("m:1",), "s"), "0/1/2/0+0", "f.parquet", refusal)
     assert type(refused) is kind
-    assert words in str(refused)
+    assert refusal.words in str(refused)
     assert step in str(refused)
 
 
@@ -233,116 +225,13 @@ def test_listener_that_fails_ends_nothing(
     assert "a broken sink" in caplog.text
 
 
-class Raced:
-    """An attempt at a worker whose do_get does what `opens` does, and what becomes of it."""
-
-    def __init__(self, opens: Callable[[], object]) -> None:
-        self.told = threading.Event()
-        client = SimpleNamespace(do_get=lambda ticket, options: opens())
-        none = SimpleNamespace(take=lambda note: None)
-        connection = Connection(client, none, Blocks(1))  # type: ignore[arg-type]
-        workers = SimpleNamespace(connection=lambda address: connection, forget=lambda address, c: None)
-        core = SimpleNamespace(
-            lock=threading.Lock(),
-            info=SimpleNamespace(program=b""),
-            config=SimpleNamespace(compression=None),
-            guard=lambda work: work(),
-            streams_by_worker={},
-        )
-        at = Position()
-        piece = Piece(at, at, at, at, Grant(Interval(at, at), b"", stream_pb2.SignedTicket(), (), "f"))
-        self.attempt = Attempt(core, workers, piece, ("w", "h:1"), self, second=False)  # type: ignore[arg-type]
-
-    def took(self, attempt: Attempt, cursor: Position) -> None: ...
-
-    def going(self, attempt: Attempt) -> None: ...
-
-    def ended(self) -> None:
-        self.told.set()
-
-
-@pytest.mark.pure
-def test_do_get_that_hangs_is_left_behind() -> None:
-    """What it gets in the end is thrown away."""
-    answer = threading.Event()
-    cancelled: list[bool] = []
-
-    class Reader:
-        def cancel(self) -> None:
-            cancelled.append(True)
-
-    def opens() -> Reader:
-        answer.wait(30)
-        return Reader()
-
-    raced = Raced(opens)
-    raced.attempt.thread.start()
-    raced.attempt.end()
-    answer.set()
-    assert raced.told.wait(30)
-    raced.attempt.thread.join(30)
-    assert cancelled == [True]
-    assert not raced.attempt.began
-
-
-@pytest.mark.pure
-def test_do_get_that_fails_leaves_nothing() -> None:
-    """Training loops switch the garbage collector off: no error may hold on to a connection by a cycle."""
-
-    def opens() -> None:
-        raise pa.ArrowInvalid("a mistake")
-
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        raced = Raced(opens)
-        attempt = raced.attempt
-        attempt.thread.start()
-        attempt.thread.join(30)
-        assert "a mistake" in str(attempt.error)
-        there = weakref.ref(attempt)
-        raced.attempt = None  # type: ignore[assignment]
-        del attempt
-        assert there() is None
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@pytest.mark.pure
-def test_message_without_a_record_is_a_workers_mistake() -> None:
-    layout = Layout.parse(pa.schema([]))
-    record = pa.RecordBatch.from_pydict({})
-    for message in (Incoming(None, b"", 0), Incoming(record, None, 0)):
-        with pytest.raises(StreamError, match="is this a Penstock worker"):
-            check(message, layout, "w")
-
-
-@pytest.mark.pure
-def test_last_words_are_not_cancelled() -> None:
-    """A session that failed leaves while its user closes it: the close must not end the leave."""
-    server, address = serve(Handler(lambda method, request, context: b"", stream=False))
-    masters = Masters((address,), Security())
-    try:
-        masters.cancel()
-        with pytest.raises(MasterError):
-            masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 5.0)
-        masters.begin_last_words()
-        masters.cancel()
-        masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 5.0)
-    finally:
-        masters.close()
-        server.stop(None).wait()
-
-
 def test_close_in_a_thread_of_the_session(shared_fleet: Fleet, dataset: Dataset) -> None:
     """A listener closes; or the garbage collector does, wherever it runs, even with the lock held."""
     session = Session(configure(shared_fleet, spec(dataset)))
     closed = threading.Event()
 
     def collect() -> None:
-        with session._core.lock:
-            session.close()
+        session.close()
         closed.set()
 
     thread = threading.Thread(target=collect, name=f"{THREADS}test", daemon=True)
@@ -350,9 +239,7 @@ def test_close_in_a_thread_of_the_session(shared_fleet: Fleet, dataset: Dataset)
     assert closed.wait(30)
     with pytest.raises(errors.Closed):
         read_epoch(session)
-    for t in session._threads:
-        t.join(30)
-    assert session._control.leave_error is None
+    session._thread.join(30)
     session.close()
     thread.join(30)
     assert not threads()
@@ -385,31 +272,6 @@ def serve(*handlers: grpc.GenericRpcHandler) -> tuple[grpc.Server, str]:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     return server, f"127.0.0.1:{port}"
-
-
-WORDS = "busy: all 4 streams, with message: are. taken\nline two"
-
-
-@pytest.mark.pure
-@pytest.mark.parametrize("code", [c for c in grpc.StatusCode if c is not grpc.StatusCode.OK])
-def test_worker_words_and_codes_come_through(code: grpc.StatusCode) -> None:
-    def act(method: str, request: bytes, context: grpc.ServicerContext) -> bytes:
-        context.abort(code, WORDS)
-        raise AssertionError
-
-    server, address = serve(Handler(act, stream=True))
-    try:
-        with pytest.raises(Exception, match="busy") as caught:
-            flight.FlightClient(f"grpc://{address}").do_get(flight.Ticket(b"x")).read_chunk()
-    finally:
-        server.stop(None).wait()
-    read, words = read_error(caught.value)
-    assert words == WORDS
-    assert read == code.name
-    of_the_data = {"DATA_LOSS", "FAILED_PRECONDITION"}
-    of_a_worker = {"INVALID_ARGUMENT", "UNAUTHENTICATED", "UNIMPLEMENTED", "OUT_OF_RANGE", "ABORTED"}
-    refusals = of_the_data | of_a_worker
-    assert WorkerError("w", address, words, read).refusal == (code.name in refusals)
 
 
 @pytest.mark.pure
@@ -478,7 +340,7 @@ def test_silence_never_stops_the_pings() -> None:
 
 @pytest.mark.pure
 def test_a_ping_without_an_answer_ends_the_connection() -> None:
-    """As of a worker that is frozen: its kernel goes on taking bytes."""
+    """As of a master that is frozen: its kernel goes on taking bytes."""
     faster = [
         (k, v // 20 if k.endswith("timeout_ms") or k == "grpc.keepalive_time_ms" else v) for k, v in CHANNEL_OPTIONS
     ]
@@ -490,54 +352,6 @@ def test_a_ping_without_an_answer_ends_the_connection() -> None:
             connection.sendall(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00")  # its settings
             assert call.exception(30).code() is grpc.StatusCode.UNAVAILABLE
         channel.close()
-
-
-def field(kind: pa.DataType, **metadata: str) -> pa.Field:
-    return pa.field("x", kind, metadata={f"penstock.{k}": v for k, v in metadata.items()})
-
-
-@pytest.mark.pure
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        (field(pa.float32()), "penstock.layout is ''"),
-        (field(pa.list_(pa.float32(), 2), layout="dense", names='["a"]'), "a list of 2 names"),
-        (field(pa.list_(pa.float32(), 2), layout="dense"), "penstock.names"),
-        (field(pa.list_(pa.float64(), 1), layout="dense", names='["a"]'), "fixed_size_list<float>"),
-        (field(pa.list_(pa.int32()), layout="sparse"), "list<int64>"),
-        (field(pa.string(), layout="bytes"), "expected binary"),
-        (field(pa.int8(), layout="label"), "expected bool, int32"),
-        (field(pa.list_(pa.uint8(), 12), layout="image", shape="2,2"), "expected H,W,C or C,H,W"),
-        (field(pa.list_(pa.uint8(), 12), layout="image", shape="2,2,4"), "a row has 12 values"),
-    ],
-)
-def test_schemas_that_are_no_tensors(bad: pa.Field, why: str) -> None:
-    with pytest.raises(LayoutError, match=why):
-        Layout.parse(pa.schema([bad]))
-
-
-@pytest.mark.pure
-def test_records_with_nulls_are_refused() -> None:
-    weighted = pa.list_(pa.struct([("value", pa.int64()), ("weight", pa.float32())]))
-    for kind, values in [
-        (pa.list_(pa.int64()), [[1], None]),
-        (pa.list_(pa.int64()), [[1, None]]),
-        (weighted, [[{"value": 1, "weight": None}]]),
-    ]:
-        schema = pa.schema([field(kind, layout="sparse")])
-        layout = Layout.parse(schema)
-        with pytest.raises(LayoutError, match="column 'x': 1 nulls"):
-            layout.check(pa.record_batch([pa.array(values, kind)], schema))
-
-
-@pytest.mark.pure
-def test_record_with_offsets_outside_its_buffers_is_refused() -> None:
-    kind = pa.list_(pa.int64())
-    schema = pa.schema([field(kind, layout="sparse")])
-    offsets = pa.array([0, 100, 1], pa.int32())  # the last one is right, which is all that Arrow looks at unasked
-    column = pa.Array.from_buffers(kind, 2, [None, offsets.buffers()[1]], children=[pa.array([1], pa.int64())])
-    with pytest.raises(LayoutError, match=r"record: .*offset"):
-        Layout.parse(schema).check(pa.record_batch([column], schema))
 
 
 @pytest.mark.pure

@@ -1,12 +1,13 @@
-"""Finds the penstock binary: for the local fleet (penstock._onbox) and for the command `penstock` (penstock._cli).
+"""Finds the penstock binary: for sessions, for the local fleet (penstock._onbox) and for the command (penstock._cli).
 
-Nothing here changes or starts anything; all functions may be called from any thread.
+Nothing here changes anything; all functions may be called from any thread.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
@@ -31,19 +32,37 @@ def find() -> Path | None:
     return next((path.absolute() for path in candidates if _is_program(path)), None)
 
 
+def version() -> str:
+    """The package's."""
+    try:
+        return metadata.version("penstock")
+    except metadata.PackageNotFoundError:  # imported from its source folder
+        return "VERSION"
+
+
+def release(binary: Path) -> str:
+    """What a binary says of which release it is."""
+    try:
+        done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip().rpartition(" ")[2] or "unknown"
+
+
 def advice() -> str:
     """What to do where there is no binary."""
-    try:
-        version = metadata.version("penstock")
-    except metadata.PackageNotFoundError:  # imported from its source folder
-        version = "VERSION"
-    ways = [f"build it with Go (`go install github.com/penstock-ml/penstock@latest`) and name it in {VARIABLE}"]
+    return f"this installation of penstock is without the penstock binary: {ways()}"
+
+
+def ways() -> str:
+    """How to get the binary that goes together with this package."""
+    found = [f"build it with Go (`go install github.com/penstock-ml/penstock@latest`) and name it in {VARIABLE}"]
     if platform.system() == "Linux" and platform.machine() in WHEELS:
         wheel = (
-            f"penstock-{version}-py3-none-manylinux_2_17_{platform.machine()}.musllinux_1_1_{platform.machine()}.whl"
+            f"penstock-{version()}-py3-none-manylinux_2_17_{platform.machine()}.musllinux_1_1_{platform.machine()}.whl"
         )
-        ways.insert(0, f"install the wheel that has it ({wheel}; `make wheel` in penstock's repository builds it)")
-    return f"this installation of penstock is without the penstock binary: {'; or '.join(ways)}"
+        found.insert(0, f"install the wheel that has it ({wheel}; `make wheel` in penstock's repository builds it)")
+    return "; or ".join(found)
 
 
 def _is_program(path: Path) -> bool:

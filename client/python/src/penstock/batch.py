@@ -382,12 +382,8 @@ class Batch:
 
     def _mapped(self, change: Callable[[Array], Array]) -> Batch:
         batch = Batch(self._rows, self._columns, self.epoch, self.position, self._format, self.valid)
-        changed: dict[int, Array] = {}  # shared arrays stay shared
         for key in (*self._columns.arrays(), _MASK):
-            array = self._array(key)
-            if id(array) not in changed:
-                changed[id(array)] = change(array)
-            batch._arrays[key] = changed[id(array)]
+            batch._arrays[key] = change(self._array(key))
         return batch
 
     def _array(self, key: _Key) -> Array:
@@ -402,12 +398,7 @@ class Batch:
         name, what = key
         rows = self._rows
         if what == "offsets":
-            at = rows.where[rows.form.jagged[name]]
-            shared = ("", f"offsets {at}")  # of no column alone
-            made = self._arrays.get(shared)
-            if made is None:
-                made = self._arrays[shared] = self._view(rows.offsets[at])
-            return made
+            return self._view(rows.offsets[rows.form.jagged[name]])
         if self._format == "arrow" and name not in rows.form.jagged:
             return rows.to_arrow().column(name)
         part = rows.parts[rows.form.index[key]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import pickle
 import warnings
 from collections import Counter
@@ -17,8 +15,7 @@ from torchrec.distributed.train_pipeline import TrainPipelineBase
 
 import penstock
 from penstock import errors
-from penstock._session.rebatch import Rebatcher
-from tests import test_batch, test_rebatch
+from tests import test_batch, test_feeder
 from tests.test_loader import make, places
 
 if TYPE_CHECKING:
@@ -64,21 +61,11 @@ def test_tensors_outlive_their_batch() -> None:
     ],
 )
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
-def test_memory_that_a_tensor_sees_is_not_used_again(view: Callable[[penstock.Batch], Any]) -> None:
-    rebatcher, of = Rebatcher(), test_rebatch.named(0)
-    b = test_batch.batch(test_rebatch.join(rebatcher, [of]), "torch")
-    address, kept = b.dense.data_ptr(), view(b)
-    del b
-    gc.collect()
-    others = []
-    for seed in range(1, 4):
-        other = test_batch.batch(test_rebatch.join(rebatcher, [test_rebatch.named(seed)]), "torch")
-        others.append(other.dense.zero_())
-    assert address not in [o.data_ptr() for o in others]
-    assert ctypes.string_at(address, of.column(0).flatten().nbytes) == of.column(0).flatten().to_numpy().tobytes()
-    del kept
-    gc.collect()
-    assert test_batch.batch(test_rebatch.join(rebatcher, [of]), "torch").dense.data_ptr() == address, "comes back"
+def test_memory_that_a_tensor_sees_is_not_used_again(
+    view: Callable[[penstock.Batch], Any], shared_fleet: Fleet, dataset: Dataset
+) -> None:
+    with make(shared_fleet, dataset, batch_size=200) as loader:
+        test_feeder.check_memory_of(view, loader)
 
 
 def test_dlpack() -> None:

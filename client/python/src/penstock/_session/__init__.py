@@ -1,15 +1,13 @@
-"""The thin client: opens a session on the master, streams shards from workers, hands over batches.
+"""The thin client: a session on the master, whose batches `penstock feed` makes, in memory that both have.
 
-It follows the same rules as the Go package `client`, file by file: position, ledger and piece are pure bookkeeping;
-masters and workers are the two wires; control, streams and assemble are the threads; session is the face. Above it
-stands penstock.loader. See session.py for who may call what from where.
+The Go client does all that takes time or thought (client/feed/README.md); here a session is opened and joined, asked
+for batches, and told of. joining and masters are the control path's wire, feeder is the process and its sockets,
+session is the face. Above it stands penstock.loader. See session.py for who may call what from where.
 """
 
 from __future__ import annotations
 
 from penstock._session.config import Config, Security
-from penstock._session.core import Rows
-from penstock._session.ledger import Snapshot
-from penstock._session.session import Session, SessionStats
+from penstock._session.session import After, Rows, Session, SessionStats
 
-__all__ = ["Config", "Rows", "Security", "Session", "SessionStats", "Snapshot"]
+__all__ = ["After", "Config", "Rows", "Security", "Session", "SessionStats"]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import grpc
 
 from penstock import errors
 from penstock._session.config import Config
 from penstock._session.masters import MasterError
-from penstock._session.piece import Piece
-from penstock._session.workers import WorkerError
 
 _TOKEN = "give the fleet's token (token=, token_file=) or certificate (tls_cert=, tls_key=)"
 
@@ -64,9 +63,22 @@ def session_failed(config: Config, words: str, bad_data: bool) -> errors.Error:
     return errors.SessionFailed(f"session {config.session!r} failed: {words}; {step}")
 
 
-def refused_shard(config: Config, p: Piece, last: WorkerError) -> errors.Error:
+@dataclass(frozen=True)
+class Refusal:
+    """A worker's word for a shard that every worker refuses."""
+
+    words: str
+    code: str  # gRPC's
+    address: str
+    stranger: bool  # it is no worker
+
+    def __str__(self) -> str:
+        return self.words
+
+
+def refused_shard(config: Config, shard: str, file: str, last: Refusal) -> errors.Error:
     """Every worker refuses a shard for good."""
-    words = f"session {config.session!r}: shard {p.shard} of {p.grant.file}: every worker refuses it: {last}"
+    words = f"session {config.session!r}: shard {shard} of {file}: every worker refuses it: {last}"
     if last.stranger:
         return errors.WorkersUnreachable(
             f"{words}\nwhat answers at {last.address} is no Penstock worker, or one of another release; "
@@ -80,7 +92,7 @@ def refused_shard(config: Config, p: Piece, last: WorkerError) -> errors.Error:
 
 
 def workers_unreachable(
-    config: Config, waited: float, fleet: int, asked: set[tuple[str, str]], seen: Mapping[str, WorkerError]
+    config: Config, waited: float, fleet: int, asked: set[tuple[str, str]], seen: Mapping[str, object]
 ) -> errors.Error:
     """No worker sent a row for too long. asked: names and addresses; seen: the newest error by address."""
     lines = [f"session {config.session!r}: no row came for {waited:.0f} s (timeout={config.timeout:g}); masters answer"]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
 from penstock import errors
 from penstock._pb import control_pb2 as pb
 from penstock._session.config import Config
-from penstock._session.core import Core
 from penstock._session.failures import fleet_ended, from_master, session_failed
 from penstock._session.masters import MasterError, Masters, backoff
 from penstock._session.rarely import Rarely
@@ -28,7 +27,29 @@ Reply = TypeVar("Reply", bound=Message)
 _log = logging.getLogger("penstock")
 
 
-def open_session(config: Config, masters: Masters) -> Core:
+class Joined(NamedTuple):
+    """What a master answered."""
+
+    info: pb.Session
+    reply: pb.JoinReply
+    nonce: str
+    lease_ends: float  # time.monotonic
+
+    @property
+    def kind(self) -> str:
+        """As a word."""
+        return pb.JoinKind.Name(self.reply.kind).lower()
+
+    def describe(self) -> tuple[str, dict[str, int | float | bool | str]]:
+        """A message for the log, and an event's metadata."""
+        r = self.reply
+        about: dict[str, int | float | bool | str] = {
+            "kind": self.kind, "generation": r.generation, "incarnation": r.incarnation, "epoch": r.closed_epochs,
+        }  # fmt: skip
+        return f"joined ({self.kind}), generation {r.generation}, incarnation {r.incarnation}", about
+
+
+def open_session(config: Config, masters: Masters) -> Joined:
     """Opens the session (or finds it) and joins it as the configured rank."""
     if config.spec is None and not config.spec_text:
         found = pb.GetSessionRequest(session=config.session)
@@ -56,12 +77,7 @@ def open_session(config: Config, masters: Masters) -> Core:
             f"session {config.session!r}: the master gave batch_size {info.batch_size} and a lease of "
             f"{joined.lease_ms} ms; both must be positive: does it run the same version?"
         )
-    core = Core(config, info, joined, nonce, sent + joined.lease_ms / 1000)
-    kind = pb.JoinKind.Name(joined.kind).lower()
-    about = {"generation": joined.generation, "incarnation": joined.incarnation, "epoch": joined.closed_epochs}
-    message = f"joined ({kind}), generation {joined.generation}, incarnation {joined.incarnation}"
-    core.say("joined", message, metadata={"kind": kind, **about})
-    return core
+    return Joined(info, joined, nonce, sent + joined.lease_ms / 1000)
 
 
 def _join(config: Config, masters: Masters, nonce: str) -> tuple[pb.JoinReply, float]:
@@ -108,3 +124,17 @@ def _call(
         )
     except MasterError as e:
         raise from_master(config, e, restoring=restoring, opening=True) from e
+
+
+def first_epoch(config: Config, joined: pb.JoinReply) -> int:
+    """The epoch that the training loop is in at its start.
+
+    It may be closed already, where this rank was late and the others have read all of it: the loop then gets no batch
+    of it, and is in step with theirs. A rank that comes back cannot know where its loop was, and goes on with the open
+    epoch.
+    """
+    if joined.kind == pb.FRESH and joined.incarnation == 1:  # later ones left before
+        return joined.session.restored_from.epoch
+    if joined.kind == pb.RESTORED:
+        return max((s.closed_epochs for s in config.restore or ()), default=config.start_epoch)
+    return joined.closed_epochs

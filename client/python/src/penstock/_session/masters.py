@@ -1,16 +1,11 @@
-"""Calls of the leader among the masters, over grpcio: the control path's wire.
-
-One thread at a time makes calls; cancel may be called from any, and ends the call that is under way and all later
-ones up to the last words.
-"""
+"""Calls of the leader among the masters, over grpcio: the control path's wire. One thread at a time makes calls."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -20,7 +15,7 @@ from penstock._session.config import Security
 
 Reply = TypeVar("Reply", bound=Message)
 
-# How channels to masters and workers behave: a process that came back at its address is found within seconds, a
+# How channels behave: a process that came back at its address is found within seconds, a
 # silent machine or a frozen process is noticed within keepalive's 15 seconds, and a proxy of the environment is for
 # other traffic.
 CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
@@ -28,7 +23,7 @@ CHANNEL_OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.http2.ping_timeout_ms", 5_000),  # the one that gRPC C++ goes by; a minute otherwise
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.max_pings_without_data", 0),  # no bound: a stream's reader has nothing to send
+    ("grpc.http2.max_pings_without_data", 0),  # no bound: who waits for an answer has nothing to send
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 5_000),  # also how long a connection may take to be made
     ("grpc.max_reconnect_backoff_ms", 3_000),
@@ -78,9 +73,6 @@ class Masters:
         self._addresses, self._security = addresses, security
         self._leader = ""  # who answered last, or was named leader
         self._channels: dict[str, grpc.Channel] = {}
-        self._lock = threading.Lock()  # of the two below
-        self._under_way: Any = None
-        self._cancelled = self._last_words = False
 
     def call(self, method: str, request: Message, reply: type[Reply], timeout: float) -> tuple[Reply, float]:
         """Asks the leader: first whom it takes for it, then whom a master names, then each of the others.
@@ -119,23 +111,13 @@ class Masters:
             response_deserializer=reply.FromString,
         )
         call = stub.future(request, timeout=timeout, metadata=self._security.metadata())
-        with self._lock:
-            self._under_way = call
-            cancelled = self._cancelled
-        if cancelled:
-            call.cancel()
         try:
             answer: Reply = call.result()
-        except grpc.FutureCancelledError:
-            raise call from None
         except grpc.RpcError as e:
             if e.code() is grpc.StatusCode.UNAVAILABLE:
                 # The next attempt connects anew at once, without this channel's backoff.
                 self._channels.pop(address).close()
             raise
-        finally:
-            with self._lock:
-                self._under_way = None
         return answer
 
     def _channel(self, address: str) -> grpc.Channel:
@@ -174,26 +156,12 @@ class Masters:
             try:
                 return self.call(method, request, reply, timeout)
             except MasterError as e:
-                if not e.transient or self._cancelled or time.monotonic() - begin >= patience:
+                if not e.transient or time.monotonic() - begin >= patience:
                     raise
                 warn(e)
             left = begin + patience - time.monotonic()
             pause(max(0.0, min(backoff(round_, 5.0), left)))
             round_ += 1
-
-    def cancel(self) -> None:
-        """Ends the call that is under way, unless it is of the last words."""
-        with self._lock:
-            if self._last_words:
-                return
-            self._cancelled, call = True, self._under_way
-        if call is not None:
-            call.cancel()
-
-    def begin_last_words(self) -> None:
-        """Allows calls again after cancel, which does nothing from now on."""
-        with self._lock:
-            self._cancelled, self._last_words = False, True
 
     def close(self) -> None:
         """Closes the connections."""

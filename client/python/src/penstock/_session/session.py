@@ -1,51 +1,56 @@
-"""A rank's reading of a session: what penstock.DataLoader stands on, and the twin of the Go package `client`.
+"""A session whose batches another process makes, `penstock feed`, in memory that both have.
 
-Open (joining.py) talks to a master; then four kinds of threads work, all daemons, all joined by close: one Syncs
-(control.py), one opens streams and tends them (streams.py, flight.py), one for each worker that is asked for a stream's
-rows, of which a late stream has two (attempt.py), and one joins received rows to batches (assemble.py). What they share
-is Core. Where batches come on a link (links.py), the stream has a thread more, which waits for its status (stream.py).
-
-The trainer owns the cursor: rows count as consumed when next returns their batch, and not before. next, close and
-state belong to the trainer's thread; stats may be called from any.
-
-When a process is stopped inside next (SIGSTOP, a frozen machine) and wakes after its lease ended, the one batch that
-was about to be returned may have been given to another rank too.
+It opens and joins the session, asks for one batch after the other, and tells what comes. The trainer's thread can be
+interrupted anywhere, and must then have lost nothing: a thread of the session receives, and what it received stays
+where it is until next() has returned it.
 """
 
 from __future__ import annotations
 
 import atexit
+import collections
+import contextlib
 import logging
 import os
 import threading
 import time
 import weakref
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import grpc
+import numpy as np
 import pyarrow as pa
 
 from penstock import errors
-from penstock._flat import Flat
-from penstock._pb import control_pb2 as pb
-from penstock._pb import spec_pb2
-from penstock._session import forks
-from penstock._session.assemble import Assembler
-from penstock._session.config import Config
-from penstock._session.control import LEAVE_TIMEOUT, Control
-from penstock._session.core import THREADS, Made, Offer, Rows
-from penstock._session.failures import doctor, fleet_ended, master_lost, workers_unreachable
-from penstock._session.joining import open_session
-from penstock._session.ledger import Snapshot
-from penstock._session.masters import Masters
-from penstock._session.padding import padded, padding, planned_schema
-from penstock._session.position import Interval, make_set
-from penstock._session.streams import Streams
+from penstock._flat import OFFSET, Array, Flat, Form
+from penstock._pb import control_pb2, spec_pb2
+from penstock._pb import feed_pb2 as pb
+from penstock._session import failures, feeder, forks
+from penstock._session.bell import Bell
+from penstock._session.config import Config, Security
+from penstock._session.events import tell
+from penstock._session.joining import Joined, first_epoch, open_session
+from penstock._session.masters import MasterError, Masters
+from penstock.batch import Checkpoint
 
-CLOSE_TIMEOUT = LEAVE_TIMEOUT + 1.0
-# How long one wait of next lasts: then it looks whether it waits for something that cannot come.
-WAIT = 1.0
+THREADS = "penstock-"  # how the names of the package's threads begin
+STATES_KEPT = 1024  # moments, the newest, of which the state can be asked for
+WAIT = 1.0  # seconds between looks at why nothing comes
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_LEVELS = {-4: logging.DEBUG, 0: logging.INFO, 4: logging.WARNING}
+
+
+class After:
+    """A moment of the session: behind a batch, an epoch's end, or at its beginning."""
+
+    __slots__ = ("__weakref__", "number", "state")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.state: control_pb2.State | None = None  # once it was asked for
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,37 @@ class SessionStats:
     streams: int = 0
     rows_by_worker: Mapping[str, int] = field(default_factory=dict)
     streams_by_worker: Mapping[str, int] = field(default_factory=dict)
-    cause: pb.Cause = field(default_factory=pb.Cause)
+    cause: control_pb2.Cause = field(default_factory=control_pb2.Cause)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch, handed over: exactly batch_size rows, or the epoch's last.
+
+    valid: how many of its rows are not padding, which is at its end.
+    tensors: in the session's tensor layout, in the memory that it came in; record is the same as Arrow has it.
+    after: the state of this rank once the batch is consumed, for Session.state.
+    checkpoint: of the whole job, that has its place behind this batch.
+    """
+
+    tensors: Flat
+    epoch: int
+    valid: int
+    after: After
+    checkpoint: Checkpoint | None = None
+
+    @property
+    def record(self) -> pa.RecordBatch:
+        """All columns, each from offset 0."""
+        return self.tensors.to_arrow()
+
+
+class _Offer(NamedTuple):
+    """What one call of next returns."""
+
+    rows: Rows | None
+    after: After
+    epoch: int  # that the loop is in behind it
 
 
 class Session:
@@ -91,35 +126,91 @@ class Session:
         """
         config.check()
         forks.note_opening()
-        self._pid = os.getpid()
+        self._pid, self._config = os.getpid(), config
+        self._connection = feeder.connect()  # before a master hears of this rank
         masters = Masters(config.masters, config.security)
         try:
-            self._core = core = open_session(config, masters)
+            joined = open_session(config, masters)
         except BaseException:
-            masters.close()
+            self._connection.close()
             raise
-        self._masters = masters
-        self._streams = Streams(core)
-        self._control = Control(core, masters, self._streams.workers)
-        self._returned: Offer | None = None  # the offer whose call of next reached its end
-        self._last_return: float | None = None
-        self._last_rows = 0  # of the batch that was returned then, without padding
-        self._asked = self._stalled = 0.0  # when next was called last, and the stall until then
-        self._said_lapsed = False
+        finally:
+            masters.close()
+        self._info, self._program = joined.info, spec_pb2.Program.FromString(joined.info.program)
+        message, about = joined.describe()
+        tell(config, "joined", message, metadata=about)
+
+        # The receiving thread's to write:
+        self._came: collections.deque[pb.FeedReply] = collections.deque()  # what next returns, and the session's end
+        self._answers: collections.deque[pb.FeedReply] = collections.deque()  # to all else
+        self._gone: pb.FeedReply | None = None  # the last one, once nothing comes any more
+        self._figures, self._waiting = pb.FeedFigures(), pb.FeedWaiting()
+        self._told = 0  # answers to what next asked
+        self._newest = 0  # number of a batch or an epoch's end
+        self._ready, self._answered = Bell(), Bell()  # it rings them
+
+        self._asked = 0  # by next
+        self._form: Form | None = None  # of the batches
+        self._offered: _Offer | None = None  # by next last
+        self._returned: _Offer | None = None  # the same, once its call has reached its end
+        self._afters: weakref.WeakSet[After] = weakref.WeakSet()
+        self._begins = self._after(0)
         self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
-        self._said_dropped = 0  # rows
         self._closed = False
-        self._threads = [
-            threading.Thread(target=core.guard, args=(run,), name=THREADS + name, daemon=True)
-            for name, run in [
-                ("control", self._control.run),
-                ("streams", self._streams.run),
-                ("assembler", Assembler(core).run),
-            ]
-        ]
-        for t in self._threads:
-            t.start()
+        self._thread = threading.Thread(target=self._receive, name=THREADS + "feed", daemon=True)
+        self._thread.start()
+        answer = self._ask(pb.FeedRequest(open=_open(config, joined)))
+        if answer.HasField("error"):
+            self._connection.close()
+            raise self._failure(answer.error)
+        self._epoch = self._figures.epoch
         _open_sessions.add(self)
+
+    def _receive(self) -> None:
+        """The thread's work."""
+        while True:
+            reply, why = None, ""
+            try:
+                reply = self._connection.receive()
+            except Exception as err:  # such as no room to map a segment
+                why = f"what its process sends cannot be received: {err!r}"
+            if reply is None:
+                why = why or f"the process that makes its batches is gone: {self._connection.end()}"
+                words = f"{why}; go on from a checkpoint"
+                self._gone = pb.FeedReply(error=pb.FeedError(words=words))
+                self._came.append(self._gone)
+                self._ready.ring()
+                self._answered.ring()
+                return
+            if reply.HasField("figures"):
+                self._figures = reply.figures
+            for event in reply.events:
+                self._say(event)
+            if not reply.next:
+                last = self._closed  # looked at before close() goes on from the answer to what it asks first
+                self._answers.append(reply)
+                self._answered.ring()
+                if last:
+                    return
+                continue
+            if reply.HasField("waiting"):
+                self._waiting = reply.waiting
+            else:
+                self._newest = max(self._newest, _number(reply))
+                self._came.append(reply)
+            self._told += 1
+            self._ready.ring()
+
+    def _ask(self, request: pb.FeedRequest) -> pb.FeedReply:
+        """The answer to anything but next."""
+        self._answers.clear()
+        with contextlib.suppress(OSError):  # the thread tells
+            self._connection.send(request)
+        while not self._answers:
+            if self._gone is not None:
+                return self._gone
+            self._answered.wait(WAIT)
+        return self._answers.popleft()
 
     def __enter__(self) -> Session:
         return self
@@ -143,167 +234,87 @@ class Session:
         again. Waiting for other ranks, or while the lease has run out, is no error.
         """
         self._check_process()
-        core = self._core
-        begin = self._asked = time.monotonic()
-        stalled = self._stalled = core.stall
-        if core.offered is not self._returned:  # the call before was interrupted before its end
-            return self._deliver()
-        if self._last_return is not None:
-            with core.lock:
-                core.compute += begin - self._last_return
-                core.pace.step(begin - self._last_return, self._last_rows)
-            self._last_return = None
-        while True:
-            with core.lock:
-                offer = self._offer()
-                if offer is not None:
-                    core.offered = offer
-            if offer is None:
-                self._wait(begin)
-                core.longest_stall = max(core.longest_stall, core.stall - stalled)
-            elif offer.returns:
-                return self._deliver()
-            else:
-                self._deliver()
-
-    def _deliver(self) -> Rows | None:
-        """Ends a call: from its last assignment on, the batch is the caller's."""
-        core = self._core
-        with core.lock:
-            core.settle()
-        core.filled.ring()
-        core.wake.ring()
-        offer = core.offered
+        if self._offered is self._returned:  # else the call before was interrupted before its end
+            self._offered = self._offer(self._await())
+        offer = self._offered
         assert offer is not None
-        if offer.rows is not None:
-            self._last_rows = offer.rows.valid
-            self._last_return = time.monotonic()
-            core.pace.client += max(0.0, self._last_return - self._asked - (core.stall - self._stalled))
-        elif core.ledger.dropped > self._said_dropped:
-            self._tell_dropped(core.ledger.dropped)
+        if self._came and offer.after.number == _number(self._came[0]):
+            self._came.popleft()
         self._returned = offer
-        if offer.rows is not None and offer.rows.checkpoint is not None:
-            name, step = offer.rows.checkpoint
-            message = f"checkpoint {name!r} is taken at step {step}, behind this batch"
-            core.say("checkpoint", message, metadata={"name": name, "step": step})
         return offer.rows
 
-    def _tell_dropped(self, dropped: int) -> None:
-        core, rows = self._core, dropped - self._said_dropped
-        self._said_dropped = dropped
-        message = f"epoch {core.epoch - 1}: {rows} rows were left for less than a batch of each rank, and are dropped"
-        core.say("rows_dropped", message, metadata={"epoch": core.epoch - 1, "rows": rows})
+    def _await(self) -> pb.FeedReply:
+        begin = time.monotonic()
+        while not self._came:
+            if self._asked <= self._told:
+                wait, released = min(WAIT, self._config.timeout), self._connection.released()
+                with contextlib.suppress(OSError):  # the thread tells
+                    self._connection.send(pb.FeedRequest(next=pb.FeedNext(wait_ns=int(wait * 1e9), released=released)))
+                self._asked += 1
+            if self._ready.wait(WAIT) and not self._came:
+                self._check_waiting(begin)
+        return self._came[0]
 
-    def _offer(self) -> Offer | None:
-        """What may be handed over, or None if there is to wait. Changes nothing. The lock must be held."""
-        core = self._core
-        if core.error is not None:
-            raise core.error.with_traceback(None)
-        ledger, made = core.ledger, core.made
-        before = core.snapshot()
-        if core.epoch >= core.epochs:
+    def _offer(self, reply: pb.FeedReply) -> _Offer:
+        if reply.HasField("error"):
+            raise self._failure(reply.error)
+        if reply.HasField("finished"):
             raise errors.EpochsExhausted(
-                f"session {core.config.session!r}: all {core.epochs} epochs have been read; epochs= sets their number"
+                f"session {self._config.session!r}: all {self.epochs} epochs have been read; epochs= sets their number"
             )
-        if ledger.over() if ledger.counted else ledger.epoch > core.epoch or core.finished:
-            return self._end(before)
-        if core.making is None and made is None and not ledger.pending and ledger.may_pad():
-            return self._padding(before)
-        if core.making is not None or (made is None and not ledger.pending) or not self._leased():
-            return None
-        intervals = tuple(ledger.pending)
-        if made is None:
-            return Offer(None, False, core.epoch, None, intervals, before, core.totals, before.handed)
-        if ledger.gated() or not ledger.whole(made.rows.num_rows):
-            return None
-        return self._batch(made, intervals, before)
+        after = self._after(_number(reply))
+        if reply.HasField("epoch_end"):
+            return _Offer(None, after, reply.figures.epoch)
+        b = reply.batch
+        if b.schema:
+            self._form = Form(pa.ipc.open_stream(b.schema).schema)
+        assert self._form is not None
+        flat = _flat(self._form, b, self._connection.lend(b))
+        checkpoint = Checkpoint(b.checkpoint, b.checkpoint_step) if b.checkpoint else None
+        return _Offer(Rows(flat, b.epoch, b.valid, after, checkpoint), after, reply.figures.epoch)
 
-    def _end(self, before: Snapshot) -> Offer | None:
-        """The end of the epoch, or a batch of padding alone that comes before it."""
-        core, ledger = self._core, self._core.ledger
-        steps = None if ledger.counted else ledger.steps
-        if steps is not None and ledger.may_pad():
-            return self._padding(before)
-        if steps is not None and steps.final <= core.epoch:
-            return None  # how many batches the epoch has is not known yet
-        return Offer(None, True, core.epoch + 1, None, (), before, core.totals)
+    def _after(self, number: int) -> After:
+        after = After(number)
+        self._afters.add(after)
+        return after
 
-    def _batch(self, made: Made, intervals: tuple[Interval, ...], before: Snapshot) -> Offer:
-        """A batch that was made."""
-        core, handed = self._core, before.handed
-        tensors, valid = made.rows, made.rows.num_rows
-        if core.ledger.steps is not None:
-            handed += 1
-        if core.ledger.pads:
-            tensors = padded(tensors, core.batch_size)
-        after = replace(
-            before, consumed=make_set((*intervals, *before.consumed)), handed=handed, rows=before.rows + valid,
-            start=core.ledger.start(handed),
-        )  # fmt: skip
-        totals = core.totals.plus(made)
-        rows = Rows(tensors, made.epoch, valid, after, core.checkpointing.at(totals.batches))
-        return Offer(rows, True, core.epoch, made, intervals, before, totals, handed)
-
-    def _padding(self, before: Snapshot) -> Offer:
-        """A batch of padding alone."""
-        core = self._core
-        schema = planned_schema(self.program) if core.layout is None else core.layout.schema
-        tensors = Flat.of(padding(schema, core.batch_size))
-        handed = before.handed + 1
-        after = replace(before, handed=handed, start=core.ledger.start(handed))
-        totals = core.totals._replace(batches=core.totals.batches + 1, bytes=core.totals.bytes + tensors.nbytes)
-        rows = Rows(tensors, core.epoch, 0, after, core.checkpointing.at(totals.batches))
-        return Offer(rows, True, core.epoch, None, (), before, totals, handed)
-
-    def _leased(self) -> bool:
-        """Whether rows may be handed over."""
-        return time.monotonic() < self._core.lease_ends
-
-    def _wait(self, begin: float) -> None:
-        """Waits for something to hand over."""
-        core = self._core
-        start = time.monotonic()
-        core.ready.wait(min(WAIT, core.config.timeout))
-        now = time.monotonic()
-        core.stall += now - start
-        self._tell_lease()
-        ended = fleet_ended(core.config)
+    def _check_waiting(self, begin: float) -> None:
+        """Raises why what next waits for does not come, when it has waited for long enough."""
+        config, w, fleet = self._config, self._waiting, self._figures.workers
+        ended = failures.fleet_ended(config)
         if ended is not None:
-            core.fail(ended)
+            raise ended
+        now = time.monotonic()
+        waited = min(now - begin, w.idle_ns / 1e9)
+        if waited < config.timeout:
             return
-        if now - begin < core.config.timeout:
-            return
-        with core.lock:
-            error, unread = self._hopeless(now, begin), core.unread()
-        if error is not None:
-            raise error
-        if not unread and self._said_waiting != begin:
+        if w.master:
+            raise failures.master_lost(config, waited, w.master)
+        if w.workers or fleet == 0:
+            asked, seen = {(a.name, a.address) for a in w.workers}, {a.address: a.error for a in w.workers if a.error}
+            raise failures.workers_unreachable(config, waited, fleet, asked, seen)
+        if self._said_waiting != begin:
             self._said_waiting = begin
             what = f"next has waited for other ranks for {now - begin:.0f} s, which timeout= does not bound"
-            hint = f"`penstock session show {core.config.session}` tells how far each rank is"
-            core.say("waiting_for_ranks", f"{what}; {hint}", logging.WARNING, metadata={"epoch": core.epoch})
+            hint = f"`penstock session show {config.session}` tells how far each rank is"
+            tell(config, "waiting_for_ranks", f"{what}; {hint}", logging.WARNING, {"epoch": self._epoch_now()})
 
-    def _tell_lease(self) -> None:
-        core = self._core
-        lapsed = not self._leased()
-        if lapsed and not self._said_lapsed:
-            message = f"the lease of {core.lease:g} s ran out without an answer from a master; waiting for one"
-            core.say("lease_lapsed", message, logging.WARNING, metadata={"lease": core.lease})
-        self._said_lapsed = lapsed
+    def _failure(self, e: pb.FeedError) -> errors.Error:
+        """What a session's end means to the training loop."""
+        code = _CODES.get(e.code, grpc.StatusCode.UNKNOWN)
+        if e.kind == pb.FeedError.MASTER:
+            return failures.from_master(self._config, MasterError([e.words], code))
+        if e.kind == pb.FeedError.SESSION:
+            return failures.session_failed(self._config, e.words, e.bad_data)
+        if e.kind == pb.FeedError.REFUSED:
+            refusal = failures.Refusal(e.words, code.name, e.address, e.stranger)
+            return failures.refused_shard(self._config, e.shard, e.file, refusal)
+        return errors.Error(f"session {self._config.session!r}: {e.words}")
 
-    def _hopeless(self, now: float, begin: float) -> errors.Error | None:
-        """Why what next waits for does not come, when it has waited for long enough. The lock must be held."""
-        core = self._core
-        waited = now - max(begin, core.progress)
-        if waited < core.config.timeout or core.error is not None:
-            return None
-        if core.master_error:
-            return master_lost(core.config, waited, core.master_error)
-        unread = core.unread()
-        if not unread and core.reply.workers > 0:
-            return None
-        asked = {w for p in unread for w in p.grant.workers}
-        return workers_unreachable(core.config, waited, core.reply.workers, asked, core.worker_errors)
+    def _say(self, event: pb.FeedEvent) -> None:
+        about = {key: getattr(value, value.WhichOneof("is")) for key, value in event.about.items()}
+        message = ", ".join([event.message, *(f"{key} {value}" for key, value in sorted(about.items()))])
+        tell(self._config, event.name, message, _LEVELS.get(event.level, logging.ERROR), about)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -311,107 +322,151 @@ class Session:
                 "the loader was opened in another process, and a fork does not take its threads along: use "
                 "num_workers=0, open the loader after the fork, or start processes with the spawn method"
             )
+        if self._closed:
+            raise errors.Closed(f"session {self._config.session!r}: the loader was closed; make a new one to go on")
 
     @property
     def epoch(self) -> int:
         """The epoch that next reads, from 0."""
-        return self._core.epoch
+        return self._epoch_now()
 
-    @property
-    def finished(self) -> bool:
-        """Whether next has ended all epochs."""
-        return self._core.epoch >= self._core.epochs
+    def _epoch_now(self) -> int:
+        return self._epoch if self._returned is None else self._returned.epoch
 
     @property
     def epochs(self) -> int:
         """Epochs of the session."""
-        return self._core.epochs
+        return max(1, self._info.spec.epochs)
+
+    @property
+    def finished(self) -> bool:
+        """Whether next has ended all epochs."""
+        return self._epoch_now() >= self.epochs
 
     @property
     def batches(self) -> int | None:
         """How many batches next returns of its epoch, from the epoch's beginning on, where the master has told that."""
-        with self._core.lock:
-            return self._core.ledger.batches()
+        f = self._figures
+        return f.epoch_batches if f.HasField("epoch_batches") and f.epoch == self._epoch_now() else None
 
     @property
     def batch_size(self) -> int:
         """Rows of a full batch."""
-        return self._core.batch_size
+        return int(self._info.batch_size)
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The schema of all batches, or None before the first stream began."""
-        layout = self._core.layout
-        return None if layout is None else layout.schema
+        """The schema of all batches, or None before the first."""
+        return None if self._form is None else self._form.schema
 
     @property
-    def info(self) -> pb.Session:
+    def info(self) -> control_pb2.Session:
         """The session as the master described it when this rank joined."""
-        return self._core.info
+        return self._info
 
     @property
     def program(self) -> spec_pb2.Program:
         """What workers run: the spec resolved against the dataset."""
-        return spec_pb2.Program.FromString(self._core.info.program)
+        return self._program
 
-    def state(self, after: Snapshot | None = None) -> pb.State:
+    def state(self, after: After | None = None) -> control_pb2.State:
         """The checkpoint of this rank as of what next returned last, or as of Rows.after, for loops that read ahead."""
-        self._check_process()
-        core = self._core
-        with core.lock:
-            offer = core.offered
-            if after is None and offer is not None and offer is not self._returned:
-                after = offer.before  # its call of next was interrupted
-            at = after or core.snapshot()
-        return core.state(at)
+        at = after or (self._begins if self._returned is None else self._returned.after)
+        if at.state is None:
+            self._check_process()
+            self._fetch([at])
+        assert at.state is not None
+        return at.state
+
+    def _fetch(self, moments: Sequence[After]) -> None:
+        """Asks for states, which are kept."""
+        answer = self._ask(pb.FeedRequest(state=pb.FeedState(after=[m.number for m in moments])))
+        if answer.HasField("error"):
+            raise self._failure(answer.error)
+        for moment, state in zip(moments, answer.states.states, strict=True):
+            moment.state = state
 
     def stats(self) -> SessionStats:
-        """The present figures."""
-        self._check_process()
-        core = self._core
-        with core.lock:
-            t, reply = core.totals, core.reply
-            return SessionStats(
-                rows=t.rows, batches=t.batches, bytes=t.bytes, dropped=core.ledger.dropped, stall_seconds=core.stall,
-                longest_stall_seconds=core.longest_stall, compute_seconds=core.compute, failovers=core.failovers,
-                hedges=core.hedges, buffered=core.ledger.queued, peak_buffered=core.ledger.peak, workers=reply.workers,
-                streams=reply.streams, rows_by_worker=dict(t.by_worker),
-                streams_by_worker=dict(core.streams_by_worker), cause=reply.cause,
-            )  # fmt: skip
+        """The figures as of the newest answer."""
+        f = self._figures
+        return SessionStats(
+            rows=f.rows, batches=f.batches, bytes=f.bytes, dropped=f.dropped, stall_seconds=f.stall_ns / 1e9,
+            longest_stall_seconds=f.longest_stall_ns / 1e9, compute_seconds=f.compute_ns / 1e9, failovers=f.failovers,
+            hedges=f.hedges, buffered=f.buffered, peak_buffered=f.peak_buffered, workers=f.workers, streams=f.streams,
+            rows_by_worker=dict(f.rows_by_worker), streams_by_worker=dict(f.streams_by_worker), cause=f.cause,
+        )  # fmt: skip
 
     def close(self) -> None:
-        """Leaves the session: what this rank holds and has not consumed goes back at once. Ends all threads.
+        """Leaves the session: what this rank holds and has not consumed goes back at once.
 
-        Takes about 6 seconds where no master answers, or a worker is slow to send its first message. A thread that
-        waits for one may stay behind; it holds nothing, and the log says so. In a forked process it does nothing.
-
-        A thread of the package (which calls a listener, or collects a loader as garbage, perhaps with the lock held)
-        cannot wait: there the session ends by itself a moment later.
+        Batches stay, and states that are held. In a forked process it does nothing. A thread of the package cannot
+        wait: there the session ends by itself a moment later.
         """
         if os.getpid() != self._pid or self._closed:
             return
-        core = self._core
         if threading.current_thread().name.startswith(THREADS):
-            core.abandon()
+            self._closed = True
+            with contextlib.suppress(OSError):
+                self._connection.send(pb.FeedRequest(close=pb.FeedClose()))
+            self._connection.close()
             return
-        core.close()
-        self._masters.cancel()
-        deadline = time.monotonic() + CLOSE_TIMEOUT
-        for t in self._threads:
-            t.join(max(0.0, deadline - time.monotonic()))
-        late = self._streams.join(deadline) + [t for t in self._threads if t.is_alive()]
-        self._streams.workers.close()
+        with contextlib.suppress(errors.Error):
+            oldest = self._newest - STATES_KEPT + 1
+            self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
         self._closed = True
+        c = self._config
+        answer = self._ask(pb.FeedRequest(close=pb.FeedClose(silent=failures.fleet_ended(c) is not None)))
+        self._thread.join()  # that was its last answer
+        self._connection.close()
         _open_sessions.discard(self)
-        log = logging.getLogger("penstock")
-        if self._control.leave_error is not None:
-            why, hint = self._control.leave_error, doctor(core.config)
+        if answer.HasField("error"):
             what = "could not leave, so the master takes back what this rank holds when its lease ends"
-            log.warning("session %s, rank %d: %s: %s; %s", core.config.session, core.config.rank, what, why, hint)
-        if late:
-            names = ", ".join(f"{n} {name}" for name, n in Counter(t.name for t in late).items())
-            what = "stay behind until a worker answers, and hold nothing: it hangs, or is busy with other trainers"
-            log.warning("session %s: threads (%s) %s", core.config.session, names, what)
+            words = (c.session, c.rank, what, answer.error.words, failures.doctor(c))
+            logging.getLogger("penstock").warning("session %s, rank %d: %s: %s; %s", *words)
+
+
+def _open(config: Config, joined: Joined) -> pb.FeedOpen:
+    return pb.FeedOpen(
+        masters=config.masters, security=_security(config.security), rank=config.rank, world_size=config.world_size,
+        zone=config.zone, compression=config.compression, budget=config.budget, session=joined.info,
+        joined=joined.reply, nonce=joined.nonce, lease_ns=int((joined.lease_ends - time.monotonic()) * 1e9),
+        epoch=first_epoch(config, joined.reply), sync_every_ns=int(config.sync_every * 1e9),
+        stream_timeout_ns=int(config.stream_timeout * 1e9), hedge_after_ns=int(config.hedge_after * 1e9),
+    )  # fmt: skip
+
+
+def _security(s: Security) -> pb.FeedSecurity:
+    return pb.FeedSecurity(
+        token="" if s.token_file else s.token or "", token_file=_absolute(s.token_file), ca=_absolute(s.ca_file),
+        cert=_absolute(s.cert_file), key=_absolute(s.key_file), server_name=s.server_name or "", tls=s.tls,
+    )  # fmt: skip
+
+
+def _absolute(path: str | None) -> str:
+    return str(Path(path).absolute()) if path else ""
+
+
+def _number(reply: pb.FeedReply) -> int:
+    """That of a batch or an epoch's end."""
+    return int((reply.batch if reply.HasField("batch") else reply.epoch_end).number)
+
+
+def _flat(form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> Flat:
+    """A batch's arrays where they lie."""
+    arrays = iter(b.arrays)
+
+    def make(dtype: np.dtype[Any]) -> Array:
+        a = next(arrays)
+        n = a.bytes // dtype.itemsize
+        return np.frombuffer(memory[a.segment], dtype, n, a.offset) if n else np.empty(0, dtype)
+
+    offsets: list[Array] = []
+    parts = []
+    for p in form.parts:
+        if p.ragged == len(offsets):
+            offsets.append(make(OFFSET))
+        parts.append(make(p.dtype))
+    return Flat(form, b.rows, parts, offsets)
 
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/position"
+)
+
+// Errors that end a session, to be told apart with errors.Is.
+var (
+	// ErrClosed is returned by Next after Close.
+	ErrClosed = errors.New("client: the session was closed")
+	// ErrFenced means that another process joined as this rank, or that the master took the rank for dead. Batches
+	// that were handed over before it count as consumed only as far as a Sync had said so.
+	ErrFenced = errors.New("client: fenced")
+	// ErrData means that data cannot be read by any worker, or changed since they were listed.
+	ErrData = errors.New("client: bad data")
+	// ErrNoWorker means that what answers at the workers' addresses is no worker.
+	ErrNoWorker = errors.New("client: what answers is no Penstock worker, or one of another release; see the worker's --advertise")
+)
+
+var errAbandoned = errors.New("client: the session was abandoned")
+
+// ErrEpochEnd is returned by NextOfEpoch, and ends nothing but an epoch.
+var ErrEpochEnd = errors.New("client: the epoch has ended")
+
+// MasterError is a master's answer to a call. It shows the master's words without gRPC's frame around them; the status is underneath.
+type MasterError struct {
+	Op, Address string
+	Err         error
+}
+
+func (e *MasterError) Error() string {
+	st := status.Convert(e.Err)
+	return fmt.Sprintf("%s at master %s: %s (%s)", e.Op, e.Address, st.Message(), st.Code())
+}
+
+func (e *MasterError) Unwrap() error { return e.Err }
+
+// FailedError is the end of a session that the master gave up.
+type FailedError struct {
+	Session, Words string
+}
+
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("client: session %q failed: %s", e.Session, e.Words)
+}
+
+// RefusedError is the end of a session of which every worker refuses a shard. Err is one's word for it, at the address.
+type RefusedError struct {
+	Session string
+	Shard   position.Position
+	File    string
+	Address string
+	Err     error
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("client: session %q: shard %v: every worker refuses it: %v", e.Session, e.Shard, e.Err)
+}
+
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// workerError shows a worker's words without gRPC's frame around them; the status is underneath.
+type workerError struct {
+	name, address string
+	err           error
+}
+
+func (e *workerError) Error() string {
+	if st, ok := status.FromError(e.err); ok {
+		return fmt.Sprintf("%s (%s)", e.words(), st.Code())
+	}
+	return e.words()
+}
+
+// words is the error without its status's code.
+func (e *workerError) words() string {
+	words := e.err.Error()
+	if st, ok := status.FromError(e.err); ok {
+		words = st.Message()
+	}
+	return fmt.Sprintf("worker %s at %s: %s", e.name, e.address, words)
+}
+
+func (e *workerError) Unwrap() error { return e.err }
+
+// fencedOr marks the errors that mean that this incarnation was fenced.
+func fencedOr(err error) error {
+	if status.Code(err) == codes.Aborted {
+		return errors.Join(ErrFenced, err)
+	}
+	return err
+}

@@ -1,0 +1,418 @@
+// Package feed hands batches to a program in another language, on this machine: it is a trainer in the program's place, and lays the
+// batches in memory that both have. README.md has what they say to each other.
+//
+// Serve owns the goroutines of each session: one that is its client.Session's one user, one that receives requests, so that the
+// connection's end ends whatever the other waits for, and one that closes the connection when either has ended.
+package feed
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// maxRequest bounds a request.
+const maxRequest = 64 << 20
+
+// statesKept is of how many batches a rank's state can be asked for.
+const statesKept = 1024
+
+// Serve feeds the program at the other end of a connection until that is closed. Each byte of it brings the end of another connection, for
+// one session.
+func Serve(ctx context.Context, control *net.UnixConn, logger *slog.Logger) error {
+	return serve(ctx, control, logger, &segments{memory: memoryFile, punch: punch})
+}
+
+func serve(ctx context.Context, control *net.UnixConn, logger *slog.Logger, pool *segments) error {
+	defer pool.close()
+	var sessions sync.WaitGroup
+	defer sessions.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sessions.Go(func() {
+		<-ctx.Done()
+		_ = control.Close() // which ends accept
+	})
+	for {
+		conn, err := accept(control)
+		if errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		sessions.Go(func() {
+			f := &feeder{conn: conn, arena: arena{pool: pool}, held: make(map[uint64]*client.Batch)}
+			if err := f.run(ctx); err != nil {
+				logger.Warn("a session has ended badly", "error", err)
+			}
+		})
+	}
+}
+
+// Greet tells the program at the other end of a connection that this process is ready, and of which release.
+func Greet(control *net.UnixConn, release string) error {
+	data, err := framed(&pb.FeedHello{Language: uint32(pb.FeedHello_CURRENT), Release: release})
+	if err != nil {
+		return err
+	}
+	if _, err := control.Write(data); err != nil {
+		return fmt.Errorf("feed: hello: %w", err)
+	}
+	return nil
+}
+
+// framed is a message behind its length.
+func framed(m proto.Message) ([]byte, error) {
+	data, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4, 4096), m)
+	if err != nil {
+		return nil, fmt.Errorf("feed: %T: %w", m, err)
+	}
+	binary.LittleEndian.PutUint32(data, uint32(len(data)-4))
+	return data, nil
+}
+
+// accept receives a connection.
+func accept(control *net.UnixConn) (*net.UnixConn, error) {
+	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := control.ReadMsgUnix(data, oob)
+	if err != nil {
+		return nil, err
+	}
+	files, err := received(oob[:n])
+	for _, f := range files {
+		defer f.Close()
+	}
+	if err != nil || len(files) != 1 {
+		return nil, errors.Join(fmt.Errorf("feed: a request for a session came with %d files, not with a connection", len(files)), err)
+	}
+	conn, err := net.FileConn(files[0])
+	if err != nil {
+		return nil, fmt.Errorf("feed: a session's connection: %w", err)
+	}
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("feed: a session's connection is no Unix socket"), conn.Close())
+	}
+	return unixConn, nil
+}
+
+// received are the files that came with a message.
+func received(oob []byte) (files []*os.File, err error) {
+	messages, err := unix.ParseSocketControlMessage(oob)
+	for i := range messages {
+		fds, notFiles := unix.ParseUnixRights(&messages[i])
+		err = errors.Join(err, notFiles)
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files, err
+}
+
+// feeder serves one session.
+type feeder struct {
+	conn   *net.UnixConn
+	arena  arena
+	events events
+
+	session *client.Session
+	number  uint64                       // of the newest batch
+	held    map[uint64]*client.Batch     // not released
+	states  [statesKept]func() *pb.State // as of the newest
+	sent    int                          // segments that the program knows
+	schema  *arrow.Schema                // that it knows
+}
+
+// run answers requests until the program closes the connection, or ctx ends.
+func (f *feeder) run(ctx context.Context) error {
+	parts, either := errgroup.WithContext(ctx)
+	requests := make(chan *pb.FeedRequest)
+	parts.Go(func() error { return f.listen(either, requests) })
+	parts.Go(func() error { return f.talk(either, requests) })
+	parts.Go(func() error {
+		<-either.Done()
+		return f.conn.Close()
+	})
+	err := parts.Wait()
+	f.arena.close()
+	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+		err = nil
+	}
+	if f.session != nil {
+		f.session.Abandon() // unless it was closed: a program that died did not mean to leave
+	}
+	return err
+}
+
+// listen receives requests. It is at most one ahead of the answers.
+func (f *feeder) listen(ctx context.Context, requests chan<- *pb.FeedRequest) error {
+	from := bufio.NewReader(f.conn)
+	for {
+		r, err := receive(from)
+		if err != nil {
+			return err
+		}
+		select {
+		case requests <- r:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func receive(from io.Reader) (*pb.FeedRequest, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(from, size[:]); err != nil {
+		return nil, err
+	}
+	n := int64(binary.LittleEndian.Uint32(size[:]))
+	if n > maxRequest {
+		return nil, fmt.Errorf("feed: a request of %d bytes; at most %d are taken", n, maxRequest)
+	}
+	data, err := io.ReadAll(io.LimitReader(from, n)) // memory is taken as they come
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) < n {
+		return nil, io.ErrUnexpectedEOF
+	}
+	r := &pb.FeedRequest{}
+	if err := proto.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("feed: a request: %w", err)
+	}
+	return r, nil
+}
+
+// talk answers requests.
+func (f *feeder) talk(ctx context.Context, requests <-chan *pb.FeedRequest) error {
+	for {
+		r := f.await(ctx, requests)
+		if r == nil {
+			return ctx.Err()
+		}
+		reply := f.answer(ctx, r)
+		reply.Next = r.GetNext() != nil
+		if err := f.send(reply); err != nil {
+			return err
+		}
+	}
+}
+
+// await returns the next request, or nil when ctx ends. Meanwhile the next batch is made.
+func (f *feeder) await(ctx context.Context, requests <-chan *pb.FeedRequest) (r *pb.FeedRequest) {
+	var waiting sync.WaitGroup
+	idle, cancel := context.WithCancel(ctx)
+	waiting.Go(func() {
+		defer cancel()
+		select {
+		case r = <-requests:
+		case <-ctx.Done():
+		}
+	})
+	if f.session != nil {
+		f.session.Prepare(idle)
+	}
+	waiting.Wait()
+	return r
+}
+
+// send sends a reply, with what the program does not know yet.
+func (f *feeder) send(r *pb.FeedReply) error {
+	r.Events = f.events.take()
+	if f.session != nil {
+		r.Figures = f.figures()
+	}
+	var fds []int
+	for _, g := range f.arena.segments[f.sent:] {
+		r.Segments = append(r.Segments, &pb.FeedSegment{Id: g.id, Bytes: int64(len(g.mem))})
+		fds = append(fds, int(g.file.Fd()))
+	}
+	f.sent = len(f.arena.segments)
+	data, err := framed(r)
+	if err != nil {
+		return err
+	}
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	n, _, err := f.conn.WriteMsgUnix(data, oob, nil)
+	if err == nil && n < len(data) {
+		_, err = f.conn.Write(data[n:])
+	}
+	return err
+}
+
+func (f *feeder) answer(ctx context.Context, r *pb.FeedRequest) *pb.FeedReply {
+	if o := r.GetOpen(); o != nil {
+		return f.open(ctx, o)
+	}
+	if f.session == nil {
+		return failed(errors.New("feed: no session was opened on this connection"))
+	}
+	switch what := r.GetWhat().(type) {
+	case *pb.FeedRequest_Next:
+		return f.next(ctx, what.Next)
+	case *pb.FeedRequest_State:
+		return f.tellStates(what.State)
+	case *pb.FeedRequest_Close:
+		if what.Close.GetSilent() {
+			f.session.Abandon()
+			return done()
+		}
+		if err := f.session.Close(); err != nil {
+			return failed(err)
+		}
+		return done()
+	}
+	return failed(errors.New("feed: an unknown request"))
+}
+
+func done() *pb.FeedReply { return &pb.FeedReply{What: &pb.FeedReply_Done{Done: true}} }
+
+func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
+	if f.session != nil {
+		return failed(errors.New("feed: a session was opened on this connection before; each has its own"))
+	}
+	sec := o.GetSecurity()
+	access := rpc.Config{Cert: sec.GetCert(), Key: sec.GetKey(), CA: sec.GetCa(), ServerName: sec.GetServerName(), TLS: sec.GetTls()}
+	var err error
+	switch {
+	case sec.GetTokenFile() != "":
+		access.Token, err = rpc.ReadSecret(sec.GetTokenFile())
+	case sec.GetToken() != "":
+		access.Token = rpc.NewSecret(sec.GetToken())
+	}
+	if err != nil {
+		return failed(err)
+	}
+	cfg := client.Config{
+		Masters: o.GetMasters(), Session: o.GetSession().GetId(), Rank: o.GetRank(), WorldSize: o.GetWorldSize(), Zone: o.GetZone(),
+		Compression: o.GetCompression(), Budget: o.GetBudget(), Memory: f.arena.allocate, Logger: slog.New(&f.events),
+		SyncEvery: time.Duration(o.GetSyncEveryNs()), StreamTimeout: time.Duration(o.GetStreamTimeoutNs()), HedgeAfter: time.Duration(o.GetHedgeAfterNs()),
+		Joined: &client.Joined{
+			Session: o.GetSession(), Join: o.GetJoined(), Nonce: o.GetNonce(), Epoch: o.GetEpoch(),
+			Sent: time.Now().Add(time.Duration(o.GetLeaseNs()) - time.Duration(o.GetJoined().GetLeaseMs())*time.Millisecond),
+		},
+		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, access) }, DialLink: rpc.LinkDialer(access),
+	}
+	if f.session, err = client.Open(context.WithoutCancel(ctx), cfg); err != nil { // run ends it
+		return failed(err)
+	}
+	return done()
+}
+
+// begin notes the state before the first batch, which the master may tell more of until that comes.
+func (f *feeder) begin() {
+	if f.number == 0 {
+		state := f.session.State()
+		f.states[0] = func() *pb.State { return state }
+	}
+}
+
+func (f *feeder) next(ctx context.Context, r *pb.FeedNext) *pb.FeedReply {
+	f.begin()
+	for _, number := range r.GetReleased() {
+		if b := f.held[number]; b != nil {
+			b.Release()
+			delete(f.held, number)
+		}
+	}
+	if f.arena.err != nil {
+		return failed(f.arena.err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.GetWaitNs()))
+	defer cancel()
+	b, err := f.session.NextOfEpoch(ctx)
+	switch {
+	case err == nil:
+		return f.batch(b)
+	case errors.Is(err, client.ErrEpochEnd):
+		after := f.session.State()
+		f.note(func() *pb.State { return after })
+		return &pb.FeedReply{What: &pb.FeedReply_EpochEnd{EpochEnd: &pb.FeedEpochEnd{Number: f.number}}}
+	case errors.Is(err, io.EOF):
+		return &pb.FeedReply{What: &pb.FeedReply_Finished{Finished: true}}
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		return &pb.FeedReply{What: &pb.FeedReply_Waiting{Waiting: waiting(f.session.Waiting())}}
+	}
+	return failed(err)
+}
+
+// note counts a batch, or an epoch's end.
+func (f *feeder) note(state func() *pb.State) {
+	f.number++
+	f.states[f.number%statesKept] = state
+}
+
+func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
+	if f.arena.err != nil {
+		return failed(f.arena.err)
+	}
+	f.note(func() *pb.State { return f.session.StateAfter(b) })
+	f.held[f.number] = b
+	out := &pb.FeedBatch{Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch}
+	for _, array := range b.Arrays() {
+		id, at, ok := f.arena.find(array)
+		if !ok {
+			return failed(errors.New("feed: a batch lies outside of the shared memory"))
+		}
+		out.Arrays = append(out.Arrays, &pb.FeedArray{Segment: id, Offset: at, Bytes: int64(len(array))})
+	}
+	if b.Schema() != f.schema {
+		f.schema = b.Schema()
+		var err error
+		if out.Schema, err = serialized(f.schema); err != nil {
+			return failed(err)
+		}
+	}
+	if c := b.Checkpoint; c != nil {
+		out.Checkpoint, out.CheckpointStep = c.Name, c.Step
+	}
+	return &pb.FeedReply{What: &pb.FeedReply_Batch{Batch: out}}
+}
+
+// serialized is a schema as a stream of no batches.
+func serialized(s *arrow.Schema) ([]byte, error) {
+	var out bytes.Buffer
+	if err := ipc.NewWriter(&out, ipc.WithSchema(s)).Close(); err != nil {
+		return nil, fmt.Errorf("feed: schema: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func (f *feeder) tellStates(r *pb.FeedState) *pb.FeedReply {
+	if n := len(r.GetAfter()); n > statesKept {
+		return failed(fmt.Errorf("feed: %d states at once; at most %d are told", n, statesKept))
+	}
+	f.begin()
+	out := &pb.FeedStates{}
+	for _, number := range r.GetAfter() {
+		if number > f.number || number+statesKept <= f.number {
+			return failed(fmt.Errorf("feed: no state is kept of batch %d; %d were handed over", number, f.number))
+		}
+		out.States = append(out.States, f.states[number%statesKept]())
+	}
+	return &pb.FeedReply{What: &pb.FeedReply_States{States: out}}
+}

@@ -1,0 +1,189 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
+)
+
+// TestControlWithoutConnections ends Serve, which keeps none of the files that came.
+func TestControlWithoutConnections(t *testing.T) {
+	for name, files := range map[string]int{"no file": 0, "a file": 1, "two files": 2, "three files": 3} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, memory())
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			var rights []byte
+			if files > 0 {
+				rights = unix.UnixRights([]int{int(r.Fd()), int(r.Fd()), int(r.Fd())}[:files]...)
+			}
+			if _, _, err := s.control.WriteMsgUnix([]byte("s"), rights, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.end(t); err == nil {
+				t.Error("Serve ends well")
+			}
+			r.Close()
+			if _, err := w.Write([]byte("x")); !errors.Is(err, unix.EPIPE) {
+				t.Errorf("the file is still open: %v", err)
+			}
+		})
+	}
+	t.Run("TCP", func(t *testing.T) {
+		s := start(t, memory())
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		conn, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		peer, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := peer.(*net.TCPConn).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.control.WriteMsgUnix([]byte("s"), unix.UnixRights(int(file.Fd())), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.end(t); err == nil {
+			t.Error("Serve ends well")
+		}
+		file.Close()
+		peer.Close()
+		if n, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the connection is still open: %d bytes, %v", n, err)
+		}
+	})
+}
+
+// TestEndOfServe by its context is no error.
+func TestEndOfServe(t *testing.T) {
+	_, control := pair(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Serve(ctx, control, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRequestsThatAreNone end their session's connection, and no other.
+func TestRequestsThatAreNone(t *testing.T) {
+	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
+	s := start(t, memory())
+	good := s.connect(t)
+	good.open(fl.join(t, 0, 1))
+	for name, data := range map[string][]byte{
+		"too long":   binary.LittleEndian.AppendUint32(nil, maxRequest+1),
+		"not whole":  binary.LittleEndian.AppendUint32(nil, 10),
+		"no length":  {1, 0},
+		"no message": append(binary.LittleEndian.AppendUint32(nil, 2), 0xff, 0xff),
+		"nothing":    nil,
+	} {
+		p := s.connect(t)
+		if _, err := p.conn.Write(data); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := p.reply(); err == nil {
+			t.Errorf("%s: %v", name, reply)
+		}
+	}
+	if reply := good.next(); reply.GetBatch() == nil {
+		t.Errorf("next: %v", reply)
+	}
+}
+
+// TestAnnouncedBytesTakeNoMemory before they come.
+func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
+	data := append(binary.LittleEndian.AppendUint32(nil, maxRequest), make([]byte, 1000)...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := receive(bytes.NewReader(data)); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+		t.Errorf("a request of %d bytes, of which 1,000 came, took %d", maxRequest, n)
+	}
+}
+
+// FuzzRequest sends any bytes, to a session or before there is one.
+func FuzzRequest(f *testing.F) {
+	for _, r := range []*pb.FeedRequest{
+		{}, nextOf(longest), nextOf(0, 0, 1, 1<<63), stateOf(0, 1), closing(), {What: &pb.FeedRequest_Open{Open: &pb.FeedOpen{Nonce: "x"}}},
+	} {
+		f.Add(true, frame(f, r))
+		f.Add(false, frame(f, r))
+	}
+	f.Add(true, []byte{1, 0, 0, 0})
+	fl := newFleet(f, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
+	open := frame(f, &pb.FeedRequest{What: &pb.FeedRequest_Open{Open: fl.join(f, 0, 1)}})
+	f.Fuzz(func(t *testing.T, opened bool, data []byte) {
+		if dials(data) {
+			t.Skip("it opens a session on masters that are not ours")
+		}
+		if opened {
+			data = append(bytes.Clone(open), data...)
+		}
+		ours, theirs := pair(t)
+		var writing sync.WaitGroup
+		defer writing.Wait()
+		writing.Go(func() {
+			_, _ = ours.Write(data) // unless the other end closes before
+			_ = ours.CloseWrite()
+		})
+		pool := memory()
+		defer pool.close()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- (&feeder{conn: theirs, arena: arena{pool: pool}, held: make(map[uint64]*client.Batch)}).run(t.Context())
+		}()
+		if _, err := io.Copy(io.Discard, ours); err != nil && !errors.Is(err, unix.ECONNRESET) {
+			t.Error(err)
+		}
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("the session does not end")
+		}
+	})
+}
+
+// dials reports whether requests have a session opened that might be.
+func dials(data []byte) bool {
+	for from := bytes.NewReader(data); ; {
+		r, err := receive(from)
+		if err != nil {
+			return false
+		}
+		if o := r.GetOpen(); len(o.GetMasters()) > 0 && o.GetJoined().GetLeaseMs() > 0 {
+			return true
+		}
+	}
+}

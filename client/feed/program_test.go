@@ -1,0 +1,342 @@
+package feed
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
+	"github.com/penstock-ml/penstock/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	patience = time.Minute // that tests have with what has to come
+	longest  = int64(time.Hour)
+)
+
+// fleet is a master and a worker.
+type fleet struct {
+	net    *fake.Net
+	master *fake.Master
+}
+
+// newFleet starts a fleet whose streams bring their rows in one order, unless the spec says which.
+func newFleet(t testing.TB, m *fake.Master, w *fake.Worker) *fleet {
+	fl := &fleet{net: fake.Loopback(t), master: m}
+	w.Data, w.Cut, w.Links = m.Data, 7, true
+	fl.net.Worker("w1", w)
+	m.Workers, m.Streams, m.Run = fl.net.Workers("w1"), 1, 8
+	fl.net.Master("m", m)
+	t.Cleanup(func() {
+		for _, problem := range m.Problems() {
+			t.Error("master: ", problem)
+		}
+	})
+	return fl
+}
+
+// join opens the session and joins it as a rank, as programs do by themselves.
+func (fl *fleet) join(t testing.TB, rank, world uint32) *pb.FeedOpen {
+	t.Helper()
+	conn, err := fl.net.Dial(fl.net.Address("m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	m, nonce := pb.NewMasterClient(conn), rand.Text()
+	info, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run-1/train", Spec: fl.master.Spec, WorldSize: world})
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, err := m.Join(t.Context(), &pb.JoinRequest{Session: "run-1/train", Rank: rank, WorldSize: world, Nonce: nonce})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pb.FeedOpen{
+		Masters: []string{fl.net.Address("m")}, Rank: rank, WorldSize: world, Session: info, Joined: joined, Nonce: nonce,
+		LeaseNs: joined.GetLeaseMs() * int64(time.Millisecond), SyncEveryNs: int64(20 * time.Millisecond),
+	}
+}
+
+// left waits until a rank has left.
+func (fl *fleet) left(t testing.TB, rank uint32) {
+	t.Helper()
+	await(t, "a rank to leave", func() (left bool) {
+		fl.master.Look(func() { left = fl.master.Ranks[rank].Left })
+		return left
+	})
+}
+
+// silent expects that the master has not heard that a rank left.
+func (fl *fleet) silent(t testing.TB, rank uint32) {
+	t.Helper()
+	fl.master.Look(func() {
+		if fl.master.Ranks[rank].Left {
+			t.Errorf("rank %d has left, though its program did not say so", rank)
+		}
+	})
+}
+
+func await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for begin := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(begin) > patience {
+			t.Fatalf("waited for %s in vain", what)
+		}
+	}
+}
+
+// server is a Serve, and the program's end of the control connection.
+type server struct {
+	control *net.UnixConn
+	pool    *segments
+	ended   chan struct{}
+	err     error // why, after that
+}
+
+// start serves until the test ends, at the latest. Fleets are started before it.
+func start(t testing.TB, pool *segments) *server {
+	ours, theirs := pair(t)
+	s := &server{control: ours, pool: pool, ended: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		s.err = serve(t.Context(), theirs, slog.New(slog.DiscardHandler), pool)
+	}()
+	t.Cleanup(func() { _ = s.end(t) })
+	return s
+}
+
+// memory is what segments are made of where nothing goes wrong.
+func memory() *segments { return &segments{memory: memoryFile, punch: punch} }
+
+// returned tells of each segment that goes back to a pool.
+func returned(pool *segments) <-chan struct{} {
+	told, inner := make(chan struct{}, 16), pool.punch
+	pool.punch = func(f *os.File, from, bytes int64) error {
+		told <- struct{}{}
+		return inner(f, from, bytes)
+	}
+	return told
+}
+
+// end waits for the end of Serve.
+func (s *server) end(t testing.TB) error {
+	t.Helper()
+	select {
+	case <-s.ended:
+		return s.err
+	case <-time.After(patience):
+		t.Fatal("Serve does not end")
+	}
+	return nil
+}
+
+// pair are two ends of a connection.
+func pair(t testing.TB) (a, b *net.UnixConn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make([]*net.UnixConn, 2)
+	for i, fd := range fds {
+		file := os.NewFile(uintptr(fd), "end")
+		conn, err := net.FileConn(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		ends[i] = conn.(*net.UnixConn)
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	return ends[0], ends[1]
+}
+
+// program is what is fed: its end of a session's connection.
+type program struct {
+	t        testing.TB
+	conn     *net.UnixConn
+	segments map[uint32][]byte // mapped
+	told     []uint32          // ids of segments, in order
+	schema   *arrow.Schema
+	events   []*pb.FeedEvent
+}
+
+// connect makes a connection for a session.
+func (s *server) connect(t testing.TB) *program {
+	t.Helper()
+	ours, theirs := pair(t)
+	file, err := theirs.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, _, err := s.control.WriteMsgUnix([]byte("s"), unix.UnixRights(int(file.Fd())), nil); err != nil {
+		t.Fatal(err)
+	}
+	_ = theirs.Close() // the server has its own
+	p := &program{t: t, conn: ours, segments: make(map[uint32][]byte)}
+	t.Cleanup(func() {
+		for _, m := range p.segments {
+			_ = unix.Munmap(m)
+		}
+	})
+	return p
+}
+
+// open opens a session that was joined.
+func (p *program) open(o *pb.FeedOpen) *pb.FeedReply {
+	p.t.Helper()
+	return p.ask(&pb.FeedRequest{What: &pb.FeedRequest_Open{Open: o}})
+}
+
+// next asks for what comes next.
+func (p *program) next(released ...uint64) *pb.FeedReply {
+	p.t.Helper()
+	return p.ask(nextOf(longest, released...))
+}
+
+func nextOf(wait int64, released ...uint64) *pb.FeedRequest {
+	return &pb.FeedRequest{What: &pb.FeedRequest_Next{Next: &pb.FeedNext{WaitNs: wait, Released: released}}}
+}
+
+func stateOf(after ...uint64) *pb.FeedRequest {
+	return &pb.FeedRequest{What: &pb.FeedRequest_State{State: &pb.FeedState{After: after}}}
+}
+
+func closing() *pb.FeedRequest { return &pb.FeedRequest{What: &pb.FeedRequest_Close{}} }
+
+func (p *program) ask(r *pb.FeedRequest) *pb.FeedReply {
+	p.t.Helper()
+	p.send(r)
+	return p.receive()
+}
+
+func frame(t testing.TB, r *pb.FeedRequest) []byte {
+	t.Helper()
+	data, err := framed(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func (p *program) send(r *pb.FeedRequest) {
+	p.t.Helper()
+	if _, err := p.conn.Write(frame(p.t, r)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// receive takes a reply in, and maps the memory that comes with it.
+func (p *program) receive() *pb.FeedReply {
+	p.t.Helper()
+	reply, err := p.reply()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return reply
+}
+
+func (p *program) reply() (*pb.FeedReply, error) {
+	if err := p.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	size, oob := make([]byte, 4), make([]byte, unix.CmsgSpace(4*16))
+	n, oobn, _, _, err := p.conn.ReadMsgUnix(size, oob)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(p.conn, size[n:]); err != nil {
+		return nil, err
+	}
+	data := make([]byte, binary.LittleEndian.Uint32(size))
+	if _, err := io.ReadFull(p.conn, data); err != nil {
+		return nil, err
+	}
+	reply := &pb.FeedReply{}
+	if err := proto.Unmarshal(data, reply); err != nil {
+		return nil, err
+	}
+	files, err := received(oob[:oobn])
+	if err != nil || len(files) != len(reply.GetSegments()) {
+		return nil, errors.Join(errors.New("segments are named, and other files came"), err)
+	}
+	for i, s := range reply.GetSegments() {
+		m, err := unix.Mmap(int(files[i].Fd()), 0, int(s.GetBytes()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+		files[i].Close()
+		if err != nil {
+			return nil, err
+		}
+		p.segments[s.GetId()] = m
+		p.told = append(p.told, s.GetId())
+	}
+	p.events = append(p.events, reply.GetEvents()...)
+	return reply, nil
+}
+
+// arrays are where a batch lies.
+func (p *program) arrays(b *pb.FeedBatch) (out [][]byte) {
+	p.t.Helper()
+	if s := b.GetSchema(); s != nil {
+		r, err := ipc.NewReader(bytes.NewReader(s))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		p.schema = r.Schema()
+		r.Release()
+	}
+	for _, a := range b.GetArrays() {
+		if a.GetOffset()%wire.Alignment != 0 {
+			p.t.Errorf("an array begins at %d", a.GetOffset())
+		}
+		if a.GetBytes() == 0 {
+			out = append(out, nil)
+			continue
+		}
+		out = append(out, p.segments[a.GetSegment()][a.GetOffset():][:a.GetBytes()])
+	}
+	return out
+}
+
+// labels is the place of fake.Schema's label among the arrays, behind the two of ids and sizes each, and the three of scored.
+const labels = 1 + 2 + 2 + 3
+
+// ids are those of a batch's rows.
+func (p *program) ids(b *pb.FeedBatch) []int64 {
+	p.t.Helper()
+	return arrow.Int64Traits.CastFromBytes(p.arrays(b)[labels])[:b.GetValid()]
+}
+
+// drain reads a session to its end. It releases each batch before it asks for the next.
+func (p *program) drain() (ids []int64) {
+	p.t.Helper()
+	var released []uint64
+	for {
+		switch reply := p.next(released...); {
+		case reply.GetBatch() != nil:
+			ids = append(ids, p.ids(reply.GetBatch())...)
+			released = []uint64{reply.GetBatch().GetNumber()}
+		case reply.GetFinished():
+			return ids
+		case reply.GetEpochEnd() == nil:
+			p.t.Fatalf("in place of a batch came %v", reply)
+		}
+	}
+}

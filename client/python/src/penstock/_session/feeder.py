@@ -1,0 +1,230 @@
+"""The process that makes batches for the loaders of this one: `penstock feed`, a trainer written in Go.
+
+It lays them in memory that both have. It ends when the sockets to it close, and so with this process, however that
+dies. Forked children let go of them at once; a fork waits while one is made. All functions may be called from any
+thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from penstock import _binary, errors
+from penstock._pb import feed_pb2 as pb
+
+START_TIMEOUT = 60.0  # seconds until the process is ready
+_MOST_SEGMENTS = 253  # that come with one message: as many files as Linux takes
+_LOG_TAIL = 4000  # bytes of the log in errors
+_PREFIX = 4  # bytes that say how long a message is
+
+
+class Connection:
+    """That of one session. One thread receives, one sends."""
+
+    def __init__(self, socket_: socket.socket, process: _Process) -> None:
+        self._socket, self._process = socket_, process
+        self._segments: dict[int, Any] = {}  # arrays of all their bytes
+        self._lent: set[int] = set()  # numbers of batches whose memory somebody sees
+        self._released: list[int] = []
+        self._closed = False
+        _sockets.add(self._socket)
+
+    def send(self, request: pb.FeedRequest) -> None:
+        """Asks for something."""
+        data = request.SerializeToString()
+        self._socket.sendall(len(data).to_bytes(_PREFIX, "little") + data)
+
+    def receive(self) -> pb.FeedReply | None:
+        """The next answer; None once the process is gone or the connection closed."""
+        try:
+            head, fds, _, _ = socket.recv_fds(self._socket, _PREFIX, _MOST_SEGMENTS)
+            while 0 < len(head) < _PREFIX:
+                more = self._socket.recv(_PREFIX - len(head))
+                if not more:
+                    return None
+                head += more
+            data = _exactly(self._socket, int.from_bytes(head, "little")) if head else None
+        except OSError:
+            return None
+        if data is None:
+            return None
+        reply = pb.FeedReply.FromString(data)
+        for segment, fd in zip(reply.segments, fds, strict=True):
+            with os.fdopen(fd, "r+b") as file:
+                self._segments[segment.id] = np.frombuffer(mmap.mmap(file.fileno(), segment.bytes), np.uint8)
+        return reply
+
+    def lend(self, batch: pb.FeedBatch) -> dict[int, memoryview]:
+        """The memory that a batch's arrays lie in, by segment. It is released when nobody sees it any more."""
+        with contextlib.suppress(ValueError):  # it was lent before, to a call that was interrupted
+            self._released.remove(batch.number)
+        leases = {}
+        waits = list({a.segment for a in batch.arrays if a.bytes})
+        self._lent.add(batch.number)
+        for segment in list(waits):
+            lease = self._segments[segment][:]
+            weakref.finalize(lease, self._let_go, batch.number, waits).atexit = False
+            leases[segment] = lease.data  # NumPy's views of a view would forget it
+        return leases
+
+    def _let_go(self, number: int, waits: list[int]) -> None:
+        waits.pop()
+        if waits:
+            return
+        self._lent.discard(number)
+        self._released.append(number)
+        if self._closed and not self._lent:
+            self.abandon()
+
+    def released(self) -> list[int]:
+        """Numbers of batches whose memory nobody sees any more, once of each."""
+        n = len(self._released)
+        taken = self._released[:n]
+        del self._released[:n]
+        return taken
+
+    def end(self) -> str:
+        """How the process ended."""
+        return self._process.end()
+
+    def close(self) -> None:
+        """Closes it as soon as nobody sees memory of its batches."""
+        self._closed = True
+        if not self._lent:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Closes it, which ends the session. Who receives gets None."""
+        with contextlib.suppress(OSError):  # it may be closed
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def _exactly(socket_: socket.socket, n: int) -> bytes | None:
+    """So many bytes, which come; None if the connection ends before."""
+    data = bytearray(n)
+    view = memoryview(data)
+    while view:
+        got = socket_.recv_into(view)
+        if got == 0:
+            return None
+        view = view[got:]
+    return bytes(data)
+
+
+class _Process:
+    """`penstock feed`. Its log is a file without a name, so that nothing stays behind.
+
+    Raises UsageError if the binary is of a release that this package does not go together with.
+    """
+
+    def __init__(self, binary: Path) -> None:
+        self._binary = binary
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._control, theirs = socket.socketpair()
+        with theirs:
+            self._child = subprocess.Popen(
+                [str(binary), "feed"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self._log,
+                start_new_session=True,  # the terminal's Ctrl-C is for this process
+            )  # fmt: skip
+        _sockets.add(self._control)
+        try:
+            self._hear()
+        except BaseException:
+            self._control.close()
+            self._child.kill()
+            self._child.wait()
+            raise
+
+    def _hear(self) -> None:
+        """Waits until it is ready."""
+        hello = pb.FeedHello()
+        self._control.settimeout(START_TIMEOUT)
+        try:
+            head = _exactly(self._control, _PREFIX)
+            data = _exactly(self._control, int.from_bytes(head, "little")) if head else None
+            if data is not None:
+                hello.MergeFromString(data)
+        except TimeoutError as err:
+            raise errors.Error(f"`{self._binary} feed` did not come up in {START_TIMEOUT:g} s; {self._tail()}") from err
+        except (OSError, DecodeError):
+            pass  # hello stays empty
+        self._control.settimeout(None)
+        if hello.language != pb.FeedHello.CURRENT:
+            release = hello.release or _binary.release(self._binary)
+            raise errors.UsageError(
+                f"the binary {self._binary} (release {release}) does not go together with this release of the package "
+                f"({_binary.version()}): {_binary.ways()}{'' if hello.language else '; ' + self.end()}"
+            )
+
+    def connect(self) -> Connection:
+        """A connection for a session."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._control, [b"s"], [theirs.fileno()])
+        return Connection(ours, self)
+
+    def runs(self) -> bool:
+        """Whether it has not ended."""
+        return self._child.poll() is None
+
+    def end(self) -> str:
+        """How it ended, and its log's last words."""
+        try:
+            status = self._child.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return "it closed the connection"
+        how = f"with exit status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
+        return f"it ended {how}; {self._tail()}"
+
+    def _tail(self) -> str:
+        size = os.fstat(self._log.fileno()).st_size
+        tail = os.pread(self._log.fileno(), _LOG_TAIL, max(0, size - _LOG_TAIL)).decode(errors="replace").strip()
+        return f"its log ends with:\n{tail or '(nothing)'}"
+
+
+def connect() -> Connection:
+    """A connection for a session, to the process that all sessions of this one share."""
+    global _process
+    try:
+        binary = _binary.find()
+    except OSError as err:
+        raise errors.UsageError(str(err)) from err
+    if binary is None:
+        raise errors.UsageError(f"a loader reads by the penstock binary, but {_binary.advice()}")
+    with _starting:
+        if _process is None or not _process.runs():
+            _process = _Process(binary)
+        try:
+            return _process.connect()
+        except OSError as err:
+            raise errors.Error(f"`{binary} feed` does not take a session: {err}; {_process.end()}") from err
+
+
+_starting = threading.Lock()
+_process: _Process | None = None
+_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    global _process
+    _starting.release()
+    for each in list(_sockets):
+        each.close()
+    _process = None
+
+
+os.register_at_fork(before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_after_fork_in_child)
