@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from penstock import errors
 from penstock._session import Session
+from penstock._session import session as session_module
 from tests.session_cases import all_places, configure, read_epoch, spec, threads
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from penstock._flat import Flat
     from penstock._session import Rows
     from tests.conftest import Dataset, Fleet
 
@@ -242,3 +245,27 @@ def test_a_fork_opens_a_session_only_if_its_parent_had_none(shared_fleet: Fleet,
     for name in ("closed", "open"):
         assert "spawn" in said[name]
         assert "first loader after the fork" in said[name]
+
+
+def test_memory_of_a_batch_that_came_late(
+    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an interrupted call saw of it may go before the batch does."""
+    make = session_module._flat
+
+    def interrupted(*arguments: Any) -> Flat:
+        monkeypatch.setattr(session_module, "_flat", make)
+        make(*arguments)
+        raise KeyboardInterrupt
+
+    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
+        monkeypatch.setattr(session_module, "_flat", interrupted)
+        try:
+            session.next()
+        except KeyboardInterrupt:
+            batch = session.next()
+        assert batch is not None
+        gc.collect()
+        before = [part.tobytes() for part in batch.tensors.parts]
+        read_epoch(session, 10)
+        assert [part.tobytes() for part in batch.tensors.parts] == before

@@ -68,9 +68,7 @@ class Connection:
         return reply
 
     def lend(self, batch: pb.FeedBatch) -> dict[int, memoryview]:
-        """The memory that a batch's arrays lie in, by segment. It is released when nobody sees it any more."""
-        with contextlib.suppress(ValueError):  # it was lent before, to a call that was interrupted
-            self._released.remove(batch.number)
+        """The memory that a batch's arrays lie in, by segment. Once nobody sees it any more it is released."""
         leases = {}
         waits = list({a.segment for a in batch.arrays if a.bytes})
         self._lent.add(batch.number)

@@ -107,6 +107,13 @@ class Rows:
         return self.tensors.to_arrow()
 
 
+class _Came(NamedTuple):
+    """What was received, and the memory that it lies in, by segment."""
+
+    reply: pb.FeedReply
+    memory: dict[int, memoryview]
+
+
 class _Offer(NamedTuple):
     """What one call of next returns."""
 
@@ -141,7 +148,7 @@ class Session:
         tell(config, "joined", message, metadata=about)
 
         # The receiving thread's to write:
-        self._came: collections.deque[pb.FeedReply] = collections.deque()  # what next returns, and the session's end
+        self._came: collections.deque[_Came] = collections.deque()  # what next returns, and the session's end
         self._answers: collections.deque[pb.FeedReply] = collections.deque()  # to all else
         self._gone: pb.FeedReply | None = None  # the last one, once nothing comes any more
         self._figures, self._waiting = pb.FeedFigures(), pb.FeedWaiting()
@@ -178,7 +185,7 @@ class Session:
                 why = why or f"the process that makes its batches is gone: {self._connection.end()}"
                 words = f"{why}; go on from a checkpoint"
                 self._gone = pb.FeedReply(error=pb.FeedError(words=words))
-                self._came.append(self._gone)
+                self._came.append(_Came(self._gone, {}))
                 self._ready.ring()
                 self._answered.ring()
                 return
@@ -197,7 +204,7 @@ class Session:
                 self._waiting = reply.waiting
             else:
                 self._newest = max(self._newest, _number(reply))
-                self._came.append(reply)
+                self._came.append(_Came(reply, self._connection.lend(reply.batch)))
             self._told += 1
             self._ready.ring()
 
@@ -238,12 +245,12 @@ class Session:
             self._offered = self._offer(self._await())
         offer = self._offered
         assert offer is not None
-        if self._came and offer.after.number == _number(self._came[0]):
+        if self._came and offer.after.number == _number(self._came[0].reply):
             self._came.popleft()
         self._returned = offer
         return offer.rows
 
-    def _await(self) -> pb.FeedReply:
+    def _await(self) -> _Came:
         begin = time.monotonic()
         while not self._came:
             if self._asked <= self._told:
@@ -255,7 +262,8 @@ class Session:
                 self._check_waiting(begin)
         return self._came[0]
 
-    def _offer(self, reply: pb.FeedReply) -> _Offer:
+    def _offer(self, came: _Came) -> _Offer:
+        reply = came.reply
         if reply.HasField("error"):
             raise self._failure(reply.error)
         if reply.HasField("finished"):
@@ -269,7 +277,7 @@ class Session:
         if b.schema:
             self._form = Form(pa.ipc.open_stream(b.schema).schema)
         assert self._form is not None
-        flat = _flat(self._form, b, self._connection.lend(b))
+        flat = _flat(self._form, b, came.memory)
         checkpoint = Checkpoint(b.checkpoint, b.checkpoint_step) if b.checkpoint else None
         return _Offer(Rows(flat, b.epoch, b.valid, after, checkpoint), after, reply.figures.epoch)
 
@@ -417,6 +425,9 @@ class Session:
         c = self._config
         answer = self._ask(pb.FeedRequest(close=pb.FeedClose(silent=failures.fleet_ended(c) is not None)))
         self._thread.join()  # that was its last answer
+        self._came.clear()  # nobody else sees these
+        if self._returned is not None:
+            self._offered = self._returned = self._returned._replace(rows=None)
         self._connection.close()
         _open_sessions.discard(self)
         if answer.HasField("error"):
