@@ -77,6 +77,7 @@ func (s *Session) next(ctx context.Context, ends bool) (*Batch, error) {
 		b, err := s.handOver(ends)
 		if b != nil || err != nil {
 			s.worked(asked, stalled)
+			s.stalled = 0
 			return b, err
 		}
 		begin := time.Now()
@@ -86,9 +87,10 @@ func (s *Session) next(ctx context.Context, ends bool) (*Batch, error) {
 		}
 		d := time.Since(begin)
 		stalled += d
+		s.stalled += d
 		s.mu.Lock()
 		s.stats.Stall += d
-		s.stats.LongestStall = max(s.stats.LongestStall, stalled)
+		s.stats.LongestStall = max(s.stats.LongestStall, s.stalled)
 		s.mu.Unlock()
 	}
 }

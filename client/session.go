@@ -37,10 +37,11 @@ type Session struct {
 	done     chan struct{} // closed when all goroutines have ended
 	leaveErr error         // read after done
 
-	ready chan struct{} // wakes Next
-	wake  chan struct{} // wakes the control goroutine
-	slot  chan struct{} // wakes the goroutine that opens streams
-	build *buffers      // the batch in the making; Next's
+	ready   chan struct{} // wakes Next
+	wake    chan struct{} // wakes the control goroutine
+	slot    chan struct{} // wakes the goroutine that opens streams
+	build   *buffers      // the batch in the making; Next's
+	stalled time.Duration // that Next has waited for it, over calls that ended with their contexts; Next's
 
 	building map[string]int64 // its rows by worker; under mu
 

@@ -23,7 +23,7 @@ type Stats struct {
 	StreamsByWorker map[string]int
 	// Dropped counts rows of ended epochs that no rank got, since the spec drops last batches.
 	Dropped int64
-	// Stall is the time that Next waited for rows, LongestStall the most that one Next did.
+	// Stall is the time that Next waited for rows, LongestStall the most for one batch.
 	Stall, LongestStall time.Duration
 	// Compute is the time between Next's return with a batch and the next Next.
 	Compute time.Duration

@@ -184,6 +184,7 @@ type FeedRequest struct {
 	//	*FeedRequest_State
 	//	*FeedRequest_Close
 	What          isFeedRequest_What `protobuf_oneof:"what"`
+	Id            uint64             `protobuf:"varint,5,opt,name=id,proto3" json:"id,omitempty"` // its answer has it, too
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +260,13 @@ func (x *FeedRequest) GetClose() *FeedClose {
 		}
 	}
 	return nil
+}
+
+func (x *FeedRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
 }
 
 type isFeedRequest_What interface {
@@ -703,6 +711,7 @@ type FeedReply struct {
 	What isFeedReply_What `protobuf_oneof:"what"`
 	// It answers a FeedNext.
 	Next    bool         `protobuf:"varint,11,opt,name=next,proto3" json:"next,omitempty"`
+	Id      uint64       `protobuf:"varint,12,opt,name=id,proto3" json:"id,omitempty"`
 	Figures *FeedFigures `protobuf:"bytes,8,opt,name=figures,proto3" json:"figures,omitempty"`
 	Events  []*FeedEvent `protobuf:"bytes,9,rep,name=events,proto3" json:"events,omitempty"`
 	// Of memory that batches from this one on lie in: files that come along, and are to be mapped as a whole.
@@ -816,6 +825,13 @@ func (x *FeedReply) GetNext() bool {
 		return x.Next
 	}
 	return false
+}
+
+func (x *FeedReply) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
 }
 
 func (x *FeedReply) GetFigures() *FeedFigures {
@@ -1800,12 +1816,13 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\arelease\x18\x02 \x01(\tR\arelease\"$\n" +
 	"\bLanguage\x12\v\n" +
 	"\aUNKNOWN\x10\x00\x12\v\n" +
-	"\aCURRENT\x10\x01\"\xcf\x01\n" +
+	"\aCURRENT\x10\x01\"\xdf\x01\n" +
 	"\vFeedRequest\x12+\n" +
 	"\x04open\x18\x01 \x01(\v2\x15.penstock.v1.FeedOpenH\x00R\x04open\x12+\n" +
 	"\x04next\x18\x02 \x01(\v2\x15.penstock.v1.FeedNextH\x00R\x04next\x12.\n" +
 	"\x05state\x18\x03 \x01(\v2\x16.penstock.v1.FeedStateH\x00R\x05state\x12.\n" +
-	"\x05close\x18\x04 \x01(\v2\x16.penstock.v1.FeedCloseH\x00R\x05closeB\x06\n" +
+	"\x05close\x18\x04 \x01(\v2\x16.penstock.v1.FeedCloseH\x00R\x05close\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\x04R\x02idB\x06\n" +
 	"\x04what\"\x93\x04\n" +
 	"\bFeedOpen\x12\x18\n" +
 	"\amasters\x18\x01 \x03(\tR\amasters\x125\n" +
@@ -1841,7 +1858,7 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\tFeedState\x12\x14\n" +
 	"\x05after\x18\x01 \x03(\x04R\x05after\"#\n" +
 	"\tFeedClose\x12\x16\n" +
-	"\x06silent\x18\x01 \x01(\bR\x06silent\"\xf8\x03\n" +
+	"\x06silent\x18\x01 \x01(\bR\x06silent\"\x88\x04\n" +
 	"\tFeedReply\x12.\n" +
 	"\x05batch\x18\x01 \x01(\v2\x16.penstock.v1.FeedBatchH\x00R\x05batch\x128\n" +
 	"\tepoch_end\x18\x02 \x01(\v2\x19.penstock.v1.FeedEpochEndH\x00R\bepochEnd\x12\x1c\n" +
@@ -1850,7 +1867,8 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\x06states\x18\x05 \x01(\v2\x17.penstock.v1.FeedStatesH\x00R\x06states\x12.\n" +
 	"\x05error\x18\x06 \x01(\v2\x16.penstock.v1.FeedErrorH\x00R\x05error\x12\x14\n" +
 	"\x04done\x18\a \x01(\bH\x00R\x04done\x12\x12\n" +
-	"\x04next\x18\v \x01(\bR\x04next\x122\n" +
+	"\x04next\x18\v \x01(\bR\x04next\x12\x0e\n" +
+	"\x02id\x18\f \x01(\x04R\x02id\x122\n" +
 	"\afigures\x18\b \x01(\v2\x18.penstock.v1.FeedFiguresR\afigures\x12.\n" +
 	"\x06events\x18\t \x03(\v2\x16.penstock.v1.FeedEventR\x06events\x124\n" +
 	"\bsegments\x18\n" +

@@ -212,7 +212,7 @@ func (f *feeder) talk(ctx context.Context, requests <-chan *pb.FeedRequest) erro
 			return ctx.Err()
 		}
 		reply := f.answer(ctx, r)
-		reply.Next = r.GetNext() != nil
+		reply.Next, reply.Id = r.GetNext() != nil, r.GetId()
 		if err := f.send(reply); err != nil {
 			return err
 		}

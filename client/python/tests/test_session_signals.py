@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from penstock._flat import Flat
+    from penstock._pb.feed_pb2 import FeedRequest
     from penstock._session import Rows
     from tests.conftest import Dataset, Fleet
 
@@ -269,3 +270,39 @@ def test_memory_of_a_batch_that_came_late(
         before = [part.tobytes() for part in batch.tensors.parts]
         read_epoch(session, 10)
         assert [part.tobytes() for part in batch.tensors.parts] == before
+
+
+def test_the_answer_to_an_interrupted_question_is_no_other_s(
+    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
+        batches = read_epoch(session, 3)
+        asked: list[FeedRequest] = []
+
+        def interrupted(request: FeedRequest) -> None:
+            asked.append(request)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as m:
+            m.setattr(session._connection, "send", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                session.state(batches[0].after)
+        send = session._connection.send
+        with monkeypatch.context() as m:
+            m.setattr(
+                session._connection, "send", lambda request: (send(asked[0]), send(request))
+            )  # as if it came late
+            assert session.state(batches[2].after).rows == 150
+        assert session.state(batches[0].after).rows == 50
+
+
+def test_a_thread_that_fails_ends_the_session(
+    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("no such luck")
+
+    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
+        monkeypatch.setattr(session._connection, "lend", fails)
+        with pytest.raises(errors.Error, match=r"no such luck.*checkpoint"):
+            session.next()

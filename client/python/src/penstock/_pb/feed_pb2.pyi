@@ -23,16 +23,18 @@ class FeedHello(_message.Message):
     def __init__(self, language: _Optional[int] = ..., release: _Optional[str] = ...) -> None: ...
 
 class FeedRequest(_message.Message):
-    __slots__ = ("open", "next", "state", "close")
+    __slots__ = ("open", "next", "state", "close", "id")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     open: FeedOpen
     next: FeedNext
     state: FeedState
     close: FeedClose
-    def __init__(self, open: _Optional[_Union[FeedOpen, _Mapping]] = ..., next: _Optional[_Union[FeedNext, _Mapping]] = ..., state: _Optional[_Union[FeedState, _Mapping]] = ..., close: _Optional[_Union[FeedClose, _Mapping]] = ...) -> None: ...
+    id: int
+    def __init__(self, open: _Optional[_Union[FeedOpen, _Mapping]] = ..., next: _Optional[_Union[FeedNext, _Mapping]] = ..., state: _Optional[_Union[FeedState, _Mapping]] = ..., close: _Optional[_Union[FeedClose, _Mapping]] = ..., id: _Optional[int] = ...) -> None: ...
 
 class FeedOpen(_message.Message):
     __slots__ = ("masters", "security", "rank", "world_size", "zone", "compression", "budget", "session", "joined", "nonce", "lease_ns", "epoch", "sync_every_ns", "stream_timeout_ns", "hedge_after_ns")
@@ -107,7 +109,7 @@ class FeedClose(_message.Message):
     def __init__(self, silent: bool = ...) -> None: ...
 
 class FeedReply(_message.Message):
-    __slots__ = ("batch", "epoch_end", "finished", "waiting", "states", "error", "done", "next", "figures", "events", "segments")
+    __slots__ = ("batch", "epoch_end", "finished", "waiting", "states", "error", "done", "next", "id", "figures", "events", "segments")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     EPOCH_END_FIELD_NUMBER: _ClassVar[int]
     FINISHED_FIELD_NUMBER: _ClassVar[int]
@@ -116,6 +118,7 @@ class FeedReply(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     DONE_FIELD_NUMBER: _ClassVar[int]
     NEXT_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     FIGURES_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
@@ -127,10 +130,11 @@ class FeedReply(_message.Message):
     error: FeedError
     done: bool
     next: bool
+    id: int
     figures: FeedFigures
     events: _containers.RepeatedCompositeFieldContainer[FeedEvent]
     segments: _containers.RepeatedCompositeFieldContainer[FeedSegment]
-    def __init__(self, batch: _Optional[_Union[FeedBatch, _Mapping]] = ..., epoch_end: _Optional[_Union[FeedEpochEnd, _Mapping]] = ..., finished: bool = ..., waiting: _Optional[_Union[FeedWaiting, _Mapping]] = ..., states: _Optional[_Union[FeedStates, _Mapping]] = ..., error: _Optional[_Union[FeedError, _Mapping]] = ..., done: bool = ..., next: bool = ..., figures: _Optional[_Union[FeedFigures, _Mapping]] = ..., events: _Optional[_Iterable[_Union[FeedEvent, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[FeedSegment, _Mapping]]] = ...) -> None: ...
+    def __init__(self, batch: _Optional[_Union[FeedBatch, _Mapping]] = ..., epoch_end: _Optional[_Union[FeedEpochEnd, _Mapping]] = ..., finished: bool = ..., waiting: _Optional[_Union[FeedWaiting, _Mapping]] = ..., states: _Optional[_Union[FeedStates, _Mapping]] = ..., error: _Optional[_Union[FeedError, _Mapping]] = ..., done: bool = ..., next: bool = ..., id: _Optional[int] = ..., figures: _Optional[_Union[FeedFigures, _Mapping]] = ..., events: _Optional[_Iterable[_Union[FeedEvent, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[FeedSegment, _Mapping]]] = ...) -> None: ...
 
 class FeedEpochEnd(_message.Message):
     __slots__ = ("number",)

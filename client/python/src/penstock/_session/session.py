@@ -157,6 +157,7 @@ class Session:
         self._ready, self._answered = Bell(), Bell()  # it rings them
 
         self._asked = 0  # by next
+        self._asks = 0  # for anything else
         self._form: Form | None = None  # of the batches
         self._offered: _Offer | None = None  # by next last
         self._returned: _Offer | None = None  # the same, once its call has reached its end
@@ -166,29 +167,39 @@ class Session:
         self._closed = False
         self._thread = threading.Thread(target=self._receive, name=THREADS + "feed", daemon=True)
         self._thread.start()
-        answer = self._ask(pb.FeedRequest(open=_open(config, joined)))
-        if answer.HasField("error"):
+        try:
+            answer = self._ask(pb.FeedRequest(open=_open(config, joined)))
+            if answer.HasField("error"):
+                raise self._failure(answer.error)
+        except BaseException:
             self._connection.close()
-            raise self._failure(answer.error)
+            raise
         self._epoch = self._figures.epoch
         _open_sessions.add(self)
 
     def _receive(self) -> None:
         """The thread's work."""
-        while True:
-            reply, why = None, ""
-            try:
-                reply = self._connection.receive()
-            except Exception as err:  # such as no room to map a segment
-                why = f"what its process sends cannot be received: {err!r}"
-            if reply is None:
-                why = why or f"the process that makes its batches is gone: {self._connection.end()}"
-                words = f"{why}; go on from a checkpoint"
-                self._gone = pb.FeedReply(error=pb.FeedError(words=words))
+        why = "its thread has ended"
+        try:
+            if self._take_replies():
+                why = ""
+            else:
+                why = f"the process that makes its batches is gone: {self._connection.end()}"
+        except Exception as err:  # such as no room to map a segment
+            why = f"what its process sends cannot be received: {err!r}"
+        finally:
+            if why:
+                self._gone = pb.FeedReply(error=pb.FeedError(words=f"{why}; go on from a checkpoint"))
                 self._came.append(_Came(self._gone, {}))
                 self._ready.ring()
                 self._answered.ring()
-                return
+
+    def _take_replies(self) -> bool:
+        """Whether the answer to close was the last one, as it should be."""
+        while True:
+            reply = self._connection.receive()
+            if reply is None:
+                return False
             if reply.HasField("figures"):
                 self._figures = reply.figures
             for event in reply.events:
@@ -198,7 +209,7 @@ class Session:
                 self._answers.append(reply)
                 self._answered.ring()
                 if last:
-                    return
+                    return True
                 continue
             if reply.HasField("waiting"):
                 self._waiting = reply.waiting
@@ -210,14 +221,21 @@ class Session:
 
     def _ask(self, request: pb.FeedRequest) -> pb.FeedReply:
         """The answer to anything but next."""
-        self._answers.clear()
+        if threading.current_thread() is self._thread:
+            raise errors.UsageError("on_event cannot ask the loader for anything; have another thread do it")
+        self._asks += 1
+        request.id = self._asks
         with contextlib.suppress(OSError):  # the thread tells
             self._connection.send(request)
-        while not self._answers:
-            if self._gone is not None:
-                return self._gone
+        while True:
+            gone = self._gone  # looked at before the answers, of which none comes behind it
+            while self._answers:
+                answer = self._answers.popleft()
+                if answer.id == request.id:  # else it is that to a call that was interrupted
+                    return answer
+            if gone is not None:
+                return gone
             self._answered.wait(WAIT)
-        return self._answers.popleft()
 
     def __enter__(self) -> Session:
         return self
@@ -423,13 +441,15 @@ class Session:
             self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
         self._closed = True
         c = self._config
-        answer = self._ask(pb.FeedRequest(close=pb.FeedClose(silent=failures.fleet_ended(c) is not None)))
-        self._thread.join()  # that was its last answer
-        self._came.clear()  # nobody else sees these
-        if self._returned is not None:
-            self._offered = self._returned = self._returned._replace(rows=None)
-        self._connection.close()
-        _open_sessions.discard(self)
+        try:
+            answer = self._ask(pb.FeedRequest(close=pb.FeedClose(silent=failures.fleet_ended(c) is not None)))
+            self._thread.join()  # that was its last answer
+        finally:
+            self._came.clear()  # nobody else sees these
+            if self._returned is not None:
+                self._offered = self._returned = self._returned._replace(rows=None)
+            self._connection.close()
+            _open_sessions.discard(self)
         if answer.HasField("error"):
             what = "could not leave, so the master takes back what this rank holds when its lease ends"
             words = (c.session, c.rank, what, answer.error.words, failures.doctor(c))
