@@ -10,8 +10,8 @@ import (
 // Files are read anew when they change, so that tokens and certificates are renewed while a job runs. The zero value is for a fleet on this
 // machine that asks for neither.
 type Security struct {
-	// TokenFile holds the token that masters are shown, and Namespace is the session's, where the token is for all of them.
-	TokenFile, Namespace string
+	// TokenFile holds the token that masters are shown, or it is Token. Namespace is the session's, where the token is for all of them.
+	TokenFile, Token, Namespace string
 	// CA is a PEM file of the authorities that the fleet's certificates come from, and ServerName the name in them, if it is not the
 	// address's host. TLS turns encryption on with the system's authorities.
 	CA, ServerName string
@@ -23,6 +23,7 @@ type Security struct {
 // Secure sets Dial and DialLink.
 func (c *Config) Secure(s Security) error {
 	cfg := rpc.Config{Cert: s.Cert, Key: s.Key, CA: s.CA, ServerName: s.ServerName, TLS: s.TLS, Namespace: s.Namespace}
+	cfg.Token = rpc.NewSecret(s.Token)
 	if s.TokenFile != "" {
 		var err error
 		if cfg.Token, err = rpc.ReadSecret(s.TokenFile); err != nil {

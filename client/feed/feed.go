@@ -23,12 +23,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client"
-	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // maxRequest bounds a request.
@@ -137,6 +135,7 @@ type feeder struct {
 	events events
 
 	session *client.Session
+	asked   uint64                       // id of the newest request for one
 	number  uint64                       // of the newest batch
 	held    map[uint64]*client.Batch     // not released
 	states  [statesKept]func() *pb.State // as of the newest
@@ -155,10 +154,10 @@ func (f *feeder) run(ctx context.Context) error {
 		return f.conn.Close()
 	})
 	err := parts.Wait()
-	f.arena.close()
 	if errors.Is(err, io.EOF) || ctx.Err() != nil {
 		err = nil
 	}
+	f.arena.close(err == nil) // else the program may see it
 	if f.session != nil {
 		f.session.Abandon() // unless it was closed: a program that died did not mean to leave
 	}
@@ -273,7 +272,7 @@ func (f *feeder) answer(ctx context.Context, r *pb.FeedRequest) *pb.FeedReply {
 	}
 	switch what := r.GetWhat().(type) {
 	case *pb.FeedRequest_Next:
-		return f.next(ctx, what.Next)
+		return f.next(ctx, r.GetId(), what.Next)
 	case *pb.FeedRequest_State:
 		return f.tellStates(what.State)
 	case *pb.FeedRequest_Close:
@@ -295,18 +294,6 @@ func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
 	if f.session != nil {
 		return failed(errors.New("feed: a session was opened on this connection before; each has its own"))
 	}
-	sec := o.GetSecurity()
-	access := rpc.Config{Cert: sec.GetCert(), Key: sec.GetKey(), CA: sec.GetCa(), ServerName: sec.GetServerName(), TLS: sec.GetTls()}
-	var err error
-	switch {
-	case sec.GetTokenFile() != "":
-		access.Token, err = rpc.ReadSecret(sec.GetTokenFile())
-	case sec.GetToken() != "":
-		access.Token = rpc.NewSecret(sec.GetToken())
-	}
-	if err != nil {
-		return failed(err)
-	}
 	cfg := client.Config{
 		Masters: o.GetMasters(), Session: o.GetSession().GetId(), Rank: o.GetRank(), WorldSize: o.GetWorldSize(), Zone: o.GetZone(),
 		Compression: o.GetCompression(), Budget: o.GetBudget(), Memory: f.arena.allocate, Logger: slog.New(&f.events),
@@ -315,7 +302,14 @@ func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
 			Session: o.GetSession(), Join: o.GetJoined(), Nonce: o.GetNonce(), Epoch: o.GetEpoch(),
 			Sent: time.Now().Add(time.Duration(o.GetLeaseNs()) - time.Duration(o.GetJoined().GetLeaseMs())*time.Millisecond),
 		},
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, access) }, DialLink: rpc.LinkDialer(access),
+	}
+	sec := o.GetSecurity()
+	err := cfg.Secure(client.Security{
+		TokenFile: sec.GetTokenFile(), Token: sec.GetToken(), CA: sec.GetCa(), ServerName: sec.GetServerName(), TLS: sec.GetTls(),
+		Cert: sec.GetCert(), Key: sec.GetKey(),
+	})
+	if err != nil {
+		return failed(err)
 	}
 	if f.session, err = client.Open(context.WithoutCancel(ctx), cfg); err != nil { // run ends it
 		return failed(err)
@@ -331,7 +325,7 @@ func (f *feeder) begin() {
 	}
 }
 
-func (f *feeder) next(ctx context.Context, r *pb.FeedNext) *pb.FeedReply {
+func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedReply {
 	f.begin()
 	for _, number := range r.GetReleased() {
 		if b := f.held[number]; b != nil {
@@ -339,6 +333,10 @@ func (f *feeder) next(ctx context.Context, r *pb.FeedNext) *pb.FeedReply {
 			delete(f.held, number)
 		}
 	}
+	if id <= f.asked {
+		return done()
+	}
+	f.asked = id
 	if f.arena.err != nil {
 		return failed(f.arena.err)
 	}

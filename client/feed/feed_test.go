@@ -161,6 +161,36 @@ func TestBatchesStayUntilTheyAreReleased(t *testing.T) {
 	}
 }
 
+// TestAskedTwice: a program that does not know whether it has asked asks again by the same id. It gets one batch.
+func TestAskedTwice(t *testing.T) {
+	d := fake.NewDataset(3, 1, 40)
+	fl := newFleet(t, &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
+	p := start(t, memory()).connect(t)
+	p.open(fl.join(t, 0, 1))
+	var ids []int64
+	places := make(map[int64]bool)
+	for {
+		reply := p.next()
+		if reply.GetFinished() {
+			break
+		}
+		again := nextOf(longest)
+		if b := reply.GetBatch(); b != nil {
+			ids = append(ids, p.ids(b)...)
+			places[b.GetArrays()[labels].GetOffset()] = true
+			again = nextOf(longest, b.GetNumber())
+		}
+		again.Id = reply.GetId()
+		if got := p.ask(again); !got.GetDone() || !got.GetNext() || got.GetId() != reply.GetId() {
+			t.Fatalf("asked again: %v", got)
+		}
+	}
+	exactlyOnce(t, d, ids)
+	if len(places) > 2 {
+		t.Errorf("batches that were released by what came twice had %d places", len(places))
+	}
+}
+
 // exactlyOnce checks that ids are all rows of the dataset, once each.
 func exactlyOnce(t *testing.T, d *fake.Dataset, ids []int64) {
 	t.Helper()
@@ -314,7 +344,9 @@ func TestControlIsClosed(t *testing.T) {
 			read := sync.OnceFunc(reading.Done)
 			defer read()
 			for n := uint64(0); ; n++ {
-				_, _ = p.conn.Write(frame(t, nextOf(longest, n))) // what fails there fails here, too:
+				r := nextOf(longest, n)
+				r.Id = n + 1
+				_, _ = p.conn.Write(frame(t, r)) // what fails there fails here, too:
 				reply, err := p.reply()
 				if err != nil {
 					break

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -185,5 +186,31 @@ func dials(data []byte) bool {
 		if o := r.GetOpen(); len(o.GetMasters()) > 0 && o.GetJoined().GetLeaseMs() > 0 {
 			return true
 		}
+	}
+}
+
+// TestMemoryOfBrokenSessions is not used again: the program that sent what is no request may still read its batches.
+func TestMemoryOfBrokenSessions(t *testing.T) {
+	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 8}}, &fake.Worker{})
+	s := start(t, memory())
+	var segments []uint32
+	for rank := range uint32(2) {
+		p := s.connect(t)
+		p.open(fl.join(t, rank, 2))
+		b := p.next().GetBatch()
+		values := slices.Clone(p.ids(b))
+		if _, err := p.conn.Write(append(binary.LittleEndian.AppendUint32(nil, 2), 0xff, 0xff)); err != nil {
+			t.Fatal(err)
+		}
+		if reply, err := p.reply(); err == nil {
+			t.Errorf("answer: %v", reply)
+		}
+		segments = append(segments, p.told...)
+		if !slices.Equal(p.ids(b), values) {
+			t.Error("the batch has changed")
+		}
+	}
+	if !slices.Equal(segments, []uint32{1, 2}) {
+		t.Errorf("the sessions had the segments %d", segments)
 	}
 }

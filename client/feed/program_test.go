@@ -176,6 +176,7 @@ type program struct {
 	told     []uint32          // ids of segments, in order
 	schema   *arrow.Schema
 	events   []*pb.FeedEvent
+	asked    uint64 // for what comes next
 }
 
 // connect makes a connection for a session.
@@ -239,6 +240,10 @@ func frame(t testing.TB, r *pb.FeedRequest) []byte {
 
 func (p *program) send(r *pb.FeedRequest) {
 	p.t.Helper()
+	if r.GetNext() != nil && r.GetId() == 0 {
+		p.asked++
+		r.Id = p.asked
+	}
 	if _, err := p.conn.Write(frame(p.t, r)); err != nil {
 		p.t.Fatal(err)
 	}

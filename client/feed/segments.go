@@ -155,10 +155,14 @@ func (a *arena) find(b []byte) (id uint32, offset int64, ok bool) {
 	return 0, 0, false
 }
 
-// close ends the memory's use.
-func (a *arena) close() {
+// close ends the memory's use; again says that others may use it.
+func (a *arena) close(again bool) {
 	for _, g := range a.segments {
-		a.pool.give(g)
+		if again {
+			a.pool.give(g)
+		} else {
+			g.close()
+		}
 	}
 	a.segments = nil
 }

@@ -102,7 +102,7 @@ func TestArena(t *testing.T) {
 	if _, _, ok := a.find(make([]byte, 8)); ok {
 		t.Error("Go's memory is shared")
 	}
-	a.close()
+	a.close(true)
 	if len(pool.free) != keptSegments {
 		t.Errorf("%d segments are kept", len(pool.free))
 	}
@@ -118,7 +118,7 @@ func TestKeptMemoryIsBounded(t *testing.T) {
 		m[at] = 1
 	}
 	g := a.segments[0]
-	a.close()
+	a.close(true)
 	var st unix.Stat_t
 	if err := unix.Fstat(int(g.file.Fd()), &st); err != nil || st.Blocks*512 > 2*int64(os.Getpagesize()) || st.Size != segmentBytes {
 		t.Errorf("the segment takes %d bytes of %d: %v", st.Blocks*512, st.Size, err)

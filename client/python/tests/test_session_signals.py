@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -306,3 +307,45 @@ def test_a_thread_that_fails_ends_the_session(
         monkeypatch.setattr(session._connection, "lend", fails)
         with pytest.raises(errors.Error, match=r"no such luck.*checkpoint"):
             session.next()
+
+
+def test_a_batch_that_was_asked_for_twice_comes_once(
+    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An interrupt comes between the request for a batch and the note that it was sent."""
+    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
+        send, interrupts = session._connection.send, 0
+
+        def interrupted(request: FeedRequest) -> None:
+            nonlocal interrupts
+            send(request)
+            interrupts += 1
+            if interrupts % 2 == 0:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(session._connection, "send", interrupted)
+        batches: list[Rows] = []
+        while session.epoch == 0:
+            with contextlib.suppress(KeyboardInterrupt):
+                batches += read_epoch(session, 1)
+        monkeypatch.undo()
+        assert session.stats().batches == len(batches)
+    assert interrupts > 10
+    assert all_places(batches) == sorted(dataset.places())
+
+
+def test_a_process_that_is_stopped(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "LOOKS", 2)
+    monkeypatch.setattr(session_module, "WAIT", 0.05)
+    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
+        batches = read_epoch(session, 3)
+        os.kill(session._connection.pid, signal.SIGSTOP)
+        try:
+            for ask in (session.next, session.next, lambda: session.state(batches[0].after)):
+                with pytest.raises(errors.Error, match=r"has not answered for .*kill -CONT"):
+                    ask()
+        finally:
+            os.kill(session._connection.pid, signal.SIGCONT)
+        monkeypatch.setattr(session_module, "LOOKS", 1000)
+        batches += read_epoch(session)
+    assert all_places(batches) == sorted(dataset.places())

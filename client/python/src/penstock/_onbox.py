@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import subprocess
-import tempfile
 import threading
 import time
 import weakref
@@ -21,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock import _binary
+from penstock import _binary, _child
 from penstock.errors import LocalFleetError
 
 START_TIMEOUT = 60.0  # seconds until the fleet is up
 STOP_TIMEOUT = 20.0  # seconds for the fleet to end in order; its own processes have 15
-LOG_TAIL = 4000  # bytes of the log in errors
 KEPT_SETTINGS = ("PENSTOCK_LOG_", "PENSTOCK_STORAGE_")  # the other ones in the environment are of another fleet
 
 
@@ -98,17 +95,17 @@ class _Announcement:
 
 
 class _Process:
-    """The running command. Its log is a file without a name, so that nothing stays behind."""
+    """The running command."""
 
     def __init__(self, binary: Path, arguments: tuple[str, ...]) -> None:
         self.address = self.token = ""
         self._closed = False
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._log = _child.Log()
         command = [str(binary), "local", "--output=json", "--end-with-stdin", *arguments]
         kept = {k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_") or k.startswith(KEPT_SETTINGS)}
         with _spawning:
             self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=kept, bufsize=0,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log.file, env=kept, bufsize=0,
                 start_new_session=True,  # the terminal's Ctrl-C is for this process, which then closes the fleet
             )  # fmt: skip
             _open.add(self)
@@ -123,7 +120,7 @@ class _Process:
             while not line.endswith(b"\n"):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     raise LocalFleetError(
-                        f"the local fleet did not come up in {timeout:g} s; its log ends with:\n{self._tail()}\n"
+                        f"the local fleet did not come up in {timeout:g} s; {self._log.words()}\n"
                         "Run `penstock local` to see it start, or give the address of a fleet as master="
                     )
                 more = os.read(self._child.stdout.fileno(), 4096)
@@ -144,17 +141,10 @@ class _Process:
         status = self._child.poll()
         if status is None or self._closed:
             return None
-        how = f"with exit status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
         return (
-            f"the local fleet ended {how}; its log ends with:\n{self._tail()}\n"
+            f"the local fleet {_child.ended(status)}; {self._log.words()}\n"
             "A new loader starts a new fleet. Run `penstock local` to see one from outside"
         )
-
-    def _tail(self) -> str:
-        size = os.fstat(self._log.fileno()).st_size
-        # Without seek: the child writes at the same offset.
-        tail = os.pread(self._log.fileno(), LOG_TAIL, max(0, size - LOG_TAIL))
-        return tail.decode(errors="replace").strip() or "(nothing)"
 
     def close(self) -> None:
         self.let_go()

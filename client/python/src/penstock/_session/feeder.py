@@ -8,12 +8,11 @@ thread.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
-import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import weakref
 from pathlib import Path
@@ -22,12 +21,11 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from penstock import _binary, errors
+from penstock import _binary, _child, errors
 from penstock._pb import feed_pb2 as pb
 
 START_TIMEOUT = 60.0  # seconds until the process is ready
 _MOST_SEGMENTS = 253  # that come with one message: as many files as Linux takes
-_LOG_TAIL = 4000  # bytes of the log in errors
 _PREFIX = 4  # bytes that say how long a message is
 
 
@@ -51,17 +49,14 @@ class Connection:
         """The next answer; None once the process is gone or the connection closed."""
         try:
             head, fds, _, _ = socket.recv_fds(self._socket, _PREFIX, _MOST_SEGMENTS)
-            while 0 < len(head) < _PREFIX:
-                more = self._socket.recv(_PREFIX - len(head))
-                if not more:
-                    return None
-                head += more
-            data = _exactly(self._socket, int.from_bytes(head, "little")) if head else None
+            data = _message(self._socket, head) if head else None
         except OSError:
             return None
         if data is None:
             return None
         reply = pb.FeedReply.FromString(data)
+        if len(fds) < len(reply.segments):
+            raise OSError(errno.EMFILE, "no file descriptor is free for memory of batches; raise `ulimit -n`")
         for segment, fd in zip(reply.segments, fds, strict=True):
             with os.fdopen(fd, "r+b") as file:
                 self._segments[segment.id] = np.frombuffer(mmap.mmap(file.fileno(), segment.bytes), np.uint8)
@@ -85,14 +80,20 @@ class Connection:
         self._lent.discard(number)
         self._released.append(number)
         if self._closed and not self._lent:
-            self.abandon()
+            self._end()
 
     def released(self) -> list[int]:
-        """Numbers of batches whose memory nobody sees any more, once of each."""
-        n = len(self._released)
-        taken = self._released[:n]
+        """Numbers of batches whose memory nobody sees any more."""
+        return self._released[:]
+
+    def forget(self, n: int) -> None:
+        """Forgets as many of these, the first."""
         del self._released[:n]
-        return taken
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
 
     def end(self) -> str:
         """How the process ended."""
@@ -102,13 +103,19 @@ class Connection:
         """Closes it as soon as nobody sees memory of its batches."""
         self._closed = True
         if not self._lent:
-            self.abandon()
+            self._end()
 
-    def abandon(self) -> None:
+    def _end(self) -> None:
         """Closes it, which ends the session. Who receives gets None."""
         with contextlib.suppress(OSError):  # it may be closed
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+
+def _message(socket_: socket.socket, begin: bytes = b"") -> bytes | None:
+    """What comes behind its length, of whose bytes some may have come; None if the connection ends before."""
+    more = _exactly(socket_, _PREFIX - len(begin))
+    return None if more is None else _exactly(socket_, int.from_bytes(begin + more, "little"))
 
 
 def _exactly(socket_: socket.socket, n: int) -> bytes | None:
@@ -124,18 +131,18 @@ def _exactly(socket_: socket.socket, n: int) -> bytes | None:
 
 
 class _Process:
-    """`penstock feed`. Its log is a file without a name, so that nothing stays behind.
+    """`penstock feed`.
 
     Raises UsageError if the binary is of a release that this package does not go together with.
     """
 
     def __init__(self, binary: Path) -> None:
         self._binary = binary
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        self._log = _child.Log()
         self._control, theirs = socket.socketpair()
         with theirs:
             self._child = subprocess.Popen(
-                [str(binary), "feed"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self._log,
+                [str(binary), "feed"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self._log.file,
                 start_new_session=True,  # the terminal's Ctrl-C is for this process
             )  # fmt: skip
         _sockets.add(self._control)
@@ -152,12 +159,13 @@ class _Process:
         hello = pb.FeedHello()
         self._control.settimeout(START_TIMEOUT)
         try:
-            head = _exactly(self._control, _PREFIX)
-            data = _exactly(self._control, int.from_bytes(head, "little")) if head else None
+            data = _message(self._control)
             if data is not None:
                 hello.MergeFromString(data)
         except TimeoutError as err:
-            raise errors.Error(f"`{self._binary} feed` did not come up in {START_TIMEOUT:g} s; {self._tail()}") from err
+            raise errors.Error(
+                f"`{self._binary} feed` did not come up in {START_TIMEOUT:g} s; {self._log.words()}"
+            ) from err
         except (OSError, DecodeError):
             pass  # hello stays empty
         self._control.settimeout(None)
@@ -175,6 +183,11 @@ class _Process:
             socket.send_fds(self._control, [b"s"], [theirs.fileno()])
         return Connection(ours, self)
 
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._child.pid
+
     def runs(self) -> bool:
         """Whether it has not ended."""
         return self._child.poll() is None
@@ -185,13 +198,7 @@ class _Process:
             status = self._child.wait(1.0)
         except subprocess.TimeoutExpired:
             return "it closed the connection"
-        how = f"with exit status {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
-        return f"it ended {how}; {self._tail()}"
-
-    def _tail(self) -> str:
-        size = os.fstat(self._log.fileno()).st_size
-        tail = os.pread(self._log.fileno(), _LOG_TAIL, max(0, size - _LOG_TAIL)).decode(errors="replace").strip()
-        return f"its log ends with:\n{tail or '(nothing)'}"
+        return f"it {_child.ended(status)}; {self._log.words()}"
 
 
 def connect() -> Connection:

@@ -39,6 +39,7 @@ from penstock.batch import Checkpoint
 THREADS = "penstock-"  # how the names of the package's threads begin
 STATES_KEPT = 1024  # moments, the newest, of which the state can be asked for
 WAIT = 1.0  # seconds between looks at why nothing comes
+LOOKS = 60  # that the process may be silent: not seconds of the clock, for both may have been stopped
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _LEVELS = {-4: logging.DEBUG, 0: logging.INFO, 4: logging.WARNING}
 
@@ -152,11 +153,12 @@ class Session:
         self._answers: collections.deque[pb.FeedReply] = collections.deque()  # to all else
         self._gone: pb.FeedReply | None = None  # the last one, once nothing comes any more
         self._figures, self._waiting = pb.FeedFigures(), pb.FeedWaiting()
-        self._told = 0  # answers to what next asked
+        self._told = 0  # that next asked and was answered, counted from 1 on
         self._newest = 0  # number of a batch or an epoch's end
         self._ready, self._answered = Bell(), Bell()  # it rings them
 
-        self._asked = 0  # by next
+        self._asked = 0  # by next last
+        self._quiet = 0  # looks since then that found nothing
         self._asks = 0  # for anything else
         self._form: Form | None = None  # of the batches
         self._offered: _Offer | None = None  # by next last
@@ -211,12 +213,14 @@ class Session:
                 if last:
                     return True
                 continue
+            if reply.HasField("done"):
+                continue  # asked twice
             if reply.HasField("waiting"):
                 self._waiting = reply.waiting
             else:
                 self._newest = max(self._newest, _number(reply))
                 self._came.append(_Came(reply, self._connection.lend(reply.batch)))
-            self._told += 1
+            self._told = reply.id
             self._ready.ring()
 
     def _ask(self, request: pb.FeedRequest) -> pb.FeedReply:
@@ -227,7 +231,7 @@ class Session:
         request.id = self._asks
         with contextlib.suppress(OSError):  # the thread tells
             self._connection.send(request)
-        while True:
+        for _ in range(LOOKS):
             gone = self._gone  # looked at before the answers, of which none comes behind it
             while self._answers:
                 answer = self._answers.popleft()
@@ -236,6 +240,14 @@ class Session:
             if gone is not None:
                 return gone
             self._answered.wait(WAIT)
+        raise self._silent()
+
+    def _silent(self) -> errors.Error:
+        process = f"the process that makes its batches ({self._connection.pid})"
+        return errors.Error(
+            f"session {self._config.session!r}: {process} has not answered for {LOOKS * WAIT:.0f} s; if it was "
+            "stopped, continue it (kill -CONT), else kill it and go on from a checkpoint"
+        )
 
     def __enter__(self) -> Session:
         return self
@@ -271,14 +283,25 @@ class Session:
     def _await(self) -> _Came:
         begin = time.monotonic()
         while not self._came:
-            if self._asked <= self._told:
-                wait, released = min(WAIT, self._config.timeout), self._connection.released()
-                with contextlib.suppress(OSError):  # the thread tells
-                    self._connection.send(pb.FeedRequest(next=pb.FeedNext(wait_ns=int(wait * 1e9), released=released)))
-                self._asked += 1
-            if self._ready.wait(WAIT) and not self._came:
+            self._ask_next()
+            if not self._ready.wait(WAIT):
+                self._quiet += 1
+                if self._quiet > LOOKS:
+                    raise self._silent()
+            elif not self._came:
                 self._check_waiting(begin)
         return self._came[0]
+
+    def _ask_next(self) -> None:
+        """Asks for what comes next, unless that was done. After an interrupt it is asked twice, by the same number."""
+        ask = self._told + 1
+        if self._asked >= ask:
+            return
+        wait, released = min(WAIT, self._config.timeout), self._connection.released()
+        with contextlib.suppress(OSError):  # the thread tells
+            self._connection.send(pb.FeedRequest(id=ask, next=pb.FeedNext(wait_ns=int(wait * 1e9), released=released)))
+        self._asked, self._quiet = ask, 0
+        self._connection.forget(len(released))
 
     def _offer(self, came: _Came) -> _Offer:
         reply = came.reply
@@ -323,7 +346,7 @@ class Session:
             self._said_waiting = begin
             what = f"next has waited for other ranks for {now - begin:.0f} s, which timeout= does not bound"
             hint = f"`penstock session show {config.session}` tells how far each rank is"
-            tell(config, "waiting_for_ranks", f"{what}; {hint}", logging.WARNING, {"epoch": self._epoch_now()})
+            tell(config, "waiting_for_ranks", f"{what}; {hint}", logging.WARNING, {"epoch": self.epoch})
 
     def _failure(self, e: pb.FeedError) -> errors.Error:
         """What a session's end means to the training loop."""
@@ -354,9 +377,6 @@ class Session:
     @property
     def epoch(self) -> int:
         """The epoch that next reads, from 0."""
-        return self._epoch_now()
-
-    def _epoch_now(self) -> int:
         return self._epoch if self._returned is None else self._returned.epoch
 
     @property
@@ -367,13 +387,13 @@ class Session:
     @property
     def finished(self) -> bool:
         """Whether next has ended all epochs."""
-        return self._epoch_now() >= self.epochs
+        return self.epoch >= self.epochs
 
     @property
     def batches(self) -> int | None:
         """How many batches next returns of its epoch, from the epoch's beginning on, where the master has told that."""
         f = self._figures
-        return f.epoch_batches if f.HasField("epoch_batches") and f.epoch == self._epoch_now() else None
+        return f.epoch_batches if f.HasField("epoch_batches") and f.epoch == self.epoch else None
 
     @property
     def batch_size(self) -> int:
@@ -437,7 +457,7 @@ class Session:
             self._connection.close()
             return
         with contextlib.suppress(errors.Error):
-            oldest = self._newest - STATES_KEPT + 1
+            oldest = self._newest - STATES_KEPT + 2  # what was asked for last may be on its way
             self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
         self._closed = True
         c = self._config
