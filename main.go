@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/bench/demo"
 	clientcommand "github.com/penstock-ml/penstock/client/command"
 	mastercommand "github.com/penstock-ml/penstock/master/command"
+	"github.com/penstock-ml/penstock/worker"
 	workercommand "github.com/penstock-ml/penstock/worker/command"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -45,11 +46,13 @@ func command(ops *transform.Registry) *cobra.Command {
 		// main prints errors.
 		SilenceErrors: true,
 	}
+	here := &worker.Local{}
+	own := clientcommand.Own{Worker: workercommand.Worker(ops, root.Version, here), Local: here}
 	root.AddCommand(
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),
-		workercommand.Worker(ops, root.Version),
-		clientcommand.Local(),
+		workercommand.Worker(ops, root.Version, nil),
+		clientcommand.Local(root.Version, own),
 		mastercommand.Keys(),
 		mastercommand.Session(),
 		mastercommand.Top(),

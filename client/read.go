@@ -27,6 +27,7 @@ type incoming struct {
 	silence  *time.Timer     // ends it
 	patience time.Duration
 	layout   *layout // of its schema, which came
+	here     bool    // the worker runs in this process, and its batches are where it made them
 }
 
 // read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
@@ -59,9 +60,11 @@ func (st *stream) read(ctx context.Context, a *attempt, round int) (err error) {
 func (in *incoming) get(address string) error {
 	request := in.request()
 	if in.cfg.Local != nil {
+		in.here = true
 		if here, err := in.cfg.Local.Stream(in.ctx, address, request, in); here {
 			return err
 		}
+		in.here = false
 	}
 	worker, done, err := in.pool.get(address)
 	if err != nil {
@@ -122,7 +125,10 @@ func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 	if in.a.rows {
 		in.resumed(in.a.worker)
 	}
-	if complete {
+	switch {
+	case complete && in.here: // its worker ends at the same row, and leaves its memory to the next stream
+		return nil
+	case complete:
 		return errComplete
 	}
 	return in.awaitRoom(ctx, size)
@@ -182,7 +188,7 @@ func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
 	in.silence.Stop()
 	for {
 		st.mu.Lock()
-		ok := st.ledger.mayReceive(st.p, n, st.cfg.Budget)
+		ok := st.ledger.mayReceive(st.p, n, st.cfg.Budget) && (!in.here || len(st.p.queue) < wire.Kept)
 		switch {
 		case !ok:
 			a.waits = time.Time{}
@@ -227,7 +233,7 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	case a.lost:
 		return false, errLost
 	case p.gone || p.complete():
-		return true, nil
+		return false, errComplete
 	}
 	before := p.received
 	complete, err = st.ledger.push(p, rec, m, !a.begun)

@@ -653,9 +653,7 @@ func (x *FeedState) GetAfter() []uint64 {
 
 // FeedClose leaves the session. Its batches may be used until the connection is closed.
 type FeedClose struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// No master is told: there is none.
-	Silent        bool `protobuf:"varint,1,opt,name=silent,proto3" json:"silent,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -688,13 +686,6 @@ func (x *FeedClose) ProtoReflect() protoreflect.Message {
 // Deprecated: Use FeedClose.ProtoReflect.Descriptor instead.
 func (*FeedClose) Descriptor() ([]byte, []int) {
 	return file_api_pb_feed_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *FeedClose) GetSilent() bool {
-	if x != nil {
-		return x.Silent
-	}
-	return false
 }
 
 type FeedReply struct {
@@ -1856,9 +1847,8 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\await_ns\x18\x01 \x01(\x03R\x06waitNs\x12\x1a\n" +
 	"\breleased\x18\x02 \x03(\x04R\breleased\"!\n" +
 	"\tFeedState\x12\x14\n" +
-	"\x05after\x18\x01 \x03(\x04R\x05after\"#\n" +
-	"\tFeedClose\x12\x16\n" +
-	"\x06silent\x18\x01 \x01(\bR\x06silent\"\x88\x04\n" +
+	"\x05after\x18\x01 \x03(\x04R\x05after\"\v\n" +
+	"\tFeedClose\"\x88\x04\n" +
 	"\tFeedReply\x12.\n" +
 	"\x05batch\x18\x01 \x01(\v2\x16.penstock.v1.FeedBatchH\x00R\x05batch\x128\n" +
 	"\tepoch_end\x18\x02 \x01(\v2\x19.penstock.v1.FeedEpochEndH\x00R\bepochEnd\x12\x1c\n" +

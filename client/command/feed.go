@@ -26,19 +26,28 @@ func Feed(release string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := net.FileConn(os.Stdin)
+			control, err := greet(release)
 			if err != nil {
-				return fmt.Errorf("feed: standard input: %w; it has to be a Unix socket", err)
+				return err
 			}
-			control, ok := conn.(*net.UnixConn)
-			if !ok {
-				return errors.Join(errors.New("feed: standard input is a socket, but no Unix socket"), conn.Close())
-			}
-			if err := feed.Greet(control, release); err != nil {
-				return errors.Join(err, control.Close())
-			}
-			return feed.Serve(cmd.Context(), control, logger)
+			return feed.Serve(cmd.Context(), control, nil, logger)
 		},
 	}
 	return cli.Setup(cmd)
+}
+
+// greet takes the control connection that standard input is, and says that this process is there.
+func greet(release string) (*net.UnixConn, error) {
+	conn, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return nil, fmt.Errorf("feed: standard input: %w; it has to be a Unix socket", err)
+	}
+	control, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.Join(errors.New("feed: standard input is a socket, but no Unix socket"), conn.Close())
+	}
+	if err := feed.Greet(control, release); err != nil {
+		return nil, errors.Join(err, control.Close())
+	}
+	return control, nil
 }

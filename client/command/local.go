@@ -13,6 +13,8 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/client/feed"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -20,14 +22,24 @@ import (
 
 // local is `penstock local`.
 type local struct {
+	Own
+	release                               string
 	listen, tokenFile, storageConfig, dir string
 	workers, most                         int
 	memory                                cli.Bytes
+	feeds                                 bool
 }
 
-// Local returns `penstock local`, which runs a fleet on this machine until it is interrupted.
-func Local() *cobra.Command {
-	l := &local{}
+// Own is a worker that `penstock local` can run in its own process.
+type Own struct {
+	// Worker is `penstock worker`, which lists itself in Local while it runs.
+	Worker *cobra.Command
+	Local  client.Local
+}
+
+// Local returns `penstock local` of a release, which runs a fleet on this machine until it is interrupted.
+func Local(release string, own Own) *cobra.Command {
+	l := &local{Own: own, release: release}
 	cmd := &cobra.Command{
 		Use:   "local",
 		Short: "Run a fleet on this machine: a master and workers",
@@ -36,7 +48,9 @@ func Local() *cobra.Command {
 			"that ends, and so do its sessions: nothing is kept. One worker uses all CPUs; with several, streams go on\n" +
 			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can make\n" +
 			"use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
-			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.",
+			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.\n" +
+			"With --feed it is `penstock feed` besides, and ends with the program. With --workers 0 it is also the fleet's one\n" +
+			"worker, from which batches come to the program without a network between.",
 		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local --max-workers 4\n" +
 			"  penstock local --output json --end-with-stdin",
 		Args: cobra.NoArgs,
@@ -44,13 +58,14 @@ func Local() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&l.listen, "listen", "127.0.0.1:0", "loopback address of the master; port 0 takes a free one")
-	flags.IntVar(&l.workers, "workers", 1, "worker processes; they share the CPUs")
+	flags.IntVar(&l.workers, "workers", 1, "worker processes; they share the CPUs. 0, with --feed: this process is the worker")
 	flags.IntVar(&l.most, "max-workers", 0, "most worker processes, of which there are --workers at least (default: no more than these)")
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
 	flags.StringVar(&l.tokenFile, "token-file", "", "file with the token that callers must show (default: a new one, in a private directory)")
 	flags.StringVar(&l.storageConfig, "storage-config", "", "YAML file with storage profiles (default: the usual AWS environment and files)")
 	flags.StringVar(&l.dir, "dir", "", "directory for the processes' logs (default: a temporary one, kept only after a failure)")
+	flags.BoolVar(&l.feeds, "feed", false, "hand batches to the program that started this one, over standard input, as penstock feed does")
 	return cli.Setup(cmd)
 }
 
@@ -58,6 +73,13 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	output, err := cli.Output(cmd)
 	if err != nil {
 		return err
+	}
+	var control *net.UnixConn
+	if l.feeds {
+		if control, err = greet(l.release); err != nil {
+			return err
+		}
+		defer control.Close() //nolint:errcheck // feeding has closed it
 	}
 	if err := l.check(); err != nil {
 		return err
@@ -85,10 +107,22 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	if f.token, err = rpc.ReadSecret(l.tokenFile); err != nil {
 		return err
 	}
-	f.master = append(l.masterFlags(cmd), "--token-file="+l.tokenFile, "--listen="+l.listen)
-	err = f.run(cmd.Context(), func(a process.Announcement) error {
+	f.master = append(l.commonFlags(cmd), "--listen="+l.listen)
+	if l.workers == 0 {
+		f.own = func(ctx context.Context, join string) error {
+			return l.runOwn(ctx, append(l.commonFlags(cmd), append(f.worker, "--join="+join)...))
+		}
+	}
+	err = f.run(cmd.Context(), func(ctx context.Context, a process.Announcement) error {
 		a.TokenFile = l.tokenFile
-		return l.announce(cmd.OutOrStdout(), a, output)
+		if err := l.announce(cmd.OutOrStdout(), a, output); err != nil {
+			return err
+		}
+		if l.feeds {
+			return feed.Serve(ctx, control, l.Local, f.logger)
+		}
+		<-ctx.Done()
+		return nil
 	})
 	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
 		return nil // it was to end before it was up
@@ -97,8 +131,11 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 }
 
 func (l *local) check() error {
-	if l.workers < 1 {
+	if l.workers < 0 || l.workers == 0 && !l.feeds {
 		return fmt.Errorf("--workers: want 1 or more, found %d", l.workers)
+	}
+	if l.most != 0 && l.workers == 0 {
+		return errors.New("--max-workers: is of worker processes; with --workers 0 there are none")
 	}
 	if l.most != 0 && l.most < l.workers {
 		return fmt.Errorf("--max-workers: want %d or more, which --workers asks for, found %d", l.workers, l.most)
@@ -122,9 +159,21 @@ func (l *local) workerFlags(cmd *cobra.Command) []string {
 	return []string{fmt.Sprint("--memory=", int64(l.memory))}
 }
 
-// masterFlags are those of the master, which passes them on to its workers.
-func (l *local) masterFlags(cmd *cobra.Command) []string {
-	var flags []string
+// runOwn runs this process's worker until ctx ends.
+func (l *local) runOwn(ctx context.Context, flags []string) error {
+	if err := process.Isolate(); err != nil {
+		return err
+	}
+	l.Worker.SetArgs(flags)
+	if err := l.Worker.ExecuteContext(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	return errors.New("local: the worker has ended")
+}
+
+// commonFlags are those of the master, which passes them on to its workers, and of this process's worker.
+func (l *local) commonFlags(cmd *cobra.Command) []string {
+	flags := []string{"--token-file=" + l.tokenFile}
 	for _, name := range []string{"log-level", "log-format", "storage-config"} {
 		if f := cmd.Flags().Lookup(name); f.Value.String() != "" {
 			flags = append(flags, "--"+name+"="+f.Value.String())
@@ -175,6 +224,6 @@ func (l *local) announce(out io.Writer, a process.Announcement, output string) e
 	_, err := fmt.Fprintf(out, "A fleet of 1 master and %s is up at %s, until this command ends (Ctrl-C).\n\n"+
 		"  penstock read spec.yaml --master %s --token-file %s\n"+
 		"  penstock.DataLoader(..., master=%q, token_file=%q)  # in Python\n\nLogs are in %s\n",
-		english.Plural(l.workers, "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile, l.dir)
+		english.Plural(max(1, l.workers), "worker", ""), a.Address, a.Address, a.TokenFile, a.Address, a.TokenFile, l.dir)
 	return err
 }

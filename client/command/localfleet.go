@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
@@ -28,44 +30,56 @@ type localFleet struct {
 	token              rpc.Secret
 	// master and worker are the flags of the master and of each worker.
 	master, worker []string
-	logger         *slog.Logger
+	// own runs this process's worker, which joins by gossip, until its context ends; nil: there is none.
+	own    func(ctx context.Context, join string) error
+	logger *slog.Logger
 }
 
-// run brings the fleet up, tells up where it is, and keeps it until ctx ends or the master does.
-func (f *localFleet) run(ctx context.Context, up func(process.Announcement) error) (err error) {
+// run brings the fleet up, and keeps it until the use that is made of it returns, ctx ends, or a part of the fleet does.
+func (f *localFleet) run(ctx context.Context, use func(context.Context, process.Announcement) error) (err error) {
 	master, err := f.start()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, master.Stop()) }()
-	starting, cancel := context.WithTimeout(ctx, upTimeout)
-	defer cancel()
-	announced, err := master.Announced(starting)
-	if err == nil {
-		err = f.awaitWorkers(starting, master, announced.Address)
-	}
-	if err == nil {
-		err = up(announced)
-	}
-	if err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-master.Done():
-		return f.ended(master)
-	}
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	parts, ctx := errgroup.WithContext(ctx)
+	parts.Go(func() error {
+		select {
+		case <-master.Done():
+			return f.ended(master)
+		case <-ctx.Done():
+			return nil
+		}
+	})
+	parts.Go(func() error {
+		defer end()
+		starting, cancel := context.WithTimeout(ctx, upTimeout)
+		defer cancel()
+		announced, err := master.Announced(starting)
+		if err != nil {
+			return err
+		}
+		if f.own != nil {
+			parts.Go(func() error { return f.own(ctx, announced.Gossip) })
+		}
+		if err := f.awaitWorkers(starting, announced.Address); err != nil {
+			return err
+		}
+		return use(ctx, announced)
+	})
+	return parts.Wait()
 }
 
 func (f *localFleet) start() (*process.Process, error) {
-	args := append([]string{
-		"master", "--gossip=127.0.0.1:0", "--join=", "--http=127.0.0.1:0", "--data-dir=" + f.data, "--scale=local", "--worker-dir=" + f.logs,
-		fmt.Sprint("--min-workers=", f.workers), fmt.Sprint("--max-workers=", f.most),
-		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), f.most)), fmt.Sprint("--worker-cpus=", f.cpus()),
-	}, f.master...)
-	for _, flag := range f.worker {
-		args = append(args, "--worker-flag="+flag)
+	args := append([]string{"master", "--gossip=127.0.0.1:0", "--join=", "--http=127.0.0.1:0", "--data-dir=" + f.data}, f.master...)
+	if f.own == nil {
+		args = append(args, "--scale=local", "--worker-dir="+f.logs, fmt.Sprint("--min-workers=", f.workers), fmt.Sprint("--max-workers=", f.most),
+			fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), f.most)), fmt.Sprint("--worker-cpus=", f.cpus()))
+		for _, flag := range f.worker {
+			args = append(args, "--worker-flag="+flag)
+		}
 	}
 	return process.Start(process.Config{Name: "master", Binary: f.binary, Args: args, Log: f.log("master")})
 }
@@ -79,23 +93,22 @@ func (f *localFleet) cpus() int {
 }
 
 // awaitWorkers waits until the fleet has the workers that it begins with.
-func (f *localFleet) awaitWorkers(ctx context.Context, master *process.Process, address string) error {
-	conn, err := rpc.Dial(address, rpc.Config{Token: f.token})
+func (f *localFleet) awaitWorkers(ctx context.Context, master string) error {
+	conn, err := rpc.Dial(master, rpc.Config{Token: f.token})
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
+	want := max(1, f.workers)
 	for {
 		n, err := workersOf(ctx, pb.NewMasterClient(conn))
-		if err == nil && n >= f.workers {
+		if err == nil && n >= want {
 			return nil
 		}
 		select {
 		case <-time.After(askEvery):
-		case <-master.Done():
-			return f.ended(master)
 		case <-ctx.Done():
-			return fmt.Errorf("local: %d of %d workers are up: %w", n, f.workers, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("local: %d of %d workers are up: %w", n, want, errors.Join(context.Cause(ctx), err))
 		}
 	}
 }

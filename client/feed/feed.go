@@ -36,12 +36,12 @@ const maxRequest = 64 << 20
 const statesKept = 1024
 
 // Serve feeds the program at the other end of a connection until that is closed. Each byte of it brings the end of another connection, for
-// one session.
-func Serve(ctx context.Context, control *net.UnixConn, logger *slog.Logger) error {
-	return serve(ctx, control, logger, &segments{memory: memoryFile, punch: punch})
+// one session. local, unless it is nil, is the workers of this process.
+func Serve(ctx context.Context, control *net.UnixConn, local client.Local, logger *slog.Logger) error {
+	return serve(ctx, control, local, logger, &segments{memory: memoryFile, punch: punch})
 }
 
-func serve(ctx context.Context, control *net.UnixConn, logger *slog.Logger, pool *segments) error {
+func serve(ctx context.Context, control *net.UnixConn, local client.Local, logger *slog.Logger, pool *segments) error {
 	defer pool.close()
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
@@ -60,7 +60,7 @@ func serve(ctx context.Context, control *net.UnixConn, logger *slog.Logger, pool
 			return err
 		}
 		sessions.Go(func() {
-			f := &feeder{conn: conn, arena: arena{pool: pool}, held: make(map[uint64]*client.Batch)}
+			f := &feeder{conn: conn, local: local, arena: arena{pool: pool}, held: make(map[uint64]*client.Batch)}
 			if err := f.run(ctx); err != nil {
 				logger.Warn("a session has ended badly", "error", err)
 			}
@@ -131,6 +131,7 @@ func received(oob []byte) (files []*os.File, err error) {
 // feeder serves one session.
 type feeder struct {
 	conn   *net.UnixConn
+	local  client.Local
 	arena  arena
 	events events
 
@@ -276,10 +277,6 @@ func (f *feeder) answer(ctx context.Context, r *pb.FeedRequest) *pb.FeedReply {
 	case *pb.FeedRequest_State:
 		return f.tellStates(what.State)
 	case *pb.FeedRequest_Close:
-		if what.Close.GetSilent() {
-			f.session.Abandon()
-			return done()
-		}
 		if err := f.session.Close(); err != nil {
 			return failed(err)
 		}
@@ -296,7 +293,7 @@ func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
 	}
 	cfg := client.Config{
 		Masters: o.GetMasters(), Session: o.GetSession().GetId(), Rank: o.GetRank(), WorldSize: o.GetWorldSize(), Zone: o.GetZone(),
-		Compression: o.GetCompression(), Budget: o.GetBudget(), Memory: f.arena.allocate, Logger: slog.New(&f.events),
+		Compression: o.GetCompression(), Budget: o.GetBudget(), Memory: f.arena.allocate, Local: f.local, Logger: slog.New(&f.events),
 		SyncEvery: time.Duration(o.GetSyncEveryNs()), StreamTimeout: time.Duration(o.GetStreamTimeoutNs()), HedgeAfter: time.Duration(o.GetHedgeAfterNs()),
 		Joined: &client.Joined{
 			Session: o.GetSession(), Join: o.GetJoined(), Nonce: o.GetNonce(), Epoch: o.GetEpoch(),

@@ -86,7 +86,7 @@ func TestEndOfServe(t *testing.T) {
 	_, control := pair(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Serve(ctx, control, nil); err != nil {
+	if err := Serve(ctx, control, nil, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -116,7 +116,7 @@ func start(t testing.TB, pool *segments) *server {
 	s := &server{control: ours, pool: pool, ended: make(chan struct{})}
 	go func() {
 		defer close(s.ended)
-		s.err = serve(t.Context(), theirs, slog.New(slog.DiscardHandler), pool)
+		s.err = serve(t.Context(), theirs, nil, slog.New(slog.DiscardHandler), pool)
 	}()
 	t.Cleanup(func() { _ = s.end(t) })
 	return s

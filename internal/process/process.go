@@ -91,10 +91,23 @@ func Start(cfg Config) (p *Process, err error) {
 }
 
 // environment is what a child inherits.
-func environment(own []string) []string {
-	return slices.DeleteFunc(own, func(v string) bool {
-		return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") && !strings.HasPrefix(v, "PENSTOCK_STORAGE_")
-	})
+func environment(own []string) []string { return slices.DeleteFunc(own, foreign) }
+
+// foreign reports whether a variable is a setting of the user's own fleet.
+func foreign(v string) bool {
+	return strings.HasPrefix(v, "PENSTOCK_") && !strings.HasPrefix(v, "PENSTOCK_LOG_") && !strings.HasPrefix(v, "PENSTOCK_STORAGE_")
+}
+
+// Isolate takes out of this process's environment what children do not inherit, for a command that it runs in place of a child.
+func Isolate() error {
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); foreign(v) {
+			if err := os.Unsetenv(name); err != nil {
+				return fmt.Errorf("process: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // follow owns the process: it reads its output and waits for its end.

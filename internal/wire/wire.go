@@ -33,8 +33,11 @@ type Batch struct {
 	release func()
 }
 
-// Receiver takes in what a stream brings: its schema, then its batches, which are its own then: it releases them, even those that it
-// refuses. An error ends the stream, which ends ctx.
+// Kept is how many batches of a stream a Receiver may keep at once: the stream has no more to send until one of them was released.
+const Kept = 2
+
+// Receiver takes in what a stream brings: its schema, then its batches, which it releases, even those that it refuses. An error ends
+// the stream, which ends ctx.
 type Receiver interface {
 	Schema(ctx context.Context, s *arrow.Schema) error
 	Batch(ctx context.Context, b *Batch) error

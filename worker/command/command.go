@@ -36,8 +36,9 @@ type workerFlags struct {
 	gossip                  cli.FleetFlags
 }
 
-// Worker returns `penstock worker`, which runs a worker with the given ops until it is interrupted.
-func Worker(ops *transform.Registry, version string) *cobra.Command {
+// Worker returns `penstock worker`, which runs a worker with the given ops until it is interrupted. local, unless it is nil, lists it for
+// trainers of this process.
+func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra.Command {
 	f := workerFlags{memory: worker.DefaultMemory}
 	cmd := &cobra.Command{
 		Use:   "worker",
@@ -52,7 +53,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, ops, version, local) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "Flight address to listen on; port 0 takes a free one")
@@ -68,7 +69,7 @@ func Worker(ops *transform.Registry, version string) *cobra.Command {
 	return cli.Setup(cmd)
 }
 
-func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version string) error {
+func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version string, local *worker.Local) error {
 	output, err := cli.Output(cmd)
 	if err != nil {
 		return err
@@ -85,7 +86,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if f.memory < leastMemory {
 		return fmt.Errorf("--memory: want 16MiB or more, found %v", &f.memory)
 	}
-	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), Ops: ops, Version: version}
+	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), Local: local, Ops: ops, Version: version}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
 		return err
 	}

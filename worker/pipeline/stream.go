@@ -13,15 +13,16 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/columns"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// HandedOver is how many batches of a stream Emit's callee may have that it did not release: one that is being written, and one that
-// waits for it.
-const HandedOver = 2
+// HandedOver is how many batches of a stream Emit's callee may have that it did not release: on the network, one that is being written,
+// and one that waits for it.
+const HandedOver = wire.Kept
 
 // batchesOut is how many batches of a stream exist at once: one computed, one waiting, and those handed over.
 const batchesOut = 2 + HandedOver
@@ -296,6 +297,14 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	err := group.Wait()
 	s.ended = err == nil
 	return err
+}
+
+// Await waits until all batches were released, or ctx ends. A stream that has all of them when it is closed leaves its memory to the next one.
+func (s *Stream) Await(ctx context.Context) error {
+	return s.Blocked(func() error {
+		s.builder.Await(ctx)
+		return nil
+	})
 }
 
 // send hands the batches to emit; those that were ready when something failed, too.

@@ -15,7 +15,8 @@ type handover struct {
 	refused error           // by the receiver
 }
 
-// hand runs a stream whose batches go over to the receiver, at whose expense they are from then on.
+// hand runs a stream whose batches the receiver reads where they are. Those that it keeps when the stream breaks off are at its expense
+// from then on; behind one that came to its end they are waited for.
 func (s *Server) hand(in *handover, r *request) error {
 	ctx := r.ctx
 	stream, err := s.pipeline.Open(ctx, r.ticket, r.program, pipeline.Cursor{Window: r.GetWindow(), K: r.GetK()})
@@ -23,10 +24,13 @@ func (s *Server) hand(in *handover, r *request) error {
 		return reason(ctx, err)
 	}
 	defer stream.Close()
+	if r.GetNarrow() {
+		stream.Narrow()
+	}
 	if err := s.sending(r.place, func() error { return in.note(in.Schema(in.ctx, stream.Schema())) }); err != nil {
 		return reason(ctx, err)
 	}
-	return reason(ctx, stream.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
+	err = stream.Run(ctx, func(_ context.Context, b pipeline.Batch) error {
 		if ctx.Err() != nil {
 			b.Release()
 			return context.Cause(ctx)
@@ -35,11 +39,14 @@ func (s *Server) hand(in *handover, r *request) error {
 		if err != nil {
 			return err
 		}
-		b.Detach()
 		return s.sending(r.place, func() error {
 			return stream.Blocked(func() error { return in.note(in.Batch(in.ctx, message)) })
 		})
-	}))
+	})
+	if err == nil {
+		_ = s.sending(r.place, func() error { return stream.Await(ctx) })
+	}
+	return reason(ctx, err)
 }
 
 // note keeps the receiver's error, which is nobody else's.

@@ -146,7 +146,9 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 			err = <-ended
 		} else if stop != nil {
 			stop()
-			<-ended //nolint:errcheck // err says more
+			if <-ended == nil {
+				err = nil // the stream came to its end meanwhile
+			}
 		}
 	}
 	if errors.Is(err, pipeline.ErrBusy) {

@@ -19,14 +19,10 @@ type Batch struct {
 	// Bytes is what the buffers have together, what is shared counted once.
 	Bytes int64
 
-	owner    *Builder
-	mem      []scratch
-	counts   bool // offsets that are shared are among the buffers
-	detached bool
+	owner  *Builder
+	mem    []scratch
+	counts bool // offsets that are shared are among the buffers
 }
-
-// maxSpare bounds the batches that a builder keeps for those that are detached.
-const maxSpare = 16
 
 // Node is one array of a batch: a column, or a child of one.
 type Node struct{ Length, Nulls int64 }
@@ -34,27 +30,7 @@ type Node struct{ Length, Nulls int64 }
 // Release gives the batch's memory back to its builder.
 func (b *Batch) Release() {
 	b.reset(0)
-	if !b.detached {
-		b.owner.free <- b
-		return
-	}
-	b.detached = false
-	select {
-	case b.owner.spare <- b:
-	default: // there are enough
-	}
-}
-
-// Detach gives the batch's place to another one, so that its receiver may keep it as long as it likes, within bounds of its own.
-func (b *Batch) Detach() {
-	b.detached = true
-	b.owner.detached.Store(true)
-	select {
-	case other := <-b.owner.spare:
-		b.owner.free <- other
-	default:
-		b.owner.free <- b.owner.newBatch()
-	}
+	b.owner.free <- b
 }
 
 func (b *Batch) reset(rows int) {

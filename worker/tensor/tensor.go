@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -71,15 +70,13 @@ func (w *Window) RowOf(source int) int64 {
 
 // Builder makes batches of one program's tensors.
 type Builder struct {
-	outputs  []output
-	schema   *arrow.Schema
-	free     chan *Batch
-	spare    chan *Batch // that were detached and came back
-	counted  []int32     // 0, 1, ...
-	narrow   bool
-	detached atomic.Bool // some were
-	seen     *Window     // that the outputs know
-	shares   bool        // some of its lists have one value each
+	outputs []output
+	schema  *arrow.Schema
+	free    chan *Batch
+	counted []int32 // 0, 1, ...
+	narrow  bool
+	seen    *Window // that the outputs know
+	shares  bool    // some of its lists have one value each
 }
 
 // output adds one field's arrays to a batch, for rows [from, to) of a window's output.
@@ -96,7 +93,7 @@ type onlooker interface{ see(b *Builder, w *Window) }
 // NewBuilder prepares for a program. At most `batches` batches are out at a time: Take waits for a Release
 // rather than allocate more.
 func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
-	b := &Builder{free: make(chan *Batch, batches), spare: make(chan *Batch, maxSpare)}
+	b := &Builder{free: make(chan *Batch, batches)}
 	for _, o := range p.GetOutputs() {
 		out, err := newOutput(p, o)
 		if err != nil {
@@ -116,12 +113,10 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 	}
 	b.schema = arrow.NewSchema(fields, nil)
 	for range batches {
-		b.free <- b.newBatch()
+		b.free <- &Batch{owner: b, mem: make([]scratch, len(b.outputs))}
 	}
 	return b, nil
 }
-
-func (b *Builder) newBatch() *Batch { return &Batch{owner: b, mem: make([]scratch, len(b.outputs))} }
 
 // counting is the offsets of n lists of one value each. Batches share it: nobody writes it again.
 func (b *Builder) counting(n int) []int32 {
@@ -138,8 +133,25 @@ func (b *Builder) counting(n int) []int32 {
 // says when. Such batches are no Arrow records.
 func (b *Builder) Narrow(on bool) { b.narrow = on }
 
-// Idle reports whether all batches that there are came back, and none was detached.
-func (b *Builder) Idle() bool { return len(b.free) == cap(b.free) && !b.detached.Load() }
+// Idle reports whether all batches came back.
+func (b *Builder) Idle() bool { return len(b.free) == cap(b.free) }
+
+// Await waits until all batches came back, or ctx ends. None may be taken meanwhile.
+func (b *Builder) Await(ctx context.Context) {
+	var back []*Batch
+	for range cap(b.free) {
+		select {
+		case batch := <-b.free:
+			back = append(back, batch)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	for _, batch := range back {
+		b.free <- batch
+	}
+}
 
 // see looks at a window's values, unless it has.
 func (b *Builder) see(w *Window) {

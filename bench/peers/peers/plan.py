@@ -28,7 +28,7 @@ class Subject:
 
 SUBJECTS = {
     "onbox": Subject(
-        "Penstock, Python, on-box", "onbox", ("torch", "penstock"), ({"workers": 1}, {"workers": 2}), penstock=True
+        "Penstock, Python, on-box", "onbox", ("torch", "penstock"), ({"workers": 0}, {"workers": 2}), penstock=True
     ),
     "fleet": Subject(
         "Penstock, Python, fleet", "fleet", ("torch", "penstock"), ({"workers": 1}, {"workers": 2}), penstock=True

@@ -21,7 +21,7 @@ import pytest
 import penstock
 from penstock import DataLoader, _binary, _onbox
 from penstock._onbox import LocalFleet
-from penstock.errors import LocalFleetError
+from penstock.errors import LocalFleetError, UsageError
 
 if TYPE_CHECKING:
     from tests.conftest import Dataset
@@ -115,7 +115,7 @@ def test_loaders_share_a_fleet_until_the_last_closes() -> None:
     other = LocalFleet(workers=2)
     assert other.address != first.address
     running = pid(first)
-    assert len(processes(running)) == 3  # the command, a master, a worker
+    assert len(processes(running)) == 2  # the command, which is the worker, and a master
     assert len(processes(pid(other))) == 4
     other.close()
     first.close()
@@ -134,7 +134,7 @@ def test_loaders_share_a_fleet_until_the_last_closes() -> None:
 def test_the_fleet_ends_with_a_process_that_is_killed(python: Callable[[str], subprocess.Popen[str]]) -> None:
     child = python("print(fleet._process._child.pid, flush=True); sys.stdin.read()")
     fleet = int(line(child))
-    assert len(processes(fleet)) == 3
+    assert len(processes(fleet)) == 2
     child.kill()
     wait_until(lambda: not processes(fleet))
 
@@ -189,7 +189,7 @@ def test_an_interrupt_of_the_job_leaves_the_fleet_to_its_user(python: Callable[[
     fleet = int(line(child))
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does
     assert line(child) == "None"
-    assert len(processes(fleet)) == 3
+    assert len(processes(fleet)) == 2
     assert child.stdin is not None
     child.stdin.close()
     child.stdin = None
@@ -246,13 +246,13 @@ def test_a_loader_that_opens_hears_of_its_fleet_s_end(dataset: Dataset, monkeypa
 
 
 def test_a_fleet_that_cannot_start_says_why() -> None:
-    with pytest.raises(LocalFleetError, match=r"(?s)exit status 1.*--workers: want 1 or more, found 0"):
-        LocalFleet(workers=0)
+    with pytest.raises(LocalFleetError, match=r"(?s)exit status 1.*--workers: want 1 or more, found -1"):
+        LocalFleet(workers=-1)
 
 
 def test_another_program_in_place_of_the_binary(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(_binary.VARIABLE, str(shutil.which("echo")))
-    with pytest.raises(LocalFleetError, match=r"does not tell where it is.*binary of this version"):
+    with pytest.raises(UsageError, match=r"echo .*does not go together with this release of the package"):
         LocalFleet()
 
 

@@ -28,7 +28,7 @@ class System:
 
         self._loader_of = penstock.DataLoader
         self._loader: Any = None
-        self._arguments: dict[str, Any] = {"workers": int(run.options.get("workers", 1))}
+        self._arguments: dict[str, Any] = {"workers": int(run.options.get("workers", 0))}
         self.versions = {"pyarrow": pyarrow.__version__, "numpy": numpy.__version__}
         self._spec = Path(run.scratch) / "spec.yaml"
         self._spec.write_text(run.spec)

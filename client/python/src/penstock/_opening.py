@@ -6,7 +6,6 @@ the training loop; what is opened is closed with its Stream, or when the process
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import re
@@ -207,7 +206,7 @@ class Opening:
                     "and give all ranks the address and the file that it prints:\n"
                     '    master="127.0.0.1:PORT", token_file="/tmp/.../token"'
                 )
-            fleet = LocalFleet(workers=self.workers)
+            fleet = LocalFleet(workers=self.workers or 0)
             stream.owns(fleet)
             masters, security = (fleet.address,), Security(token=fleet.token)
         config = Config(
@@ -229,9 +228,8 @@ class Opening:
             connect_timeout=self.connect_timeout,
             security=security,
             on_event=log_event,
+            fleet=fleet,
         )
-        if fleet is not None:
-            config = dataclasses.replace(config, fleet_error=fleet.error)
         session = Session(config)
         stream.owns(session)
         return SessionReader(session, config)

@@ -103,10 +103,8 @@ class FeedState(_message.Message):
     def __init__(self, after: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FeedClose(_message.Message):
-    __slots__ = ("silent",)
-    SILENT_FIELD_NUMBER: _ClassVar[int]
-    silent: bool
-    def __init__(self, silent: bool = ...) -> None: ...
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class FeedReply(_message.Message):
     __slots__ = ("batch", "epoch_end", "finished", "waiting", "states", "error", "done", "next", "id", "figures", "events", "segments")

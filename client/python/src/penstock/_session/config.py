@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from penstock import errors
 from penstock._pb import control_pb2, spec_pb2, stream_pb2
+from penstock._session.feeder import Connection
 from penstock.monitor import Event
 
 
@@ -100,8 +102,14 @@ def _ignore(event: Event) -> None:
     """Where nobody listens."""
 
 
-def _none() -> None:
-    """Where no fleet was started for the session."""
+class Fleet(Protocol):
+    """One that was started for a session on this machine. Any thread may call."""
+
+    def connect(self) -> Connection:
+        """A connection to the process that makes its batches."""
+
+    def error(self) -> str | None:
+        """Why it has ended; None while it runs."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +134,7 @@ class Config:
     connect_timeout: until a master must have answered when the session opens.
     timeout: how long next() waits without a row that was there to come, and a restore for its other ranks.
     on_event: called from threads of the session. It must not block.
-    fleet_error: why the fleet that was started for this session has ended, and None while it runs. It may be called
-        from any thread.
+    fleet: that was started for this session.
     """
 
     masters: tuple[str, ...]
@@ -151,7 +158,7 @@ class Config:
     timeout: float = 300.0
     security: Security = field(default_factory=Security)
     on_event: Callable[[Event], None] = _ignore
-    fleet_error: Callable[[], str | None] = _none
+    fleet: Fleet | None = None
 
     def check(self) -> None:
         """Raises UsageError with all that is wrong, one mistake a line."""

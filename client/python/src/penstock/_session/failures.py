@@ -51,7 +51,7 @@ def from_master(config: Config, e: MasterError, *, restoring: bool = False, open
 
 def fleet_ended(config: Config) -> errors.LocalFleetError | None:
     """The end of the fleet that was started for the session; None while it runs, or if there was none."""
-    reason = config.fleet_error()
+    reason = None if config.fleet is None else config.fleet.error()
     return None if reason is None else errors.LocalFleetError(reason)
 
 

@@ -1,7 +1,8 @@
-"""The process that makes batches for the loaders of this one: `penstock feed`, a trainer written in Go.
+"""The process that makes batches for the loaders of this one: a trainer written in Go (client/feed/README.md).
 
-It lays them in memory that both have. It ends when the sockets to it close, and so with this process, however that
-dies. Forked children let go of them at once; a fork waits while one is made. All functions may be called from any
+It lays them in memory that both have. For fleets elsewhere it is `penstock feed`, which all loaders share; a fleet on
+this machine (penstock._onbox) does it itself. It ends when the sockets to it close, and so with this process, however
+that dies. Forked children let go of them at once; a fork waits while one is made. All functions may be called from any
 thread.
 """
 
@@ -25,6 +26,8 @@ from penstock import _binary, _child, errors
 from penstock._pb import feed_pb2 as pb
 
 START_TIMEOUT = 60.0  # seconds until the process is ready
+END_TIMEOUT = 5.0  # seconds until one that has closed its sockets has ended
+_KEPT = ("PENSTOCK_LOG_", "PENSTOCK_STORAGE_")  # the other settings in the environment are of another fleet
 _MOST_SEGMENTS = 253  # that come with one message: as many files as Linux takes
 _PREFIX = 4  # bytes that say how long a message is
 
@@ -32,13 +35,12 @@ _PREFIX = 4  # bytes that say how long a message is
 class Connection:
     """That of one session. One thread receives, one sends."""
 
-    def __init__(self, socket_: socket.socket, process: _Process) -> None:
+    def __init__(self, socket_: socket.socket, process: Process) -> None:
         self._socket, self._process = socket_, process
         self._segments: dict[int, Any] = {}  # arrays of all their bytes
         self._lent: set[int] = set()  # numbers of batches whose memory somebody sees
         self._released: list[int] = []
         self._closed = False
-        _sockets.add(self._socket)
 
     def send(self, request: pb.FeedRequest) -> None:
         """Asks for something."""
@@ -130,22 +132,25 @@ def _exactly(socket_: socket.socket, n: int) -> bytes | None:
     return bytes(data)
 
 
-class _Process:
-    """`penstock feed`.
+class Process:
+    """A penstock command that feeds this process.
 
     Raises UsageError if the binary is of a release that this package does not go together with.
     """
 
-    def __init__(self, binary: Path) -> None:
+    def __init__(self, binary: Path, *arguments: str, stdout: int = subprocess.DEVNULL) -> None:
+        self._command = f"{binary} {arguments[0]}"
         self._binary = binary
         self._log = _child.Log()
-        self._control, theirs = socket.socketpair()
-        with theirs:
-            self._child = subprocess.Popen(
-                [str(binary), "feed"], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, stderr=self._log.file,
-                start_new_session=True,  # the terminal's Ctrl-C is for this process
-            )  # fmt: skip
-        _sockets.add(self._control)
+        with _spawning:
+            self._control, theirs = socket.socketpair()
+            _sockets.add(self._control)
+            with theirs:
+                self._child = subprocess.Popen(
+                    [binary, *arguments], stdin=theirs.fileno(), stdout=stdout, stderr=self._log.file, bufsize=0,
+                    env={k: v for k, v in os.environ.items() if not k.startswith("PENSTOCK_") or k.startswith(_KEPT)},
+                    start_new_session=True,  # the terminal's Ctrl-C is for this process
+                )  # fmt: skip
         try:
             self._hear()
         except BaseException:
@@ -164,7 +169,7 @@ class _Process:
                 hello.MergeFromString(data)
         except TimeoutError as err:
             raise errors.Error(
-                f"`{self._binary} feed` did not come up in {START_TIMEOUT:g} s; {self._log.words()}"
+                f"`{self._command}` did not come up in {START_TIMEOUT:g} s; {self._log.words()}"
             ) from err
         except (OSError, DecodeError):
             pass  # hello stays empty
@@ -177,10 +182,12 @@ class _Process:
             )
 
     def connect(self) -> Connection:
-        """A connection for a session."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            socket.send_fds(self._control, [b"s"], [theirs.fileno()])
+        """A connection for a session. Raises OSError if it does not take one."""
+        with _spawning:
+            ours, theirs = socket.socketpair()
+            _sockets.add(ours)
+            with theirs:
+                socket.send_fds(self._control, [b"s"], [theirs.fileno()])
         return Connection(ours, self)
 
     @property
@@ -195,7 +202,7 @@ class _Process:
     def end(self) -> str:
         """How it ended, and its log's last words."""
         try:
-            status = self._child.wait(1.0)
+            status = self._child.wait(END_TIMEOUT)
         except subprocess.TimeoutExpired:
             return "it closed the connection"
         return f"it {_child.ended(status)}; {self._log.words()}"
@@ -212,24 +219,27 @@ def connect() -> Connection:
         raise errors.UsageError(f"a loader reads by the penstock binary, but {_binary.advice()}")
     with _starting:
         if _process is None or not _process.runs():
-            _process = _Process(binary)
-        try:
-            return _process.connect()
-        except OSError as err:
-            raise errors.Error(f"`{binary} feed` does not take a session: {err}; {_process.end()}") from err
+            _process = Process(binary, "feed")
+        process = _process
+    try:
+        return process.connect()
+    except OSError as err:
+        raise errors.Error(f"`{binary} feed` does not take a session: {err}; {process.end()}") from err
 
 
-_starting = threading.Lock()
-_process: _Process | None = None
+# A fork copies the sockets that hold processes alive: it waits while one is made, and the child closes its own.
+_spawning = threading.Lock()
 _sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+_starting = threading.Lock()
+_process: Process | None = None
 
 
 def _after_fork_in_child() -> None:
-    global _process
-    _starting.release()
+    global _starting, _process
+    _spawning.release()
     for each in list(_sockets):
         each.close()
-    _process = None
+    _starting, _process = threading.Lock(), None  # the parent's may be locked
 
 
-os.register_at_fork(before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_after_fork_in_child)
+os.register_at_fork(before=_spawning.acquire, after_in_parent=_spawning.release, after_in_child=_after_fork_in_child)

@@ -135,7 +135,8 @@ class Session:
         config.check()
         forks.note_opening()
         self._pid, self._config = os.getpid(), config
-        self._connection = feeder.connect()  # before a master hears of this rank
+        # Before a master hears of this rank:
+        self._connection = feeder.connect() if config.fleet is None else config.fleet.connect()
         masters = Masters(config.masters, config.security)
         try:
             joined = open_session(config, masters)
@@ -351,6 +352,9 @@ class Session:
     def _failure(self, e: pb.FeedError) -> errors.Error:
         """What a session's end means to the training loop."""
         code = _CODES.get(e.code, grpc.StatusCode.UNKNOWN)
+        ended = failures.fleet_ended(self._config)
+        if ended is not None:
+            return ended
         if e.kind == pb.FeedError.MASTER:
             return failures.from_master(self._config, MasterError([e.words], code))
         if e.kind == pb.FeedError.SESSION:
@@ -462,7 +466,7 @@ class Session:
         self._closed = True
         c = self._config
         try:
-            answer = self._ask(pb.FeedRequest(close=pb.FeedClose(silent=failures.fleet_ended(c) is not None)))
+            answer = self._ask(pb.FeedRequest(close=pb.FeedClose()))
             self._thread.join()  # that was its last answer
         finally:
             self._came.clear()  # nobody else sees these
@@ -470,7 +474,7 @@ class Session:
                 self._offered = self._returned = self._returned._replace(rows=None)
             self._connection.close()
             _open_sessions.discard(self)
-        if answer.HasField("error"):
+        if answer.HasField("error") and failures.fleet_ended(c) is None:
             what = "could not leave, so the master takes back what this rank holds when its lease ends"
             words = (c.session, c.rank, what, answer.error.words, failures.doctor(c))
             logging.getLogger("penstock").warning("session %s, rank %d: %s: %s; %s", *words)
