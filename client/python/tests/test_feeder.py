@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import gc
+import itertools
 import mmap
 import os
 import select
@@ -111,6 +112,26 @@ def test_batches_outlive_their_loader(shared_fleet: Fleet, dataset: Dataset) -> 
         again = list(loader)
     for batches in (kept, again):
         assert Counter(places(batches)) == Counter(dataset.places())
+
+
+def test_a_session_leaves_no_connection(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Nor the memory behind it, also where nobody collects garbage."""
+
+    def connections() -> int:
+        return sum(s.fileno() >= 0 for s in feeder._sockets)
+
+    with make(shared_fleet, dataset) as loader:
+        take(loader, 1)
+    gc.collect()
+    before = connections()
+    gc.disable()
+    try:
+        with make(shared_fleet, dataset, epochs=2) as loader:
+            assert Counter(places(itertools.chain(loader, loader))) == Counter(2 * list(dataset.places()))
+            assert connections() == before + 1
+        assert connections() == before
+    finally:
+        gc.enable()
 
 
 def process() -> int:

@@ -68,6 +68,9 @@ class Connection:
         """The memory that a batch's arrays lie in, by segment. Once nobody sees it any more it is released."""
         leases = {}
         waits = list({a.segment for a in batch.arrays if a.bytes})
+        if not waits:
+            self._released.append(batch.number)
+            return {}
         self._lent.add(batch.number)
         for segment in list(waits):
             lease = self._segments[segment][:]

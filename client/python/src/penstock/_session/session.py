@@ -220,7 +220,8 @@ class Session:
                 self._waiting = reply.waiting
             else:
                 self._newest = max(self._newest, _number(reply))
-                self._came.append(_Came(reply, self._connection.lend(reply.batch)))
+                memory = self._connection.lend(reply.batch) if reply.HasField("batch") else {}
+                self._came.append(_Came(reply, memory))
             self._told = reply.id
             self._ready.ring()
 
