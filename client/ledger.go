@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // ledger keeps what this rank holds, received, took and consumed. It does no I/O and knows no time.
@@ -284,10 +285,14 @@ func (l *ledger) remove(p *piece) {
 	l.pieces = slices.DeleteFunc(l.pieces, func(q *piece) bool { return q == p })
 }
 
-// mayReceive reports whether a stream may receive a message of about n bytes within the budget.
+// mayReceive reports whether a stream may receive a message of about n bytes within the budget. Memory that a worker has lent is
+// to come back before it lends more, but for lanes: those wait for each other, and may be more than a worker has places.
 func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
 	if len(p.queue) == 0 {
 		return true
+	}
+	if l.lanes == nil && p.lent() >= wire.Kept {
+		return false
 	}
 	return p.bytes+n <= budget/int64(l.shares()) && l.queued+n <= budget
 }

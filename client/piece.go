@@ -97,6 +97,16 @@ func (p *piece) place(m *pb.BatchMeta, first bool) (lo, hi int, after position.P
 	return lo, hi, after, nil
 }
 
+// lent is how many records in the queue have memory of a worker of this process.
+func (p *piece) lent() (n int) {
+	for _, c := range p.queue {
+		if c.rec.lent {
+			n++
+		}
+	}
+	return n
+}
+
 // count notes that rows are received, up to a position. In order deterministic others were told how many rows there are.
 func (p *piece) count(rows int, after position.Position) error {
 	if n := uint64(rows); n > p.due || n < p.due && !after.Less(p.to) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -117,8 +118,13 @@ func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) (err error) {
 
 // Batch takes a batch in, which it releases in the end, and waits until there is room for another one.
 func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
-	size := b.Bytes
-	complete, err := in.receive(b)
+	size, lent := b.Bytes, in.here
+	if lent && in.full() {
+		own := b.Clone(&in.memory)
+		b.Release()
+		b, lent = own, false
+	}
+	complete, err := in.receive(b, lent)
 	if err != nil {
 		return err
 	}
@@ -132,6 +138,53 @@ func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 		return errComplete
 	}
 	return in.awaitRoom(ctx, size)
+}
+
+// full reports whether the queue has as many records of the worker's memory as it may.
+func (in *incoming) full() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.p.lent() >= wire.Kept
+}
+
+// Return copies what is in the queue, so that the worker has its memory again.
+func (in *incoming) Return() error {
+	in.mu.Lock()
+	var lent []*wireRecord
+	for _, c := range in.p.queue {
+		if c.rec.lent && !slices.Contains(lent, c.rec) {
+			c.rec.retain()
+			lent = append(lent, c.rec)
+		}
+	}
+	in.mu.Unlock()
+	for _, rec := range lent {
+		if err := in.replace(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replace has a copy of a record in its place in the queue, and releases it.
+func (in *incoming) replace(rec *wireRecord) error {
+	defer rec.release()
+	own, err := in.layout.bind(rec.batch.Clone(&in.memory))
+	if err != nil {
+		return err
+	}
+	defer own.release()
+	own.worker, own.bytes = rec.worker, rec.bytes // as it was counted
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i := range in.p.queue {
+		if c := &in.p.queue[i]; c.rec == rec {
+			own.retain()
+			c.rec = own
+			rec.release()
+		}
+	}
+	return nil
 }
 
 // failed notes that an attempt broke, if it had begun.
@@ -188,7 +241,7 @@ func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
 	in.silence.Stop()
 	for {
 		st.mu.Lock()
-		ok := st.ledger.mayReceive(st.p, n, st.cfg.Budget) && (!in.here || len(st.p.queue) < wire.Kept)
+		ok := st.ledger.mayReceive(st.p, n, st.cfg.Budget)
 		switch {
 		case !ok:
 			a.waits = time.Time{}
@@ -209,7 +262,7 @@ func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
 }
 
 // receive takes in a batch, which goes to the piece's queue or is released. It reports whether the piece is complete.
-func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
+func (in *incoming) receive(b *wire.Batch, lent bool) (complete bool, err error) {
 	st, a := in.stream, in.a
 	m := new(pb.BatchMeta)
 	rec, err := in.layout.bind(b)
@@ -224,7 +277,7 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	if rec.rows != int(m.GetRows()) {
 		return false, fmt.Errorf("record has %d rows; its app_metadata says %d", rec.rows, m.GetRows())
 	}
-	rec.worker = a.worker.GetName()
+	rec.worker, rec.lent = a.worker.GetName(), lent
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.stats.Received += b.Sent

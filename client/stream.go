@@ -157,6 +157,27 @@ func (st *stream) run(ctx context.Context) {
 		}
 		st.sayUnserved(ctx, r)
 		st.awaitCandidates(ctx, backoff(number, 2*time.Second))
+		if r.last != nil && status.Code(r.last) == codes.ResourceExhausted {
+			st.awaitUse(ctx)
+		}
+	}
+}
+
+// awaitUse waits until half of what the piece may have in its queue was taken, so that it does not ask busy workers for what there is
+// hardly room for: others may wait for their places and memory.
+func (st *stream) awaitUse(ctx context.Context) {
+	for {
+		st.mu.Lock()
+		ok := st.ledger.mayReceive(st.p, st.cfg.Budget/int64(st.ledger.shares())/2, st.cfg.Budget)
+		st.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-st.p.room:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -232,7 +232,7 @@ func arrive(t testing.TB, d *flight.FlightData) (*Session, error) {
 	if err != nil {
 		return s, err
 	}
-	_, err = in.receive(b)
+	_, err = in.receive(b, false)
 	return s, err
 }
 

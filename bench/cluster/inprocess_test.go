@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"context"
-	"fmt"
 	"hash/crc32"
 	"log/slog"
 	"net"
@@ -80,21 +79,22 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := spec.Parse(fmt.Appendf(nil, "dataset: {uri: %s/}\nfeatures: [{dense: int_*}, {sparse: cat_*}, {label: label}]\n"+
-		"batch_size: 5000\nprovenance: true\nepochs: 3\n", filepath.Dir(paths[0])))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := "dataset: {uri: " + filepath.Dir(paths[0]) + "/}\nfeatures: [{dense: int_*}, {sparse: cat_*}, {label: label}]\n" +
+		"batch_size: 5000\nprovenance: true\n"
 	type reading struct {
 		rows     int
 		digest   uint32 // whatever the order of rows
 		received int64
 		seconds  float64 // of this process's CPUs
 	}
-	read := func(id string, local client.Local) (r reading) {
+	read := func(id, text string, budget int64, local client.Local) (r reading) {
+		s, err := spec.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
 		began := figures.CPUSeconds()
 		job, err := client.Open(t.Context(), client.Config{
-			Masters: []string{master}, Session: id, Spec: s, Local: local, Logger: slog.New(slog.DiscardHandler),
+			Masters: []string{master}, Session: id, Spec: s, Local: local, Budget: budget, Logger: slog.New(slog.DiscardHandler),
 			Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
 			DialLink: rpc.LinkDialer(c.RPC()),
 		})
@@ -118,12 +118,17 @@ func TestTrainerAndWorkerShareAProcess(t *testing.T) {
 		r.seconds = figures.CPUSeconds() - began
 		return r
 	}
-	over, within := read("network", nil), read("process", local)
+	over, within := read("network", text+"epochs: 3\n", 0, nil), read("process", text+"epochs: 3\n", 0, local)
+	// Lanes are waited for in turns, by streams that have little room, and are more than the worker has places.
+	lanes := read("lanes", text+"order: deterministic\nlanes: 8\n", 1<<20, local)
 	t.Logf("over the network %.2f CPU seconds, within the process %.2f", over.seconds, within.seconds)
 	if over.rows != 3*rows || within.rows != over.rows || within.digest != over.digest {
 		t.Errorf("over the network %+v, within the process %+v", over, within)
 	}
-	if over.received == 0 || within.received != 0 {
-		t.Errorf("%d bytes came over the network, %d within the process", over.received, within.received)
+	if 3*lanes.rows != over.rows || 3*lanes.digest != over.digest {
+		t.Errorf("over the network %+v, in lanes within the process %+v", over, lanes)
+	}
+	if over.received == 0 || within.received != 0 || lanes.received != 0 {
+		t.Errorf("%d bytes came over the network, %d and %d within the process", over.received, within.received, lanes.received)
 	}
 }

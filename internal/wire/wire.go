@@ -11,6 +11,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 )
@@ -33,14 +34,53 @@ type Batch struct {
 	release func()
 }
 
-// Kept is how many batches of a stream a Receiver may keep at once: the stream has no more to send until one of them was released.
+// Kept is how many batches of a stream a Receiver may keep at once: the stream has no more memory to make others in.
 const Kept = 2
 
 // Receiver takes in what a stream brings: its schema, then its batches, which it releases, even those that it refuses. An error ends
-// the stream, which ends ctx.
+// the stream, which ends ctx. Behind the last batch of a stream that came to its end, Return has the receiver release soon what it keeps.
 type Receiver interface {
 	Schema(ctx context.Context, s *arrow.Schema) error
 	Batch(ctx context.Context, b *Batch) error
+	Return() error
+}
+
+// Clone copies a batch into memory of a pool. Offsets that arrays share they share there, too.
+func (b *Batch) Clone(p *Pool) *Batch {
+	size, offsets := int64(0), int64(arrow.Int32SizeBytes)*(b.Rows+1)
+	var last *byte // offsets
+	for _, buf := range b.Buffers {
+		if n := int64(len(buf)); n != offsets || unsafe.SliceData(buf) != last {
+			size += pad(n)
+			if n == offsets {
+				last = unsafe.SliceData(buf)
+			}
+		}
+	}
+	m := p.Get(int(size))
+	out := &Batch{Rows: b.Rows, Meta: b.Meta, Bytes: int64(cap(m.Bytes)), release: m.Free}
+	out.Nodes, out.Buffers = m.arrays(len(b.Nodes), len(b.Buffers))
+	copy(out.Nodes, b.Nodes)
+	rest := m.Bytes
+	var copied []byte // of last
+	last = nil
+	for i, buf := range b.Buffers {
+		n := int64(len(buf))
+		switch {
+		case n == 0:
+			out.Buffers[i] = nil
+		case n == offsets && unsafe.SliceData(buf) == last:
+			out.Buffers[i] = copied
+		default:
+			out.Buffers[i] = rest[:n:n]
+			copy(rest, buf)
+			rest = rest[pad(n):]
+			if n == offsets {
+				last, copied = unsafe.SliceData(buf), out.Buffers[i]
+			}
+		}
+	}
+	return out
 }
 
 // Release gives the batch's memory back; its nodes and buffers must not be used any more. A second call does nothing.

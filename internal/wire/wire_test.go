@@ -235,6 +235,29 @@ func TestBatchesArriveAligned(t *testing.T) {
 	}
 }
 
+// TestClone copies all, and shared offsets once.
+func TestClone(t *testing.T) {
+	var pool wire.Pool
+	for _, rec := range records() {
+		batch := &wire.Batch{Meta: []byte{7}}
+		if err := batch.Flatten(rec); err != nil {
+			t.Fatal(err)
+		}
+		released := 0
+		batch.OnRelease(func() { released++ })
+		got := batch.Clone(&pool)
+		check(t, got, rec)
+		n := len(got.Buffers)
+		if rec.NumRows() > 1 && (&got.Buffers[n-3][0] != &got.Buffers[n-7][0] || &got.Buffers[n-3][0] == &batch.Buffers[n-3][0]) {
+			t.Error("offsets that two lists share are there twice, or still the first ones")
+		}
+		got.Release()
+		if got.Meta[0] != 7 || released != 0 {
+			t.Errorf("app_metadata %v; the batch was released %d times", got.Meta, released)
+		}
+	}
+}
+
 func check(t *testing.T, got *wire.Batch, rec arrow.Record) {
 	t.Helper()
 	var want wire.Batch

@@ -76,6 +76,9 @@ func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }
 // MemoryInUse is the part of the budget that open streams hold, in bytes.
 func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }
 
+// Pressed reports whether a stream waits for memory.
+func (p *Pipeline) Pressed() bool { return p.memory.pressed() }
+
 // checkTicket finds what in a ticket does not fit the file, before anything is read by it.
 func (s *Stream) checkTicket() error {
 	for _, g := range s.ticket.GetRowGroups() {

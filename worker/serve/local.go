@@ -19,9 +19,9 @@ type handover struct {
 // from then on; behind one that came to its end they are waited for.
 func (s *Server) hand(in *handover, r *request) error {
 	ctx := r.ctx
-	stream, err := s.pipeline.Open(ctx, r.ticket, r.program, pipeline.Cursor{Window: r.GetWindow(), K: r.GetK()})
+	stream, err := s.open(r)
 	if err != nil {
-		return reason(ctx, err)
+		return err
 	}
 	defer stream.Close()
 	if r.GetNarrow() {
@@ -44,7 +44,9 @@ func (s *Server) hand(in *handover, r *request) error {
 		})
 	})
 	if err == nil {
-		_ = s.sending(r.place, func() error { return stream.Await(ctx) })
+		if err = in.note(in.Return()); err == nil {
+			_ = s.sending(r.place, func() error { return stream.Await(ctx) })
+		}
 	}
 	return reason(ctx, err)
 }

@@ -17,6 +17,9 @@ import (
 // there may be no other place in the fleet.
 const heldBack = time.Second
 
+// pressedBack is for how long where another stream waits for memory, which the one that is held back has.
+const pressedBack = 100 * time.Millisecond
+
 var errYielded = errors.New("busy: another stream needs the place, of a session with fewer of them, or of a trainer with room; go on at the cursor")
 
 // place is what a stream or a count has of the worker while it runs.
@@ -37,7 +40,7 @@ func (s *Server) enter(ctx context.Context, t *pb.Ticket) (*place, error) {
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		if !s.yield() && !s.share(p) {
+		if !s.yield(heldBack) && !s.share(p) {
 			return nil, s.busy()
 		}
 		// The stream that yields frees its slot as soon as its send has ended. Another call may be quicker to take it.
@@ -70,8 +73,8 @@ func (s *Server) leave(p *place) {
 	<-s.slots
 }
 
-// yield ends the stream that has been held back longest, if one has been for long enough.
-func (s *Server) yield() bool {
+// yield ends the stream that has been held back longest, if one has been for so long.
+func (s *Server) yield(held time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var longest *place
@@ -80,7 +83,7 @@ func (s *Server) yield() bool {
 			longest = p
 		}
 	}
-	if longest == nil || time.Since(longest.sends) < heldBack {
+	if longest == nil || time.Since(longest.sends) < held {
 		return false
 	}
 	longest.cancel(errYielded)

@@ -152,7 +152,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 		}
 	}
 	if errors.Is(err, pipeline.ErrBusy) {
-		s.yield() // who is held back has memory that this one may get when it comes again
+		s.yield(heldBack) // who is held back has memory that this one may get when it comes again
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log(r.ticket, err)
@@ -179,9 +179,9 @@ func (s *Server) log(t *pb.Ticket, err error) {
 
 func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error {
 	ctx := r.ctx // ends what does not send, too: a wait for memory, for storage, or for a row that passes the filter
-	stream, err := s.pipeline.Open(ctx, r.ticket, r.program, pipeline.Cursor{Window: r.GetWindow(), K: r.GetK()})
+	stream, err := s.open(r)
 	if err != nil {
-		return reason(ctx, err)
+		return err
 	}
 	defer stream.Close()
 	w, err := s.newOutbox(ctx, out, stream, r)
@@ -196,6 +196,30 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 		err = flushed
 	}
 	return reason(ctx, w.sender.Close(err))
+}
+
+// open prepares a stream. While it waits for memory, those give theirs up that are held back, one after the other.
+func (s *Server) open(r *request) (*pipeline.Stream, error) {
+	ctx, opened := context.WithCancel(r.ctx)
+	var relief sync.WaitGroup
+	relief.Go(func() {
+		tick := time.NewTicker(pressedBack)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if s.pipeline.Pressed() {
+				s.yield(pressedBack)
+			}
+		}
+	})
+	stream, err := s.pipeline.Open(r.ctx, r.ticket, r.program, pipeline.Cursor{Window: r.GetWindow(), K: r.GetK()})
+	opened()
+	relief.Wait()
+	return stream, reason(r.ctx, err)
 }
 
 // reason prefers why ctx was cancelled to the word that it was.
