@@ -122,7 +122,7 @@ func command() *cobra.Command {
 	}
 	cmd.AddCommand(
 		hidden(mastercommand.Master(transform.Builtin(), version)),
-		hidden(workercommand.Worker(transform.Builtin(), version)),
+		hidden(workercommand.Worker(transform.Builtin(), version, nil)),
 		hidden(clientcommand.Feed(version)), // of trainers in Python
 		hidden(cli.Setup(trainerCommand())),
 		hidden(cli.Setup(storageCommand())),

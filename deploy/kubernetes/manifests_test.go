@@ -237,7 +237,7 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 		return
 	}
 	commands := map[string]*cobra.Command{
-		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(), "test"),
+		"master": mastercommand.Master(transform.Builtin(), "test"), "worker": workercommand.Worker(transform.Builtin(), "test", nil),
 	}
 	cmd := commands[c.Args[0]]
 	if cmd == nil {

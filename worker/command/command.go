@@ -19,6 +19,9 @@ import (
 // overhead is what a worker takes besides its streams' memory: code, connections, garbage.
 const overhead = 96 << 20
 
+// received is what a trainer in the worker's process may hold that its streams do not, by default.
+const received = 256 << 20
+
 // gcPercent is how much garbage, of what is in use, a worker lets come together below its limit: batches and buffers that come
 // and go are most of it, so that to collect and give back memory, and to get it anew, costs more than to keep it.
 const gcPercent = 400
@@ -115,7 +118,11 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
-		debug.SetMemoryLimit(cfg.Memory + overhead)
+		limit := cfg.Memory + overhead
+		if local != nil {
+			limit += received
+		}
+		debug.SetMemoryLimit(limit)
 		if os.Getenv("GOGC") == "" { // below the limit memory is there to be used
 			debug.SetGCPercent(gcPercent)
 		}
