@@ -375,9 +375,9 @@ def test_another_process_fences_this_one(shared_fleet: Fleet, dataset: Dataset) 
 def test_states_that_are_held_outlive_the_session(shared_fleet: Fleet, dataset: Dataset) -> None:
     """Those of the newest batches."""
     session = Session(configure(shared_fleet, spec(dataset, batch_size=1)))
-    batches = read_epoch(session, STATES_KEPT + 2)
+    batches = read_epoch(session, STATES_KEPT + 1)
     session.close()
-    assert [session.state(b.after).rows for b in batches[2:]] == list(range(3, STATES_KEPT + 3))
+    assert [session.state(b.after).rows for b in batches[2:]] == list(range(3, STATES_KEPT + 2))
     with pytest.raises(errors.Closed):
         session.state(batches[0].after)
 
