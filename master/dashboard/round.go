@@ -69,7 +69,7 @@ func (r *round) take(number int64, w whatFor, most int) (m *making, mine bool) {
 // atOnce is how many workers are told of in each round; those of a larger fleet come in fewer rounds.
 const atOnce = 200
 
-// every is in which rounds so many workers are told of: in each one, in every second one, and so on.
+// every is of how many rounds one tells of so many workers.
 func every(workers int) int64 { return int64(max(1, (workers+atOnce-1)/atOnce)) }
 
 // brief takes out of an observation what the page does not show of each of a thousand trainers or workers, and the workers.

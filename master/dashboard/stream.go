@@ -96,7 +96,7 @@ type feed struct {
 type known struct {
 	since int64  // points
 	after uint64 // events
-	told  bool   // workers
+	turn  int64  // in which workers were told of last, from 1 on
 }
 
 func newFeed(source Source, r *http.Request) (*feed, error) {
@@ -137,8 +137,8 @@ func (f *feed) make(ctx context.Context, number int64) (m message) {
 		return m.trouble(&out, err)
 	}
 	workers := brief(seen)
-	if f.workers && (!f.told || number%every(len(workers)) == 0) {
-		m.told = true
+	if turn := 1 + number/every(len(workers)); f.workers && turn != f.turn {
+		m.turn = turn
 		if m.err = write(&out, "workers", &pb.Observation{Workers: workers}); m.err != nil {
 			return m
 		}
