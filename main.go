@@ -47,7 +47,9 @@ func command(ops *transform.Registry) *cobra.Command {
 		SilenceErrors: true,
 	}
 	here := &worker.Local{}
-	own := clientcommand.Own{Worker: workercommand.Worker(ops, root.Version, here), Local: here}
+	own := clientcommand.Own{
+		Master: mastercommand.Master(ops, root.Version), Worker: workercommand.Worker(ops, root.Version, here), Local: here,
+	}
 	root.AddCommand(
 		demo.Command(),
 		mastercommand.Master(ops, root.Version),

@@ -104,6 +104,7 @@ func (in *incoming) request() *pb.StreamRequest {
 	at := in.p.received
 	return &pb.StreamRequest{
 		Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression, Narrow: true,
+		Turns: in.ledger.lanes != nil,
 	}
 }
 
@@ -131,10 +132,7 @@ func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 	if in.a.rows {
 		in.resumed(in.a.worker)
 	}
-	switch {
-	case complete && in.here: // its worker ends at the same row, and leaves its memory to the next stream
-		return nil
-	case complete:
+	if complete {
 		return errComplete
 	}
 	return in.awaitRoom(ctx, size)

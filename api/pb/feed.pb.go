@@ -551,7 +551,7 @@ func (x *FeedSecurity) GetTls() bool {
 	return false
 }
 
-// FeedNext asks for what comes next: a batch, or an epoch's end. The ids of these requests count up; one that came before is done, and only releases.
+// FeedNext asks for what comes next: a batch, or an epoch's end. The ids of these requests count up from 1; one that came before is done, and only releases.
 type FeedNext struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How long to wait for it. 0 or less: it is not asked for, and the request releases alone.

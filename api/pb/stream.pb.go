@@ -485,7 +485,10 @@ type StreamRequest struct {
 	K           uint64      `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`
 	Compression Compression `protobuf:"varint,5,opt,name=compression,proto3,enum=penstock.v1.Compression" json:"compression,omitempty"`
 	// The client takes int64 values of 1, 2 or 4 bytes on a link: see the page of worker/serve.
-	Narrow        bool `protobuf:"varint,6,opt,name=narrow,proto3" json:"narrow,omitempty"`
+	Narrow bool `protobuf:"varint,6,opt,name=narrow,proto3" json:"narrow,omitempty"`
+	// The client takes from the session's streams in turns, in order DETERMINISTIC: one that it does not take from gives its memory up
+	// soon, if it is waited for.
+	Turns         bool `protobuf:"varint,7,opt,name=turns,proto3" json:"turns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,6 +561,13 @@ func (x *StreamRequest) GetCompression() Compression {
 func (x *StreamRequest) GetNarrow() bool {
 	if x != nil {
 		return x.Narrow
+	}
+	return false
+}
+
+func (x *StreamRequest) GetTurns() bool {
+	if x != nil {
+		return x.Turns
 	}
 	return false
 }
@@ -762,14 +772,15 @@ const file_api_pb_stream_proto_rawDesc = "" +
 	"\fSignedTicket\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\fR\x06ticket\x12\x1c\n" +
 	"\tsignature\x18\x02 \x01(\fR\tsignature\x12\x10\n" +
-	"\x03key\x18\x03 \x01(\tR\x03key\"\xd6\x01\n" +
+	"\x03key\x18\x03 \x01(\tR\x03key\"\xec\x01\n" +
 	"\rStreamRequest\x121\n" +
 	"\x06ticket\x18\x01 \x01(\v2\x19.penstock.v1.SignedTicketR\x06ticket\x12\x18\n" +
 	"\aprogram\x18\x02 \x01(\fR\aprogram\x12\x16\n" +
 	"\x06window\x18\x03 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x04 \x01(\x04R\x01k\x12:\n" +
 	"\vcompression\x18\x05 \x01(\x0e2\x18.penstock.v1.CompressionR\vcompression\x12\x16\n" +
-	"\x06narrow\x18\x06 \x01(\bR\x06narrow\"Y\n" +
+	"\x06narrow\x18\x06 \x01(\bR\x06narrow\x12\x14\n" +
+	"\x05turns\x18\a \x01(\bR\x05turns\"Y\n" +
 	"\tBatchMeta\x12\x16\n" +
 	"\x06window\x18\x01 \x01(\rR\x06window\x12\f\n" +
 	"\x01k\x18\x02 \x01(\x04R\x01k\x12\x12\n" +

@@ -30,13 +30,6 @@ type local struct {
 	feeds                                 bool
 }
 
-// Own is a worker that `penstock local` can run in its own process.
-type Own struct {
-	// Worker is `penstock worker`, which lists itself in Local while it runs.
-	Worker *cobra.Command
-	Local  client.Local
-}
-
 // Local returns `penstock local` of a release, which runs a fleet on this machine until it is interrupted.
 func Local(release string, own Own) *cobra.Command {
 	l := &local{Own: own, release: release}
@@ -49,8 +42,8 @@ func Local(release string, own Own) *cobra.Command {
 			"while one that died is replaced. With --max-workers there are as many, from --workers on, as trainers can make\n" +
 			"use of, each with its part of the CPUs. With --output json, one line tells programs where the fleet is:\n" +
 			"{\"address\": the master's, \"gossip\": for further workers to --join, \"token_file\": what all of them ask for}.\n" +
-			"With --feed it is `penstock feed` besides, and ends with the program. With --workers 0 it is also the fleet's one\n" +
-			"worker, from which batches come to the program without a network between.",
+			"With --feed it is `penstock feed` besides, and ends with the program. With --workers 0 all of it\n" +
+			"is this one process, and batches come to the program without a network between.",
 		Example: "  penstock local\n  penstock local --workers 2 --memory 1GiB --dir logs\n  penstock local --max-workers 4\n" +
 			"  penstock local --output json --end-with-stdin",
 		Args: cobra.NoArgs,
@@ -58,7 +51,7 @@ func Local(release string, own Own) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&l.listen, "listen", "127.0.0.1:0", "loopback address of the master; port 0 takes a free one")
-	flags.IntVar(&l.workers, "workers", 1, "worker processes; they share the CPUs. 0, with --feed: this process is the worker")
+	flags.IntVar(&l.workers, "workers", 1, "worker processes; they share the CPUs. 0, with --feed: all is in this process")
 	flags.IntVar(&l.most, "max-workers", 0, "most worker processes, of which there are --workers at least (default: no more than these)")
 	flags.Var(&l.memory, "memory", "bytes that all streams of a worker may hold (default: as for penstock worker)")
 	flags.Lookup("memory").DefValue = "" // the worker's
@@ -74,8 +67,10 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	if err != nil {
 		return err
 	}
+	out := cmd.OutOrStdout()
 	var control *net.UnixConn
 	if l.feeds {
+		os.Stdout = os.Stderr // what ops print is for the log: the program reads no more than the announcement
 		if control, err = greet(l.release); err != nil {
 			return err
 		}
@@ -108,26 +103,17 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	f.master = append(l.commonFlags(cmd), "--listen="+l.listen)
+	var here client.Local
 	if l.workers == 0 {
-		f.own = func(ctx context.Context, join string) error {
-			return l.runOwn(ctx, append(l.commonFlags(cmd), append(f.worker, "--join="+join)...))
-		}
+		f.own, f.worker, here = &l.Own, append(l.commonFlags(cmd), f.worker...), l.Local
 	}
-	err = f.run(cmd.Context(), func(ctx context.Context, a process.Announcement) error {
+	if l.feeds {
+		f.feed = func(ctx context.Context) error { return feed.Serve(ctx, control, here, f.logger) }
+	}
+	return f.run(cmd.Context(), func(a process.Announcement) error {
 		a.TokenFile = l.tokenFile
-		if err := l.announce(cmd.OutOrStdout(), a, output); err != nil {
-			return err
-		}
-		if l.feeds {
-			return feed.Serve(ctx, control, l.Local, f.logger)
-		}
-		<-ctx.Done()
-		return nil
+		return l.announce(out, a, output)
 	})
-	if errors.Is(err, context.Canceled) && cmd.Context().Err() != nil {
-		return nil // it was to end before it was up
-	}
-	return err
 }
 
 func (l *local) check() error {
@@ -159,19 +145,7 @@ func (l *local) workerFlags(cmd *cobra.Command) []string {
 	return []string{fmt.Sprint("--memory=", int64(l.memory))}
 }
 
-// runOwn runs this process's worker until ctx ends.
-func (l *local) runOwn(ctx context.Context, flags []string) error {
-	if err := process.Isolate(); err != nil {
-		return err
-	}
-	l.Worker.SetArgs(flags)
-	if err := l.Worker.ExecuteContext(ctx); err != nil || ctx.Err() != nil {
-		return err
-	}
-	return errors.New("local: the worker has ended")
-}
-
-// commonFlags are those of the master, which passes them on to its workers, and of this process's worker.
+// commonFlags are those of the master, which passes them on to its workers, and of a worker in this process.
 func (l *local) commonFlags(cmd *cobra.Command) []string {
 	flags := []string{"--token-file=" + l.tokenFile}
 	for _, name := range []string{"log-level", "log-format", "storage-config"} {

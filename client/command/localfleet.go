@@ -23,65 +23,91 @@ const (
 	askEvery, askTimeout = 20 * time.Millisecond, 5 * time.Second
 )
 
-// localFleet is a master that keeps its workers itself.
+// localFleet is a master that keeps its workers itself, or one with a worker beside it in this process.
 type localFleet struct {
 	binary, logs, data string
 	workers, most      int // from and to
 	token              rpc.Secret
 	// master and worker are the flags of the master and of each worker.
 	master, worker []string
-	// own runs this process's worker, which joins by gossip, until its context ends; nil: there is none.
-	own    func(ctx context.Context, join string) error
+	own            *Own // in place of processes; nil: there are these
+	// feed goes on beside the fleet, from the beginning on, which ends with it; nil: there is nothing.
+	feed   func(context.Context) error
 	logger *slog.Logger
 }
 
-// run brings the fleet up, and keeps it until the use that is made of it returns, ctx ends, or a part of the fleet does.
-func (f *localFleet) run(ctx context.Context, use func(context.Context, process.Announcement) error) (err error) {
-	master, err := f.start()
+// server is a master that was started.
+type server interface {
+	// Announced waits until it is up.
+	Announced(ctx context.Context) (process.Announcement, error)
+	Done() <-chan struct{}
+	// Status says how it ended.
+	Status() string
+	Wait() error
+	Stop() error
+}
+
+// run brings the fleet up, says so, and keeps it until ctx or a part of it ends.
+func (f *localFleet) run(ctx context.Context, up func(process.Announcement) error) (err error) {
+	master, err := f.start(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, master.Stop()) }()
+	isUp := false
+	defer func() {
+		if stopped := master.Stop(); isUp || err != nil { // else it was told to end while it started
+			err = errors.Join(err, stopped)
+		}
+	}()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	parts, ctx := errgroup.WithContext(ctx)
 	parts.Go(func() error {
 		select {
 		case <-master.Done():
-			return f.ended(master)
+			return ended(master)
 		case <-ctx.Done():
 			return nil
 		}
 	})
+	if f.feed != nil {
+		parts.Go(func() error {
+			defer end()
+			return f.feed(ctx)
+		})
+	}
 	parts.Go(func() error {
-		defer end()
 		starting, cancel := context.WithTimeout(ctx, upTimeout)
 		defer cancel()
 		announced, err := master.Announced(starting)
-		if err != nil {
-			return err
+		if err == nil && f.own != nil {
+			parts.Go(func() error { return f.own.work(ctx, append(f.worker, "--join="+announced.Gossip)) })
 		}
-		if f.own != nil {
-			parts.Go(func() error { return f.own(ctx, announced.Gossip) })
+		if err == nil {
+			err = f.awaitWorkers(starting, announced.Address)
 		}
-		if err := f.awaitWorkers(starting, announced.Address); err != nil {
-			return err
+		if err == nil {
+			err = up(announced)
 		}
-		return use(ctx, announced)
+		if isUp = err == nil; !isUp && ctx.Err() != nil {
+			return nil // it was to end before it was up
+		}
+		return err
 	})
 	return parts.Wait()
 }
 
-func (f *localFleet) start() (*process.Process, error) {
-	args := append([]string{"master", "--gossip=127.0.0.1:0", "--join=", "--http=127.0.0.1:0", "--data-dir=" + f.data}, f.master...)
-	if f.own == nil {
-		args = append(args, "--scale=local", "--worker-dir="+f.logs, fmt.Sprint("--min-workers=", f.workers), fmt.Sprint("--max-workers=", f.most),
-			fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), f.most)), fmt.Sprint("--worker-cpus=", f.cpus()))
-		for _, flag := range f.worker {
-			args = append(args, "--worker-flag="+flag)
-		}
+func (f *localFleet) start(ctx context.Context) (server, error) {
+	flags := append([]string{"--gossip=127.0.0.1:0", "--join=", "--http=127.0.0.1:0", "--data-dir=" + f.data}, f.master...)
+	if f.own != nil {
+		return f.own.start(ctx, flags)
 	}
-	return process.Start(process.Config{Name: "master", Binary: f.binary, Args: args, Log: f.log("master")})
+	flags = append(flags, "--scale=local", "--worker-dir="+f.logs, fmt.Sprint("--min-workers=", f.workers), fmt.Sprint("--max-workers=", f.most),
+		fmt.Sprint("--worker-flag=--slots=", slots(runtime.GOMAXPROCS(0), f.most)), fmt.Sprint("--worker-cpus=", f.cpus()))
+	for _, flag := range f.worker {
+		flags = append(flags, "--worker-flag="+flag)
+	}
+	return process.Start(process.Config{Name: "master", Binary: f.binary, Args: append([]string{"master"}, flags...), Log: f.log("master")})
 }
 
 // cpus is how many each worker uses. Where their number changes, each has its part, so that more of them do more.
@@ -126,8 +152,8 @@ func workersOf(ctx context.Context, m pb.MasterClient) (n int, err error) {
 }
 
 // ended says that the master ended, and the fleet with it.
-func (f *localFleet) ended(master *process.Process) error {
-	return errors.Join(fmt.Errorf("local: the master ended by itself (%s), and the fleet with it; its log is %s", master.Status(), f.log("master")), master.Wait())
+func ended(master server) error {
+	return errors.Join(fmt.Errorf("local: the master ended by itself (%s), and the fleet with it", master.Status()), master.Wait())
 }
 
 func (f *localFleet) log(name string) string {

@@ -45,6 +45,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 	defer pool.close()
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
+	memory := &limit{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sessions.Go(func() {
@@ -60,7 +61,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 			return err
 		}
 		sessions.Go(func() {
-			f := &feeder{conn: conn, local: local, arena: arena{pool: pool}, held: make(map[uint64]*client.Batch)}
+			f := &feeder{conn: conn, local: local, limit: memory, arena: arena{pool: pool}, held: make(map[uint64]*client.Batch)}
 			if err := f.run(ctx); err != nil {
 				logger.Warn("a session has ended badly", "error", err)
 			}
@@ -132,6 +133,7 @@ func received(oob []byte) (files []*os.File, err error) {
 type feeder struct {
 	conn   *net.UnixConn
 	local  client.Local
+	limit  *limit
 	arena  arena
 	events events
 
@@ -140,6 +142,7 @@ type feeder struct {
 	number  uint64                       // of the newest batch
 	held    map[uint64]*client.Batch     // not released
 	states  [statesKept]func() *pb.State // as of the newest
+	raised  int64                        // the limit, in bytes
 	sent    int                          // segments that the program knows
 	schema  *arrow.Schema                // that it knows
 }
@@ -155,10 +158,12 @@ func (f *feeder) run(ctx context.Context) error {
 		return f.conn.Close()
 	})
 	err := parts.Wait()
-	if errors.Is(err, io.EOF) || ctx.Err() != nil {
+	closed := errors.Is(err, io.EOF)
+	if closed || ctx.Err() != nil {
 		err = nil
 	}
-	f.arena.close(err == nil) // else the program may see it
+	f.arena.close(closed) // else the program may see it
+	f.limit.raise(-f.raised)
 	if f.session != nil {
 		f.session.Abandon() // unless it was closed: a program that died did not mean to leave
 	}
@@ -310,6 +315,10 @@ func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
 	}
 	if f.session, err = client.Open(context.WithoutCancel(ctx), cfg); err != nil { // run ends it
 		return failed(err)
+	}
+	if f.local != nil {
+		f.limit.raise(o.GetBudget())
+		f.raised = o.GetBudget()
 	}
 	return done()
 }

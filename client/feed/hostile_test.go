@@ -214,3 +214,22 @@ func TestMemoryOfBrokenSessions(t *testing.T) {
 		t.Errorf("the sessions had the segments %d", segments)
 	}
 }
+
+// TestEndLeavesBatches: a program may read what it holds for as long as it likes, though nobody serves it any more.
+func TestEndLeavesBatches(t *testing.T) {
+	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 8}}, &fake.Worker{})
+	pool := memory()
+	cleared := returned(pool)
+	s := start(t, pool)
+	p := s.connect(t)
+	p.open(fl.join(t, 0, 1))
+	b := p.next().GetBatch()
+	values := slices.Clone(p.ids(b))
+	_ = s.control.Close()
+	if err := s.end(t); err != nil {
+		t.Fatal(err)
+	}
+	if len(cleared) > 0 || !slices.Equal(p.ids(b), values) {
+		t.Error("the batch has changed")
+	}
+}

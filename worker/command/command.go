@@ -19,8 +19,8 @@ import (
 // overhead is what a worker takes besides its streams' memory: code, connections, garbage.
 const overhead = 96 << 20
 
-// received is what a trainer in the worker's process may hold that its streams do not, by default.
-const received = 256 << 20
+// beside is what a master in the worker's process takes. Trainers there raise the limit by their budgets.
+const beside = 64 << 20
 
 // gcPercent is how much garbage, of what is in use, a worker lets come together below its limit: batches and buffers that come
 // and go are most of it, so that to collect and give back memory, and to get it anew, costs more than to keep it.
@@ -120,7 +120,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 		// Collect in time: what streams hold is bounded, but without a limit garbage may be as much again.
 		limit := cfg.Memory + overhead
 		if local != nil {
-			limit += received
+			limit += beside
 		}
 		debug.SetMemoryLimit(limit)
 		if os.Getenv("GOGC") == "" { // below the limit memory is there to be used

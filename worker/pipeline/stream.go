@@ -301,9 +301,11 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 
 // Await waits until all batches were released, or ctx ends. A stream that has all of them when it is closed leaves its memory to the next one.
 func (s *Stream) Await(ctx context.Context) error {
-	return s.Blocked(func() error {
-		s.builder.Await(ctx)
-		return nil
+	return s.stats.timed(&s.stats.send, func() error {
+		return s.Blocked(func() error {
+			s.builder.Await(ctx)
+			return nil
+		})
 	})
 }
 

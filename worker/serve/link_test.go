@@ -29,7 +29,7 @@ func TestLinkCutInABatch(t *testing.T) {
 		want codes.Code
 	}{
 		"drain":     {func(r *rig, _ func()) { r.server.Drain() }, codes.Unavailable},
-		"yield":     {func(r *rig, _ func()) { r.server.yield(heldBack) }, codes.ResourceExhausted},
+		"yield":     {func(r *rig, _ func()) { r.server.yield() }, codes.ResourceExhausted},
 		"cancelled": {func(_ *rig, cancel func()) { cancel() }, codes.Canceled},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 // there may be no other place in the fleet.
 const heldBack = time.Second
 
-// pressedBack is for how long where another stream waits for memory, which the one that is held back has.
+// pressedBack is for how long where another stream of the session, whose trainer takes from them in turns, waits for place or memory.
 const pressedBack = 100 * time.Millisecond
 
 var errYielded = errors.New("busy: another stream needs the place, of a session with fewer of them, or of a trainer with room; go on at the cursor")
@@ -33,14 +33,14 @@ type place struct {
 	since   time.Time
 }
 
-// enter takes a place for a call. If all are taken, the one goes for it that has been held back longest, or one of the session that has
+// enter takes a place for a call, whose trainer may take from its streams in turns. If all are taken, the one goes for it that has been held back longest, or one of the session that has
 // most for its weight.
-func (s *Server) enter(ctx context.Context, t *pb.Ticket) (*place, error) {
+func (s *Server) enter(ctx context.Context, t *pb.Ticket, turns bool) (*place, error) {
 	p := &place{session: t.GetNamespace() + "\x00" + t.GetSession(), weight: cmp.Or(max(0, t.GetWeight()), 1), since: time.Now()}
 	select {
 	case s.slots <- struct{}{}:
 	default:
-		if !s.yield(heldBack) && !s.share(p) {
+		if leaves := s.yield() || s.share(p) || turns && s.relieve(p.session); !leaves {
 			return nil, s.busy()
 		}
 		// The stream that yields frees its slot as soon as its send has ended. Another call may be quicker to take it.
@@ -73,21 +73,43 @@ func (s *Server) leave(p *place) {
 	<-s.slots
 }
 
-// yield ends the stream that has been held back longest, if one has been for so long.
-func (s *Server) yield(held time.Duration) bool {
+// yield ends the stream that has been held back longest, if one has been for long enough.
+func (s *Server) yield() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var longest *place
-	for p := range s.places {
-		if !p.sends.IsZero() && p.ctx.Err() == nil && (longest == nil || p.sends.Before(longest.sends)) {
-			longest = p
-		}
-	}
-	if longest == nil || time.Since(longest.sends) < held {
+	p := s.longest(heldBack, func(*place) bool { return true })
+	if p == nil {
 		return false
 	}
-	longest.cancel(errYielded)
+	p.cancel(errYielded)
 	return true
+}
+
+// relieve ends the stream of a session that has been held back longest, and no other before it has left. It reports whether one leaves.
+func (s *Server) relieve(session string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.places[s.relieved] {
+		return true
+	}
+	p := s.longest(pressedBack, func(p *place) bool { return p.session == session })
+	if p == nil {
+		return false
+	}
+	s.relieved = p
+	p.cancel(errYielded)
+	return true
+}
+
+// longest is which place of some has been held back longest, if one has been for so long.
+func (s *Server) longest(held time.Duration, of func(*place) bool) (longest *place) {
+	since := time.Now().Add(-held)
+	for p := range s.places {
+		if !p.sends.IsZero() && p.sends.Before(since) && p.ctx.Err() == nil && of(p) {
+			longest, since = p, p.sends
+		}
+	}
+	return longest
 }
 
 // share ends a stream of the session that has the most places for its weight, if it would still have as many for it as the newcomer's

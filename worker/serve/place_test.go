@@ -20,7 +20,7 @@ func TestSessionsSharePlaces(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := New(nil, 4, slog.New(slog.DiscardHandler))
 			enter := func(session string, weight float64) (err error) {
-				p, err := s.enter(t.Context(), &pb.Ticket{Session: session, Weight: weight})
+				p, err := s.enter(t.Context(), &pb.Ticket{Session: session, Weight: weight}, false)
 				if err == nil {
 					go func() { // its stream
 						<-p.ctx.Done()
@@ -60,4 +60,50 @@ func TestSessionsSharePlaces(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTurns: a stream that its trainer does not take from gives its place to one of the same session that is taken from in turns, soon,
+// and one after the other; to others only when it has been held back for long.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(nil, 2, slog.New(slog.DiscardHandler))
+		enter := func(session string, turns bool) *place {
+			p, err := s.enter(t.Context(), &pb.Ticket{Session: session}, turns)
+			if err != nil {
+				return nil
+			}
+			return p
+		}
+		first, second := enter("a", true), enter("a", true)
+		s.note(first, time.Now())
+		s.note(second, time.Now().Add(time.Millisecond))
+		time.Sleep(2 * pressedBack)
+		for _, other := range []*place{enter("a", false), enter("b", true)} {
+			if other != nil || first.ctx.Err() != nil || second.ctx.Err() != nil {
+				t.Fatal("a place was given up too soon")
+			}
+		}
+		leaves := make(chan struct{})
+		go func() {
+			<-first.ctx.Done()
+			<-leaves
+			s.leave(first)
+		}()
+		if enter("a", true) != nil || first.ctx.Err() == nil || second.ctx.Err() != nil {
+			t.Error("want the stream that was held back longest to be ended, and no other before it has left")
+		}
+		s.note(second, time.Now())
+		time.Sleep(2 * pressedBack)
+		if enter("a", true) != nil || second.ctx.Err() != nil {
+			t.Error("a second stream was ended before the first has left")
+		}
+		close(leaves)
+		synctest.Wait()
+		third := enter("a", true)
+		if third == nil {
+			t.Fatal("found no place")
+		}
+		s.leave(second)
+		s.leave(third)
+	})
 }

@@ -43,8 +43,9 @@ type Server struct {
 	draining context.Context // ends with errDraining
 	drain    context.CancelCauseFunc
 
-	mu     sync.Mutex
-	places map[*place]bool // of what runs
+	mu       sync.Mutex
+	places   map[*place]bool // of what runs
+	relieved *place          // last
 }
 
 // New returns a server that runs up to slots streams at a time.
@@ -127,7 +128,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 	if s.draining.Err() != nil {
 		return grpcError(errDraining)
 	}
-	if r.place, err = s.enter(ctx, r.ticket); err != nil {
+	if r.place, err = s.enter(ctx, r.ticket, q.GetTurns()); err != nil {
 		return grpcError(err)
 	}
 	stopDraining := context.AfterFunc(s.draining, func() { r.cancel(errDraining) }) //nolint:contextcheck // the drain is the server's
@@ -152,7 +153,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 		}
 	}
 	if errors.Is(err, pipeline.ErrBusy) {
-		s.yield(heldBack) // who is held back has memory that this one may get when it comes again
+		s.yield() // who is held back has memory that this one may get when it comes again
 	}
 	if err != nil && ctx.Err() == nil {
 		s.log(r.ticket, err)
@@ -198,28 +199,33 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 	return reason(ctx, w.sender.Close(err))
 }
 
-// open prepares a stream. While it waits for memory, those give theirs up that are held back, one after the other.
+// open prepares a stream. While it waits for memory, others of a session that takes from them in turns give theirs up.
 func (s *Server) open(r *request) (*pipeline.Stream, error) {
-	ctx, opened := context.WithCancel(r.ctx)
-	var relief sync.WaitGroup
-	relief.Go(func() {
-		tick := time.NewTicker(pressedBack)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return
-			}
-			if s.pipeline.Pressed() {
-				s.yield(pressedBack)
-			}
-		}
-	})
+	if r.GetTurns() {
+		ctx, opened := context.WithCancel(r.ctx)
+		var relief sync.WaitGroup
+		defer relief.Wait()
+		defer opened()
+		relief.Go(func() { s.relieveAll(ctx, r.session) })
+	}
 	stream, err := s.pipeline.Open(r.ctx, r.ticket, r.program, pipeline.Cursor{Window: r.GetWindow(), K: r.GetK()})
-	opened()
-	relief.Wait()
 	return stream, reason(r.ctx, err)
+}
+
+// relieveAll relieves one stream of a session after the other while memory is waited for, until ctx ends.
+func (s *Server) relieveAll(ctx context.Context, session string) {
+	tick := time.NewTicker(pressedBack)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if s.pipeline.Pressed() {
+			s.relieve(session)
+		}
+	}
 }
 
 // reason prefers why ctx was cancelled to the word that it was.

@@ -115,7 +115,7 @@ def test_loaders_share_a_fleet_until_the_last_closes() -> None:
     other = LocalFleet(workers=2)
     assert other.address != first.address
     running = pid(first)
-    assert len(processes(running)) == 2  # the command, which is the worker, and a master
+    assert len(processes(running)) == 1
     assert len(processes(pid(other))) == 4
     other.close()
     first.close()
@@ -134,7 +134,7 @@ def test_loaders_share_a_fleet_until_the_last_closes() -> None:
 def test_the_fleet_ends_with_a_process_that_is_killed(python: Callable[[str], subprocess.Popen[str]]) -> None:
     child = python("print(fleet._process._child.pid, flush=True); sys.stdin.read()")
     fleet = int(line(child))
-    assert len(processes(fleet)) == 2
+    assert len(processes(fleet)) == 1
     child.kill()
     wait_until(lambda: not processes(fleet))
 
@@ -189,7 +189,7 @@ def test_an_interrupt_of_the_job_leaves_the_fleet_to_its_user(python: Callable[[
     fleet = int(line(child))
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does
     assert line(child) == "None"
-    assert len(processes(fleet)) == 2
+    assert len(processes(fleet)) == 1
     assert child.stdin is not None
     child.stdin.close()
     child.stdin = None
@@ -210,10 +210,14 @@ def test_a_fleet_that_dies_says_so_and_is_not_used_again() -> None:
     another.close()
 
 
-@pytest.mark.parametrize("victim", ["local", "master"])
-def test_a_loop_hears_of_its_fleet_s_end(dataset: Dataset, victim: str, caplog: pytest.LogCaptureFixture) -> None:
-    fleet = LocalFleet()  # the loader's too
-    with DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000, epochs=10_000) as loader:
+@pytest.mark.parametrize(("workers", "victim"), [(0, "local"), (1, "local"), (1, "master")])
+def test_a_loop_hears_of_its_fleet_s_end(
+    dataset: Dataset, workers: int, victim: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet = LocalFleet(workers=workers)  # the loader's too
+    with DataLoader(
+        dataset.uri, features=penstock.dense("int_*"), batch_size=1000, epochs=10_000, workers=workers
+    ) as loader:
         next(iter(loader))
         os.kill(next(p for p in processes(pid(fleet)) if command(p) == victim), signal.SIGKILL)
         with pytest.raises(LocalFleetError, match=r"the local fleet ended (.|\n)*its log ends with"):
@@ -256,12 +260,14 @@ def test_another_program_in_place_of_the_binary(monkeypatch: pytest.MonkeyPatch)
         LocalFleet()
 
 
-def test_a_fleet_that_is_too_slow_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fleet_that_is_too_slow_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_onbox, "START_TIMEOUT", 0.0)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     before = children()
     with pytest.raises(LocalFleetError, match="did not come up in 0 s"):
         LocalFleet()
     assert children() == before
+    assert list(tmp_path.iterdir()) == []  # it ended in order, before it was up
 
 
 def test_settings_of_another_fleet_do_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:

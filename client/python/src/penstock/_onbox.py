@@ -1,7 +1,7 @@
 """On-box mode: a fleet on this machine, run by the penstock binary in the background for as long as loaders need it.
 
 It feeds loaders' sessions itself (penstock._session.feeder), in place of a `penstock feed`: where it has no worker
-processes it is the worker, too, and batches come from there without a network between. Loaders of one process share a
+processes it is one process, and batches come from its worker without a network between. Loaders of one process share a
 fleet; each has a session of its own. The fleet ends with this process, however that dies. Forked children let go of it
 at once. All functions may be called from any thread.
 """
@@ -118,7 +118,8 @@ class _Process(feeder.Process):
         assert self._child.stdout is not None
         deadline = time.monotonic() + timeout
         line = b""
-        with self._child.stdout as out, selectors.DefaultSelector() as selector:
+        out = self._child.stdout
+        with selectors.DefaultSelector() as selector:
             selector.register(out, selectors.EVENT_READ)
             while not line.endswith(b"\n"):
                 if not selector.select(max(0.0, deadline - time.monotonic())):
@@ -154,7 +155,10 @@ class _Process(feeder.Process):
             self._child.wait()
             if not isinstance(err, subprocess.TimeoutExpired):
                 raise
-        self._log.close()
+        finally:
+            if self._child.stdout is not None:
+                self._child.stdout.close()  # not before: writing to what nobody reads would kill it
+            self._log.close()
 
 
 def _start(workers: int) -> _Process:

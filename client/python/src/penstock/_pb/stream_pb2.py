@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13\x61pi/pb/stream.proto\x12\x0bpenstock.v1\">\n\x04\x46ile\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\r\n\x05index\x18\x04 \x01(\r\"`\n\x08RowGroup\x12\r\n\x05index\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x03\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x13\n\x0bwindow_rows\x18\x04 \x01(\x03\x12\x0f\n\x07outputs\x18\x05 \x03(\r\"\xab\x02\n\x06Ticket\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\r\x12\r\n\x05\x62lock\x18\x04 \x01(\r\x12\r\n\x05shard\x18\x05 \x01(\r\x12\x1f\n\x04\x66ile\x18\x06 \x01(\x0b\x32\x11.penstock.v1.File\x12)\n\nrow_groups\x18\x07 \x03(\x0b\x32\x15.penstock.v1.RowGroup\x12\x16\n\x0eprogram_digest\x18\x08 \x01(\x0c\x12$\n\x07workers\x18\t \x03(\x0b\x32\x13.penstock.v1.Worker\x12\x14\n\x0c\x65xpires_unix\x18\n \x01(\x03\x12\x0c\n\x04zone\x18\x0b \x01(\t\x12\x11\n\tnamespace\x18\x0c \x01(\t\x12\x0e\n\x06weight\x18\r \x01(\x01\"\'\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\">\n\x0cSignedTicket\x12\x0e\n\x06ticket\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x0b\n\x03key\x18\x03 \x01(\t\"\xa5\x01\n\rStreamRequest\x12)\n\x06ticket\x18\x01 \x01(\x0b\x32\x19.penstock.v1.SignedTicket\x12\x0f\n\x07program\x18\x02 \x01(\x0c\x12\x0e\n\x06window\x18\x03 \x01(\r\x12\t\n\x01k\x18\x04 \x01(\x04\x12-\n\x0b\x63ompression\x18\x05 \x01(\x0e\x32\x18.penstock.v1.Compression\x12\x0e\n\x06narrow\x18\x06 \x01(\x08\"B\n\tBatchMeta\x12\x0e\n\x06window\x18\x01 \x01(\r\x12\t\n\x01k\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\r\x12\x0c\n\x04last\x18\x04 \x01(\x08\"<\n\nCountReply\x12.\n\nrow_groups\x18\x01 \x03(\x0b\x32\x1a.penstock.v1.RowGroupCount\" \n\rRowGroupCount\x12\x0f\n\x07outputs\x18\x01 \x03(\r*=\n\x0b\x43ompression\x12\x1b\n\x17\x43OMPRESSION_UNSPECIFIED\x10\x00\x12\x07\n\x03LZ4\x10\x01\x12\x08\n\x04ZSTD\x10\x02\x42(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x13\x61pi/pb/stream.proto\x12\x0bpenstock.v1\">\n\x04\x46ile\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\r\n\x05index\x18\x04 \x01(\r\"`\n\x08RowGroup\x12\r\n\x05index\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x03\x12\x0c\n\x04rows\x18\x03 \x01(\x03\x12\x13\n\x0bwindow_rows\x18\x04 \x01(\x03\x12\x0f\n\x07outputs\x18\x05 \x03(\r\"\xab\x02\n\x06Ticket\x12\x0f\n\x07session\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\r\n\x05\x65poch\x18\x03 \x01(\r\x12\r\n\x05\x62lock\x18\x04 \x01(\r\x12\r\n\x05shard\x18\x05 \x01(\r\x12\x1f\n\x04\x66ile\x18\x06 \x01(\x0b\x32\x11.penstock.v1.File\x12)\n\nrow_groups\x18\x07 \x03(\x0b\x32\x15.penstock.v1.RowGroup\x12\x16\n\x0eprogram_digest\x18\x08 \x01(\x0c\x12$\n\x07workers\x18\t \x03(\x0b\x32\x13.penstock.v1.Worker\x12\x14\n\x0c\x65xpires_unix\x18\n \x01(\x03\x12\x0c\n\x04zone\x18\x0b \x01(\t\x12\x11\n\tnamespace\x18\x0c \x01(\t\x12\x0e\n\x06weight\x18\r \x01(\x01\"\'\n\x06Worker\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\">\n\x0cSignedTicket\x12\x0e\n\x06ticket\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\x0b\n\x03key\x18\x03 \x01(\t\"\xb4\x01\n\rStreamRequest\x12)\n\x06ticket\x18\x01 \x01(\x0b\x32\x19.penstock.v1.SignedTicket\x12\x0f\n\x07program\x18\x02 \x01(\x0c\x12\x0e\n\x06window\x18\x03 \x01(\r\x12\t\n\x01k\x18\x04 \x01(\x04\x12-\n\x0b\x63ompression\x18\x05 \x01(\x0e\x32\x18.penstock.v1.Compression\x12\x0e\n\x06narrow\x18\x06 \x01(\x08\x12\r\n\x05turns\x18\x07 \x01(\x08\"B\n\tBatchMeta\x12\x0e\n\x06window\x18\x01 \x01(\r\x12\t\n\x01k\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\r\x12\x0c\n\x04last\x18\x04 \x01(\x08\"<\n\nCountReply\x12.\n\nrow_groups\x18\x01 \x03(\x0b\x32\x1a.penstock.v1.RowGroupCount\" \n\rRowGroupCount\x12\x0f\n\x07outputs\x18\x01 \x03(\r*=\n\x0b\x43ompression\x12\x1b\n\x17\x43OMPRESSION_UNSPECIFIED\x10\x00\x12\x07\n\x03LZ4\x10\x01\x12\x08\n\x04ZSTD\x10\x02\x42(Z&github.com/penstock-ml/penstock/api/pbb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,8 +32,8 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'api.pb.stream_pb2', _global
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'Z&github.com/penstock-ml/penstock/api/pb'
-  _globals['_COMPRESSION']._serialized_start=937
-  _globals['_COMPRESSION']._serialized_end=998
+  _globals['_COMPRESSION']._serialized_start=952
+  _globals['_COMPRESSION']._serialized_end=1013
   _globals['_FILE']._serialized_start=36
   _globals['_FILE']._serialized_end=98
   _globals['_ROWGROUP']._serialized_start=100
@@ -45,11 +45,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SIGNEDTICKET']._serialized_start=541
   _globals['_SIGNEDTICKET']._serialized_end=603
   _globals['_STREAMREQUEST']._serialized_start=606
-  _globals['_STREAMREQUEST']._serialized_end=771
-  _globals['_BATCHMETA']._serialized_start=773
-  _globals['_BATCHMETA']._serialized_end=839
-  _globals['_COUNTREPLY']._serialized_start=841
-  _globals['_COUNTREPLY']._serialized_end=901
-  _globals['_ROWGROUPCOUNT']._serialized_start=903
-  _globals['_ROWGROUPCOUNT']._serialized_end=935
+  _globals['_STREAMREQUEST']._serialized_end=786
+  _globals['_BATCHMETA']._serialized_start=788
+  _globals['_BATCHMETA']._serialized_end=854
+  _globals['_COUNTREPLY']._serialized_start=856
+  _globals['_COUNTREPLY']._serialized_end=916
+  _globals['_ROWGROUPCOUNT']._serialized_start=918
+  _globals['_ROWGROUPCOUNT']._serialized_end=950
 # @@protoc_insertion_point(module_scope)

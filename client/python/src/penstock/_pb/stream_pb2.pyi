@@ -90,20 +90,22 @@ class SignedTicket(_message.Message):
     def __init__(self, ticket: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., key: _Optional[str] = ...) -> None: ...
 
 class StreamRequest(_message.Message):
-    __slots__ = ("ticket", "program", "window", "k", "compression", "narrow")
+    __slots__ = ("ticket", "program", "window", "k", "compression", "narrow", "turns")
     TICKET_FIELD_NUMBER: _ClassVar[int]
     PROGRAM_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     K_FIELD_NUMBER: _ClassVar[int]
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     NARROW_FIELD_NUMBER: _ClassVar[int]
+    TURNS_FIELD_NUMBER: _ClassVar[int]
     ticket: SignedTicket
     program: bytes
     window: int
     k: int
     compression: Compression
     narrow: bool
-    def __init__(self, ticket: _Optional[_Union[SignedTicket, _Mapping]] = ..., program: _Optional[bytes] = ..., window: _Optional[int] = ..., k: _Optional[int] = ..., compression: _Optional[_Union[Compression, str]] = ..., narrow: bool = ...) -> None: ...
+    turns: bool
+    def __init__(self, ticket: _Optional[_Union[SignedTicket, _Mapping]] = ..., program: _Optional[bytes] = ..., window: _Optional[int] = ..., k: _Optional[int] = ..., compression: _Optional[_Union[Compression, str]] = ..., narrow: bool = ..., turns: bool = ...) -> None: ...
 
 class BatchMeta(_message.Message):
     __slots__ = ("window", "k", "rows", "last")

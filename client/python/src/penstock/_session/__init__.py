@@ -1,4 +1,4 @@
-"""The thin client: a session on the master, whose batches `penstock feed` makes, in memory that both have.
+"""The thin client: a session on the master, whose batches another process makes, in memory that both have.
 
 The Go client does all that takes time or thought (client/feed/README.md); here a session is opened and joined, asked
 for batches, and told of. joining and masters are the control path's wire, feeder is the process and its sockets,

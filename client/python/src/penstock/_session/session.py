@@ -1,4 +1,4 @@
-"""A session whose batches another process makes, `penstock feed`, in memory that both have.
+"""A session whose batches another process makes (feeder), in memory that both have.
 
 It opens and joins the session, asks for one batch after the other, and tells what comes. The trainer's thread can be
 interrupted anywhere, and must then have lost nothing: a thread of the session receives, and what it received stays
@@ -123,6 +123,10 @@ class _Offer(NamedTuple):
     epoch: int  # that the loop is in behind it
 
 
+class _SilentError(errors.Error):
+    """The process that makes the batches does not answer."""
+
+
 class Session:
     """One rank's reading of a session, from its opening to close."""
 
@@ -244,9 +248,9 @@ class Session:
             self._answered.wait(WAIT)
         raise self._silent()
 
-    def _silent(self) -> errors.Error:
+    def _silent(self) -> _SilentError:
         process = f"the process that makes its batches ({self._connection.pid})"
-        return errors.Error(
+        return _SilentError(
             f"session {self._config.session!r}: {process} has not answered for {LOOKS * WAIT:.0f} s; if it was "
             "stopped, continue it (kill -CONT), else kill it and go on from a checkpoint"
         )
@@ -461,15 +465,20 @@ class Session:
                 self._connection.send(pb.FeedRequest(close=pb.FeedClose()))
             self._connection.close()
             return
-        with contextlib.suppress(errors.Error):
-            oldest = self._newest - STATES_KEPT + 2  # what was asked for last may be on its way
-            self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
-        self._closed = True
         c = self._config
         try:
+            oldest = self._newest - STATES_KEPT + 2  # what was asked for last may be on its way
+            try:
+                self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
+            except _SilentError:
+                raise
+            except errors.Error:
+                pass  # that it is wanted tells more
+            self._closed = True
             answer = self._ask(pb.FeedRequest(close=pb.FeedClose()))
             self._thread.join()  # that was its last answer
         finally:
+            self._closed = True
             self._came.clear()  # nobody else sees these
             if self._returned is not None:
                 self._offered = self._returned = self._returned._replace(rows=None)

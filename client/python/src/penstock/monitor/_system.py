@@ -42,7 +42,7 @@ class SystemStats:
         penstock.system.machine_cpu_share  of all cores together; 1.0 is all busy
         penstock.system.machine_load       processes that run or want to, averaged over a minute
 
-    `penstock feed`, which makes this process's batches, is another one.
+    The one that makes this process's batches, `penstock feed` or `penstock local`, is another.
 
     Loaders keep one of these while they are read. For other times, windows or samples use one of your own in a with
     statement, or call start() and close(); it takes the place of theirs. Where there is no /proc, such as on macOS,
