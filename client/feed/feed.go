@@ -217,6 +217,9 @@ func (f *feeder) talk(ctx context.Context, requests <-chan *pb.FeedRequest) erro
 			return ctx.Err()
 		}
 		reply := f.answer(ctx, r)
+		if ctx.Err() != nil {
+			return ctx.Err() // it would tell of that, as of an error; the connection's end tells more
+		}
 		reply.Next, reply.Id = r.GetNext() != nil, r.GetId()
 		if err := f.send(reply); err != nil {
 			return err
