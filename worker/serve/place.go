@@ -33,8 +33,8 @@ type place struct {
 	since   time.Time
 }
 
-// enter takes a place for a call, whose trainer may take from its streams in turns. If all are taken, the one goes for it that has been held back longest, or one of the session that has
-// most for its weight.
+// enter takes a place for a call, whose trainer may take from its streams in turns. If all are taken, the one goes for it that has been
+// held back longest, or one of the session that has most for its weight.
 func (s *Server) enter(ctx context.Context, t *pb.Ticket, turns bool) (*place, error) {
 	p := &place{session: t.GetNamespace() + "\x00" + t.GetSession(), weight: cmp.Or(max(0, t.GetWeight()), 1), since: time.Now()}
 	select {

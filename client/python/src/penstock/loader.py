@@ -62,8 +62,8 @@ class DataLoader:
 
     Who reads:
         master: "host:port" of any master, or several. None starts a fleet on this machine.
-        workers: worker processes of that fleet. By default there are none: the process that makes the batches is the
-            worker, too, and they take no way over a network.
+        workers: worker processes of that fleet. By default there are none: the process that makes the batches is all
+            of it, and they take no way over a network.
         session: the id under which all ranks of the job read, and under which a restarted job finds its session again.
             By default the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
             unique.
