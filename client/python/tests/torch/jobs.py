@@ -32,6 +32,12 @@ def found(value):
         json.dump(value, out)
 """
 
+# gloo's threads may hold Python objects of collectives that are done, and abort an interpreter that ends before them.
+EPILOGUE = """
+if dist.is_initialized():
+    dist.destroy_process_group()
+"""
+
 # What ranks train that wait for each other in each step.
 DDP = """
     from torch.nn.parallel import DistributedDataParallel
@@ -66,7 +72,7 @@ def run(code: str, ranks: int, out: Path, given: dict[str, Any], run_id: str = "
     out.mkdir(parents=True, exist_ok=True)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    program = PREAMBLE + textwrap.dedent(code)
+    program = PREAMBLE + textwrap.dedent(code) + EPILOGUE
     arguments = json.dumps({"out": str(out), **given})
     processes = []
     for rank in range(ranks):
