@@ -32,8 +32,8 @@ import (
 // maxRequest bounds a request.
 const maxRequest = 64 << 20
 
-// statesKept is of how many batches a rank's state can be asked for.
-const statesKept = 1024
+// statesKept is of how many batches a rank's state can be asked for: the newest 1,024 that the program has, and one that may be on its way.
+const statesKept = 1024 + 1
 
 // Serve feeds the program at the other end of a connection until that is closed. Each byte of it brings the end of another connection, for
 // one session. local, unless it is nil, is the workers of this process.

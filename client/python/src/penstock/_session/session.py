@@ -465,29 +465,37 @@ class Session:
                 self._connection.send(pb.FeedRequest(close=pb.FeedClose()))
             self._connection.close()
             return
+        self._keep_states()
         c = self._config
         try:
-            oldest = self._newest - STATES_KEPT + 2  # what was asked for last may be on its way
-            try:
-                self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
-            except _SilentError:
-                raise
-            except errors.Error:
-                pass  # that it is wanted tells more
             self._closed = True
             answer = self._ask(pb.FeedRequest(close=pb.FeedClose()))
             self._thread.join()  # that was its last answer
         finally:
-            self._closed = True
-            self._came.clear()  # nobody else sees these
-            if self._returned is not None:
-                self._offered = self._returned = self._returned._replace(rows=None)
-            self._connection.close()
-            _open_sessions.discard(self)
+            self._end()
         if answer.HasField("error") and failures.fleet_ended(c) is None:
             what = "could not leave, so the master takes back what this rank holds when its lease ends"
             words = (c.session, c.rank, what, answer.error.words, failures.doctor(c))
             logging.getLogger("penstock").warning("session %s, rank %d: %s: %s; %s", *words)
+
+    def _keep_states(self) -> None:
+        """Asks for the states that are held, while they can be asked for."""
+        oldest = self._newest - STATES_KEPT + 1
+        try:
+            self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
+        except _SilentError:
+            self._end()
+            raise
+        except errors.Error:
+            pass  # that it is wanted tells more
+
+    def _end(self) -> None:
+        self._closed = True
+        self._came.clear()  # nobody else sees these
+        if self._returned is not None:
+            self._offered = self._returned = self._returned._replace(rows=None)
+        self._connection.close()
+        _open_sessions.discard(self)
 
 
 def _open(config: Config, joined: Joined) -> pb.FeedOpen:
