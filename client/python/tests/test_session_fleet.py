@@ -187,11 +187,14 @@ def test_rank_that_waits_says_so(shared_fleet: Fleet, dataset: Dataset) -> None:
 def test_budget_bounds_what_is_buffered(shared_fleet: Fleet, big: Dataset) -> None:
     budget = 4 << 20
     session = Session(configure(shared_fleet, spec(big, batch_size=10_000), budget=budget))
-    assert len(read_epoch(session)) == 17
-    stats = session.stats()
+    streams = []
+    while session.next() is not None:
+        streams.append(session.stats().streams)  # they get fewer towards the end
+    peak = session.stats().peak_buffered
     session.close()
+    assert len(streams) == 17
     largest = 2 << 20  # of a message; each stream may hold one beyond its share
-    assert 0 < stats.peak_buffered <= budget + stats.streams * largest
+    assert 0 < peak <= budget + max(streams) * largest
 
 
 def test_worker_killed_in_the_middle(fleet: Fleet, big: Dataset) -> None:
@@ -375,9 +378,9 @@ def test_another_process_fences_this_one(shared_fleet: Fleet, dataset: Dataset) 
 def test_states_that_are_held_outlive_the_session(shared_fleet: Fleet, dataset: Dataset) -> None:
     """Those of the newest batches."""
     session = Session(configure(shared_fleet, spec(dataset, batch_size=1)))
-    batches = read_epoch(session, STATES_KEPT + 1)
+    batches = read_epoch(session, STATES_KEPT + 2)
     session.close()
-    assert [session.state(b.after).rows for b in batches[2:]] == list(range(3, STATES_KEPT + 2))
+    assert [session.state(b.after).rows for b in batches[2:]] == list(range(3, STATES_KEPT + 3))
     with pytest.raises(errors.Closed):
         session.state(batches[0].after)
 
