@@ -77,18 +77,7 @@ func (f *localFleet) run(ctx context.Context, up func(process.Announcement) erro
 		})
 	}
 	parts.Go(func() error {
-		starting, cancel := context.WithTimeout(ctx, upTimeout)
-		defer cancel()
-		announced, err := master.Announced(starting)
-		if err == nil && f.own != nil {
-			parts.Go(func() error { return f.own.work(ctx, append(f.worker, "--join="+announced.Gossip)) })
-		}
-		if err == nil {
-			err = f.awaitWorkers(starting, announced.Address)
-		}
-		if err == nil {
-			err = up(announced)
-		}
+		err := f.bringUp(ctx, parts, master, up)
 		if isUp = err == nil; !isUp && ctx.Err() != nil {
 			return nil // it was to end before it was up
 		}
@@ -116,6 +105,23 @@ func (f *localFleet) cpus() int {
 		return 0
 	}
 	return (runtime.GOMAXPROCS(0) + f.most - 1) / f.most
+}
+
+// bringUp waits until the fleet is up, and says so. Its worker in this process, if it has one, is one of the parts.
+func (f *localFleet) bringUp(ctx context.Context, parts *errgroup.Group, master server, up func(process.Announcement) error) error {
+	starting, cancel := context.WithTimeout(ctx, upTimeout)
+	defer cancel()
+	announced, err := master.Announced(starting)
+	if err != nil {
+		return err
+	}
+	if f.own != nil {
+		parts.Go(func() error { return f.own.work(ctx, append(f.worker, "--join="+announced.Gossip)) })
+	}
+	if err := f.awaitWorkers(starting, announced.Address); err != nil {
+		return err
+	}
+	return up(announced)
 }
 
 // awaitWorkers waits until the fleet has the workers that it begins with.
