@@ -78,8 +78,9 @@ func (f *localFleet) run(ctx context.Context, up func(process.Announcement) erro
 	}
 	parts.Go(func() error {
 		err := f.bringUp(ctx, parts, master, up)
-		if isUp = err == nil; !isUp && ctx.Err() != nil {
-			return nil // it was to end before it was up
+		isUp = err == nil
+		if ctx.Err() != nil {
+			err = nil // it was to end
 		}
 		return err
 	})
