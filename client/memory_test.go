@@ -18,13 +18,15 @@ type dirty struct {
 	made [][]byte
 }
 
-func (d *dirty) memory(n int) []byte {
-	m := wire.Aligned[byte](n)
-	for i := range m {
-		m[i] = 0xFF
+func (d *dirty) memory() func(n int) []byte {
+	return func(n int) []byte {
+		m := wire.Aligned[byte](n)
+		for i := range m {
+			m[i] = 0xFF
+		}
+		d.made = append(d.made, m)
+		return m
 	}
-	d.made = append(d.made, m)
-	return m
 }
 
 // check expects arrays with these values, in memory that was made here.
@@ -89,7 +91,7 @@ func TestMemoryOfGrowingColumns(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	there := &dirty{t: t}
 	const most = 400
-	buf, heap := newBuffers(l, most, there.memory), newBuffers(l, most, nil)
+	buf, heap := newBuffers(l, most, there.memory()), newBuffers(l, most, nil)
 	for range 20 {
 		buf.reset()
 		heap.reset()

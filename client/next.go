@@ -136,9 +136,12 @@ func (s *Session) fill() (bool, error) {
 
 // takeLocked takes received rows for the batch in the making, if it has room. s.mu must be held.
 func (s *Session) takeLocked() (chunk, *piece, error) {
-	have := s.made()
-	if s.err != nil || have == s.batch {
+	if s.err != nil {
 		return chunk{}, nil, s.err
+	}
+	have := s.made()
+	if have == s.batch {
+		return chunk{}, nil, nil
 	}
 	c, p := s.ledger.take(s.batch - have)
 	return c, p, nil
@@ -168,7 +171,11 @@ func (s *Session) buffers(l *layout) *buffers {
 		b.reset()
 		return b
 	}
-	return newBuffers(l, s.batch, s.cfg.Memory)
+	var memory allocator
+	if s.cfg.Memory != nil {
+		memory = s.cfg.Memory()
+	}
+	return newBuffers(l, s.batch, memory)
 }
 
 // handOver returns the batch in the making if it is full, or the epoch's last; io.EOF at the end; ErrEpochEnd at an epoch's end, if

@@ -20,6 +20,9 @@ import (
 // errComplete ends a stream whose piece wants no more.
 var errComplete = errors.New("the piece is complete")
 
+// received is the memory that batches of all sessions are received in: to write where nothing was yet is dear.
+var received wire.Pool //nolint:gochecknoglobals // only a pool
+
 // incoming takes in what the stream of an attempt brings.
 type incoming struct {
 	*stream
@@ -76,7 +79,7 @@ func (in *incoming) get(address string) error {
 	if err != nil {
 		return fmt.Errorf("stream request: %w", err)
 	}
-	get, err := wire.Get(in.ctx, worker.conn, worker.links, ticket, &in.memory)
+	get, err := wire.Get(in.ctx, worker.conn, worker.links, ticket, &received)
 	if err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) (err error) {
 func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 	size, lent := b.Bytes, in.here
 	if lent && in.full() {
-		own := b.Clone(&in.memory)
+		own := b.Clone(&received)
 		b.Release()
 		b, lent = own, false
 	}
@@ -167,7 +170,7 @@ func (in *incoming) Return() error {
 // replace has a copy of a record in its place in the queue, and releases it.
 func (in *incoming) replace(rec *wireRecord) error {
 	defer rec.release()
-	own, err := in.layout.bind(rec.batch.Clone(&in.memory))
+	own, err := in.layout.bind(rec.batch.Clone(&received))
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func room[T wire.Value](m allocator, expected int) []T {
 	return allocate[T](m, min(expected, roomAtOnce/int(unsafe.Sizeof(zero))))[:0]
 }
 
-// allocator is Config.Memory.
+// allocator is what Config.Memory returns.
 type allocator func(bytes int) []byte
 
 // allocate returns n values, which may be any.

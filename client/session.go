@@ -11,7 +11,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
-	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 const (
@@ -23,8 +22,7 @@ const (
 type Session struct {
 	cfg      Config
 	log      *slog.Logger
-	pool     *pool     // of workers
-	memory   wire.Pool // that batches are received in
+	pool     *pool // of workers
 	masters  *masters
 	nonce    string // of the Join, and of this start for good
 	joined   *pb.JoinReply

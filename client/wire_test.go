@@ -224,7 +224,7 @@ func arrive(t testing.TB, d *flight.FlightData) (*Session, error) {
 	s := &Session{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
 	s.ledger = ledger{streams: 1, pieces: []*piece{p}}
 	in := &incoming{stream: &stream{Session: s, p: p}, a: new(attempt), layout: testLayout(t)}
-	m := wire.NewMessage(&s.memory)
+	m := wire.NewMessage(&received)
 	if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, m); err != nil {
 		return s, err
 	}

@@ -61,7 +61,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 			return err
 		}
 		sessions.Go(func() {
-			f := &feeder{conn: conn, local: local, limit: memory, arena: arena{pool: pool}, held: make(map[uint64]*client.Batch)}
+			f := &feeder{conn: conn, local: local, limit: memory, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}
 			if err := f.run(ctx); err != nil {
 				logger.Warn("a session has ended badly", "error", err)
 			}
@@ -134,17 +134,25 @@ type feeder struct {
 	conn   *net.UnixConn
 	local  client.Local
 	limit  *limit
-	arena  arena
+	arenas arenas
 	events events
 
 	session *client.Session
 	asked   uint64                       // id of the newest request for one
 	number  uint64                       // of the newest batch
-	held    map[uint64]*client.Batch     // not released
+	over    bool                         // no batch is made any more
+	held    map[uint64]lent              // not released
 	states  [statesKept]func() *pb.State // as of the newest
 	raised  int64                        // the limit, in bytes
-	sent    int                          // segments that the program knows
+	knows   map[uint32]bool              // segments, by id: what the program knows
+	tell    []*segment                   // those that the next reply brings
 	schema  *arrow.Schema                // that it knows
+}
+
+// lent is a batch that the program has.
+type lent struct {
+	*client.Batch
+	arena *arena
 }
 
 // run answers requests until the program closes the connection, or ctx ends.
@@ -162,7 +170,9 @@ func (f *feeder) run(ctx context.Context) error {
 	if closed || ctx.Err() != nil {
 		err = nil
 	}
-	f.arena.close(closed) // else the program may see it
+	if closed { // else the program may see them
+		f.arenas.release(nil)
+	}
 	f.limit.raise(-f.raised)
 	if f.session != nil {
 		f.session.Abandon() // unless it was closed: a program that died did not mean to leave
@@ -238,7 +248,7 @@ func (f *feeder) await(ctx context.Context, requests <-chan *pb.FeedRequest) (r 
 		case <-ctx.Done():
 		}
 	})
-	if f.session != nil {
+	if f.session != nil && !f.over {
 		f.session.Prepare(idle)
 	}
 	waiting.Wait()
@@ -252,11 +262,11 @@ func (f *feeder) send(r *pb.FeedReply) error {
 		r.Figures = f.figures()
 	}
 	var fds []int
-	for _, g := range f.arena.segments[f.sent:] {
+	for _, g := range f.tell {
 		r.Segments = append(r.Segments, &pb.FeedSegment{Id: g.id, Bytes: int64(len(g.mem))})
 		fds = append(fds, int(g.file.Fd()))
 	}
-	f.sent = len(f.arena.segments)
+	f.tell = nil
 	data, err := framed(r)
 	if err != nil {
 		return err
@@ -285,7 +295,9 @@ func (f *feeder) answer(ctx context.Context, r *pb.FeedRequest) *pb.FeedReply {
 	case *pb.FeedRequest_State:
 		return f.tellStates(what.State)
 	case *pb.FeedRequest_Close:
-		if err := f.session.Close(); err != nil {
+		err := f.session.Close()
+		f.end()
+		if err != nil {
 			return failed(err)
 		}
 		return done()
@@ -301,7 +313,7 @@ func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
 	}
 	cfg := client.Config{
 		Masters: o.GetMasters(), Session: o.GetSession().GetId(), Rank: o.GetRank(), WorldSize: o.GetWorldSize(), Zone: o.GetZone(),
-		Compression: o.GetCompression(), Budget: o.GetBudget(), Memory: f.arena.allocate, Local: f.local, Logger: slog.New(&f.events),
+		Compression: o.GetCompression(), Budget: o.GetBudget(), Memory: f.arenas.next, Local: f.local, Logger: slog.New(&f.events),
 		SyncEvery: time.Duration(o.GetSyncEveryNs()), StreamTimeout: time.Duration(o.GetStreamTimeoutNs()), HedgeAfter: time.Duration(o.GetHedgeAfterNs()),
 		Joined: &client.Joined{
 			Session: o.GetSession(), Join: o.GetJoined(), Nonce: o.GetNonce(), Epoch: o.GetEpoch(),
@@ -337,7 +349,7 @@ func (f *feeder) begin() {
 func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedReply {
 	f.begin()
 	for _, number := range r.GetReleased() {
-		if b := f.held[number]; b != nil {
+		if b, ok := f.held[number]; ok {
 			b.Release()
 			delete(f.held, number)
 		}
@@ -346,8 +358,8 @@ func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedRe
 		return done()
 	}
 	f.asked = id
-	if f.arena.err != nil {
-		return failed(f.arena.err)
+	if f.arenas.err != nil {
+		return failed(f.arenas.err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.GetWaitNs()))
 	defer cancel()
@@ -360,11 +372,22 @@ func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedRe
 		f.note(func() *pb.State { return after })
 		return &pb.FeedReply{What: &pb.FeedReply_EpochEnd{EpochEnd: &pb.FeedEpochEnd{Number: f.number}}}
 	case errors.Is(err, io.EOF):
+		f.end()
 		return &pb.FeedReply{What: &pb.FeedReply_Finished{Finished: true}}
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		return &pb.FeedReply{What: &pb.FeedReply_Waiting{Waiting: waiting(f.session.Waiting())}}
 	}
 	return failed(err)
+}
+
+// end gives back the memory of all batches but those that the program has: the session makes no more.
+func (f *feeder) end() {
+	f.over = true
+	held := make(map[*arena]bool)
+	for _, b := range f.held {
+		held[b.arena] = true
+	}
+	f.arenas.release(held)
 }
 
 // note counts a batch, or an epoch's end.
@@ -374,18 +397,28 @@ func (f *feeder) note(state func() *pb.State) {
 }
 
 func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
-	if f.arena.err != nil {
-		return failed(f.arena.err)
+	if f.arenas.err != nil {
+		return failed(f.arenas.err)
 	}
 	f.note(func() *pb.State { return f.session.StateAfter(b) })
-	f.held[f.number] = b
+	arrays := b.Arrays()
+	arena := f.arenas.of(arrays)
+	f.held[f.number] = lent{b, arena}
 	out := &pb.FeedBatch{Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch}
-	for _, array := range b.Arrays() {
-		id, at, ok := f.arena.find(array)
-		if !ok {
-			return failed(errors.New("feed: a batch lies outside of the shared memory"))
+	for _, array := range arrays {
+		place := &pb.FeedArray{Bytes: int64(len(array))}
+		if len(array) > 0 {
+			g, at, ok := arena.find(array)
+			if !ok {
+				return failed(errors.New("feed: a batch lies outside of the shared memory"))
+			}
+			if !f.knows[g.id] {
+				f.knows[g.id] = true
+				f.tell = append(f.tell, g)
+			}
+			place.Segment, place.Offset = g.id, at
 		}
-		out.Arrays = append(out.Arrays, &pb.FeedArray{Segment: id, Offset: at, Bytes: int64(len(array))})
+		out.Arrays = append(out.Arrays, place)
 	}
 	if b.Schema() != f.schema {
 		f.schema = b.Schema()

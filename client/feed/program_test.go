@@ -125,14 +125,28 @@ func start(t testing.TB, pool *segments) *server {
 // memory is what segments are made of where nothing goes wrong.
 func memory() *segments { return &segments{memory: memoryFile, punch: punch} }
 
-// returned tells of each segment that goes back to a pool.
-func returned(pool *segments) <-chan struct{} {
-	told, inner := make(chan struct{}, 16), pool.punch
-	pool.punch = func(f *os.File, from, bytes int64) error {
-		told <- struct{}{}
-		return inner(f, from, bytes)
+// extents are the bytes that a pool has lent ever, and those that it has back.
+func extents(pool *segments) (all, free int) {
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	for _, g := range pool.all {
+		all += g.used
 	}
-	return told
+	for size, extents := range pool.free {
+		free += size * len(extents)
+	}
+	return all, free
+}
+
+// returned waits until a pool has back what it lent, and says how much that is.
+func returned(t testing.TB, pool *segments) (bytes int) {
+	t.Helper()
+	await(t, "memory to come back", func() bool {
+		all, free := extents(pool)
+		bytes = all
+		return all > 0 && all == free
+	})
+	return bytes
 }
 
 // end waits for the end of Serve.

@@ -3,7 +3,9 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"os"
+	"slices"
 	"sync"
 	"unsafe"
 
@@ -15,10 +17,10 @@ import (
 const (
 	// segmentBytes is what a segment has at least. Memory is taken only where it is written to.
 	segmentBytes = 1 << 30
-	// keptBytes is how much of a segment's memory is kept for the next session.
-	keptBytes = 256 << 20
-	// keptSegments is how many segments are.
-	keptSegments = 2
+	// leastExtent is what an extent has at least; mostExtent how large they become by themselves.
+	leastExtent, mostExtent = 64 << 10, 16 << 20
+	// keptBytes is how much memory is kept that no batch lies in.
+	keptBytes = 512 << 20
 )
 
 // segment is memory that is shared with the program.
@@ -26,54 +28,77 @@ type segment struct {
 	id   uint32
 	file *os.File
 	mem  []byte
+	used int // in extents
 }
 
-// segments are those that no session uses. Any goroutine may call.
+// extent is a part of a segment, of which so many bytes may have been written to. Its size is a power of 2.
+type extent struct {
+	*segment
+	at, size, touched int
+}
+
+// segments lend extents. Any goroutine may call. Memory that was never written to is dear: the kernel clears each page, and a virtual machine's
+// host may have to find it first. So what comes back is lent again before any other.
 type segments struct {
 	memory func() (*os.File, error)                  // makes a file of memory
 	punch  func(f *os.File, from, bytes int64) error // gives back what bytes of a file take
 
 	mu   sync.Mutex
-	last uint32
-	free []*segment
+	all  []*segment
+	free map[int][]extent // by size: those without memory, then others, the newest last
+	kept int              // bytes touched of free ones
 }
 
-// take returns a segment of so many bytes or more. That of an ended session has its bytes still.
-func (s *segments) take(bytes int) (*segment, error) {
+// take lends an extent of so many bytes or more.
+func (s *segments) take(bytes int) (extent, error) {
+	size := 1 << bits.Len(uint(max(bytes, leastExtent)-1))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := len(s.free); n > 0 && bytes <= segmentBytes {
-		g := s.free[n-1]
-		s.free = s.free[:n-1]
-		return g, nil
+	if free := s.free[size]; len(free) > 0 {
+		e := free[len(free)-1]
+		s.free[size] = free[:len(free)-1]
+		s.kept -= e.touched
+		return e, nil
 	}
-	s.last++
-	g, err := s.make(s.last, max(bytes, segmentBytes))
-	if err != nil {
-		return nil, fmt.Errorf("shared memory of %d bytes: %w", bytes, err)
-	}
-	return g, nil
-}
-
-// give takes a segment back.
-func (s *segments) give(g *segment) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.free) < keptSegments && len(g.mem) == segmentBytes {
-		if s.punch(g.file, keptBytes, segmentBytes-keptBytes) == nil {
-			s.free = append(s.free, g)
-			return
+	if n := len(s.all); n == 0 || s.all[n-1].used+size > len(s.all[n-1].mem) {
+		g, err := s.make(uint32(n+1), max(size, segmentBytes))
+		if err != nil {
+			return extent{}, fmt.Errorf("shared memory of %d bytes: %w", bytes, err)
 		}
+		s.all = append(s.all, g)
 	}
-	g.close()
+	g := s.all[len(s.all)-1]
+	e := extent{segment: g, at: g.used, size: size}
+	g.used += size
+	return e, nil
+}
+
+// give takes extents back.
+func (s *segments) give(extents []extent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.free == nil {
+		s.free = make(map[int][]extent)
+	}
+	for _, e := range extents {
+		if s.kept+e.touched > keptBytes && s.punch(e.file, int64(e.at), int64(e.size)) == nil {
+			e.touched = 0
+			s.free[e.size] = slices.Insert(s.free[e.size], 0, e)
+			continue
+		}
+		s.kept += e.touched
+		s.free[e.size] = append(s.free[e.size], e)
+	}
 }
 
 // close gives back all memory.
 func (s *segments) close() {
-	for _, g := range s.free {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.all {
 		g.close()
 	}
-	s.free = nil
+	s.all, s.free = nil, nil
 }
 
 func (s *segments) make(id uint32, bytes int) (*segment, error) {
@@ -115,54 +140,84 @@ func (g *segment) close() {
 	_ = g.file.Close()
 }
 
-// arena is the memory of one session's batches: it only grows, for the client uses what it has again.
+// arena is the memory of one batch, and of later ones in its place: it only grows.
 type arena struct {
-	pool     *segments
-	segments []*segment
-	used     int // of the last one
-	err      error
+	extents []extent
+	bytes   int // of all
+	used    int // of the last
 }
 
-// allocate is client.Config.Memory; in Go's heap, where no memory can be shared: err says why.
-func (a *arena) allocate(bytes int) []byte {
-	n := len(a.segments)
-	if n == 0 || a.used+bytes > len(a.segments[n-1].mem) {
-		g, err := a.pool.take(bytes)
+// allocate returns memory of any values, in a new extent if there is no room in the last one.
+func (a *arena) allocate(pool *segments, bytes int) ([]byte, error) {
+	if n := len(a.extents); n == 0 || a.used+bytes > a.extents[n-1].size {
+		e, err := pool.take(max(bytes, min(a.bytes, mostExtent)))
 		if err != nil {
-			a.err = err
+			return nil, err
+		}
+		a.extents = append(a.extents, e)
+		a.bytes, a.used = a.bytes+e.size, 0
+	}
+	e := &a.extents[len(a.extents)-1]
+	out := e.mem[e.at+a.used:][:bytes:bytes]
+	a.used = min((a.used+bytes+wire.Alignment-1)&^(wire.Alignment-1), e.size)
+	e.touched = max(e.touched, a.used)
+	return out, nil
+}
+
+// find tells where an array lies, if it does here.
+func (a *arena) find(b []byte) (g *segment, offset int64, ok bool) {
+	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
+	for _, e := range a.extents {
+		begin := uintptr(unsafe.Pointer(unsafe.SliceData(e.mem[e.at:])))
+		if at >= begin && at < begin+uintptr(e.size) {
+			return e.segment, int64(at-begin) + int64(e.at), true
+		}
+	}
+	return nil, 0, false
+}
+
+// arenas are what one session's batches lie in.
+type arenas struct {
+	pool *segments
+	all  []*arena
+	err  error // why batches lie in Go's heap
+}
+
+// next is client.Config.Memory.
+func (m *arenas) next() func(bytes int) []byte {
+	a := &arena{}
+	m.all = append(m.all, a)
+	return func(bytes int) []byte {
+		out, err := a.allocate(m.pool, bytes)
+		if err != nil {
+			m.err = err
 			return wire.Aligned[byte](bytes)
 		}
-		a.segments, a.used = append(a.segments, g), 0
-		n++
+		return out
 	}
-	out := a.segments[n-1].mem[a.used:][:bytes:bytes]
-	a.used = min((a.used+bytes+wire.Alignment-1)&^(wire.Alignment-1), len(a.segments[n-1].mem))
-	return out
 }
 
-// find tells where memory lies that allocate made.
-func (a *arena) find(b []byte) (id uint32, offset int64, ok bool) {
-	if len(b) == 0 {
-		return 0, 0, true
-	}
-	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
-	for _, g := range a.segments {
-		begin := uintptr(unsafe.Pointer(unsafe.SliceData(g.mem)))
-		if at >= begin && at < begin+uintptr(len(g.mem)) {
-			return g.id, int64(at - begin), true
+// of returns the arena that a batch's arrays lie in.
+func (m *arenas) of(arrays [][]byte) *arena {
+	for _, array := range arrays {
+		if len(array) == 0 {
+			continue
+		}
+		for _, a := range m.all {
+			if _, _, ok := a.find(array); ok {
+				return a
+			}
 		}
 	}
-	return 0, 0, false
+	return &arena{}
 }
 
-// close ends the memory's use; again says that others may use it.
-func (a *arena) close(again bool) {
-	for _, g := range a.segments {
-		if again {
-			a.pool.give(g)
-		} else {
-			g.close()
+// release gives back all memory but that of some.
+func (m *arenas) release(but map[*arena]bool) {
+	m.all = slices.DeleteFunc(m.all, func(a *arena) bool {
+		if !but[a] {
+			m.pool.give(a.extents)
 		}
-	}
-	a.segments = nil
+		return !but[a]
+	})
 }
