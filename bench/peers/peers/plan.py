@@ -92,7 +92,9 @@ class Plan:
             "--check-rows", type=int, default=24_000, help="rows of the comparison of outputs; 0 leaves it out"
         )
         p.add_argument("--repeats", type=int, default=3, help="runs of each system, in turns (default: %(default)s)")
-        p.add_argument("--passes", type=int, default=3, help="measured in each run, behind one that warms up (default: %(default)s)")
+        p.add_argument(
+            "--passes", type=int, default=3, help="of each run, behind one that warms up (default: %(default)s)"
+        )
         p.add_argument("--no-tune", action="store_true", help="take each system's first settings instead of its best")
         p.add_argument("--cpus", default="", help="numbers of the CPUs that each system may use (default: all)")
         p.add_argument("--trainer-rows", type=float, default=0.0, help="rows a second of the trainer whose stall is "
