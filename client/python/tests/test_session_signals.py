@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -22,7 +22,6 @@ from tests.session_cases import all_places, configure, read_epoch, spec, threads
 if TYPE_CHECKING:
     from types import FrameType
 
-    from penstock._flat import Flat
     from penstock._pb.feed_pb2 import FeedRequest
     from penstock._session import Rows
     from tests.conftest import Dataset, Fleet
@@ -253,15 +252,15 @@ def test_memory_of_a_batch_that_came_late(
     shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an interrupted call saw of it may go before the batch does."""
-    make = session_module._flat
+    make = session_module._Parts
 
-    def interrupted(*arguments: Any) -> Flat:
-        monkeypatch.setattr(session_module, "_flat", make)
-        make(*arguments)
+    def interrupted(*arguments: Any) -> NoReturn:
+        monkeypatch.setattr(session_module, "_Parts", make)
+        assert all(part.nbytes >= 0 for part in make(*arguments))
         raise KeyboardInterrupt
 
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
-        monkeypatch.setattr(session_module, "_flat", interrupted)
+        monkeypatch.setattr(session_module, "_Parts", interrupted)
         try:
             session.next()
         except KeyboardInterrupt:
@@ -335,11 +334,12 @@ def test_a_batch_that_was_asked_for_twice_comes_once(
 
 
 def test_a_process_that_is_stopped(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "LOOKS", 2)
-    monkeypatch.setattr(session_module, "WAIT", 0.05)
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
         batches = read_epoch(session, 3)
+        monkeypatch.setattr(session_module, "LOOKS", 2)
+        monkeypatch.setattr(session_module, "WAIT", 0.05)
         os.kill(session._connection.pid, signal.SIGSTOP)
+        os.waitpid(session._connection.pid, os.WUNTRACED)  # until then it may answer
         try:
             for ask in (session.next, session.next, lambda: session.state(batches[0].after)):
                 with pytest.raises(errors.Error, match=r"has not answered for .*kill -CONT"):
