@@ -26,18 +26,18 @@ type FeedHello_Language int32
 
 const (
 	FeedHello_UNKNOWN FeedHello_Language = 0
-	FeedHello_CURRENT FeedHello_Language = 1
+	FeedHello_CURRENT FeedHello_Language = 2
 )
 
 // Enum value maps for FeedHello_Language.
 var (
 	FeedHello_Language_name = map[int32]string{
 		0: "UNKNOWN",
-		1: "CURRENT",
+		2: "CURRENT",
 	}
 	FeedHello_Language_value = map[string]int32{
 		"UNKNOWN": 0,
-		"CURRENT": 1,
+		"CURRENT": 2,
 	}
 )
 
@@ -118,7 +118,7 @@ func (x FeedError_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use FeedError_Kind.Descriptor instead.
 func (FeedError_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{15, 0}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // FeedHello is said once, over the control connection, by a `penstock feed` that is ready. Its fields stay what they are.
@@ -1000,11 +1000,14 @@ type FeedBatch struct {
 	Rows   int64                  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
 	Valid  int64                  `protobuf:"varint,3,opt,name=valid,proto3" json:"valid,omitempty"`
 	Epoch  uint32                 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// Of each column, in the schema's order, what it has of: offsets (int32), values, weights (float32).
-	Arrays         []*FeedArray `protobuf:"bytes,5,rep,name=arrays,proto3" json:"arrays,omitempty"`
-	Schema         []byte       `protobuf:"bytes,6,opt,name=schema,proto3" json:"schema,omitempty"`         // Arrow's IPC, where it is another than that of the batch before
-	Checkpoint     string       `protobuf:"bytes,7,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // its name, if one has its place behind the batch
-	CheckpointStep uint64       `protobuf:"varint,8,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
+	// Where the arrays lie: of each column, in the schema's order, what it has of offsets (int32), values, weights (float32). One that is empty
+	// lies in no segment, which is 0.
+	ArraySegments  []uint32 `protobuf:"varint,5,rep,packed,name=array_segments,json=arraySegments,proto3" json:"array_segments,omitempty"`
+	ArrayBegins    []int64  `protobuf:"varint,9,rep,packed,name=array_begins,json=arrayBegins,proto3" json:"array_begins,omitempty"` // bytes from the segment's beginning
+	ArrayBytes     []int64  `protobuf:"varint,10,rep,packed,name=array_bytes,json=arrayBytes,proto3" json:"array_bytes,omitempty"`
+	Schema         []byte   `protobuf:"bytes,6,opt,name=schema,proto3" json:"schema,omitempty"`         // Arrow's IPC, where it is another than that of the batch before
+	Checkpoint     string   `protobuf:"bytes,7,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"` // its name, if one has its place behind the batch
+	CheckpointStep uint64   `protobuf:"varint,8,opt,name=checkpoint_step,json=checkpointStep,proto3" json:"checkpoint_step,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1067,9 +1070,23 @@ func (x *FeedBatch) GetEpoch() uint32 {
 	return 0
 }
 
-func (x *FeedBatch) GetArrays() []*FeedArray {
+func (x *FeedBatch) GetArraySegments() []uint32 {
 	if x != nil {
-		return x.Arrays
+		return x.ArraySegments
+	}
+	return nil
+}
+
+func (x *FeedBatch) GetArrayBegins() []int64 {
+	if x != nil {
+		return x.ArrayBegins
+	}
+	return nil
+}
+
+func (x *FeedBatch) GetArrayBytes() []int64 {
+	if x != nil {
+		return x.ArrayBytes
 	}
 	return nil
 }
@@ -1095,67 +1112,6 @@ func (x *FeedBatch) GetCheckpointStep() uint64 {
 	return 0
 }
 
-// FeedArray is where values lie.
-type FeedArray struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Segment       uint32                 `protobuf:"varint,1,opt,name=segment,proto3" json:"segment,omitempty"`
-	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *FeedArray) Reset() {
-	*x = FeedArray{}
-	mi := &file_api_pb_feed_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *FeedArray) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*FeedArray) ProtoMessage() {}
-
-func (x *FeedArray) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use FeedArray.ProtoReflect.Descriptor instead.
-func (*FeedArray) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *FeedArray) GetSegment() uint32 {
-	if x != nil {
-		return x.Segment
-	}
-	return 0
-}
-
-func (x *FeedArray) GetOffset() int64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *FeedArray) GetBytes() int64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
 type FeedStates struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	States        []*State               `protobuf:"bytes,1,rep,name=states,proto3" json:"states,omitempty"`
@@ -1165,7 +1121,7 @@ type FeedStates struct {
 
 func (x *FeedStates) Reset() {
 	*x = FeedStates{}
-	mi := &file_api_pb_feed_proto_msgTypes[12]
+	mi := &file_api_pb_feed_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1177,7 +1133,7 @@ func (x *FeedStates) String() string {
 func (*FeedStates) ProtoMessage() {}
 
 func (x *FeedStates) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[12]
+	mi := &file_api_pb_feed_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1190,7 +1146,7 @@ func (x *FeedStates) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedStates.ProtoReflect.Descriptor instead.
 func (*FeedStates) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FeedStates) GetStates() []*State {
@@ -1217,7 +1173,7 @@ type FeedWaiting struct {
 
 func (x *FeedWaiting) Reset() {
 	*x = FeedWaiting{}
-	mi := &file_api_pb_feed_proto_msgTypes[13]
+	mi := &file_api_pb_feed_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1185,7 @@ func (x *FeedWaiting) String() string {
 func (*FeedWaiting) ProtoMessage() {}
 
 func (x *FeedWaiting) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[13]
+	mi := &file_api_pb_feed_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1198,7 @@ func (x *FeedWaiting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedWaiting.ProtoReflect.Descriptor instead.
 func (*FeedWaiting) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FeedWaiting) GetMaster() string {
@@ -1284,7 +1240,7 @@ type FeedWorker struct {
 
 func (x *FeedWorker) Reset() {
 	*x = FeedWorker{}
-	mi := &file_api_pb_feed_proto_msgTypes[14]
+	mi := &file_api_pb_feed_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1296,7 +1252,7 @@ func (x *FeedWorker) String() string {
 func (*FeedWorker) ProtoMessage() {}
 
 func (x *FeedWorker) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[14]
+	mi := &file_api_pb_feed_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1309,7 +1265,7 @@ func (x *FeedWorker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedWorker.ProtoReflect.Descriptor instead.
 func (*FeedWorker) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FeedWorker) GetName() string {
@@ -1349,7 +1305,7 @@ type FeedError struct {
 
 func (x *FeedError) Reset() {
 	*x = FeedError{}
-	mi := &file_api_pb_feed_proto_msgTypes[15]
+	mi := &file_api_pb_feed_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1317,7 @@ func (x *FeedError) String() string {
 func (*FeedError) ProtoMessage() {}
 
 func (x *FeedError) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[15]
+	mi := &file_api_pb_feed_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1330,7 @@ func (x *FeedError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedError.ProtoReflect.Descriptor instead.
 func (*FeedError) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *FeedError) GetKind() FeedError_Kind {
@@ -1460,7 +1416,7 @@ type FeedFigures struct {
 
 func (x *FeedFigures) Reset() {
 	*x = FeedFigures{}
-	mi := &file_api_pb_feed_proto_msgTypes[16]
+	mi := &file_api_pb_feed_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1428,7 @@ func (x *FeedFigures) String() string {
 func (*FeedFigures) ProtoMessage() {}
 
 func (x *FeedFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[16]
+	mi := &file_api_pb_feed_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1441,7 @@ func (x *FeedFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedFigures.ProtoReflect.Descriptor instead.
 func (*FeedFigures) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FeedFigures) GetEpoch() uint32 {
@@ -1627,7 +1583,7 @@ type FeedEvent struct {
 
 func (x *FeedEvent) Reset() {
 	*x = FeedEvent{}
-	mi := &file_api_pb_feed_proto_msgTypes[17]
+	mi := &file_api_pb_feed_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1639,7 +1595,7 @@ func (x *FeedEvent) String() string {
 func (*FeedEvent) ProtoMessage() {}
 
 func (x *FeedEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[17]
+	mi := &file_api_pb_feed_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1652,7 +1608,7 @@ func (x *FeedEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedEvent.ProtoReflect.Descriptor instead.
 func (*FeedEvent) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FeedEvent) GetName() string {
@@ -1698,7 +1654,7 @@ type FeedValue struct {
 
 func (x *FeedValue) Reset() {
 	*x = FeedValue{}
-	mi := &file_api_pb_feed_proto_msgTypes[18]
+	mi := &file_api_pb_feed_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1666,7 @@ func (x *FeedValue) String() string {
 func (*FeedValue) ProtoMessage() {}
 
 func (x *FeedValue) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_feed_proto_msgTypes[18]
+	mi := &file_api_pb_feed_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1679,7 @@ func (x *FeedValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeedValue.ProtoReflect.Descriptor instead.
 func (*FeedValue) Descriptor() ([]byte, []int) {
-	return file_api_pb_feed_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_feed_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FeedValue) GetIs() isFeedValue_Is {
@@ -1807,7 +1763,7 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\arelease\x18\x02 \x01(\tR\arelease\"$\n" +
 	"\bLanguage\x12\v\n" +
 	"\aUNKNOWN\x10\x00\x12\v\n" +
-	"\aCURRENT\x10\x01\"\xdf\x01\n" +
+	"\aCURRENT\x10\x02\"\xdf\x01\n" +
 	"\vFeedRequest\x12+\n" +
 	"\x04open\x18\x01 \x01(\v2\x15.penstock.v1.FeedOpenH\x00R\x04open\x12+\n" +
 	"\x04next\x18\x02 \x01(\v2\x15.penstock.v1.FeedNextH\x00R\x04next\x12.\n" +
@@ -1868,22 +1824,22 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\"3\n" +
 	"\vFeedSegment\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x14\n" +
-	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xf4\x01\n" +
+	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"\xaf\x02\n" +
 	"\tFeedBatch\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x14\n" +
 	"\x05valid\x18\x03 \x01(\x03R\x05valid\x12\x14\n" +
-	"\x05epoch\x18\x04 \x01(\rR\x05epoch\x12.\n" +
-	"\x06arrays\x18\x05 \x03(\v2\x16.penstock.v1.FeedArrayR\x06arrays\x12\x16\n" +
+	"\x05epoch\x18\x04 \x01(\rR\x05epoch\x12%\n" +
+	"\x0earray_segments\x18\x05 \x03(\rR\rarraySegments\x12!\n" +
+	"\farray_begins\x18\t \x03(\x03R\varrayBegins\x12\x1f\n" +
+	"\varray_bytes\x18\n" +
+	" \x03(\x03R\n" +
+	"arrayBytes\x12\x16\n" +
 	"\x06schema\x18\x06 \x01(\fR\x06schema\x12\x1e\n" +
 	"\n" +
 	"checkpoint\x18\a \x01(\tR\n" +
 	"checkpoint\x12'\n" +
-	"\x0fcheckpoint_step\x18\b \x01(\x04R\x0echeckpointStep\"S\n" +
-	"\tFeedArray\x12\x18\n" +
-	"\asegment\x18\x01 \x01(\rR\asegment\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\"8\n" +
+	"\x0fcheckpoint_step\x18\b \x01(\x04R\x0echeckpointStep\"8\n" +
 	"\n" +
 	"FeedStates\x12*\n" +
 	"\x06states\x18\x01 \x03(\v2\x12.penstock.v1.StateR\x06states\"\x89\x01\n" +
@@ -1969,7 +1925,7 @@ func file_api_pb_feed_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_feed_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_feed_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_api_pb_feed_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_api_pb_feed_proto_goTypes = []any{
 	(FeedHello_Language)(0), // 0: penstock.v1.FeedHello.Language
 	(FeedError_Kind)(0),     // 1: penstock.v1.FeedError.Kind
@@ -1984,22 +1940,21 @@ var file_api_pb_feed_proto_goTypes = []any{
 	(*FeedEpochEnd)(nil),    // 10: penstock.v1.FeedEpochEnd
 	(*FeedSegment)(nil),     // 11: penstock.v1.FeedSegment
 	(*FeedBatch)(nil),       // 12: penstock.v1.FeedBatch
-	(*FeedArray)(nil),       // 13: penstock.v1.FeedArray
-	(*FeedStates)(nil),      // 14: penstock.v1.FeedStates
-	(*FeedWaiting)(nil),     // 15: penstock.v1.FeedWaiting
-	(*FeedWorker)(nil),      // 16: penstock.v1.FeedWorker
-	(*FeedError)(nil),       // 17: penstock.v1.FeedError
-	(*FeedFigures)(nil),     // 18: penstock.v1.FeedFigures
-	(*FeedEvent)(nil),       // 19: penstock.v1.FeedEvent
-	(*FeedValue)(nil),       // 20: penstock.v1.FeedValue
-	nil,                     // 21: penstock.v1.FeedFigures.RowsByWorkerEntry
-	nil,                     // 22: penstock.v1.FeedFigures.StreamsByWorkerEntry
-	nil,                     // 23: penstock.v1.FeedEvent.AboutEntry
-	(Compression)(0),        // 24: penstock.v1.Compression
-	(*Session)(nil),         // 25: penstock.v1.Session
-	(*JoinReply)(nil),       // 26: penstock.v1.JoinReply
-	(*State)(nil),           // 27: penstock.v1.State
-	(*Cause)(nil),           // 28: penstock.v1.Cause
+	(*FeedStates)(nil),      // 13: penstock.v1.FeedStates
+	(*FeedWaiting)(nil),     // 14: penstock.v1.FeedWaiting
+	(*FeedWorker)(nil),      // 15: penstock.v1.FeedWorker
+	(*FeedError)(nil),       // 16: penstock.v1.FeedError
+	(*FeedFigures)(nil),     // 17: penstock.v1.FeedFigures
+	(*FeedEvent)(nil),       // 18: penstock.v1.FeedEvent
+	(*FeedValue)(nil),       // 19: penstock.v1.FeedValue
+	nil,                     // 20: penstock.v1.FeedFigures.RowsByWorkerEntry
+	nil,                     // 21: penstock.v1.FeedFigures.StreamsByWorkerEntry
+	nil,                     // 22: penstock.v1.FeedEvent.AboutEntry
+	(Compression)(0),        // 23: penstock.v1.Compression
+	(*Session)(nil),         // 24: penstock.v1.Session
+	(*JoinReply)(nil),       // 25: penstock.v1.JoinReply
+	(*State)(nil),           // 26: penstock.v1.State
+	(*Cause)(nil),           // 27: penstock.v1.Cause
 }
 var file_api_pb_feed_proto_depIdxs = []int32{
 	4,  // 0: penstock.v1.FeedRequest.open:type_name -> penstock.v1.FeedOpen
@@ -2007,31 +1962,30 @@ var file_api_pb_feed_proto_depIdxs = []int32{
 	7,  // 2: penstock.v1.FeedRequest.state:type_name -> penstock.v1.FeedState
 	8,  // 3: penstock.v1.FeedRequest.close:type_name -> penstock.v1.FeedClose
 	5,  // 4: penstock.v1.FeedOpen.security:type_name -> penstock.v1.FeedSecurity
-	24, // 5: penstock.v1.FeedOpen.compression:type_name -> penstock.v1.Compression
-	25, // 6: penstock.v1.FeedOpen.session:type_name -> penstock.v1.Session
-	26, // 7: penstock.v1.FeedOpen.joined:type_name -> penstock.v1.JoinReply
+	23, // 5: penstock.v1.FeedOpen.compression:type_name -> penstock.v1.Compression
+	24, // 6: penstock.v1.FeedOpen.session:type_name -> penstock.v1.Session
+	25, // 7: penstock.v1.FeedOpen.joined:type_name -> penstock.v1.JoinReply
 	12, // 8: penstock.v1.FeedReply.batch:type_name -> penstock.v1.FeedBatch
 	10, // 9: penstock.v1.FeedReply.epoch_end:type_name -> penstock.v1.FeedEpochEnd
-	15, // 10: penstock.v1.FeedReply.waiting:type_name -> penstock.v1.FeedWaiting
-	14, // 11: penstock.v1.FeedReply.states:type_name -> penstock.v1.FeedStates
-	17, // 12: penstock.v1.FeedReply.error:type_name -> penstock.v1.FeedError
-	18, // 13: penstock.v1.FeedReply.figures:type_name -> penstock.v1.FeedFigures
-	19, // 14: penstock.v1.FeedReply.events:type_name -> penstock.v1.FeedEvent
+	14, // 10: penstock.v1.FeedReply.waiting:type_name -> penstock.v1.FeedWaiting
+	13, // 11: penstock.v1.FeedReply.states:type_name -> penstock.v1.FeedStates
+	16, // 12: penstock.v1.FeedReply.error:type_name -> penstock.v1.FeedError
+	17, // 13: penstock.v1.FeedReply.figures:type_name -> penstock.v1.FeedFigures
+	18, // 14: penstock.v1.FeedReply.events:type_name -> penstock.v1.FeedEvent
 	11, // 15: penstock.v1.FeedReply.segments:type_name -> penstock.v1.FeedSegment
-	13, // 16: penstock.v1.FeedBatch.arrays:type_name -> penstock.v1.FeedArray
-	27, // 17: penstock.v1.FeedStates.states:type_name -> penstock.v1.State
-	16, // 18: penstock.v1.FeedWaiting.workers:type_name -> penstock.v1.FeedWorker
-	1,  // 19: penstock.v1.FeedError.kind:type_name -> penstock.v1.FeedError.Kind
-	21, // 20: penstock.v1.FeedFigures.rows_by_worker:type_name -> penstock.v1.FeedFigures.RowsByWorkerEntry
-	22, // 21: penstock.v1.FeedFigures.streams_by_worker:type_name -> penstock.v1.FeedFigures.StreamsByWorkerEntry
-	28, // 22: penstock.v1.FeedFigures.cause:type_name -> penstock.v1.Cause
-	23, // 23: penstock.v1.FeedEvent.about:type_name -> penstock.v1.FeedEvent.AboutEntry
-	20, // 24: penstock.v1.FeedEvent.AboutEntry.value:type_name -> penstock.v1.FeedValue
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	26, // 16: penstock.v1.FeedStates.states:type_name -> penstock.v1.State
+	15, // 17: penstock.v1.FeedWaiting.workers:type_name -> penstock.v1.FeedWorker
+	1,  // 18: penstock.v1.FeedError.kind:type_name -> penstock.v1.FeedError.Kind
+	20, // 19: penstock.v1.FeedFigures.rows_by_worker:type_name -> penstock.v1.FeedFigures.RowsByWorkerEntry
+	21, // 20: penstock.v1.FeedFigures.streams_by_worker:type_name -> penstock.v1.FeedFigures.StreamsByWorkerEntry
+	27, // 21: penstock.v1.FeedFigures.cause:type_name -> penstock.v1.Cause
+	22, // 22: penstock.v1.FeedEvent.about:type_name -> penstock.v1.FeedEvent.AboutEntry
+	19, // 23: penstock.v1.FeedEvent.AboutEntry.value:type_name -> penstock.v1.FeedValue
+	24, // [24:24] is the sub-list for method output_type
+	24, // [24:24] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_feed_proto_init() }
@@ -2056,8 +2010,8 @@ func file_api_pb_feed_proto_init() {
 		(*FeedReply_Error)(nil),
 		(*FeedReply_Done)(nil),
 	}
-	file_api_pb_feed_proto_msgTypes[16].OneofWrappers = []any{}
-	file_api_pb_feed_proto_msgTypes[18].OneofWrappers = []any{
+	file_api_pb_feed_proto_msgTypes[15].OneofWrappers = []any{}
+	file_api_pb_feed_proto_msgTypes[17].OneofWrappers = []any{
 		(*FeedValue_Text)(nil),
 		(*FeedValue_Integer)(nil),
 		(*FeedValue_Number)(nil),
@@ -2069,7 +2023,7 @@ func file_api_pb_feed_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_feed_proto_rawDesc), len(file_api_pb_feed_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   22,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

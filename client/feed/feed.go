@@ -406,7 +406,8 @@ func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
 	f.held[f.number] = lent{b, arena}
 	out := &pb.FeedBatch{Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch}
 	for _, array := range arrays {
-		place := &pb.FeedArray{Bytes: int64(len(array))}
+		var segment uint32
+		var begin int64
 		if len(array) > 0 {
 			g, at, ok := arena.find(array)
 			if !ok {
@@ -416,9 +417,11 @@ func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
 				f.knows[g.id] = true
 				f.tell = append(f.tell, g)
 			}
-			place.Segment, place.Offset = g.id, at
+			segment, begin = g.id, at
 		}
-		out.Arrays = append(out.Arrays, place)
+		out.ArraySegments = append(out.ArraySegments, segment)
+		out.ArrayBegins = append(out.ArrayBegins, begin)
+		out.ArrayBytes = append(out.ArrayBytes, int64(len(array)))
 	}
 	if b.Schema() != f.schema {
 		f.schema = b.Schema()

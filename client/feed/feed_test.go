@@ -151,7 +151,7 @@ func TestBatchesStayUntilTheyAreReleased(t *testing.T) {
 				t.Errorf("batch %d was changed", b.GetNumber())
 			}
 			ids = append(ids, values[i]...)
-			places[b.GetArrays()[labels].GetOffset()] = true
+			places[b.GetArrayBegins()[labels]] = true
 			released = append(released, b.GetNumber(), b.GetNumber()) // once is enough
 		}
 	}
@@ -177,7 +177,7 @@ func TestAskedTwice(t *testing.T) {
 		again := nextOf(longest)
 		if b := reply.GetBatch(); b != nil {
 			ids = append(ids, p.ids(b)...)
-			places[b.GetArrays()[labels].GetOffset()] = true
+			places[b.GetArrayBegins()[labels]] = true
 			again = nextOf(longest, b.GetNumber())
 		}
 		again.Id = reply.GetId()

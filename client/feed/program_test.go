@@ -321,15 +321,19 @@ func (p *program) arrays(b *pb.FeedBatch) (out [][]byte) {
 		p.schema = r.Schema()
 		r.Release()
 	}
-	for _, a := range b.GetArrays() {
-		if a.GetOffset()%wire.Alignment != 0 {
-			p.t.Errorf("an array begins at %d", a.GetOffset())
+	for i, segment := range b.GetArraySegments() {
+		begin, n := b.GetArrayBegins()[i], b.GetArrayBytes()[i]
+		if begin%wire.Alignment != 0 {
+			p.t.Errorf("an array begins at %d", begin)
 		}
-		if a.GetBytes() == 0 {
+		if segment == 0 {
+			if n != 0 {
+				p.t.Errorf("an array of %d bytes is in no segment", n)
+			}
 			out = append(out, nil)
 			continue
 		}
-		out = append(out, p.segments[a.GetSegment()][a.GetOffset():][:a.GetBytes()])
+		out = append(out, p.segments[segment][begin:][:n])
 	}
 	return out
 }

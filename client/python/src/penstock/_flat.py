@@ -19,11 +19,10 @@ OFFSET = np.dtype(np.int32)
 
 
 class Part(NamedTuple):
-    """One array of values: of a column, of its weights, or its bytes."""
+    """One array: of a column's offsets, values, weights or bytes."""
 
     column: int
     dtype: np.dtype[Any]
-    ragged: int  # the column's number among those whose rows differ; -1: they do not
 
 
 class Form:
@@ -32,17 +31,14 @@ class Form:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self.parts: list[Part] = []
-        self.index: dict[tuple[str, str], int] = {}  # parts by column and "values" or "weights"
-        self.jagged: dict[str, int] = {}  # numbers of the columns whose rows differ
-        self.ragged: list[int] = []  # these columns
+        self.index: dict[tuple[str, str], int] = {}  # parts by column and "offsets", "values" or "weights"
         for i, f in enumerate(schema):
             self._add(i, f.name, f.type)
 
     def _add(self, column: int, name: str, kind: pa.DataType) -> None:
-        ragged = -1
         if pa.types.is_list(kind) or pa.types.is_binary(kind):
-            ragged = self.jagged[name] = len(self.ragged)
-            self.ragged.append(column)
+            self.index[name, "offsets"] = len(self.parts)
+            self.parts.append(Part(column, OFFSET))
         if pa.types.is_binary(kind):
             values = [pa.uint8()]
         elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
@@ -53,7 +49,7 @@ class Form:
             values = [kind]
         for what, value in zip(("values", "weights"), values, strict=False):
             self.index[name, what] = len(self.parts)
-            self.parts.append(Part(column, _dtype(value), ragged))
+            self.parts.append(Part(column, _dtype(value)))
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:
@@ -62,46 +58,38 @@ def _dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 class Flat:
-    """Rows of a form: the values of each of its parts, and the offsets of columns whose rows differ."""
+    """Rows of a form: an array for each of its parts. There is one more offset than rows; columns may share them."""
 
-    __slots__ = ("_record", "form", "num_rows", "offsets", "parts")
+    __slots__ = ("_record", "form", "num_rows", "parts")
 
-    def __init__(
-        self,
-        form: Form,
-        rows: int,
-        parts: Sequence[Array],
-        offsets: Sequence[Array],
-        record: pa.RecordBatch | None = None,
-    ) -> None:
+    def __init__(self, form: Form, rows: int, parts: Sequence[Array], record: pa.RecordBatch | None = None) -> None:
         self.form, self.num_rows, self.parts = form, rows, parts
-        self.offsets = offsets  # rows + 1 of each; columns may share them
         self._record = record
 
     @classmethod
     def of(cls, record: pa.RecordBatch, form: Form | None = None) -> Flat:
         """A record's. It has no nulls, and is of the form's schema."""
         form, rows = form or Form(record.schema), record.num_rows
-        offsets = [np.zeros(rows + 1, OFFSET) for _ in form.ragged]
         parts: list[Array] = []
         for column, f in zip(record.columns, record.schema, strict=True):
             if pa.types.is_list(f.type):
-                ends, values = column.offsets, column.values
-                first, last = _from_zero(ends, offsets[form.jagged[f.name]])
+                offsets, values = _from_zero(column.offsets, rows), column.values
                 several = pa.types.is_struct(values.type)
-                for child in [values.field(0), values.field(1)] if several else [values]:
-                    parts.append(_values(child)[first:last])
+                children = [values.field(0), values.field(1)] if several else [values]
+                first = column.offsets[0].as_py() if rows else 0
+                parts += [offsets, *(_values(child)[first : first + offsets[-1]] for child in children)]
             elif pa.types.is_binary(f.type):
                 _, ends, data = column.buffers()
                 ends = pa.Array.from_buffers(pa.int32(), rows + 1, [None, ends], offset=column.offset)
-                first, last = _from_zero(ends, offsets[form.jagged[f.name]])
-                parts.append(_memory(data)[first:last] if last > first else np.empty(0, np.uint8))
+                offsets = _from_zero(ends, rows)
+                first = ends[0].as_py() if rows else 0
+                parts += [offsets, _memory(data)[first : first + offsets[-1]]]
             elif pa.types.is_fixed_size_list(f.type):
                 width = f.type.list_size
                 parts.append(_values(column.values)[column.offset * width :][: rows * width])
             else:
                 parts.append(_values(column))
-        return cls(form, rows, parts, offsets, record)
+        return cls(form, rows, parts, record)
 
     def __reduce__(self) -> tuple[Callable[[pa.RecordBatch], Flat], tuple[pa.RecordBatch]]:
         return Flat.of, (self.to_arrow(),)
@@ -114,35 +102,35 @@ class Flat:
     @property
     def nbytes(self) -> int:
         """Of all arrays."""
-        return sum(array.nbytes for array in (*self.parts, *self.offsets))
+        return sum(array.nbytes for array in self.parts)
 
     def to_arrow(self) -> pa.RecordBatch:
         """The same rows as a record, in the same memory."""
         if self._record is None:
             by_column: dict[int, list[Array]] = {}
-            for part, values in zip(self.form.parts, self.parts, strict=True):
-                by_column.setdefault(part.column, []).append(values)
-            ragged = dict(zip(self.form.ragged, self.offsets, strict=True))
-            columns = [self._column(f.type, by_column[i], ragged.get(i)) for i, f in enumerate(self.schema)]
+            for part, array in zip(self.form.parts, self.parts, strict=True):
+                by_column.setdefault(part.column, []).append(array)
+            columns = [self._column(f.type, by_column[i]) for i, f in enumerate(self.schema)]
             self._record = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         return self._record
 
-    def _column(self, kind: pa.DataType, parts: list[Array], offsets: Array | None) -> pa.Array:
-        rows, values = self.num_rows, parts[0]
-        if offsets is not None:
-            ends = pa.py_buffer(offsets)
+    def _column(self, kind: pa.DataType, parts: list[Array]) -> pa.Array:
+        rows = self.num_rows
+        if pa.types.is_list(kind) or pa.types.is_binary(kind):
+            ends, *values = parts
+            buffers = [None, pa.py_buffer(ends)]
             if pa.types.is_binary(kind):
-                return pa.Array.from_buffers(kind, rows, [None, ends, pa.py_buffer(values)])
+                return pa.Array.from_buffers(kind, rows, [*buffers, pa.py_buffer(values[0])])
             element = kind.value_type
             if pa.types.is_struct(element):
-                children = [arrow(v, element.field(i).type) for i, v in enumerate(parts)]
-                child = pa.Array.from_buffers(element, len(values), [None], children=children)
+                children = [arrow(v, element.field(i).type) for i, v in enumerate(values)]
+                child = pa.Array.from_buffers(element, len(values[0]), [None], children=children)
             else:
-                child = arrow(values, element)
-            return pa.Array.from_buffers(kind, rows, [None, ends], children=[child])
+                child = arrow(values[0], element)
+            return pa.Array.from_buffers(kind, rows, buffers, children=[child])
         if pa.types.is_fixed_size_list(kind):
-            return pa.FixedSizeListArray.from_arrays(arrow(values, kind.value_type), type=kind)
-        return arrow(values, kind)
+            return pa.FixedSizeListArray.from_arrays(arrow(parts[0], kind.value_type), type=kind)
+        return arrow(parts[0], kind)
 
 
 def arrow(values: Array, kind: pa.DataType) -> pa.Array:
@@ -152,13 +140,11 @@ def arrow(values: Array, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
-def _from_zero(ends: pa.Array, out: Array) -> tuple[int, int]:
-    """Fills in offsets that begin at 0; returns the first and the last as they were."""
-    if len(ends) == 0 or len(out) == 1:
-        return 0, 0
-    given = ends.to_numpy()
-    np.subtract(given, given[0], out=out)
-    return int(given[0]), int(given[-1])
+def _from_zero(ends: pa.Array, rows: int) -> Array:
+    """Offsets that begin at 0."""
+    given: Array = ends.to_numpy() if rows else np.zeros(1, OFFSET)
+    offsets: Array = given - given[0]
+    return offsets
 
 
 def _values(flat: pa.Array) -> Array:

@@ -395,11 +395,9 @@ class Batch:
     def _make(self, key: _Key) -> Array:
         if key == _MASK:
             return self._masked()
-        name, what = key
+        name, _ = key
         rows = self._rows
-        if what == "offsets":
-            return self._view(rows.offsets[rows.form.jagged[name]])
-        if self._format == "arrow" and name not in rows.form.jagged:
+        if self._format == "arrow" and (name, "offsets") not in rows.form.index:
             return rows.to_arrow().column(name)
         part = rows.parts[rows.form.index[key]]
         if name == self._columns.dense or name in self._columns.images:

@@ -149,12 +149,14 @@ class FeedSegment(_message.Message):
     def __init__(self, id: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class FeedBatch(_message.Message):
-    __slots__ = ("number", "rows", "valid", "epoch", "arrays", "schema", "checkpoint", "checkpoint_step")
+    __slots__ = ("number", "rows", "valid", "epoch", "array_segments", "array_begins", "array_bytes", "schema", "checkpoint", "checkpoint_step")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     VALID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
-    ARRAYS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_BEGINS_FIELD_NUMBER: _ClassVar[int]
+    ARRAY_BYTES_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_STEP_FIELD_NUMBER: _ClassVar[int]
@@ -162,21 +164,13 @@ class FeedBatch(_message.Message):
     rows: int
     valid: int
     epoch: int
-    arrays: _containers.RepeatedCompositeFieldContainer[FeedArray]
+    array_segments: _containers.RepeatedScalarFieldContainer[int]
+    array_begins: _containers.RepeatedScalarFieldContainer[int]
+    array_bytes: _containers.RepeatedScalarFieldContainer[int]
     schema: bytes
     checkpoint: str
     checkpoint_step: int
-    def __init__(self, number: _Optional[int] = ..., rows: _Optional[int] = ..., valid: _Optional[int] = ..., epoch: _Optional[int] = ..., arrays: _Optional[_Iterable[_Union[FeedArray, _Mapping]]] = ..., schema: _Optional[bytes] = ..., checkpoint: _Optional[str] = ..., checkpoint_step: _Optional[int] = ...) -> None: ...
-
-class FeedArray(_message.Message):
-    __slots__ = ("segment", "offset", "bytes")
-    SEGMENT_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    BYTES_FIELD_NUMBER: _ClassVar[int]
-    segment: int
-    offset: int
-    bytes: int
-    def __init__(self, segment: _Optional[int] = ..., offset: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, number: _Optional[int] = ..., rows: _Optional[int] = ..., valid: _Optional[int] = ..., epoch: _Optional[int] = ..., array_segments: _Optional[_Iterable[int]] = ..., array_begins: _Optional[_Iterable[int]] = ..., array_bytes: _Optional[_Iterable[int]] = ..., schema: _Optional[bytes] = ..., checkpoint: _Optional[str] = ..., checkpoint_step: _Optional[int] = ...) -> None: ...
 
 class FeedStates(_message.Message):
     __slots__ = ("states",)

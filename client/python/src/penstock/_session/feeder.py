@@ -67,7 +67,7 @@ class Connection:
     def lend(self, batch: pb.FeedBatch) -> dict[int, memoryview]:
         """The memory that a batch's arrays lie in, by segment. Once nobody sees it any more it is released."""
         leases = {}
-        waits = list({a.segment for a in batch.arrays if a.bytes})
+        waits = list(set(batch.array_segments) - {0})
         if not waits:
             self._released.append(batch.number)
             return {}

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock import errors
-from penstock._flat import OFFSET, Array, Flat, Form
+from penstock._flat import Array, Flat, Form
 from penstock._pb import control_pb2, spec_pb2
 from penstock._pb import feed_pb2 as pb
 from penstock._session import failures, feeder, forks
@@ -324,7 +324,7 @@ class Session:
         if b.schema:
             self._form = Form(pa.ipc.open_stream(b.schema).schema)
         assert self._form is not None
-        flat = _flat(self._form, b, came.memory)
+        flat = Flat(self._form, b.rows, _Parts(self._form, b, came.memory))
         checkpoint = Checkpoint(b.checkpoint, b.checkpoint_step) if b.checkpoint else None
         return _Offer(Rows(flat, b.epoch, b.valid, after, checkpoint), after, reply.figures.epoch)
 
@@ -524,22 +524,23 @@ def _number(reply: pb.FeedReply) -> int:
     return int((reply.batch if reply.HasField("batch") else reply.epoch_end).number)
 
 
-def _flat(form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> Flat:
-    """A batch's arrays where they lie."""
-    arrays = iter(b.arrays)
+class _Parts(Sequence[Array]):
+    """A batch's arrays where they lie, each made when it is asked for: a loop may look at few of many."""
 
-    def make(dtype: np.dtype[Any]) -> Array:
-        a = next(arrays)
-        n = a.bytes // dtype.itemsize
-        return np.frombuffer(memory[a.segment], dtype, n, a.offset) if n else np.empty(0, dtype)
+    def __init__(self, form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> None:
+        self._form, self._memory = form, memory
+        self._segments, self._begins, self._bytes = list(b.array_segments), list(b.array_begins), list(b.array_bytes)
 
-    offsets: list[Array] = []
-    parts = []
-    for p in form.parts:
-        if p.ragged == len(offsets):
-            offsets.append(make(OFFSET))
-        parts.append(make(p.dtype))
-    return Flat(form, b.rows, parts, offsets)
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(len(self)))]
+        dtype, segment = self._form.parts[i].dtype, self._segments[i]
+        if not segment:
+            return np.empty(0, dtype)
+        return np.frombuffer(self._memory[segment], dtype, self._bytes[i] // dtype.itemsize, self._begins[i])
 
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
