@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -44,7 +45,7 @@ func (d *arrowDecoder) reset(ctx context.Context, f *pb.File, foot *footer.Foote
 	if err != nil {
 		return err
 	}
-	if d.leaves, err = d.columns.Leaves(foot); err != nil {
+	if d.leaves, err = columns.Leaves(foot, d.sources); err != nil {
 		return err
 	}
 	d.bytes = &sparse{size: f.GetSize(), ranges: ranges, chunks: chunks}

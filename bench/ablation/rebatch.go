@@ -55,9 +55,8 @@ func (in *input) rebatching(ctx context.Context, o *options, progress io.Writer)
 // batchBytes is about what the trainer's batch takes: eight bytes for each value.
 func (in *input) batchBytes() (int64, error) {
 	var values, rows int64
-	decoder := columns.NewDecoder(in.program.GetSources(), 0)
 	for _, f := range in.footers {
-		leaves, err := decoder.Leaves(f)
+		leaves, err := columns.Leaves(f, in.program.GetSources())
 		if err != nil {
 			return 0, err
 		}

@@ -56,7 +56,7 @@ type reader interface {
 }
 
 // NewDecoder returns a decoder of sources that holds at most so many bytes of pages, dictionaries and the window: a
-// row group that takes more fails. It can do nothing but Chunks and Leaves before Reset.
+// row group that takes more fails. It can do nothing but Chunks before Reset.
 func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 	return &Decoder{
 		sources: sources, memory: allowance{limit: memoryLimit}, err: errNoRowGroup,
@@ -92,8 +92,8 @@ func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory
 func (d *Decoder) OwnChunks(own bool) { d.owner = own }
 
 // Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, without doubles.
-func (d *Decoder) Leaves(f *footer.Footer) ([]int, error) {
-	l, err := resolve(f, d.sources)
+func Leaves(f *footer.Footer, sources []*pb.Source) ([]int, error) {
+	l, err := resolve(f, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (d *Decoder) Leaves(f *footer.Footer) ([]int, error) {
 
 // Chunks returns where the column chunks of a row group lie that Reset needs: one for each of Leaves, in that order.
 func (d *Decoder) Chunks(f *footer.Footer, rg int) ([]storage.Range, error) {
-	leaves, err := d.Leaves(f)
+	leaves, err := Leaves(f, d.sources)
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func TestWidening(t *testing.T) {
 			source("i", pb.Kind_INT64, false), source("i", pb.Kind_INT32, false), source("f", pb.Kind_FLOAT64, true),
 			source("f", pb.Kind_FLOAT32, true), source("f", pb.Kind_FLOAT32, true),
 		}, testMemory)
-		if leaves, err := d.Leaves(f); err != nil || len(leaves) != 4 {
+		if leaves, err := Leaves(f, d.sources); err != nil || len(leaves) != 4 {
 			t.Fatalf("leaves %v: %v", leaves, err)
 		}
 		chunks, err := chunksOf(d, f, 0, data)

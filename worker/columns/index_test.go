@@ -58,7 +58,7 @@ func TestPagesByIndex(t *testing.T) {
 		sources := sourcesOf(f)
 		d, all := NewDecoder(sources, testMemory), NewDecoder(sources, testMemory)
 		d.DecodeFirst([]int{0, 2})
-		leaves, err := d.Leaves(f)
+		leaves, err := Leaves(f, d.sources)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
 	}
-	s, err := p.open(ctx, t, program, func(s *Stream) error { return s.admit(ctx, 0) })
+	s, err := p.open(ctx, t, program, Cursor{}, 0)
 	if err != nil {
 		return nil, err
 	}

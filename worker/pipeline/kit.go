@@ -52,12 +52,30 @@ func (k *kits) put(x *kit) {
 	k.bytes += x.bytes()
 }
 
-// take takes the latest of a program: its memory is the likeliest to be in a cache.
-func (k *kits) take(program string) *kit {
+// engineOf is that of a program's latest kit, to look at what never changes: others may work with it. If there is none, it is empty.
+func (b *budget) engineOf(program string) engine {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := b.kits.latest(program); i >= 0 {
+		return b.kits.of[i].engine
+	}
+	return engine{}
+}
+
+// latest is the place of a program's latest, which is the likeliest to be in a cache, or -1.
+func (k *kits) latest(program string) int {
 	for i, x := range slices.Backward(k.of) {
 		if x.program == program {
-			return k.remove(i)
+			return i
 		}
+	}
+	return -1
+}
+
+// take takes the latest of a program.
+func (k *kits) take(program string) *kit {
+	if i := k.latest(program); i >= 0 {
+		return k.remove(i)
 	}
 	return nil
 }

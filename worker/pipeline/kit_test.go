@@ -3,13 +3,16 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // run takes a stream to its end.
@@ -70,16 +73,36 @@ func TestKitsChangeNothing(t *testing.T) {
 	}
 }
 
-// A stream that works with a kit takes no fresh memory to speak of, though row groups differ a little.
+// A stream that works with a kit compiles nothing, and takes no fresh memory to speak of, though row groups differ a little.
 func TestKitsAreWorkedWith(t *testing.T) {
+	compiled := 0
+	ops, err := transform.Builtin().With(transform.Op{
+		Name: "same", Version: 1,
+		Infer: func(_ transform.Params, in []spec.Type) (spec.Type, error) { return in[0], nil },
+		New: func(transform.Params, []spec.Type) (transform.Kernel, error) {
+			compiled++
+			return transform.Elementwise(func(dst, src []int32) { copy(dst, src) }), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := pipelinetest.Program()
+	program.Steps = []*pb.Step{{
+		At: "transforms[0]", Op: "same", Version: 1, Name: "same", In: []uint32{pipelinetest.Label}, Outs: 1, Type: &pb.Type{Kind: pb.Kind_INT32},
+	}}
 	var store pipelinetest.Store
 	p := newPipeline(&store, 100_000)
+	p.cfg.Ops = ops
 	var buffer []byte
 	for i, rows := range []int{20_000, 20_100, 19_900, 20_050} {
 		ticket := pipelinetest.Ticket(t, &store, store.Put("mem://"+string(rune('a'+i)), pipelinetest.Texts(t, 1<<20, noise(100), rows)), 2000)
 		ticket.ProgramDigest = []byte("digest")
-		if err := run(t, p, ticket, pipelinetest.Program()); err != nil {
+		if err := run(t, p, ticket, program); err != nil {
 			t.Fatal(err)
+		}
+		if compiled != 1 {
+			t.Fatalf("file %d: the program was compiled %d times", i, compiled)
 		}
 		buffers := p.memory.kits.of[0].buffers
 		if len(buffers) != 1 || buffer != nil && &buffers[0][0] != &buffer[0] {
@@ -124,6 +147,26 @@ func TestKitsGiveWay(t *testing.T) {
 	if len(p.memory.kits.of) != 0 {
 		t.Error("a kit is kept for ever")
 	}
+	kept()
+	a = p.memory.open()
+	mustGrow(t, a, p.cfg.Memory-p.memory.kits.bytes-2*p.footers.Size()) // a footer is kept, and the stream holds it, too
+	ran := make(chan error)
+	go func() { ran <- run(t, p, ticket, pipelinetest.Program()) }()
+	for !p.memory.pressed() {
+		runtime.Gosched()
+	}
+	if len(p.memory.kits.of) != 1 {
+		t.Error("a kit is dropped though there is room for it")
+	}
+	mustGrow(t, a, 1) // while the stream waits that has seen the kit
+	if len(p.memory.kits.of) != 0 {
+		t.Error("a kit is kept that a stream waits to work with, though there is no room for it")
+	}
+	a.close()
+	if err := <-ran; err != nil || len(p.memory.kits.of) != 1 {
+		t.Errorf("a stream whose kit has gone: %v; %d kits", err, len(p.memory.kits.of))
+	}
+	p.memory.expire(time.Now())
 	store.Hook = func(context.Context, *pb.File, int64, int64) error { return errors.New("broken disk") }
 	if err := run(t, p, ticket, pipelinetest.Program()); err == nil || !strings.Contains(err.Error(), "broken disk") || len(p.memory.kits.of) != 0 {
 		t.Errorf("%v; %d kits", err, len(p.memory.kits.of))

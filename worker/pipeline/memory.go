@@ -38,12 +38,12 @@ func (h holding) total() int64 {
 
 // fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if only so it comes to
 // its end.
-func (s *Stream) fit(batch int64) holding {
+func (s *Stream) fit() holding {
 	held, left := s.account.holds(), s.pipeline.cfg.Memory-s.account.holds()
-	best := s.plan(s.pipeline.rowGroupLimit(), batch)
+	best := s.plan(s.pipeline.rowGroupLimit())
 	s.account.enough = held + best.most()
 	if best.most() > left {
-		plans := s.plans(best, batch)
+		plans := s.plans(best)
 		least := slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.most(), b.most()) })
 		s.account.enough = held + least.most()
 		switch at := slices.IndexFunc(plans, func(p plan) bool { return p.most() <= left }); {
@@ -65,15 +65,15 @@ type plan struct {
 
 func (h holding) most() int64 { return h.total() + h.later }
 
-func (s *Stream) plan(limit, batch int64) plan {
-	return plan{limit, s.estimate(limit, batch)}
+func (s *Stream) plan(limit int64) plan {
+	return plan{limit, s.estimate(limit)}
 }
 
 // plans are one, those of smaller pieces, and that of none.
-func (s *Stream) plans(first plan, batch int64) []plan {
+func (s *Stream) plans(first plan) []plan {
 	plans := []plan{first}
 	for limit := first.chunks - 1; ; {
-		last, next := plans[len(plans)-1], s.plan(limit, batch)
+		last, next := plans[len(plans)-1], s.plan(limit)
 		switch {
 		case next.chunks < last.chunks:
 			plans = append(plans, next)
@@ -81,15 +81,15 @@ func (s *Stream) plans(first plan, batch int64) []plan {
 		case limit >= last.chunks/longPagesTimes:
 			limit = last.chunks/longPagesTimes - 1 // pages are long
 		default:
-			return append(plans, s.plan(math.MaxInt64, batch))
+			return append(plans, s.plan(math.MaxInt64))
 		}
 	}
 }
 
 // estimate is what the footer lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
 // of uneven lengths and long values come to shows only in decoding: the stream then asks for more, before it holds it.
-func (s *Stream) estimate(limit, batch int64) holding {
-	h := holding{batch: batch}
+func (s *Stream) estimate(limit int64) holding {
+	h := holding{batch: s.batch}
 	var all int64
 	for i, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
 		u := s.unit(s.start.rowGroup+i, 1, limit)

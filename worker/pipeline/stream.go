@@ -34,6 +34,7 @@ type Stream struct {
 	program  *pb.Program
 	footer   *footer.Footer
 	engine
+	batch   int64  // about the bytes of one; 0: it makes none
 	kitOf   string // whose kits fit; "": none do
 	ended   bool   // all went well
 	loose   bool   // the engine shows bytes that are not counted any more
@@ -63,23 +64,14 @@ type start struct {
 // Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
 // it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
-	return p.open(ctx, t, program, func(s *Stream) (err error) {
-		if s.builder, err = tensor.NewBuilder(program, batchesOut); err != nil {
-			return fmt.Errorf("%w: %w", ErrProgram, err)
-		}
-		s.start = locate(t.GetRowGroups(), at)
-		if len(t.GetProgramDigest()) > 0 {
-			s.kitOf = t.GetNamespace() + "\x00" + string(t.GetProgramDigest())
-		}
-		return s.admit(ctx, p.cfg.BatchBytes)
-	})
+	return p.open(ctx, t, program, at, p.cfg.BatchBytes)
 }
 
-// open reads the footer, compiles the program, and leaves the rest to admit.
-func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, admit func(*Stream) error) (_ *Stream, err error) {
+// open prepares a stream of batches of a size; 0: it makes none.
+func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor, batch int64) (_ *Stream, err error) {
 	session := p.sessions.enter(t)
 	s := &Stream{
-		pipeline: p, ticket: t, program: program, account: p.memory.open(),
+		pipeline: p, ticket: t, program: program, batch: batch, account: p.memory.open(),
 		session: session, stats: &session.stats, storage: counting{p.cfg.Storage, &session.stats},
 		afar: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
 	}
@@ -94,10 +86,11 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 	if err := s.checkTicket(); err != nil {
 		return nil, err
 	}
-	if err := s.compile(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrProgram, err)
+	s.start = locate(t.GetRowGroups(), at)
+	if batch > 0 && len(t.GetProgramDigest()) > 0 {
+		s.kitOf = t.GetNamespace() + "\x00" + string(t.GetProgramDigest())
 	}
-	return s, admit(s)
+	return s, s.admit(ctx)
 }
 
 // loadFooter reads the footer, by what memory there is. A small file is read as a whole for it: its column chunks are then there, too.
@@ -141,12 +134,23 @@ func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, 
 	return context.Cause(ctx)
 }
 
-// admit waits for the memory of what is left to read, and of batches of a size.
-func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
-	if s.leaves, err = s.decoder.Leaves(s.footer); err != nil {
+// admit waits for the memory of what is left to read, and of batches. Where there is a kit, its engine tells how much that is, and the program
+// is compiled only if the kit has gone by then.
+func (s *Stream) admit(ctx context.Context) (err error) {
+	if s.leaves, err = columns.Leaves(s.footer, s.program.GetSources()); err != nil {
 		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	s.holds = s.fit(batch)
+	s.engine = s.pipeline.memory.engineOf(s.kitOf)
+	own := s.chain == nil
+	if own {
+		if err := s.compile(); err != nil {
+			return err
+		}
+	}
+	s.holds = s.fit()
+	if !own {
+		s.engine = engine{}
+	}
 	total := s.holds.total()
 	s.account.reserve()
 	if _, err := s.more(ctx, total, total); err != nil {
@@ -155,6 +159,11 @@ func (s *Stream) admit(ctx context.Context, batch int64) (err error) {
 	ahead := max(0, min(s.pipeline.share(), s.pipeline.cfg.Memory-s.holds.later)-s.account.holds())
 	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
 	s.account.begin(s.take)
+	if s.chain == nil {
+		if err := s.compile(); err != nil {
+			return err
+		}
+	}
 	s.ops = newOpTimes(s.stats, s.chain)
 	s.chain.Watch(s.ops.ran)
 	s.decoder.Allow(s.holds.pages + s.holds.sources)
@@ -177,10 +186,20 @@ func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 // Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
 func (s *Stream) Narrow() { s.builder.Narrow(true) }
 
-func (s *Stream) compile() error {
-	var err error
+// compile makes the engine.
+func (s *Stream) compile() (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrProgram, err)
+		}
+	}()
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
 		return err
+	}
+	if s.batch > 0 {
+		if s.builder, err = tensor.NewBuilder(s.program, batchesOut); err != nil {
+			return err
+		}
 	}
 	s.findReads()
 	s.decoder = columns.NewDecoder(s.program.GetSources(), 0)
