@@ -112,6 +112,28 @@ func TestKitsAreWorkedWith(t *testing.T) {
 	}
 }
 
+// A kit holds what the streams held that had it, however many they were, and however little was expected of them.
+func TestKitsDoNotSwell(t *testing.T) {
+	var store pipelinetest.Store
+	p := newPipeline(&store, 10_000)
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f", pipelinetest.Parquet(t, 1, 8)), 8)
+	ticket.ProgramDigest = []byte("digest")
+	program := pipelinetest.Program()
+	step(program, "fill_null", map[string]*pb.Value{"value": num(0)}, pipelinetest.Label)
+	var first int64
+	for i := range 40 {
+		if err := run(t, p, ticket, program); err != nil {
+			t.Fatalf("stream %d: %v", i, err)
+		}
+		if i == 0 {
+			first = p.memory.kits.bytes
+		}
+	}
+	if now := p.memory.kits.bytes; first == 0 || now > first {
+		t.Errorf("the kit has %d bytes in place of %d", now, first)
+	}
+}
+
 // Kits are there only while nobody needs the memory, and not for ever; streams that failed leave none.
 func TestKitsGiveWay(t *testing.T) {
 	var store pipelinetest.Store

@@ -213,18 +213,22 @@ func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
 	return least, s.account.grow(ctx, least)
 }
 
+// expected is what a stream expects of a window, in bytes, whatever a kit brought.
+type expected struct{ sources, results int64 }
+
 // expect takes what the steps are going to make of sources that are larger than was estimated.
 func (s *Stream) expect(ctx context.Context, sources []*vector.Vector) error {
 	var bytes int64
 	for _, v := range sources {
 		bytes += bytesOf(v)
 	}
-	if bytes <= s.holds.sources {
+	if bytes <= s.expects.sources {
 		return nil
 	}
-	results := int64(float64(bytes) / float64(max(1, s.holds.sources)) * float64(s.holds.results))
-	s.holds.sources = bytes // which the decoder has taken
-	return s.raise(ctx, &s.holds.results, results, 1)
+	s.expects.results = int64(float64(bytes) / float64(max(1, s.expects.sources)) * float64(s.expects.results))
+	s.expects.sources = bytes
+	s.holds.sources = max(s.holds.sources, bytes) // which the decoder has taken
+	return s.raise(ctx, &s.holds.results, s.expects.results, 1)
 }
 
 // correct takes what the results of a window's steps hold beyond what was expected. Those of steps that were taken early are the sources.
@@ -235,6 +239,7 @@ func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 			bytes += bytesOf(v)
 		}
 	}
+	s.expects.results = max(s.expects.results, bytes)
 	return s.raise(ctx, &s.holds.results, bytes, 1)
 }
 

@@ -49,6 +49,7 @@ type Stream struct {
 	leaves  []int // of the footer, that the program needs
 	account *account
 	holds   holding
+	expects expected
 	limit   int64 // up to which row groups are read as a whole
 	chunks  *chunkMemory
 }
@@ -148,6 +149,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 		}
 	}
 	s.holds = s.fit()
+	s.expects = expected{s.holds.sources, s.holds.results}
 	if !own {
 		s.engine = engine{}
 	}
