@@ -3,8 +3,8 @@
 //
 //	go run ./bench/curves
 //
-// Each point is a session that a fleet of real processes (bench/cluster) serves to one trainer in this process, from
-// the first call to the last row; the cost is the CPU time of workers, master and trainer, as the OS counts it. Points are
+// Each point is the second session that a fleet of real processes (bench/cluster) serves to one trainer in this process,
+// from the first call to the last row; the cost is the CPU time of workers, master and trainer, as the OS counts it. Points are
 // measured in rounds, one after the other in each, and a point's median counts. fleet.go measures a point, curves.go
 // lists them, report.go writes Markdown, JSON and charts.
 package main
@@ -49,7 +49,7 @@ func command() *cobra.Command {
 		Use:   "curves",
 		Short: "Measure what a row costs as workers, features, row groups and shards grow",
 		Example: "  go run ./bench/curves\n" +
-			"  go run ./bench/curves --only workers --rounds 5\n" +
+			"  go run ./bench/curves --only workers --rounds 9\n" +
 			"  go run ./bench/curves --scale 0.1 --out /tmp/curves",
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
@@ -62,7 +62,7 @@ func command() *cobra.Command {
 	flags.StringVar(&o.out, "out", filepath.Join("bench", "results"), "folder that takes curves.md, curves.json and curves.png")
 	flags.StringVar(&o.data, "data", "penstock-data", "folder that keeps the datasets")
 	flags.StringSliceVar(&o.only, "only", nil, "curves to measure: "+strings.Join(curveNames(), ", ")+" (default: all)")
-	flags.IntVar(&o.rounds, "rounds", 3, "times that each point is measured")
+	flags.IntVar(&o.rounds, "rounds", 5, "times that each point is measured")
 	flags.Float64Var(&o.scale, "scale", 1, "part of each dataset's rows to make and to read")
 	return cmd
 }
