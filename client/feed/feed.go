@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,7 +167,7 @@ func (f *feeder) run(ctx context.Context) error {
 		return f.conn.Close()
 	})
 	err := parts.Wait()
-	closed := errors.Is(err, io.EOF)
+	closed := slices.ContainsFunc([]error{io.EOF, io.ErrUnexpectedEOF, unix.ECONNRESET, unix.EPIPE}, func(end error) bool { return errors.Is(err, end) })
 	if closed || ctx.Err() != nil {
 		err = nil
 	}
@@ -353,6 +354,9 @@ func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedRe
 			b.Release()
 			delete(f.held, number)
 		}
+	}
+	if f.over && len(r.GetReleased()) > 0 {
+		f.end()
 	}
 	if id <= f.asked {
 		return done()

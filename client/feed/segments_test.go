@@ -98,6 +98,8 @@ func TestMemoryOfFinishedSessions(t *testing.T) {
 	if !slices.Equal(first.ids(held), values) {
 		t.Error("a batch that the program holds was changed")
 	}
+	first.next(held.GetNumber())
+	returned(t, pool)
 }
 
 func TestArena(t *testing.T) {
