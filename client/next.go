@@ -209,8 +209,7 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 	}
 	switch {
 	case !full && s.ledger.mayPad():
-		var err error
-		if s.build, err = s.padding(); err != nil {
+		if err := s.beginPadding(); err != nil {
 			return nil, err
 		}
 	case !full && s.finished:

@@ -95,6 +95,14 @@ func (s *Session) catchUp(ends bool) (*Batch, error) {
 	return nil, nil
 }
 
+// beginPadding has there be a batch in the making: an empty one may be what was discarded left. s.mu must be held.
+func (s *Session) beginPadding() (err error) {
+	if s.build == nil {
+		s.build, err = s.padding()
+	}
+	return err
+}
+
 // padding returns buffers for a batch of padding. s.mu must be held.
 func (s *Session) padding() (*buffers, error) {
 	if s.layout != nil {

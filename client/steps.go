@@ -148,11 +148,8 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 		signal(s.ready)
 		return nil, nil
 	}
-	if s.build == nil {
-		var err error
-		if s.build, err = s.padding(); err != nil {
-			return nil, err
-		}
+	if err := s.beginPadding(); err != nil {
+		return nil, err
 	}
 	return s.finishBatch(), nil
 }
