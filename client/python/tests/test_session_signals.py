@@ -333,6 +333,24 @@ def test_a_batch_that_was_asked_for_twice_comes_once(
     assert all_places(batches) == sorted(dataset.places())
 
 
+def test_an_interrupted_close(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the session as well, whose thread would else keep its lease."""
+    session = Session(configure(shared_fleet, spec(dataset, batch_size=50)))
+    batches = read_epoch(session, 3)
+
+    def interrupted(request: FeedRequest) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "_ask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.close()
+    batches[0].tensors.parts[0].sum()  # batches stay
+    del batches
+    gc.collect()
+    session._thread.join(10)
+    assert not session._thread.is_alive()
+
+
 def test_a_process_that_is_stopped(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
         batches = read_epoch(session, 3)

@@ -67,9 +67,9 @@ class Flat:
         self._record = record
 
     @classmethod
-    def of(cls, record: pa.RecordBatch, form: Form | None = None) -> Flat:
-        """A record's. It has no nulls, and is of the form's schema."""
-        form, rows = form or Form(record.schema), record.num_rows
+    def of(cls, record: pa.RecordBatch) -> Flat:
+        """A record's, which has no nulls."""
+        form, rows = Form(record.schema), record.num_rows
         parts: list[Array] = []
         for column, f in zip(record.columns, record.schema, strict=True):
             if pa.types.is_list(f.type):
@@ -98,11 +98,6 @@ class Flat:
     def schema(self) -> pa.Schema:
         """The record's."""
         return self.form.schema
-
-    @property
-    def nbytes(self) -> int:
-        """Of all arrays."""
-        return sum(array.nbytes for array in self.parts)
 
     def to_arrow(self) -> pa.RecordBatch:
         """The same rows as a record, in the same memory."""

@@ -224,8 +224,10 @@ class Session:
                 self._waiting = reply.waiting
             else:
                 self._newest = max(self._newest, _number(reply))
-                memory = self._connection.lend(reply.batch) if reply.HasField("batch") else {}
-                self._came.append(_Came(reply, memory))
+                # No variable of this thread's names the memory, which would stay until the next batch comes.
+                self._came.append(_Came(reply, self._connection.lend(reply.batch) if reply.HasField("batch") else {}))
+                if self._closed:
+                    self._came.clear()  # nobody sees it
             self._told = reply.id
             self._ready.ring()
 
@@ -483,11 +485,11 @@ class Session:
         oldest = self._newest - STATES_KEPT + 1
         try:
             self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
-        except _SilentError:
+        except BaseException as err:  # such as a second interrupt: nobody closes it again
+            if isinstance(err, errors.Error) and not isinstance(err, _SilentError):
+                return  # that a state is wanted tells more
             self._end()
             raise
-        except errors.Error:
-            pass  # that it is wanted tells more
 
     def _end(self) -> None:
         self._closed = True
