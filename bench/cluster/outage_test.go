@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,16 +41,28 @@ func (d *diary) says(what string) bool {
 	return strings.Contains(d.text.String(), what)
 }
 
-// freeAddress is one that nobody listens on now.
+// freeAddress is one that nobody listens on. Nobody gets its port by chance, as a connection may that the system finds one for: it is below those.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		if t.Context().Err() != nil {
+			t.Fatal("no port is free")
+		}
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+lastPort.Add(1)%10_000)
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			continue // taken
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
+
+var lastPort atomic.Uint32 // that freeAddress looked at; runs of these tests beside each other begin at places of their own
+
+func init() { lastPort.Store(uint32(os.Getpid()) * 16) }
 
 // within hands over the next batch if there is one within a time.
 func within(t *testing.T, job *client.Session, seen map[row]int, patience time.Duration) bool {

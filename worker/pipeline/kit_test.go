@@ -175,7 +175,12 @@ func TestKitsGiveWay(t *testing.T) {
 	ran := make(chan error)
 	go func() { ran <- run(t, p, ticket, pipelinetest.Program()) }()
 	for !p.memory.pressed() {
-		runtime.Gosched()
+		select {
+		case err := <-ran:
+			t.Fatalf("the stream did not wait: %v", err)
+		default:
+			runtime.Gosched()
+		}
 	}
 	if len(p.memory.kits.of) != 1 {
 		t.Error("a kit is dropped though there is room for it")
