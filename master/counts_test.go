@@ -29,7 +29,7 @@ func (w *countingWorker) DoAction(a *flight.Action, out flight.FlightService_DoA
 	if err := proto.Unmarshal(a.GetBody(), &req); err != nil || a.GetType() != "count" {
 		return status.Errorf(codes.InvalidArgument, "%s: %v", a.GetType(), err)
 	}
-	granted, _, err := ticket.Verify(&req, w.keys, time.Now())
+	granted, err := ticket.Verify(&req, w.keys, time.Now())
 	if err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}

@@ -47,7 +47,7 @@ func TestAnyFlightClientGetsAllShards(t *testing.T) {
 	for _, e := range info.GetEndpoint() {
 		req := &pb.StreamRequest{}
 		check(t, proto.Unmarshal(e.GetTicket().GetTicket(), req))
-		found, _, err := ticket.Verify(req, orders.GetKeys(), time.Now())
+		found, err := ticket.Verify(req, orders.GetKeys(), time.Now())
 		check(t, err)
 		for _, rg := range found.GetRowGroups() {
 			seen[found.GetFile().GetUri()+string(rune('0'+rg.GetIndex()))] = true

@@ -125,7 +125,7 @@ func (r *trainer) open(g *pb.Grant) *pb.Ticket {
 	r.t.Helper()
 	signed := &pb.SignedTicket{}
 	check(r.t, proto.Unmarshal(g.GetTicket(), signed))
-	t, _, err := ticket.Verify(&pb.StreamRequest{Ticket: signed, Program: r.joined.GetSession().GetProgram()}, r.keys, time.Now())
+	t, err := ticket.Verify(&pb.StreamRequest{Ticket: signed, Program: r.joined.GetSession().GetProgram()}, r.keys, time.Now())
 	check(r.t, err)
 	from := g.GetInterval().GetFrom()
 	if t.GetSession() != r.session || t.GetEpoch() != from.GetEpoch() || t.GetBlock() != from.GetBlock() || t.GetShard() != from.GetShard() ||

@@ -77,32 +77,28 @@ func (s *Signer) Sign(t *pb.Ticket) ([]byte, error) {
 	return proto.Marshal(&pb.SignedTicket{Ticket: body, Signature: ed25519.Sign(key, body), Key: KeyName(key.Public().(ed25519.PublicKey))})
 }
 
-// Verify checks a stream request against public keys by name and returns its ticket and program. An error
+// Verify checks a stream request, its program included, against public keys by name and returns its ticket. An error
 // never quotes the request.
-func Verify(req *pb.StreamRequest, keys map[string][]byte, now time.Time) (*pb.Ticket, *pb.Program, error) {
+func Verify(req *pb.StreamRequest, keys map[string][]byte, now time.Time) (*pb.Ticket, error) {
 	signed := req.GetTicket()
 	key, ok := keys[signed.GetKey()]
 	if !ok || len(key) != ed25519.PublicKeySize {
-		return nil, nil, ErrUnknownKey
+		return nil, ErrUnknownKey
 	}
 	if !ed25519.Verify(key, signed.GetTicket(), signed.GetSignature()) {
-		return nil, nil, ErrSignature
+		return nil, ErrSignature
 	}
 	var t pb.Ticket
 	if err := proto.Unmarshal(signed.GetTicket(), &t); err != nil {
-		return nil, nil, fmt.Errorf("ticket: %w", err)
+		return nil, fmt.Errorf("ticket: %w", err)
 	}
 	if now.Unix() >= t.GetExpiresUnix() {
-		return nil, nil, ErrExpired
+		return nil, ErrExpired
 	}
 	if Digest(req.GetProgram()) != string(t.GetProgramDigest()) {
-		return nil, nil, ErrProgram
+		return nil, ErrProgram
 	}
-	var p pb.Program
-	if err := proto.Unmarshal(req.GetProgram(), &p); err != nil {
-		return nil, nil, fmt.Errorf("ticket: program: %w", err)
-	}
-	return &t, &p, nil
+	return &t, nil
 }
 
 // Digest is the SHA-256 by which tickets name a serialised program.

@@ -86,7 +86,7 @@ func (r Reading) Size(ranges []Range) int64 {
 // run is a stretch of the file that holds several ranges.
 type run struct {
 	Range
-	ranges []int // their indexes
+	ranges []int // their indexes, in an array where those of the next run follow
 	wanted int64 // bytes of it that lie in ranges
 	at     int64 // where it stands in the buffer
 }
@@ -100,12 +100,12 @@ func coalesce(ranges []Range, maxGap int64) (runs []run, size int64) {
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(ranges[a].Offset, ranges[b].Offset) })
-	for _, i := range order {
+	for at, i := range order {
 		r := ranges[i]
-		if n := len(runs); n > 0 && runs[n-1].take(i, r, maxGap) {
+		if n := len(runs); n > 0 && runs[n-1].take(r, maxGap) {
 			continue
 		}
-		runs = append(runs, run{Range: r, ranges: []int{i}, wanted: r.Length})
+		runs = append(runs, run{Range: r, ranges: order[at : at+1], wanted: r.Length})
 	}
 	for i := range runs {
 		runs[i].at = size
@@ -114,8 +114,8 @@ func coalesce(ranges []Range, maxGap int64) (runs []run, size int64) {
 	return runs, size
 }
 
-// take adds a range that does not begin before the run, if it is near enough.
-func (r *run) take(i int, next Range, maxGap int64) bool {
+// take adds the next range, in the order of ranges, if it is near enough.
+func (r *run) take(next Range, maxGap int64) bool {
 	end, nextEnd := r.Offset+r.Length, next.Offset+next.Length
 	gap := max(0, next.Offset-end)
 	fresh := max(0, nextEnd-max(end, next.Offset))
@@ -123,7 +123,7 @@ func (r *run) take(i int, next Range, maxGap int64) bool {
 	if gap > 0 && (gap > maxGap || over+gap > r.wanted+fresh) {
 		return false
 	}
-	r.ranges = append(r.ranges, i)
+	r.ranges = r.ranges[:len(r.ranges)+1]
 	r.wanted += fresh
 	r.Length = max(end, nextEnd) - r.Offset
 	return true

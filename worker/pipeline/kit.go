@@ -25,7 +25,7 @@ type engine struct {
 // kit is what a stream leaves to the next one of its program: the engine, whose buffers have grown to what the program takes, and
 // chunk memory. To work on it spares fresh memory, which is cleared, brought in page by page, and collected.
 type kit struct {
-	engine
+	*engine
 	program string
 	holds   holding // chunks: of the buffers
 	buffers [][]byte
@@ -52,30 +52,12 @@ func (k *kits) put(x *kit) {
 	k.bytes += x.bytes()
 }
 
-// engineOf is that of a program's latest kit, to look at what never changes: others may work with it. If there is none, it is empty.
-func (b *budget) engineOf(program string) engine {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if i := b.kits.latest(program); i >= 0 {
-		return b.kits.of[i].engine
-	}
-	return engine{}
-}
-
-// latest is the place of a program's latest, which is the likeliest to be in a cache, or -1.
-func (k *kits) latest(program string) int {
+// take takes the latest of a program, which is the likeliest to be in a cache.
+func (k *kits) take(program string) *kit {
 	for i, x := range slices.Backward(k.of) {
 		if x.program == program {
-			return i
+			return k.remove(i)
 		}
-	}
-	return -1
-}
-
-// take takes the latest of a program.
-func (k *kits) take(program string) *kit {
-	if i := k.latest(program); i >= 0 {
-		return k.remove(i)
 	}
 	return nil
 }

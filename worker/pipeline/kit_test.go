@@ -73,14 +73,15 @@ func TestKitsChangeNothing(t *testing.T) {
 	}
 }
 
-// A stream that works with a kit compiles nothing, and takes no fresh memory to speak of, though row groups differ a little.
-func TestKitsAreWorkedWith(t *testing.T) {
-	compiled := 0
+// countingCompiles is a program and its ops, of which one counts how often it is compiled.
+func countingCompiles(t *testing.T) (_ *transform.Registry, _ *pb.Program, compiled *int) {
+	t.Helper()
+	compiled = new(int)
 	ops, err := transform.Builtin().With(transform.Op{
 		Name: "same", Version: 1,
 		Infer: func(_ transform.Params, in []spec.Type) (spec.Type, error) { return in[0], nil },
 		New: func(transform.Params, []spec.Type) (transform.Kernel, error) {
-			compiled++
+			*compiled++
 			return transform.Elementwise(func(dst, src []int32) { copy(dst, src) }), nil
 		},
 	})
@@ -91,6 +92,12 @@ func TestKitsAreWorkedWith(t *testing.T) {
 	program.Steps = []*pb.Step{{
 		At: "transforms[0]", Op: "same", Version: 1, Name: "same", In: []uint32{pipelinetest.Label}, Outs: 1, Type: &pb.Type{Kind: pb.Kind_INT32},
 	}}
+	return ops, program, compiled
+}
+
+// A stream that works with a kit compiles nothing, and takes no fresh memory to speak of, though row groups differ a little.
+func TestKitsAreWorkedWith(t *testing.T) {
+	ops, program, compiled := countingCompiles(t)
 	var store pipelinetest.Store
 	p := newPipeline(&store, 100_000)
 	p.cfg.Ops = ops
@@ -101,14 +108,50 @@ func TestKitsAreWorkedWith(t *testing.T) {
 		if err := run(t, p, ticket, program); err != nil {
 			t.Fatal(err)
 		}
-		if compiled != 1 {
-			t.Fatalf("file %d: the program was compiled %d times", i, compiled)
+		if *compiled != 1 {
+			t.Fatalf("file %d: the program was compiled %d times", i, *compiled)
 		}
 		buffers := p.memory.kits.of[0].buffers
 		if len(buffers) != 1 || buffer != nil && &buffers[0][0] != &buffer[0] {
 			t.Fatalf("file %d: %d buffers of column chunks, or another one than before", i, len(buffers))
 		}
 		buffer = buffers[0]
+	}
+}
+
+// A stream that waits for the memory of another one of its program compiles nothing, and works with what that one leaves.
+func TestKitsAreWaitedFor(t *testing.T) {
+	ops, program, compiled := countingCompiles(t)
+	var store pipelinetest.Store
+	p := newPipeline(&store, 10_000)
+	p.cfg.Ops = ops
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f", pipelinetest.Parquet(t, 1, 2000)), 300)
+	ticket.ProgramDigest = []byte("digest")
+	first, err := p.Open(t.Context(), ticket, program, Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	a := p.memory.open()
+	defer a.close()
+	mustGrow(t, a, p.cfg.Memory-p.MemoryInUse()-2*p.footers.Size())
+	ran := make(chan error)
+	go func() { ran <- run(t, p, ticket, program) }()
+	for !p.memory.pressed() {
+		select {
+		case err := <-ran:
+			t.Fatalf("the second stream did not wait: %v", err)
+		default:
+			runtime.Gosched()
+		}
+	}
+	runtime.GC() // what streams have stays
+	if err := first.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	if err := <-ran; err != nil || *compiled != 1 {
+		t.Errorf("%v; the program was compiled %d times", err, *compiled)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/transform"
+	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
 // Config says what a pipeline works with. All fields but Zone are needed.
@@ -44,6 +45,7 @@ type Pipeline struct {
 	memory   *budget
 	footers  *footer.Cache
 	sessions sessions
+	engines  weakmap.Map[string, engine] // of programs, by kitOf
 }
 
 // ErrBusy says that other streams have the memory.

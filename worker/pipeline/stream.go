@@ -33,7 +33,7 @@ type Stream struct {
 	ticket   *pb.Ticket
 	program  *pb.Program
 	footer   *footer.Footer
-	engine
+	*engine
 	batch   int64  // about the bytes of one; 0: it makes none
 	kitOf   string // whose kits fit; "": none do
 	ended   bool   // all went well
@@ -135,14 +135,14 @@ func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, 
 	return context.Cause(ctx)
 }
 
-// admit waits for the memory of what is left to read, and of batches. Where there is a kit, its engine tells how much that is, and the program
-// is compiled only if the kit has gone by then.
+// admit waits for the memory of what is left to read, and of batches. Where there is an engine of the program, it tells how much that is,
+// though another stream may work with it, and the program is compiled only if no kit is left by then.
 func (s *Stream) admit(ctx context.Context) (err error) {
 	if s.leaves, err = columns.Leaves(s.footer, s.program.GetSources()); err != nil {
 		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	s.engine = s.pipeline.memory.engineOf(s.kitOf)
-	own := s.chain == nil
+	s.engine = s.pipeline.engines.Get(s.kitOf)
+	own := s.engine == nil
 	if own {
 		if err := s.compile(); err != nil {
 			return err
@@ -151,7 +151,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 	s.holds = s.fit()
 	s.expects = expected{s.holds.sources, s.holds.results}
 	if !own {
-		s.engine = engine{}
+		s.engine = nil
 	}
 	total := s.holds.total()
 	s.account.reserve()
@@ -161,10 +161,13 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 	ahead := max(0, min(s.pipeline.share(), s.pipeline.cfg.Memory-s.holds.later)-s.account.holds())
 	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
 	s.account.begin(s.take)
-	if s.chain == nil {
+	if s.engine == nil {
 		if err := s.compile(); err != nil {
 			return err
 		}
+	}
+	if s.kitOf != "" {
+		s.pipeline.engines.Put(s.kitOf, s.engine)
 	}
 	s.ops = newOpTimes(s.stats, s.chain)
 	s.chain.Watch(s.ops.ran)
@@ -195,6 +198,7 @@ func (s *Stream) compile() (err error) {
 			err = fmt.Errorf("%w: %w", ErrProgram, err)
 		}
 	}()
+	s.engine = &engine{}
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
 		return err
 	}

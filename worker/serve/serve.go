@@ -6,6 +6,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -27,6 +28,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/transform"
+	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
 // Server implements Flight's DoGet, and DoAction for counts. Set the keys before it serves. The gRPC server's codec must be
@@ -39,6 +41,7 @@ type Server struct {
 	messages wire.Pool
 	links    wire.Lobby
 	keys     atomic.Pointer[map[string][]byte]
+	programs weakmap.Map[string, pb.Program] // by digest; nobody changes them
 
 	draining context.Context // ends with errDraining
 	drain    context.CancelCauseFunc
@@ -121,7 +124,10 @@ func (s *Server) serve(ctx context.Context, body []byte, run func(*request) erro
 // else admit's return does.
 func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), run func(*request) error) (err error) {
 	r := &request{StreamRequest: q}
-	if r.ticket, r.program, err = ticket.Verify(r.StreamRequest, *s.keys.Load(), time.Now()); err != nil {
+	if r.ticket, err = ticket.Verify(r.StreamRequest, *s.keys.Load(), time.Now()); err != nil {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	if r.program, err = s.programOf(q.GetProgram(), r.ticket); err != nil {
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	rpc.Welcome(ctx)
@@ -159,6 +165,20 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 		s.log(r.ticket, err)
 	}
 	return grpcError(err)
+}
+
+// programOf parses the program that a ticket was granted for, unless another stream has it.
+func (s *Server) programOf(body []byte, t *pb.Ticket) (*pb.Program, error) {
+	digest := string(t.GetProgramDigest())
+	if p := s.programs.Get(digest); p != nil {
+		return p, nil
+	}
+	p := &pb.Program{}
+	if err := proto.Unmarshal(body, p); err != nil {
+		return nil, fmt.Errorf("the ticket's program: %w", err)
+	}
+	s.programs.Put(digest, p)
+	return p, nil
 }
 
 func (s *Server) log(t *pb.Ticket, err error) {

@@ -112,6 +112,11 @@ func (r *rig) request(t *testing.T, at pipeline.Cursor) *pb.StreamRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r.requestOf(t, program, at)
+}
+
+func (r *rig) requestOf(t *testing.T, program []byte, at pipeline.Cursor) *pb.StreamRequest {
+	t.Helper()
 	r.ticket.ProgramDigest = []byte(ticket.Digest(program))
 	signed, err := r.signer.Sign(r.ticket)
 	if err != nil {
@@ -200,6 +205,10 @@ func TestRefusals(t *testing.T) {
 		{"no signature", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Ticket.Signature[3] ^= 1 }, codes.PermissionDenied, "signature"},
 		{"unknown key", func(_ *testing.T, r *rig, _ *pb.StreamRequest) { r.server.SetKeys(nil) }, codes.PermissionDenied, "key"},
 		{"wrong program", func(_ *testing.T, _ *rig, q *pb.StreamRequest) { q.Program = []byte{1} }, codes.PermissionDenied, "program"},
+		{"garbage for a program", func(t *testing.T, r *rig, q *pb.StreamRequest) {
+			proto.Reset(q)
+			proto.Merge(q, r.requestOf(t, []byte("garbage"), pipeline.Cursor{}))
+		}, codes.PermissionDenied, "program"},
 		{"expired", func(t *testing.T, r *rig, q *pb.StreamRequest) {
 			r.ticket.ExpiresUnix = time.Now().Unix() - 1
 			proto.Reset(q)
@@ -236,6 +245,32 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%d streams, %d bytes are left", r.server.Streams(), r.pipeline.MemoryInUse())
 			}
 		})
+	}
+}
+
+// Streams of one program share what was parsed of it, as long as one of them is there.
+func TestPrograms(t *testing.T) {
+	r := newRig(t, &pipelinetest.Store{}, 1, nil).shard(t, 20)
+	parse := func() *pb.Program {
+		t.Helper()
+		q := r.request(t, pipeline.Cursor{})
+		p, err := r.server.programOf(q.GetProgram(), r.ticket)
+		if err != nil || !proto.Equal(p, r.program) {
+			t.Fatalf("%v; it is not the program of the request: %v", err, p)
+		}
+		return p
+	}
+	first := parse()
+	if parse() != first {
+		t.Error("a program is parsed again")
+	}
+	r.program.Seed++
+	if other := parse(); other == first || parse() != other {
+		t.Error("programs are mixed up")
+	}
+	r.program.Seed--
+	if parse() != first {
+		t.Error("a program is parsed again that somebody has")
 	}
 }
 
