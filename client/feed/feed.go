@@ -39,7 +39,7 @@ const statesKept = 1024 + 1
 // Serve feeds the program at the other end of a connection until that is closed. Each byte of it brings the end of another connection, for
 // one session. local, unless it is nil, is the workers of this process.
 func Serve(ctx context.Context, control *net.UnixConn, local client.Local, logger *slog.Logger) error {
-	return serve(ctx, control, local, logger, &segments{memory: memoryFile, punch: punch})
+	return serve(ctx, control, local, logger, newSegments(memoryFile, punch))
 }
 
 func serve(ctx context.Context, control *net.UnixConn, local client.Local, logger *slog.Logger, pool *segments) error {

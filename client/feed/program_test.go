@@ -123,7 +123,7 @@ func start(t testing.TB, pool *segments) *server {
 }
 
 // memory is what segments are made of where nothing goes wrong.
-func memory() *segments { return &segments{memory: memoryFile, punch: punch} }
+func memory() *segments { return newSegments(memoryFile, punch) }
 
 // extents are the bytes that a pool has lent ever, and those that it has back.
 func extents(pool *segments) (all, free int) {
@@ -132,8 +132,10 @@ func extents(pool *segments) (all, free int) {
 	for _, g := range pool.all {
 		all += g.used
 	}
-	for size, extents := range pool.free {
-		free += size * len(extents)
+	for _, of := range []map[int][]extent{pool.free, pool.empty} {
+		for size, extents := range of {
+			free += size * len(extents)
+		}
 	}
 	return all, free
 }

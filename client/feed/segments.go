@@ -35,6 +35,7 @@ type segment struct {
 type extent struct {
 	*segment
 	at, size, touched int
+	given             uint64 // when it came back, among all that did
 }
 
 // segments lend extents. Any goroutine may call. Memory that was never written to is dear: the kernel clears each page, and a virtual machine's
@@ -43,10 +44,17 @@ type segments struct {
 	memory func() (*os.File, error)                  // makes a file of memory
 	punch  func(f *os.File, from, bytes int64) error // gives back what bytes of a file take
 
-	mu   sync.Mutex
-	all  []*segment
-	free map[int][]extent // by size: those without memory, then others, the newest last
-	kept int              // bytes touched of free ones
+	mu    sync.Mutex
+	all   []*segment
+	free  map[int][]extent // by size, the newest last
+	empty map[int][]extent // the same, of those without memory
+	given uint64           // extents so far
+	kept  int              // bytes touched of free ones
+	stays bool             // memory cannot be given back
+}
+
+func newSegments(memory func() (*os.File, error), punch func(f *os.File, from, bytes int64) error) *segments {
+	return &segments{memory: memory, punch: punch, free: make(map[int][]extent), empty: make(map[int][]extent)}
 }
 
 // take lends an extent of so many bytes or more.
@@ -54,11 +62,13 @@ func (s *segments) take(bytes int) (extent, error) {
 	size := 1 << bits.Len(uint(max(bytes, leastExtent)-1))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if free := s.free[size]; len(free) > 0 {
-		e := free[len(free)-1]
-		s.free[size] = free[:len(free)-1]
-		s.kept -= e.touched
-		return e, nil
+	for _, of := range []map[int][]extent{s.free, s.empty} {
+		if n := len(of[size]); n > 0 {
+			e := of[size][n-1]
+			of[size] = of[size][:n-1]
+			s.kept -= e.touched
+			return e, nil
+		}
 	}
 	if n := len(s.all); n == 0 || s.all[n-1].used+size > len(s.all[n-1].mem) {
 		g, err := s.make(uint32(n+1), max(size, segmentBytes))
@@ -73,22 +83,52 @@ func (s *segments) take(bytes int) (extent, error) {
 	return e, nil
 }
 
-// give takes extents back.
+// give takes extents back. Beyond keptBytes, those that nobody has asked for for the longest time lose their memory.
 func (s *segments) give(extents []extent) {
+	excess := s.keep(extents)
+	var err error
+	for i, e := range excess {
+		if err = s.punch(e.file, int64(e.at), int64(e.size)); err != nil {
+			break
+		}
+		excess[i].touched = 0
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.free == nil {
-		s.free = make(map[int][]extent)
-	}
-	for _, e := range extents {
-		if s.kept+e.touched > keptBytes && s.punch(e.file, int64(e.at), int64(e.size)) == nil {
-			e.touched = 0
-			s.free[e.size] = slices.Insert(s.free[e.size], 0, e)
+	s.stays = s.stays || err != nil
+	for _, e := range excess {
+		if e.touched == 0 {
+			s.empty[e.size] = append(s.empty[e.size], e)
 			continue
 		}
 		s.kept += e.touched
 		s.free[e.size] = append(s.free[e.size], e)
 	}
+}
+
+// keep puts extents to those that are free, and takes away the oldest that are too many.
+func (s *segments) keep(extents []extent) (excess []extent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range extents {
+		s.given++
+		e.given = s.given
+		s.kept += e.touched
+		s.free[e.size] = append(s.free[e.size], e)
+	}
+	for s.kept > keptBytes && !s.stays {
+		var oldest []extent
+		for _, of := range s.free {
+			if len(of) > 0 && (oldest == nil || of[0].given < oldest[0].given) {
+				oldest = of
+			}
+		}
+		e := oldest[0]
+		s.free[e.size] = slices.Delete(oldest, 0, 1)
+		s.kept -= e.touched
+		excess = append(excess, e)
+	}
+	return excess
 }
 
 // close gives back all memory.
@@ -98,7 +138,9 @@ func (s *segments) close() {
 	for _, g := range s.all {
 		g.close()
 	}
-	s.all, s.free = nil, nil
+	s.all = nil
+	clear(s.free)
+	clear(s.empty)
 }
 
 func (s *segments) make(id uint32, bytes int) (*segment, error) {

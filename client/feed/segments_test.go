@@ -20,8 +20,8 @@ func TestMemoryOfSessionsInTurn(t *testing.T) {
 	cannot := func(*os.File, int64, int64) error { return errors.ErrUnsupported }
 	for name, pool := range map[string]*segments{
 		"memory":                                 memory(),
-		"files":                                  {memory: refused, punch: punch},
-		"files that are not shrunk, as on macOS": {memory: refused, punch: cannot},
+		"files":                                  newSegments(refused, punch),
+		"files that are not shrunk, as on macOS": newSegments(refused, cannot),
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestMemoryOfSessionsInTurn(t *testing.T) {
 func TestNoMemory(t *testing.T) {
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "missing"))
 	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
-	p := start(t, &segments{memory: func() (*os.File, error) { return nil, unix.EMFILE }, punch: punch}).connect(t)
+	p := start(t, newSegments(func() (*os.File, error) { return nil, unix.EMFILE }, punch)).connect(t)
 	p.open(fl.join(t, 0, 1))
 	for range 2 {
 		if words := p.next().GetError().GetWords(); !strings.Contains(words, "missing") {
@@ -140,25 +140,41 @@ func TestArena(t *testing.T) {
 	}
 }
 
-// TestKeptMemoryIsBounded: what sessions took beyond that goes back.
+// TestKeptMemoryIsBounded: what nobody asked for for the longest time goes back, of whatever size it is.
 func TestKeptMemoryIsBounded(t *testing.T) {
 	pool := memory()
 	defer pool.close()
 	of := &arenas{pool: pool}
-	var all [][]byte
-	for range 3 {
-		m := of.next()(keptBytes / 2)
+	batch := func(bytes int) []byte {
+		m := of.next()(bytes)
 		m[0], m[len(m)-1] = 1, 1
-		all = append(all, m)
+		return m
+	}
+	kept := func(m []byte) bool { return m[0] == 1 && m[len(m)-1] == 1 }
+	var large [][]byte
+	for range 3 {
+		large = append(large, batch(keptBytes/2))
 	}
 	of.release(nil)
-	if all[0][0] != 1 || all[1][len(all[1])-1] != 1 || all[2][0] != 0 || all[2][len(all[2])-1] != 0 {
-		t.Error("other memory is kept")
+	if kept(large[0]) || !kept(large[1]) || !kept(large[2]) {
+		t.Error("other memory is kept than the last")
 	}
-	if m := of.next()(keptBytes / 2); &m[0] != &all[1][0] {
-		t.Error("memory that was not kept is used again first")
+	if m := batch(keptBytes / 2); &m[0] != &large[2][0] {
+		t.Error("other memory is used again than the last")
 	}
-	if pool.kept != keptBytes/2 {
+	small := batch(keptBytes / 4)
+	of.release(nil)
+	if kept(large[1]) || !kept(large[2]) || !kept(small) {
+		t.Error("other memory is kept than the last, of two sizes")
+	}
+	if pool.kept != keptBytes/2+keptBytes/4 {
 		t.Errorf("%d bytes are kept", pool.kept)
+	}
+	before, _ := extents(pool)
+	for range 3 {
+		batch(keptBytes / 2)
+	}
+	if after, _ := extents(pool); after != before {
+		t.Errorf("%d bytes are taken though there is memory that was given back", after-before)
 	}
 }
