@@ -7,7 +7,7 @@ import (
 	"weak"
 )
 
-// Map has for each key the value that was put last, until the garbage collector finds that nobody else has that value. The zero
+// Map has for each key the first value that was put, until the garbage collector finds that nobody else has that value. The zero
 // Map is empty. It may be used by many goroutines at once.
 type Map[K comparable, V any] struct {
 	mu sync.Mutex
@@ -21,18 +21,18 @@ func (m *Map[K, V]) Get(key K) *V {
 	return m.of[key].Value()
 }
 
-// Put has value be that of key.
+// Put has value be that of key, unless it has another that is still there: so no value, however often it is put, gets cleanups
+// without end.
 func (m *Map[K, V]) Put(key K, value *V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	p := weak.Make(value)
-	if m.of[key] == p {
+	if m.of[key].Value() != nil {
 		return
 	}
 	if m.of == nil {
 		m.of = make(map[K]weak.Pointer[V])
 	}
-	m.of[key] = p
+	m.of[key] = weak.Make(value)
 	runtime.AddCleanup(value, m.forget, key)
 }
 
