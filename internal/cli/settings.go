@@ -17,8 +17,12 @@ import (
 // the command line does not: --listen is PENSTOCK_LISTEN, or `listen:` in the YAML file named by --config. Commands
 // may share a file: each takes the settings that it has. Setup returns the command.
 func Setup(cmd *cobra.Command) *cobra.Command {
+	cmd.SetFlagErrorFunc(misused)
 	for _, c := range append(cmd.Commands(), cmd) {
 		c.SilenceUsage = true // an error is one line, not a page
+		if check := c.Args; check != nil {
+			c.Args = func(cmd *cobra.Command, args []string) error { return misused(cmd, check(cmd, args)) }
+		}
 	}
 	flags := cmd.PersistentFlags()
 	flags.String("config", "", "YAML file with settings, named like the flags (PENSTOCK_CONFIG)")
@@ -46,6 +50,14 @@ func Setup(cmd *cobra.Command) *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// misused adds to an error of flags or arguments what the command takes.
+func misused(cmd *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; want %s: see %s --help", err, cmd.UseLine(), cmd.CommandPath())
 }
 
 // settings fills in the flags that the command line left, from environment and file.

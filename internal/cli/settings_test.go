@@ -132,6 +132,27 @@ func TestSharedFileAndOtherCommands(t *testing.T) {
 	}
 }
 
+func TestMisused(t *testing.T) {
+	for words, args := range map[string][]string{
+		"unknown flag: --nets; want root group one ID [flags]: see root group one --help":                                                {"group", "one", "x", "--nets"},
+		"accepts 1 arg(s), received 0; want root group one ID [flags]: see root group one --help":                                        {"group", "one"},
+		`invalid argument "x" for "--slots" flag: strconv.ParseInt: parsing "x": invalid syntax; want root a [flags]: see root a --help`: {"a", "--slots", "x"},
+	} {
+		root := tree(&values{})
+		group := &cobra.Command{Use: "group"}
+		group.AddCommand(&cobra.Command{Use: "one ID", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return nil }})
+		root.AddCommand(Setup(group))
+		root.SetArgs(args)
+		if err := root.Execute(); err == nil || err.Error() != words {
+			t.Errorf("%v: %v", args, err)
+		}
+		root.SetArgs([]string{"group", "one", "x"})
+		if err := root.Execute(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestOutput(t *testing.T) {
 	t.Setenv("PENSTOCK_OUTPUT", "json")
 	root := tree(&values{})

@@ -148,7 +148,8 @@ def test_the_command_becomes_the_binary(penstock_binary: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, "ops", "--what"], env=env, text=True, capture_output=True, check=False
     )
-    assert (done.returncode, done.stderr) == (1, "penstock: unknown flag: --what\n")
+    words = "penstock: unknown flag: --what; want penstock ops [flags]: see penstock ops --help\n"
+    assert (done.returncode, done.stderr) == (1, words)
 
 
 @pytest.mark.fleet
