@@ -66,6 +66,8 @@ func FuzzCalls(f *testing.F) {
 	seed(&pb.SyncRequest{Consumed: first.Proto(), WantsMore: true}, state.Proto())
 	state.Consumed = position.Set{{From: pos(0, 0, 9), To: pos(0, 7, 0)}, {From: pos(0, 9, 9), To: pos(0, 1<<30, 5)}}
 	seed(&pb.SyncRequest{Consumed: state.Consumed.Proto(), Released: first.Proto(), Leave: true}, state.Proto())
+	state.Consumed = position.Set{{From: pos(0, 9, 9), To: pos(0, 1<<30, 5)}} // begins behind the epoch's last block
+	seed(&pb.SyncRequest{}, state.Proto())
 	f.Fuzz(func(t *testing.T, sync, state []byte) {
 		var q pb.SyncRequest
 		var m pb.State

@@ -239,16 +239,18 @@ func (s *State) dropIdleBlocks() {
 	s.blocks = slices.DeleteFunc(s.blocks, func(block) bool { i++; return !busy[i] })
 }
 
-// absorb moves to base what is returned and has nothing to read, now that b is planned: b if it is empty, and what a
-// state that was restored left behind the last shard of a block or the last block of an epoch.
+// absorb gives base and returned canonical borders, now that b is planned: a state that was restored may have others, behind the last shard of
+// a block or the last block of an epoch. If b is empty, what is returned of it is moved to base.
 func (s *State) absorb(b block) {
-	nothing := s.returned.Subtract(s.canonicalSet(s.returned))
+	base := s.canonicalSet(s.base)
+	s.returned = s.canonicalSet(s.returned)
 	if b.shards == 0 {
-		nothing = nothing.Union(s.returned.Intersect(position.Set{{From: b.start(), To: b.end()}}))
+		all := position.Set{{From: b.start(), To: b.end()}}
+		base = base.Union(s.returned.Intersect(all))
+		s.returned = s.returned.Subtract(all)
 	}
-	if len(nothing) > 0 {
-		s.returned = s.returned.Subtract(nothing)
-		s.base = s.base.Union(nothing)
+	if !base.Equal(s.base) {
+		s.base = base
 		s.baseVersion++
 	}
 }
