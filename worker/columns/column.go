@@ -31,13 +31,14 @@ func shapeOf(l *footer.Leaf, kind pb.Kind) shape {
 type column struct {
 	shape
 	pages
-	name   string
-	file   string
-	group  int
-	values values
-	lender lender // values too, if they are one; else nil
-	coded  *coded // values too, if Next may show codes; else nil
-	block  block  // levels decoded, not yet taken
+	name       string
+	file       string
+	group      int
+	values     values
+	lender     lender     // values too, if they are one; else nil
+	prefetcher prefetcher // values too, if they are one; else nil
+	coded      *coded     // values too, if Next may show codes; else nil
+	block      block      // levels decoded, not yet taken
 
 	rows     int64 // of the row group
 	rowsLeft int64
@@ -87,6 +88,7 @@ func newColumn(s shape, c *codecs, mem *allowance) (*column, error) {
 	}
 	col := &column{shape: s, pages: pages{codecs: c, mem: mem}, values: v}
 	col.lender, _ = v.(lender)
+	col.prefetcher, _ = v.(prefetcher)
 	if err := col.block.init(s); err != nil {
 		return nil, err
 	}
@@ -103,7 +105,7 @@ func (c *column) take(e vector.Early) {
 	c.early, c.out.Early = e, true
 	if f, ok := c.values.(*fixed[uint64]); ok && e.Narrow && f.fill <= math.MaxUint32 {
 		n := newNarrow(f)
-		c.values, c.lender = n, n
+		c.values, c.lender, c.prefetcher = n, n, n
 	}
 }
 
@@ -117,7 +119,7 @@ func (c *column) code(unread bool) {
 		f.keepWide()
 	}
 	c.coded = &coded{codable: v, lender: c.lender, mem: c.mem, valid: &c.valid, unread: unread, dict: &vector.Vector{Type: c.out.Type}}
-	c.values, c.lender = c.coded, c.coded
+	c.values, c.lender, c.prefetcher = c.coded, c.coded, nil
 }
 
 // spell makes values of what read showed as codes.

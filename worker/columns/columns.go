@@ -293,9 +293,12 @@ func (d *Decoder) Next(rows int) ([]*vector.Vector, error) {
 
 // decode decodes the sources that come first, or the others.
 func (d *Decoder) decode(rows int, first bool) error {
-	for _, c := range d.columns {
+	for i, c := range d.columns {
 		if c.waits == first {
 			continue
+		}
+		if i+1 < len(d.columns) {
+			d.columns[i+1].prefetch(rows)
 		}
 		if err := c.skip(c.lag); err != nil {
 			return err

@@ -83,9 +83,12 @@ func (c *column) count(end, elems, n int) (present int, err error) {
 		elems += bits.OnesCount64(b.elem[i] & mask)
 		present += bits.OnesCount64(b.present[i] & mask)
 	}
-	// As many as lists of the chunk's average have; windows differ by a little.
-	likely := float64(c.chunk.Values) * float64(n) / float64(c.rows) * (1 + 1./16)
-	return present, c.values.reserve(elems, int(min(likely, math.MaxInt32)))
+	return present, c.values.reserve(elems, c.likely(n))
+}
+
+// likely is about how many elements n rows have: as many as lists of the chunk's average; windows differ by a little.
+func (c *column) likely(n int) int {
+	return int(min(float64(c.chunk.Values)*float64(n)/float64(c.rows)*(1+1./16), math.MaxInt32))
 }
 
 // offsetStep is how many offsets are written at once, some behind the last: rows of a word are too few to predict how many.

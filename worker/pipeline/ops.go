@@ -31,5 +31,5 @@ func (o *opTimes) end(to *atomic.Int64) {
 	o.since = now
 }
 
-// ran is called by the chain after each of its steps.
+// ran is called by the chain after steps of one op.
 func (o *opTimes) ran(step int) { o.end(o.steps[step]) }

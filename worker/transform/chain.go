@@ -133,7 +133,8 @@ func (c *Chain) Ops() []string {
 	return out
 }
 
-// Watch has f called after each step that Run ran, with its number in Ops.
+// Watch has f called after each run of steps of the same op that Run ran, with the number in Ops of the last one: hundreds of columns
+// go through the same op, and to ask for the time after each takes longer than some steps.
 func (c *Chain) Watch(f func(step int)) { c.ran = f }
 
 // Ask has f called before each step whose result may be far larger than the sources let expect, with its bytes. An error
@@ -203,20 +204,34 @@ func (c *Chain) Run(sources []*vector.Vector) ([]*vector.Vector, error) {
 	if len(sources) > 0 {
 		rows = sources[0].Rows
 	}
+	last := -1 // that ran
 	for _, at := range c.order {
 		s := &c.steps[at]
 		if s.early && slots[s.from[0]].Early {
 			s.out = *slots[s.from[0]]
-		} else if err := c.runStep(s, slots, rows); err != nil {
-			return nil, fmt.Errorf("%s: %w", s.label, c.placed(err))
+		} else {
+			if last >= 0 && c.steps[last].op != s.op {
+				c.tell(last)
+			}
+			if err := c.runStep(s, slots, rows); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.label, c.placed(err))
+			}
+			last = at
 		}
 		slots[len(sources)+at] = &s.out
-		if c.ran != nil {
-			c.ran(at)
-		}
 		c.retire(c.dead[at])
 	}
+	if last >= 0 {
+		c.tell(last)
+	}
 	return slots, nil
+}
+
+// tell tells who watches.
+func (c *Chain) tell(step int) {
+	if c.ran != nil {
+		c.ran(step)
+	}
 }
 
 // placed names the row of the file that an error is about, where it is about one of the vectors.
