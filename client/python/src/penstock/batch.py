@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -77,8 +77,8 @@ class Columns:
         self.dense: str | None = None
         self.dense_names: tuple[str, ...] = ()
         self.sparse: dict[str, bool] = {}  # whether it has weights
-        self.labels: list[str] = []
-        self.bytes: list[str] = []
+        self.labels: dict[str, None] = {}
+        self.bytes: dict[str, None] = {}
         self.images: dict[str, tuple[int, ...]] = {}
         self.provenance = False
         for f in schema:
@@ -92,9 +92,9 @@ class Columns:
         elif layout == "sparse":
             self.sparse[column.name] = pa.types.is_struct(column.type.value_type)
         elif layout == "label":
-            self.labels.append(column.name)
+            self.labels[column.name] = None
         elif layout == "bytes":
-            self.bytes.append(column.name)
+            self.bytes[column.name] = None
         elif layout == "image":
             self.images[column.name] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
         elif column.name in ("_file", "_row"):
@@ -195,8 +195,12 @@ class Named(Mapping[str, _T], Generic[_T]):
 
     __slots__ = ("_kind", "_make", "_names")
 
-    def __init__(self, kind: str, names: Iterable[str], make: Callable[[str], _T]) -> None:
-        self._kind, self._names, self._make = kind, dict.fromkeys(names), make
+    def __init__(self, kind: str, names: Mapping[str, object], make: Callable[[str], _T]) -> None:
+        self._kind, self._names, self._make = (
+            kind,
+            names,
+            make,
+        )  # to copy the names would take longer than to make a value
 
     def __getitem__(self, name: str) -> _T:
         if name not in self._names:
@@ -289,7 +293,7 @@ class Batch:
         if len(self._columns.labels) != 1:
             names = ", ".join(self._columns.labels) or "none"
             raise UsageError(f"batch.label is the only label, but there are: {names}; use batch.labels[name]")
-        return self._array((self._columns.labels[0], "values"))
+        return self._array((next(iter(self._columns.labels)), "values"))
 
     @property
     def labels(self) -> Named[Array]:
