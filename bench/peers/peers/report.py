@@ -86,13 +86,17 @@ Made by `make bench-peers`; bench/peers/README.md says how it is measured.
 - CPU: {where["cpu"]}, CPUs {cpus} for each system (`taskset`); {where["memory_gib"]} GiB; Linux {where["kernel"]}; load
   when it began: {where["load"]:.1f}
 - Penstock {where["penstock"]}, {where["go"]}; Python {where["python"]}; {_versions(found)}
-- CPU time and memory: {where["meter"]}. Medians of {where["repeats"]} run(s) of each system, in turns, each of
-  {where["passes"]} pass(es) behind one that warms up.
+- CPU time and memory: {where["meter"]}. {_runs(where["repeats"])}, in turns, each of {where["passes"]} pass(es) behind
+  one that warms up.
 """
     lines = [*text.splitlines(), ""]
     lines += [line for result in found for line in [*_workload(result), ""]]
     lines += [f"![{image}]({image})" for image in images]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _runs(repeats: int) -> str:
+    return "One run of each system" if repeats == 1 else f"Medians of {repeats} runs of each system"
 
 
 def _versions(found: Sequence[Result]) -> str:
