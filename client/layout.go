@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/tensors"
 )
 
 // layout is how the columns of a session's record batches become tensors. All streams of a session have the same.
@@ -59,7 +61,7 @@ func parseLayout(schema *arrow.Schema) (*layout, error) {
 
 func parseColumn(f arrow.Field) (column, error) {
 	c := column{name: f.Name, width: 1}
-	tag, _ := f.Metadata.GetValue("penstock.layout")
+	tag, _ := f.Metadata.GetValue(tensors.Layout)
 	switch {
 	case tag == "dense":
 		return parseDense(c, f)
@@ -77,10 +79,10 @@ func parseColumn(f arrow.Field) (column, error) {
 			return c, nil
 		}
 		return c, want(false, f.Type, "bool, int32, int64, float32 or float64")
-	case f.Name == "_file":
+	case f.Name == tensors.FileColumn:
 		c.role, c.elem = roleFile, f.Type.ID()
 		return c, want(c.elem == arrow.INT32, f.Type, "int32")
-	case f.Name == "_row":
+	case f.Name == tensors.RowColumn:
 		c.role, c.elem = roleRow, f.Type.ID()
 		return c, want(c.elem == arrow.INT64, f.Type, "int64")
 	}
@@ -92,7 +94,7 @@ func parseDense(c column, f arrow.Field) (column, error) {
 	if !ok || t.Elem().ID() != arrow.FLOAT32 {
 		return c, want(false, f.Type, "fixed_size_list<float32>")
 	}
-	names, _ := f.Metadata.GetValue("penstock.names")
+	names, _ := f.Metadata.GetValue(tensors.Names)
 	if err := json.Unmarshal([]byte(names), &c.names); err != nil {
 		return c, fmt.Errorf("metadata penstock.names: %w", err)
 	}
@@ -126,7 +128,7 @@ func parseImage(c column, f arrow.Field) (column, error) {
 		return c, want(false, f.Type, "fixed_size_list<uint8> or fixed_size_list<float32>")
 	}
 	c.role, c.elem, c.width = roleImage, t.Elem().ID(), int(t.Len())
-	shape, _ := f.Metadata.GetValue("penstock.shape")
+	shape, _ := f.Metadata.GetValue(tensors.Shape)
 	parts := strings.Split(shape, ",")
 	size := 1
 	for i, p := range parts {

@@ -1,22 +1,20 @@
 package client
 
 import (
-	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// Where the spec pads last batches and the order is fast, every rank hands over equally many batches in an epoch, each of batch_size rows, so
-// that ranks which wait for each other after each batch (an all-reduce) do not wait for ever. master/session/steps.go
-// has the rules and why they hold.
+// Where the spec pads last batches and the order is fast, every rank hands over equally many batches in an epoch, each
+// of batch_size rows, so that ranks which wait for each other after each batch (an all-reduce) do not wait for ever.
+// master/session/steps.go has the rules and why they hold.
 
 // maxAhead bounds how many steps a rank announces that it has not made: all ranks would have to make them, with nothing but
 // padding, should its rows go to others in a lost lease.
@@ -169,69 +167,11 @@ func appendCopies[T wire.Value](m allocator, dst []T, value T, n int) []T {
 	return dst
 }
 
-// plannedLayout is the layout in which workers will send a program's outputs (worker/tensor/README.md), for a rank that
-// gets no rows.
+// plannedLayout is the layout in which workers will send a program's outputs, for a rank that gets no rows.
 func plannedLayout(p *pb.Program) (*layout, error) {
-	var fields []arrow.Field
-	for _, o := range p.GetOutputs() {
-		f, err := plannedField(o)
-		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", o.GetName(), err)
-		}
-		fields = append(fields, f)
+	schema, err := tensors.Schema(p)
+	if err != nil {
+		return nil, err
 	}
-	if p.GetProvenance() {
-		metadata := arrow.NewMetadata([]string{"penstock.layout"}, []string{"provenance"})
-		fields = append(fields,
-			arrow.Field{Name: "_file", Type: arrow.PrimitiveTypes.Int32, Metadata: metadata},
-			arrow.Field{Name: "_row", Type: arrow.PrimitiveTypes.Int64, Metadata: metadata})
-	}
-	return parseLayout(arrow.NewSchema(fields, nil))
-}
-
-func plannedField(o *pb.Output) (arrow.Field, error) {
-	f := arrow.Field{Name: o.GetName()}
-	keys, values := []string{"penstock.layout"}, []string{strings.ToLower(o.GetLayout().String())}
-	elem := map[pb.Kind]arrow.DataType{
-		pb.Kind_BOOL: arrow.FixedWidthTypes.Boolean, pb.Kind_INT32: arrow.PrimitiveTypes.Int32, pb.Kind_INT64: arrow.PrimitiveTypes.Int64,
-		pb.Kind_FLOAT32: arrow.PrimitiveTypes.Float32, pb.Kind_FLOAT64: arrow.PrimitiveTypes.Float64,
-	}[o.GetType().GetKind()]
-	switch o.GetLayout() {
-	case pb.Layout_DENSE:
-		names, err := json.Marshal(o.GetColumns())
-		if err != nil {
-			return f, err
-		}
-		f.Type = arrow.FixedSizeListOfNonNullable(int32(len(o.GetSlots())), arrow.PrimitiveTypes.Float32)
-		keys, values = append(keys, "penstock.names"), append(values, string(names))
-	case pb.Layout_IMAGE:
-		size, shape := int32(1), make([]string, len(o.GetShape()))
-		for i, n := range o.GetShape() {
-			size *= n
-			shape[i] = strconv.Itoa(int(n))
-		}
-		f.Type = arrow.FixedSizeListOfNonNullable(size, arrow.PrimitiveTypes.Uint8)
-		if o.GetType().GetKind() == pb.Kind_FLOAT32 {
-			f.Type = arrow.FixedSizeListOfNonNullable(size, elem)
-		}
-		keys, values = append(keys, "penstock.shape"), append(values, strings.Join(shape, ","))
-	case pb.Layout_BYTES:
-		f.Type = arrow.BinaryTypes.Binary
-	case pb.Layout_LABEL, pb.Layout_SPARSE:
-		if elem == nil {
-			return f, fmt.Errorf("elements of kind %v", o.GetType().GetKind())
-		}
-		f.Type = elem
-		if o.GetLayout() == pb.Layout_SPARSE {
-			if o.Weights != nil {
-				elem = arrow.StructOf(
-					arrow.Field{Name: "value", Type: elem}, arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
-			}
-			f.Type = arrow.ListOfNonNullable(elem)
-		}
-	default:
-		return f, fmt.Errorf("layout %v", o.GetLayout())
-	}
-	f.Metadata = arrow.NewMetadata(keys, values)
-	return f, nil
+	return parseLayout(schema)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/client"
 )
 
@@ -158,7 +159,7 @@ func flatten(rec arrow.Record) arrow.Record {
 		}
 		switch values := list.ListValues().(type) {
 		case *array.Float32:
-			if _, isImage := f.Metadata.GetValue("penstock.shape"); isImage {
+			if _, isImage := f.Metadata.GetValue(tensors.Shape); isImage {
 				fields = append(fields, arrow.Field{Name: f.Name, Type: arrow.ListOfNonNullable(arrow.PrimitiveTypes.Float32)})
 				cols = append(cols, floatLists(values, list))
 				continue
@@ -209,7 +210,7 @@ func floatLists(values *array.Float32, list *array.FixedSizeList) arrow.Array {
 
 // denseNames are the names of a dense tensor's columns.
 func denseNames(f arrow.Field) []string {
-	text, _ := f.Metadata.GetValue("penstock.names")
+	text, _ := f.Metadata.GetValue(tensors.Names)
 	var names []string
 	if err := json.Unmarshal([]byte(text), &names); err != nil {
 		return nil // the client has checked it

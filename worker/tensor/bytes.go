@@ -1,18 +1,12 @@
 package tensor
 
 import (
-	"github.com/apache/arrow/go/v15/arrow"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // byteStrings is one byte string a row; null is empty.
 type byteStrings struct{ out *pb.Output }
-
-func (b *byteStrings) field() arrow.Field {
-	return arrow.Field{Name: b.out.GetName(), Type: arrow.BinaryTypes.Binary, Metadata: metadata(pb.Layout_BYTES)}
-}
 
 func (b *byteStrings) size(w *Window, from, to int) int64 {
 	v := w.Slots[b.out.GetSlots()[0]]

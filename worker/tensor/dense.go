@@ -4,33 +4,17 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/apache/arrow/go/v15/arrow"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // dense stacks D scalar features to float32 [rows, D], row-major. Null is NaN, and a bool is 0 or 1.
 type dense struct {
-	out *pb.Output
-	typ arrow.DataType
-
+	out  *pb.Output
 	tile tile
 }
 
-func newDense(o *pb.Output) *dense {
-	return &dense{out: o, typ: arrow.FixedSizeListOfNonNullable(int32(len(o.GetSlots())), arrow.PrimitiveTypes.Float32)}
-}
-
 func (d *dense) width() int { return len(d.out.GetSlots()) }
-
-func (d *dense) field() arrow.Field {
-	return arrow.Field{
-		Name:     d.out.GetName(),
-		Type:     d.typ,
-		Metadata: metadataWith(pb.Layout_DENSE, metaNames, jsonNames(d.out.GetColumns())),
-	}
-}
 
 func (d *dense) size(_ *Window, from, to int) int64 { return 4 * int64(d.width()) * int64(to-from) }
 

@@ -2,10 +2,7 @@ package tensor
 
 import (
 	"fmt"
-	"math"
 	"slices"
-
-	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -17,38 +14,27 @@ import (
 // are made here: they go from their encoded bytes straight to the batch.
 type image struct {
 	out    *pb.Output
-	typ    arrow.DataType
-	elem   arrow.DataType
+	floats bool
 	values int // of one
 	planar bool
 }
 
 func newImage(p *pb.Program, o *pb.Output) (*image, error) {
-	size := int64(1)
+	im := &image{out: o, floats: o.GetType().GetKind() == pb.Kind_FLOAT32, values: 1}
 	for _, d := range o.GetShape() {
-		size *= int64(d)
-		if d <= 0 || size > math.MaxInt32 {
-			return nil, fmt.Errorf("shape %v", o.GetShape())
-		}
+		im.values *= int(d) // tensors.Schema has checked it
 	}
-	if len(o.GetShape()) != 3 {
-		return nil, fmt.Errorf("shape %v; want [H, W, C]", o.GetShape())
-	}
-	im := &image{out: o, elem: arrow.PrimitiveTypes.Uint8, values: int(size)}
-	if pic := pictureOf(p, o); pic != nil {
+	pic := pictureOf(p, o)
+	if pic != nil {
 		last, first := []int32{pic.Height, pic.Width, pic.Channels}, []int32{pic.Channels, pic.Height, pic.Width}
 		im.planar = !slices.Equal(o.GetShape(), last)
 		if im.planar && !slices.Equal(o.GetShape(), first) {
 			return nil, fmt.Errorf("shape %v of pictures with %v", o.GetShape(), pic)
 		}
-		if pic.Floats {
-			im.elem = arrow.PrimitiveTypes.Float32
-		}
 	}
-	if floats := o.GetType().GetKind() == pb.Kind_FLOAT32; floats != (im.elem == arrow.PrimitiveTypes.Float32) {
+	if im.floats != (pic != nil && pic.Floats) {
 		return nil, fmt.Errorf("images of kind %v, made of others", o.GetType().GetKind())
 	}
-	im.typ = arrow.FixedSizeListOfNonNullable(int32(size), im.elem)
 	return im, nil
 }
 
@@ -66,19 +52,11 @@ func pictureOf(p *pb.Program, o *pb.Output) *spec.Picture {
 	return nil
 }
 
-func (im *image) field() arrow.Field {
-	return arrow.Field{
-		Name:     im.out.GetName(),
-		Type:     im.typ,
-		Metadata: metadataWith(pb.Layout_IMAGE, metaShape, joinInts(im.out.GetShape())),
-	}
-}
-
 func (im *image) size(_ *Window, from, to int) int64 { return int64(im.bytes()) * int64(to-from) }
 
 // bytes of one.
 func (im *image) bytes() int {
-	if im.elem == arrow.PrimitiveTypes.Float32 {
+	if im.floats {
 		return 4 * im.values
 	}
 	return im.values
@@ -96,7 +74,7 @@ func (im *image) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 		row := w.Source(i)
 		dst := mem.values[(i-from)*each:][:each]
 		canvas := images.Canvas{Bytes: dst, Planar: im.planar}
-		if im.elem == arrow.PrimitiveTypes.Float32 {
+		if im.floats {
 			canvas.Floats = all[(i-from)*im.values:][:im.values]
 		}
 		if err := im.one(v, row, canvas); err != nil {

@@ -3,8 +3,7 @@ package tensor
 import (
 	"fmt"
 	"math"
-
-	"github.com/apache/arrow/go/v15/arrow"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -14,26 +13,7 @@ import (
 // value of theirs could stand for "missing".
 type label struct {
 	out   *pb.Output
-	typ   arrow.DataType
 	width int // bytes of an int64 value of the window; as many are enough for others
-}
-
-func newLabel(o *pb.Output) (*label, error) {
-	t, ok := map[pb.Kind]arrow.DataType{
-		pb.Kind_BOOL:    arrow.FixedWidthTypes.Boolean,
-		pb.Kind_INT32:   arrow.PrimitiveTypes.Int32,
-		pb.Kind_INT64:   arrow.PrimitiveTypes.Int64,
-		pb.Kind_FLOAT32: arrow.PrimitiveTypes.Float32,
-		pb.Kind_FLOAT64: arrow.PrimitiveTypes.Float64,
-	}[o.GetType().GetKind()]
-	if !ok {
-		return nil, fmt.Errorf("label of kind %v", o.GetType().GetKind())
-	}
-	return &label{out: o, typ: t}, nil
-}
-
-func (l *label) field() arrow.Field {
-	return arrow.Field{Name: l.out.GetName(), Type: l.typ, Metadata: metadata(pb.Layout_LABEL)}
 }
 
 func (l *label) size(_ *Window, from, to int) int64 { return int64(l.width) * int64(to-from) }
@@ -48,7 +28,7 @@ func (l *label) see(b *Builder, w *Window) {
 func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[l.out.GetSlots()[0]]
 	if !isScalar(v, l.out.GetType().GetKind()) {
-		return typeError(v, l.typ.Name())
+		return typeError(v, strings.ToLower(l.out.GetType().GetKind().String()))
 	}
 	var values []byte
 	switch v.Type.Kind {

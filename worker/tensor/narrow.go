@@ -32,7 +32,8 @@ func widthOf(v *vector.Vector) int {
 	return wide
 }
 
-// bitsOf are those that any of the values has; of values with bits from `enough` on it may leave out some, since more do not change the width.
+// bitsOf are those that any of the values has; of values with bits from `enough` on it may leave out some, since more
+// do not change the width.
 func bitsOf[T int32 | int64 | uint32](values []T, enough uint64) uint64 {
 	var a, b, c, d T
 	for len(values) > 0 && uint64(a) < enough {

@@ -1,19 +1,7 @@
 package tensor
 
-import (
-	"github.com/apache/arrow/go/v15/arrow"
-)
-
-func provenanceField(name string, t arrow.DataType) arrow.Field {
-	return arrow.Field{Name: name, Type: t, Metadata: arrow.NewMetadata([]string{metaLayout}, []string{"provenance"})}
-}
-
 // provenanceFile is the index of each row's file in the listing.
 type provenanceFile struct{}
-
-func (provenanceFile) field() arrow.Field {
-	return provenanceField(FileColumn, arrow.PrimitiveTypes.Int32)
-}
 
 func (provenanceFile) size(_ *Window, from, to int) int64 { return 4 * int64(to-from) }
 
@@ -28,10 +16,6 @@ func (provenanceFile) build(b *Batch, mem *scratch, w *Window, from, to int) err
 
 // provenanceRow is each row's number in its file.
 type provenanceRow struct{}
-
-func (provenanceRow) field() arrow.Field {
-	return provenanceField(RowColumn, arrow.PrimitiveTypes.Int64)
-}
 
 func (provenanceRow) size(_ *Window, from, to int) int64 { return 8 * int64(to-from) }
 

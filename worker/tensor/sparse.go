@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/apache/arrow/go/v15/arrow"
-
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -14,38 +12,12 @@ import (
 // sparse is a jagged feature: int64 or float32 values and int32 offsets, with float32 weights where it has
 // scores. Null rows are empty, null elements are left out, and a scalar is a list of one.
 type sparse struct {
-	out   *pb.Output
-	elem  arrow.DataType
-	child arrow.DataType // elem, or a struct of value and weight
-	typ   arrow.DataType
+	out    *pb.Output
+	floats bool
 
 	// Of the window:
 	width int  // bytes of a value
 	ones  bool // each row has one value that is not null
-}
-
-func newSparse(o *pb.Output) (*sparse, error) {
-	s := &sparse{out: o}
-	switch o.GetType().GetKind() {
-	case pb.Kind_INT64:
-		s.elem = arrow.PrimitiveTypes.Int64
-	case pb.Kind_FLOAT32:
-		s.elem = arrow.PrimitiveTypes.Float32
-	default:
-		return nil, fmt.Errorf("jagged values of kind %v", o.GetType().GetKind())
-	}
-	s.child = s.elem
-	if o.Weights != nil {
-		s.child = arrow.StructOf(
-			arrow.Field{Name: "value", Type: s.elem},
-			arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
-	}
-	s.typ = arrow.ListOfNonNullable(s.child)
-	return s, nil
-}
-
-func (s *sparse) field() arrow.Field {
-	return arrow.Field{Name: s.out.GetName(), Type: s.typ, Metadata: metadata(pb.Layout_SPARSE)}
 }
 
 func (s *sparse) size(w *Window, from, to int) int64 {
@@ -65,7 +37,7 @@ func (s *sparse) see(b *Builder, w *Window) {
 	s.ones, s.width = b.ones(w, v), wide
 	b.shares = b.shares || s.ones
 	switch {
-	case s.elem == arrow.PrimitiveTypes.Float32:
+	case s.floats:
 		s.width = 4
 	case b.narrow && (v.Type.Kind == pb.Kind_INT64 || v.Type.Kind == pb.Kind_INT32):
 		s.width = widthOf(v)
@@ -122,7 +94,7 @@ func (b *Builder) ones(w *Window, v *vector.Vector) bool {
 
 // values takes those of v that are not null.
 func (s *sparse) values(b *[]byte, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int, err error) {
-	if s.elem == arrow.PrimitiveTypes.Float32 {
+	if s.floats {
 		return floats(b, offsets, w, v, v, from, to)
 	}
 	if v.Type.Kind != pb.Kind_INT64 && v.Type.Kind != pb.Kind_INT32 {

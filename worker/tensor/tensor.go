@@ -5,30 +5,14 @@ package tensor
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/worker/vector"
-)
-
-// Metadata keys of the schema's fields.
-const (
-	metaLayout = "penstock.layout" // dense, sparse, label, bytes, image, provenance
-	metaNames  = "penstock.names"  // dense: JSON array of the D column names
-	metaShape  = "penstock.shape"  // image: "H,W,C" or "C,H,W"
-)
-
-// Names of the provenance columns.
-const (
-	FileColumn = "_file"
-	RowColumn  = "_row"
 )
 
 // Window is what a Builder reads: the slots of a program for rows of one window. Once a Builder has seen it, its slots stay.
@@ -81,7 +65,6 @@ type Builder struct {
 
 // output adds one field's arrays to a batch, for rows [from, to) of a window's output.
 type output interface {
-	field() arrow.Field
 	build(b *Batch, mem *scratch, w *Window, from, to int) error
 	// size is what they take, in bytes; it may be a little more.
 	size(w *Window, from, to int) int64
@@ -93,7 +76,11 @@ type onlooker interface{ see(b *Builder, w *Window) }
 // NewBuilder prepares for a program. At most `batches` batches are out at a time: Take waits for a Release
 // rather than allocate more.
 func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
-	b := &Builder{free: make(chan *Batch, batches)}
+	schema, err := tensors.Schema(p)
+	if err != nil {
+		return nil, err
+	}
+	b := &Builder{schema: schema, free: make(chan *Batch, batches)}
 	for _, o := range p.GetOutputs() {
 		out, err := newOutput(p, o)
 		if err != nil {
@@ -104,14 +91,6 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 	if p.GetProvenance() {
 		b.outputs = append(b.outputs, provenanceFile{}, provenanceRow{})
 	}
-	if len(b.outputs) == 0 {
-		return nil, errors.New("tensor: the program has no outputs")
-	}
-	fields := make([]arrow.Field, len(b.outputs))
-	for i, o := range b.outputs {
-		fields[i] = o.field()
-	}
-	b.schema = arrow.NewSchema(fields, nil)
 	for range batches {
 		b.free <- &Batch{owner: b, mem: make([]scratch, len(b.outputs))}
 	}
@@ -239,7 +218,7 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 			return nil, fmt.Errorf("slot %d of %d", s, slots)
 		}
 	}
-	if len(o.GetSlots()) == 0 || o.GetLayout() != pb.Layout_DENSE && len(o.GetSlots()) != 1 {
+	if o.GetLayout() != pb.Layout_DENSE && len(o.GetSlots()) != 1 {
 		return nil, fmt.Errorf("layout %v with %d slots", o.GetLayout(), len(o.GetSlots()))
 	}
 	if o.Weights != nil && int(o.GetWeights()) >= slots {
@@ -247,42 +226,17 @@ func newOutput(p *pb.Program, o *pb.Output) (output, error) {
 	}
 	switch o.GetLayout() {
 	case pb.Layout_DENSE:
-		return newDense(o), nil
+		return &dense{out: o}, nil
 	case pb.Layout_SPARSE:
-		return newSparse(o)
+		return &sparse{out: o, floats: o.GetType().GetKind() == pb.Kind_FLOAT32}, nil
 	case pb.Layout_LABEL:
-		return newLabel(o)
+		return &label{out: o}, nil
 	case pb.Layout_BYTES:
 		return &byteStrings{o}, nil
 	case pb.Layout_IMAGE:
 		return newImage(p, o)
 	}
-	return nil, fmt.Errorf("unknown layout %v: this worker is older than the master", o.GetLayout())
-}
-
-func metadata(layout pb.Layout) arrow.Metadata {
-	return arrow.NewMetadata([]string{metaLayout}, []string{strings.ToLower(layout.String())})
-}
-
-// metadataWith adds what only this layout has.
-func metadataWith(layout pb.Layout, key, value string) arrow.Metadata {
-	return arrow.NewMetadata([]string{metaLayout, key}, []string{strings.ToLower(layout.String()), value})
-}
-
-func jsonNames(names []string) string {
-	b, err := json.Marshal(names)
-	if err != nil {
-		return "[]" // strings always marshal
-	}
-	return string(b)
-}
-
-func joinInts(shape []int32) string {
-	parts := make([]string, len(shape))
-	for i, d := range shape {
-		parts[i] = strconv.Itoa(int(d))
-	}
-	return strings.Join(parts, ",")
+	return nil, fmt.Errorf("layout %v", o.GetLayout()) // tensors.Schema knows those that there are
 }
 
 func typeError(v *vector.Vector, want string) error {

@@ -1,0 +1,139 @@
+// Package tensors is the schema of the record batches that workers send and trainers receive: what a program's outputs become, and the
+// metadata that says which tensor each column is. worker/tensor lays them out, client reads them, and a rank that gets no rows makes
+// padding by the same schema; worker/tensor/README.md is the format's page. Everything is a pure function.
+package tensors
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/api/pb"
+)
+
+// Keys of the columns' metadata.
+const (
+	Layout = "penstock.layout" // dense, sparse, label, bytes, image, provenance
+	Names  = "penstock.names"  // dense: JSON array of the D column names
+	Shape  = "penstock.shape"  // image: "H,W,C" or "C,H,W"
+)
+
+// Names of the provenance columns.
+const (
+	FileColumn = "_file"
+	RowColumn  = "_row"
+)
+
+// Schema of the record batches of a program's tensors.
+func Schema(p *pb.Program) (*arrow.Schema, error) {
+	var fields []arrow.Field
+	for _, o := range p.GetOutputs() {
+		f, err := field(o)
+		if err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", o.GetName(), err)
+		}
+		fields = append(fields, f)
+	}
+	if p.GetProvenance() {
+		metadata := arrow.NewMetadata([]string{Layout}, []string{"provenance"})
+		fields = append(fields,
+			arrow.Field{Name: FileColumn, Type: arrow.PrimitiveTypes.Int32, Metadata: metadata},
+			arrow.Field{Name: RowColumn, Type: arrow.PrimitiveTypes.Int64, Metadata: metadata})
+	}
+	if len(fields) == 0 {
+		return nil, errors.New("tensor: the program has no outputs")
+	}
+	return arrow.NewSchema(fields, nil), nil
+}
+
+func field(o *pb.Output) (f arrow.Field, err error) {
+	f.Name = o.GetName()
+	keys, values := []string{Layout}, []string{strings.ToLower(o.GetLayout().String())}
+	switch o.GetLayout() {
+	case pb.Layout_DENSE:
+		names, _ := json.Marshal(o.GetColumns()) // strings always marshal
+		keys, values = append(keys, Names), append(values, string(names))
+		f.Type, err = dense(o)
+	case pb.Layout_SPARSE:
+		f.Type, err = sparse(o)
+	case pb.Layout_LABEL:
+		f.Type, err = label(o)
+	case pb.Layout_BYTES:
+		f.Type = arrow.BinaryTypes.Binary
+	case pb.Layout_IMAGE:
+		shape := make([]string, len(o.GetShape()))
+		for i, n := range o.GetShape() {
+			shape[i] = strconv.Itoa(int(n))
+		}
+		keys, values = append(keys, Shape), append(values, strings.Join(shape, ","))
+		f.Type, err = image(o)
+	default:
+		err = fmt.Errorf("unknown layout %v: this program is older than the master", o.GetLayout())
+	}
+	f.Metadata = arrow.NewMetadata(keys, values)
+	return f, err
+}
+
+func dense(o *pb.Output) (arrow.DataType, error) {
+	n := len(o.GetSlots())
+	if n == 0 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("%d columns", n)
+	}
+	return arrow.FixedSizeListOfNonNullable(int32(n), arrow.PrimitiveTypes.Float32), nil
+}
+
+func sparse(o *pb.Output) (arrow.DataType, error) {
+	var elem arrow.DataType
+	switch o.GetType().GetKind() {
+	case pb.Kind_INT64:
+		elem = arrow.PrimitiveTypes.Int64
+	case pb.Kind_FLOAT32:
+		elem = arrow.PrimitiveTypes.Float32
+	default:
+		return nil, fmt.Errorf("jagged values of kind %v", o.GetType().GetKind())
+	}
+	if o.Weights != nil {
+		elem = arrow.StructOf(
+			arrow.Field{Name: "value", Type: elem},
+			arrow.Field{Name: "weight", Type: arrow.PrimitiveTypes.Float32})
+	}
+	return arrow.ListOfNonNullable(elem), nil
+}
+
+func label(o *pb.Output) (arrow.DataType, error) {
+	switch o.GetType().GetKind() {
+	case pb.Kind_BOOL:
+		return arrow.FixedWidthTypes.Boolean, nil
+	case pb.Kind_INT32:
+		return arrow.PrimitiveTypes.Int32, nil
+	case pb.Kind_INT64:
+		return arrow.PrimitiveTypes.Int64, nil
+	case pb.Kind_FLOAT32:
+		return arrow.PrimitiveTypes.Float32, nil
+	case pb.Kind_FLOAT64:
+		return arrow.PrimitiveTypes.Float64, nil
+	}
+	return nil, fmt.Errorf("label of kind %v", o.GetType().GetKind())
+}
+
+func image(o *pb.Output) (arrow.DataType, error) {
+	size := int64(1)
+	for _, d := range o.GetShape() {
+		size *= int64(d)
+		if d <= 0 || size > math.MaxInt32 {
+			return nil, fmt.Errorf("shape %v", o.GetShape())
+		}
+	}
+	if len(o.GetShape()) != 3 {
+		return nil, fmt.Errorf("shape %v; want [H, W, C]", o.GetShape())
+	}
+	if o.GetType().GetKind() == pb.Kind_FLOAT32 {
+		return arrow.FixedSizeListOfNonNullable(int32(size), arrow.PrimitiveTypes.Float32), nil
+	}
+	return arrow.FixedSizeListOfNonNullable(int32(size), arrow.PrimitiveTypes.Uint8), nil
+}
