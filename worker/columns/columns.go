@@ -2,11 +2,12 @@
 // bytes pipeline hands to it, and transform, which works on the vectors; footer tells it where chunks lie and how
 // their values are to be read.
 //
-// Everything is decoded here, from page headers up; arrow's reader is not used: it panics on damaged pages and
-// knows fewer codecs and encodings. Chunks are decoded a page at a time and pages a window at a time, so a
-// column takes the memory of its chunk, of a decompressed page and of a window, within a limit for all columns
-// together. A filter's columns may be decoded first, and the others of the windows that keep rows. The input is not trusted: whatever it holds, decoding ends with the rows that the footer claims or with
-// an error that names file, row group, column and page. The machine is taken to be little endian.
+// Everything is decoded here, from page headers up; arrow's reader is not used: it panics on damaged pages and knows
+// fewer codecs and encodings. Chunks are decoded a page at a time and pages a window at a time, so a column takes the
+// memory of its chunk, of a decompressed page and of a window, within a limit for all columns together. A filter's
+// columns may be decoded first, and the others of the windows that keep rows. The input is not trusted: whatever it
+// holds, decoding ends with the rows that the footer claims or with an error that names file, row group, column and
+// page. The machine is taken to be little endian.
 //
 // Pages of encrypted chunks are opened before anything else is made of them; internal/storage/README.md says where the keys
 // come from.
@@ -17,12 +18,12 @@ package columns
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -64,7 +65,7 @@ func NewDecoder(sources []*pb.Source, memoryLimit int64) *Decoder {
 	}
 }
 
-// Allow sets the limit. It must be as much as the decoder holds, or more.
+// Allow sets how many bytes the decoder may hold. It must not be less than what it holds already.
 func (d *Decoder) Allow(bytes int64) { d.memory.limit = bytes }
 
 // Held is how many bytes it holds.
@@ -83,12 +84,12 @@ func (d *Decoder) Forget() {
 
 var errNoRowGroup = errors.New("columns: decoder without a row group")
 
-// AskFor has the decoder ask for what it takes beyond its limit: for as many bytes as there may be, from least, which may be
-// none, to wish. The answer raises the limit; an error ends the row group.
+// AskFor sets whom the decoder asks when it needs more than its limit. It asks for at least least bytes (0: it can do without), and
+// at best wish; the answer raises the limit, and an error ends the row group.
 func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory.more = more }
 
-// OwnChunks says whether the decoder may move bytes within the chunks that it is given next, where that spares copies of them. Nobody
-// else may read these, and no two may share memory.
+// OwnChunks says whether the decoder may change the chunks that it is given next: it then joins the parts of a page in place instead
+// of copying them. Such chunks must not be read by anyone else, nor overlap.
 func (d *Decoder) OwnChunks(own bool) { d.owner = own }
 
 // Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, without doubles.
@@ -135,7 +136,8 @@ func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) 
 // ResetSources begins a row group as Reset does, where chunks need not be in memory as a whole.
 func (d *Decoder) ResetSources(file string, f *footer.Footer, rg int, chunks []Source) (err error) {
 	defer func() { d.err = err }()
-	defer d.rescue(&err)
+	defer d.blame(&err)
+	defer rescue.As(&err, "the decoder")
 	d.file, d.rowGroup = file, rg
 	if rg < 0 || rg >= len(f.RowGroups) {
 		return fmt.Errorf("%s has %d row groups, not number %d", file, len(f.RowGroups), rg)
@@ -341,15 +343,18 @@ func (d *Decoder) advance(rows int, f func() error) (err error) {
 		return fmt.Errorf("%d rows wanted of a row group with %d left", rows, d.rowsLeft)
 	}
 	defer func() { d.err = err }()
-	defer d.rescue(&err)
+	defer d.blame(&err)
+	defer rescue.As(&err, "the decoder")
 	d.rowsLeft -= int64(rows)
 	return f()
 }
 
-// rescue turns a panic into an error. None is known that input could cause; it is the last resort that keeps
-// one stream's bad file from ending the worker.
-func (d *Decoder) rescue(err *error) {
-	if r := recover(); r != nil {
-		*err = fmt.Errorf("%s row group %d: decoder panicked, please report it: %v\n%s", d.file, d.rowGroup, r, debug.Stack())
+// ErrUndecodable is about bytes that made the decoder panic. None are known that do; whatever they are, they are the file's.
+var ErrUndecodable = errors.New("cannot be decoded")
+
+// blame says of a panic what was being decoded.
+func (d *Decoder) blame(err *error) {
+	if _, ok := errors.AsType[*rescue.PanicError](*err); ok {
+		*err = fmt.Errorf("%s row group %d %w: %w", d.file, d.rowGroup, ErrUndecodable, *err)
 	}
 }

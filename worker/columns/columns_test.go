@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -195,5 +196,16 @@ func TestPlan(t *testing.T) {
 	}
 	if got, err := Plan(f, 0, []*pb.Source{source("i", pb.Kind_INT32, false)}); err != nil || got[0] != "codec 3 cannot be read" {
 		t.Errorf("plan %q, %v", got, err)
+	}
+}
+
+// A panic names what was being decoded, and stays the decoder's state.
+func TestPanicsAreAboutTheFile(t *testing.T) {
+	d := &Decoder{file: "a.parquet", rowGroup: 2, rowsLeft: 10}
+	for range 2 {
+		err := d.advance(3, func() error { panic("oh") })
+		if !errors.Is(err, ErrUndecodable) || !strings.HasPrefix(err.Error(), "a.parquet row group 2 cannot be decoded: the decoder panicked") {
+			t.Errorf("got %v", err)
+		}
 	}
 }

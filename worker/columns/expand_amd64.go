@@ -9,8 +9,9 @@ import (
 // haveExpand says whether expand32 and expand64 may be called.
 var haveExpand = cpu.X86.HasAVX512F && cpu.X86.HasPOPCNT //nolint:gochecknoglobals // a constant of the machine
 
-// expand32 and expand64 write groups of 16, or of 8, values, 1 or more, from the group at dst downwards; what they take are the last of
-// the values that src has, and the group's bits lie at valid. Of the first group they write what top has bits for. They return how many they took.
+// expand32 and expand64 write groups of 16, or of 8, values, 1 or more, from the group at dst downwards; what they take
+// are the last of the values that src has, and the group's bits lie at valid. Of the first group they write what top
+// has bits for. They return how many they took.
 //
 //go:noescape
 func expand32(dst, src *uint32, have int, valid *byte, groups int, top, fill uint32) (taken int)

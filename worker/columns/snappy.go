@@ -140,7 +140,8 @@ func snappyNext(dst, src []byte, d, s int) (int, int, error) {
 	return d, s, nil
 }
 
-// snappyLiteralAt is where the bytes of the literal begin whose tag is src[s], and how many they are; ok is false if they are not all there.
+// snappyLiteralAt is where the bytes of the literal begin whose tag is src[s], and how many they are; ok is false if
+// they are not all there.
 func snappyLiteralAt(src []byte, s int) (from, length int, ok bool) {
 	length = int(src[s] >> 2)
 	if s++; length >= snappyLong {

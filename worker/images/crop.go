@@ -16,8 +16,8 @@ type RandomCrop struct {
 // tries is how many shapes are drawn before the greatest part in the middle is taken whose ratio is in range.
 const tries = 10
 
-// box chooses a part of a picture. Number n of seed is number n of SplitMix64 with that seed; try t takes four from 4t on: area, ratio, top,
-// left.
+// box chooses a part of a picture. Number n of seed is number n of SplitMix64 with that seed; try t takes four from 4t
+// on: area, ratio, top, left.
 func (c *RandomCrop) box(width, height int, seed uint64) image.Rectangle {
 	area := float64(width) * float64(height)
 	for try := range uint64(tries) {

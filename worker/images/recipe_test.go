@@ -139,8 +139,8 @@ func TestBox(t *testing.T) {
 	}
 }
 
-// TestSameEverywhere compares parts and weights, which are computed with floats, with those written down: run it with GOAMD64=v1 and v3, and on
-// arm64.
+// TestSameEverywhere compares parts and weights, which are computed with floats, with those written down: run it with
+// GOAMD64=v1 and v3, and on arm64.
 func TestSameEverywhere(t *testing.T) {
 	h := fnv.New64a()
 	crop := standard()

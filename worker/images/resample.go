@@ -114,7 +114,8 @@ func (a *axis) setDigits() {
 
 const half = 1 << (precision - 1)
 
-// acrossColoursPlain makes those of a row of pixels from number i on, three bytes each. Red and blue are summed in the halves of one number.
+// acrossColoursPlain makes those of a row of pixels from number i on, three bytes each. Red and blue are summed in the
+// halves of one number.
 func (a *axis) acrossColoursPlain(dst, row []byte, i int) {
 	for ; i < len(a.first); i++ {
 		weights := a.weights[i*a.taps:][:a.count[i]]
@@ -151,8 +152,8 @@ func (a *axis) acrossGray(dst, row []byte) {
 	}
 }
 
-// downPlain makes value i of rows that follow each other, of equal lengths: each dst byte, from number x on, of those above each other. Eight
-// bytes are summed at a time, two in the halves of one number.
+// downPlain makes value i of rows that follow each other, of equal lengths: each dst byte, from number x on, of those
+// above each other. Eight bytes are summed at a time, two in the halves of one number.
 func (a *axis) downPlain(dst, rows []byte, i, x int) {
 	width := len(dst)
 	weights := a.weights[i*a.taps:][:a.count[i]]

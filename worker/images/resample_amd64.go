@@ -18,8 +18,8 @@ func acrossAVX2(dst, row *byte, first *int32, weights *uint32, taps, most, n int
 //go:noescape
 func downAVX2(dst, rows *byte, stride int, weights *uint32, count, n int)
 
-// acrossVNNI makes n values, a multiple of 4, of each of four rows that are long bytes apart, where they are to be short bytes apart. taps and most
-// are those of acrossAVX2.
+// acrossVNNI makes n values, a multiple of 4, of each of four rows that are long bytes apart, where they are to be
+// short bytes apart. taps and most are those of acrossAVX2.
 //
 //go:noescape
 func acrossVNNI(dst *byte, short int, rows *byte, long int, first *int32, digits *[4]int8, taps, most, n int)
@@ -29,7 +29,8 @@ func acrossVNNI(dst *byte, short int, rows *byte, long int, first *int32, digits
 //go:noescape
 func downVNNI(dst, rows *byte, stride int, digits *[4]int8, most, n int)
 
-// lookUpAVX2 puts what the tables have of the bytes of n pixels, a multiple of 8, to three planes of values. It reads four bytes behind them.
+// lookUpAVX2 puts what the tables have of the bytes of n pixels, a multiple of 8, to three planes of values. It reads
+// four bytes behind them.
 //
 //go:noescape
 func lookUpAVX2(dst *float32, plane int, row *byte, tables *[3][256]float32, n int)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
 )
 
@@ -27,7 +28,7 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	group, ctx := errgroup.WithContext(ctx)
 	fetched := s.startFetch(ctx, group)
 	group.Go(func() error {
-		return Rescue(func() error {
+		return rescue.Call(worker, func() error {
 			return s.eachWindow(ctx, fetched, func(w *tensor.Window) error {
 				outputs = append(outputs, uint32(w.Len()))
 				return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// TestNullsOfDense: dense tensors have the same bits whether the decoder writes NaN for nulls or they do, of columns that a file lacks, too.
+// TestNullsOfDense: dense tensors have the same bits whether the decoder writes NaN for nulls or they do, of columns
+// that a file lacks, too.
 func TestNullsOfDense(t *testing.T) {
 	var store pipelinetest.Store
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Parquet(t, 1, 700, 300)), 190)

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/rescue"
 )
 
 func shard(t testing.TB, store *pipelinetest.Store, window int64, groups ...int) *pb.Ticket {
@@ -67,7 +68,7 @@ func TestPanicsBecomeErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var p *PanicError
+	var p *rescue.PanicError
 	err = s.Run(t.Context(), func(context.Context, Batch) error { panic("boom") })
 	if !errors.As(err, &p) || !strings.Contains(err.Error(), "boom") || !strings.Contains(string(p.Stack), "faults_test.go") {
 		t.Errorf("got %v", err)

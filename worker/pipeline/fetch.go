@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/rescue"
 )
 
 // unitsOut bounds how many units of a stream are under way or wait for their turn.
@@ -117,7 +118,7 @@ func (s *Stream) startFetch(ctx context.Context, group *errgroup.Group) <-chan *
 	units := make(chan *unit, unitsOut)
 	group.Go(func() error {
 		defer close(units)
-		return Rescue(func() error { return s.fetch(ctx, group, units) })
+		return rescue.Call(worker, func() error { return s.fetch(ctx, group, units) })
 	})
 	return units
 }
@@ -133,7 +134,7 @@ func (s *Stream) fetch(ctx context.Context, group *errgroup.Group, out chan<- *u
 		}
 		group.Go(func() error {
 			defer close(u.done)
-			return Rescue(func() error { return s.read(ctx, u) })
+			return rescue.Call(worker, func() error { return s.read(ctx, u) })
 		})
 		select {
 		case out <- u:

@@ -102,8 +102,9 @@ func (s *Stream) leave() *kit {
 	return k
 }
 
-// take has the stream work with a kit, if there is one that fits into what was reserved for it and so many bytes more, and leaves room for
-// what pages may come to.
+// take makes the stream use a kit instead of an engine of its own, if there is one of its program that fits: into the memory that was
+// reserved for the stream and room more bytes, with what later pages may need left free. It returns how many bytes it holds beyond the
+// reserved ones, and the kit's size.
 func (s *Stream) take(from *kits, room int64) (more, has int64) {
 	k := from.take(s.kitOf)
 	if k == nil {

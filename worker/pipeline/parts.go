@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/rescue"
 )
 
 const (
@@ -116,7 +117,7 @@ func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
 	for range min(partsParallel, len(g.ranges)) {
 		p.readers.Go(func() error {
 			for c := range p.due {
-				c.read <- Rescue(c.fetch)
+				c.read <- rescue.Call(worker, c.fetch)
 			}
 			return nil
 		})

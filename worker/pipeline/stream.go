@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/columns"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -135,8 +136,8 @@ func (m inMemory) ReadAt(ctx context.Context, _ string, _ *pb.File, buf []byte, 
 	return context.Cause(ctx)
 }
 
-// admit waits for the memory of what is left to read, and of batches. Where there is an engine of the program, it tells how much that is,
-// though another stream may work with it, and the program is compiled only if no kit is left by then.
+// admit waits for the memory that the stream needs: for what is left to read, and for batches. An engine is only needed to estimate
+// that, so one that another stream works with will do; the program is compiled after the wait, unless there is a kit by then.
 func (s *Stream) admit(ctx context.Context) (err error) {
 	if s.leaves, err = columns.Leaves(s.footer, s.program.GetSources()); err != nil {
 		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
@@ -306,6 +307,9 @@ type Batch struct {
 	More bool
 }
 
+// worker is who panics in a stream, where neither the decoder nor an op does.
+const worker = "the worker"
+
 // Run sends the shard's batches from the cursor on to emit, in order, and returns when the shard is done, when
 // something failed, or when ctx ended.
 func (s *Stream) Run(ctx context.Context, emit Emit) error {
@@ -314,17 +318,18 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	ready := make(chan Batch, 1)
 	group.Go(func() error {
 		defer close(ready)
-		return Rescue(func() error { return s.compute(ctx, fetched, ready) })
+		return rescue.Call(worker, func() error { return s.compute(ctx, fetched, ready) })
 	})
 	group.Go(func() error {
-		return Rescue(func() error { return s.send(ctx, ready, emit) })
+		return rescue.Call(worker, func() error { return s.send(ctx, ready, emit) })
 	})
 	err := group.Wait()
 	s.ended = err == nil
 	return err
 }
 
-// Await waits until all batches were released, or ctx ends. A stream that has all of them when it is closed leaves its memory to the next one.
+// Await waits until all batches were released, or ctx ends. A stream that has all of them when it is closed leaves its
+// memory to the next one.
 func (s *Stream) Await(ctx context.Context) error {
 	return s.stats.timed(&s.stats.send, func() error {
 		return s.Blocked(func() error {

@@ -27,7 +27,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline"
-	"github.com/penstock-ml/penstock/worker/transform"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
@@ -141,7 +141,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 	defer stopDraining()
 	ended := make(chan error, 1)
 	go func() {
-		err := pipeline.Rescue(func() error { return run(r) })
+		err := rescue.Call("the worker", func() error { return run(r) })
 		s.leave(r.place)
 		ended <- err
 	}()
@@ -184,13 +184,10 @@ func (s *Server) programOf(body []byte, t *pb.Ticket) (*pb.Program, error) {
 func (s *Server) log(t *pb.Ticket, err error) {
 	logger := s.logger.With("session", t.GetSession(), "epoch", t.GetEpoch(), "block", t.GetBlock(), "shard", t.GetShard(),
 		"file", t.GetFile().GetUri())
-	var ours *pipeline.PanicError
-	var ops *transform.PanicError
+	var panicked *rescue.PanicError
 	switch {
-	case errors.As(err, &ours):
-		logger.Error("stream panicked", "error", err, "stack", string(ours.Stack))
-	case errors.As(err, &ops):
-		logger.Error("op panicked", "error", err, "stack", string(ops.Stack))
+	case errors.As(err, &panicked):
+		logger.Error("stream panicked", "error", err, "stack", string(panicked.Stack))
 	case errors.Is(err, errDraining), errors.Is(err, errYielded):
 		logger.Debug("stream ended, to go on elsewhere")
 	default:
@@ -258,9 +255,10 @@ func reason(ctx context.Context, err error) error {
 
 var errDraining = errors.New("this worker drains; go on with the next one")
 
-// grpcError says in a status code who can help. Another worker, or this one later: RESOURCE_EXHAUSTED, UNAVAILABLE. Another worker:
-// UNIMPLEMENTED (this one does not know the program), OUT_OF_RANGE (it has too little memory), ABORTED (storage does not let it
-// read). Nobody: DATA_LOSS (what was read cannot be made sense of), FAILED_PRECONDITION (the file is not the one that was planned).
+// grpcError says in a status code who can help. Another worker, or this one later: RESOURCE_EXHAUSTED, UNAVAILABLE.
+// Another worker: UNIMPLEMENTED (this one does not know the program), OUT_OF_RANGE (it has too little memory), ABORTED
+// (storage does not let it read, or it has a bug). Nobody: DATA_LOSS (what was read cannot be made sense of),
+// FAILED_PRECONDITION (the file is not the one that was planned).
 func grpcError(err error) error {
 	if err == nil {
 		return nil
@@ -282,10 +280,17 @@ func grpcError(err error) error {
 		code = codes.Unimplemented
 	case errors.Is(err, columns.ErrMemory):
 		code = codes.OutOfRange
-	case storage.IsOurs(err):
+	case errors.Is(err, columns.ErrUndecodable): // DATA_LOSS: it is about the file
+	case isBug(err), storage.IsOurs(err):
 		code = codes.Aborted
 	}
 	return status.Error(code, short(err.Error()))
+}
+
+// isBug reports whether the worker panicked, or an op: no policy leaves rows out for that.
+func isBug(err error) bool {
+	_, ok := errors.AsType[*rescue.PanicError](err)
+	return ok
 }
 
 // maxMessage bounds a status's text: it travels in a header, of which some clients take 8 KB in all.

@@ -33,8 +33,10 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/wire"
+	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -527,6 +529,23 @@ func TestBackpressure(t *testing.T) {
 	}
 	if memory == 0 || memory > 1<<20 {
 		t.Errorf("held up to %d bytes", memory)
+	}
+}
+
+// TestWhosePanic: rows may be left out for what their file does to the decoder, but not for a bug of an op or of the worker.
+func TestWhosePanic(t *testing.T) {
+	panicked := &rescue.PanicError{Who: "the op", Value: "oh", Stack: []byte("a secret place")}
+	for _, c := range []struct {
+		err  error
+		code codes.Code
+	}{
+		{fmt.Errorf("step 3: %w", panicked), codes.Aborted},
+		{fmt.Errorf("a.parquet row group 1 %w: %w", columns.ErrUndecodable, panicked), codes.DataLoss},
+	} {
+		got := status.Convert(grpcError(c.err))
+		if got.Code() != c.code || !strings.Contains(got.Message(), "the op panicked") || strings.Contains(got.Message(), "secret") {
+			t.Errorf("%v: got %v, want %v without the stack", c.err, got, c.code)
+		}
 	}
 }
 

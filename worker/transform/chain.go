@@ -3,11 +3,11 @@ package transform
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -288,11 +288,7 @@ func (c *Chain) checkSources(sources []*vector.Vector) error {
 }
 
 func (s *step) run(slots []*vector.Vector, rows int, ask func(bytes int64) error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &PanicError{Value: r, Stack: debug.Stack()}
-		}
-	}()
+	defer rescue.As(&err, "the op")
 	for i, slot := range s.from {
 		s.in[i] = slots[slot]
 	}
@@ -321,16 +317,6 @@ func (s *step) size() (bytes int64, err error) {
 		bytes += 8 * int64(v.Len()+v.Rows)
 	}
 	return bytes, nil
-}
-
-// PanicError is a panic of an op's kernel: a bug of the op, which fails the stream but not the worker.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("the op panicked, which is a bug of it: %v", e.Value)
 }
 
 // RowError is about one row: a kernel's names that of its vectors, Run's that of the file.

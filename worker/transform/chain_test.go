@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -109,14 +110,14 @@ func (f kernelFunc) Run(out *vector.Vector, in []*vector.Vector) error { return 
 // TestRunSurvivesBadOps runs ops of a user's own that do what they should not.
 func TestRunSurvivesBadOps(t *testing.T) {
 	errOwn := errors.New("own error")
-	var panicked *PanicError
+	var panicked *rescue.PanicError
 	cases := []struct {
 		want   string
 		as     func(error) bool
 		kernel kernelFunc
 	}{
 		{"own error", func(err error) bool { return errors.Is(err, errOwn) }, func(*vector.Vector, []*vector.Vector) error { return errOwn }},
-		{"the op panicked, which is a bug of it: oh", func(err error) bool { return errors.As(err, &panicked) && len(panicked.Stack) > 0 }, func(*vector.Vector, []*vector.Vector) error { panic("oh") }},
+		{"the op panicked, which is a bug of it; please report it with what the worker's log says: oh", func(err error) bool { return errors.As(err, &panicked) && len(panicked.Stack) > 0 }, func(*vector.Vector, []*vector.Vector) error { panic("oh") }},
 		{"the op made 0 offsets for 2 rows", nil, func(*vector.Vector, []*vector.Vector) error { return nil }},
 		{"the op made 1 rows of list<int64>, not 2", nil, func(out *vector.Vector, _ []*vector.Vector) error { out.Rows = 1; return nil }},
 		{"the op made 0 values where there should be 5", nil, func(out *vector.Vector, _ []*vector.Vector) error { out.Offsets = []int32{0, 1, 5}; return nil }},

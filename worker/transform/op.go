@@ -55,7 +55,8 @@ type Borrower interface {
 // Maker is a Kernel that makes more values than it gets, as many whatever they are.
 type Maker interface {
 	Kernel
-	// Makes is how many values there are of so many rows.
+	// Makes is how many values there are of so many rows. It depends on the op's parameters alone: it may be called while another
+	// goroutine runs the kernel.
 	Makes(rows int64) int64
 }
 

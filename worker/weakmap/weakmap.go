@@ -1,4 +1,4 @@
-// Package weakmap remembers what is dear to make for as long as somebody else has it.
+// Package weakmap shares values that are expensive to make: a value can be found as long as somebody else uses it.
 package weakmap
 
 import (
@@ -7,22 +7,22 @@ import (
 	"weak"
 )
 
-// Map has for each key the first value that was put, until the garbage collector finds that nobody else has that value. The zero
-// Map is empty. It may be used by many goroutines at once.
+// Map holds values by key without keeping them alive: an entry is gone once the garbage collector finds that nobody uses its value.
+// The zero Map is empty. It may be used by many goroutines at once.
 type Map[K comparable, V any] struct {
 	mu sync.Mutex
 	of map[K]weak.Pointer[V]
 }
 
-// Get returns the value of a key, or nil.
+// Get returns the value of a key, or nil if there is none.
 func (m *Map[K, V]) Get(key K) *V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.of[key].Value()
 }
 
-// Put has value be that of key, unless it has another that is still there: so no value, however often it is put, gets cleanups
-// without end.
+// Put stores value under key, unless the key still has a value that is in use. Storing one again each time would register another
+// cleanup with the runtime each time.
 func (m *Map[K, V]) Put(key K, value *V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

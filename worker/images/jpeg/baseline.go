@@ -126,8 +126,8 @@ func (d *Decoder) coefficients(c *component) (last int, ok bool) {
 	return 63, true
 }
 
-// put writes the coefficients of an entry of pairs, which stands for those from the k-th up to the next. One that the entry has not is 0, and written to
-// where the other one comes to lie, or where the block is 0 anyway.
+// put writes the coefficients of an entry of pairs, which stands for those from the k-th up to the next. One that the
+// entry has not is 0, and written to where the other one comes to lie, or where the block is 0 anyway.
 func put(block, quant *[64]int32, e uint32, k, next int) {
 	last, first := (next-1)&63, (k+int(e>>pairZeros&15))&63
 	block[zigzag[last]&63] = int32(e<<8) >> 25 * quant[last]

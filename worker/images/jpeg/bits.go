@@ -48,7 +48,8 @@ const filled = 56
 // fill makes n at least filled.
 func (b *bits) fill() { b.acc, b.n = b.more(b.acc, b.n) }
 
-// more is fill for loops that keep acc and n in registers. Bits behind n may be in acc already: they are the same as those that come there again.
+// more is fill for loops that keep acc and n in registers. Bits behind n may be in acc already: they are the same as
+// those that come there again.
 func (b *bits) more(acc uint64, n int) (uint64, int) {
 	if at := b.pos; at >= 0 && at <= len(b.data)-8 {
 		acc |= binary.BigEndian.Uint64(b.data[at:]) >> (n & 63)

@@ -172,8 +172,8 @@ func (d *Decoder) wider(i int, near, far []byte, even, odd int16) []byte {
 	return r.full[d.region.Min.X-16*c.wanted.Min.X:]
 }
 
-// stretchPlain is stretch on any CPU: it makes 2n samples of n, or of two rows of n: 3/4 of the nearer one, and of the nearer row, and 1/4 of
-// the other. even and odd are what is added to 16 times a sample before it is cut off.
+// stretchPlain is stretch on any CPU: it makes 2n samples of n, or of two rows of n: 3/4 of the nearer one, and of the
+// nearer row, and 1/4 of the other. even and odd are what is added to 16 times a sample before it is cut off.
 func stretchPlain(dst, near, far []byte, even, odd int16) {
 	stretchEnds(dst, near, far, even, odd)
 	far = far[:len(near)]

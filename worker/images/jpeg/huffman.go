@@ -58,8 +58,8 @@ func (h *huffman) set(spec []byte) error {
 	return nil
 }
 
-// within is what the highest n bits of a window begin with: a code, and the coefficient that the size in its symbol belongs to. They take no
-// bits if n do not hold them.
+// within is what the highest n bits of a window begin with: a code, and the coefficient that the size in its symbol
+// belongs to. They take no bits if n do not hold them.
 func (h *huffman) within(window uint32, n int) (symbol uint8, value int32, taken int) {
 	e := h.lookup[window>>(32-lookupBits)]
 	length, size := int(e&0xff), int(e>>8&15)
@@ -121,9 +121,10 @@ type acTable struct {
 	skips [1 << pairBits]uint16
 }
 
-// An entry of pairs is, from the lowest bit: 6 bits, how many bits to take; 7 bits, how many coefficients these stand for, zeros among them,
-// to which pairEnd is added if the block has no more; 4 bits, the zeros before the first that may not be 0; 7 bits for the last of those that
-// the entry stands for, and 8 bits for the first one that may not be 0, which counts if both are one. It is pairNone where pairBits bits hold none.
+// An entry of pairs is, from the lowest bit: 6 bits, how many bits to take; 7 bits, how many coefficients these stand
+// for, zeros among them, to which pairEnd is added if the block has no more; 4 bits, the zeros before the first that
+// may not be 0; 7 bits for the last of those that the entry stands for, and 8 bits for the first one that may not be 0,
+// which counts if both are one. It is pairNone where pairBits bits hold none.
 const (
 	pairBits  = 11
 	pairCount = 6
@@ -135,8 +136,8 @@ const (
 	pairMost  = 31              // coefficients of an entry
 )
 
-// An entry of skips is, from the lowest bit: 6 bits, how many bits to take; and how many coefficients these stand for, zeros among them, to which
-// skipEnd is added if the block has no more. It is skipNone where pairBits bits hold none.
+// An entry of skips is, from the lowest bit: 6 bits, how many bits to take; and how many coefficients these stand for,
+// zeros among them, to which skipEnd is added if the block has no more. It is skipNone where pairBits bits hold none.
 const (
 	skipCount = 6
 	skipEnd   = 256

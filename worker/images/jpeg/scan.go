@@ -19,8 +19,8 @@ type scan struct {
 // maxBlocks is how many blocks an MCU may have.
 const maxBlocks = 10
 
-// mcuBlock says which blocks of a component one block of each MCU is: of the first MCU, block (x, y), and of those beside and below it, blocks
-// that are as many away as an MCU has across and down.
+// mcuBlock says which blocks of a component one block of each MCU is: of the first MCU, block (x, y), and of those
+// beside and below it, blocks that are as many away as an MCU has across and down.
 type mcuBlock struct {
 	*component
 	x, y, across, down int

@@ -5,8 +5,8 @@ import "golang.org/x/sys/cpu"
 // simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
 var simd = struct{ avx2 bool }{avx2: cpu.X86.HasAVX2} //nolint:gochecknoglobals // a property of the machine: only tests write it
 
-// idctAVX2 writes the samples of a block to eight rows that are stride bytes apart, if 16 bits hold what it takes, as they do in pictures that
-// are not damaged.
+// idctAVX2 writes the samples of a block to eight rows that are stride bytes apart, if 16 bits hold what it takes, as
+// they do in pictures that are not damaged.
 //
 //go:noescape
 func idctAVX2(dst *byte, stride int, block *[64]int32) (ok bool)
