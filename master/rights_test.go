@@ -270,7 +270,8 @@ func TestAbandonedSessionsExpire(t *testing.T) {
 	})
 }
 
-// TestFollowersTellNoMore holds that a master that does not lead shows a caller what the leader would, of its own namespace and of no other.
+// TestFollowersTellNoMore holds that a master that does not lead shows a caller what the leader would, of its own
+// namespace and of no other.
 func TestFollowersTellNoMore(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	endpoints := etcd(t, "").Endpoints()

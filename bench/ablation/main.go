@@ -16,22 +16,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "ablation:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
-	}
+	os.Exit(cli.Main(command()))
 }
 
 // options are the program's flags.
@@ -49,9 +43,8 @@ func command() *cobra.Command {
 		Short: "Measure what each of the worker's optimisations is worth",
 		Example: "  go run ./bench/ablation\n" +
 			"  go run ./bench/ablation --workload rm2 --rows 65536 --rounds 5",
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},

@@ -21,9 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,15 +41,7 @@ const deterministic = "deterministic"
 
 func main() {
 	storetest.Main()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
-			err = errors.New("interrupted")
-		}
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1) //nolint:gocritic // there is nothing left to stop
-	}
+	os.Exit(cli.Main(command()))
 }
 
 // options are the program's flags.
@@ -83,8 +73,7 @@ func command() *cobra.Command {
 			"  go run ./bench/chaos --faults 20 --seed 7 --only workers,network --keep\n" +
 			"  go run ./bench/chaos --faults 1000 --seed 3 --report report.md\n" +
 			"  go run ./bench/chaos --faults 50 --seed 1 --plan",
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
+		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.faults, "faults", 50, "number of faults")

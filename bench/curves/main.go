@@ -16,23 +16,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "curves:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
-	}
+	os.Exit(cli.Main(command()))
 }
 
 // options are the program's flags.
@@ -51,9 +45,8 @@ func command() *cobra.Command {
 		Example: "  go run ./bench/curves\n" +
 			"  go run ./bench/curves --only workers --rounds 9\n" +
 			"  go run ./bench/curves --scale 0.1 --out /tmp/curves",
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.run(cmd.Context(), cmd.ErrOrStderr())
 		},

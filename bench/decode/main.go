@@ -22,15 +22,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
 )
 
 // target is how many times faster than pqarrow worker/columns has to be.
@@ -38,12 +38,7 @@ const target = 4
 
 func main() {
 	runtime.GOMAXPROCS(1)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "decode:", err)
-		os.Exit(1) //nolint:gocritic // there is nothing left to stop
-	}
+	os.Exit(cli.Main(command()))
 }
 
 // options are the program's flags.
@@ -67,9 +62,8 @@ func command() *cobra.Command {
 			"  go run ./bench/decode --rows 65536 --rounds 3 --output json\n" +
 			"  go run ./bench/decode --dir /tmp/decode --files delta --files 'strings*'\n" +
 			"  go run ./bench/decode --data 'day_*.parquet'",
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&o.data, "data", nil, "Parquet files to decode, patterns allowed (default: files are written, as training data is made of)")

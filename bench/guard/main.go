@@ -7,15 +7,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
 )
 
 // targets are the benchmarks that are guarded: those that run on one goroutine.
@@ -36,23 +35,16 @@ func targets() []target {
 const slack = 0.05
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "guard:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
-	}
+	os.Exit(cli.Main(command()))
 }
 
 func command() *cobra.Command {
 	baseline, update := "", false
 	cmd := &cobra.Command{
-		Use:           "guard [PACKAGE...]",
-		Short:         "Compare instructions and allocations of the inner loops with the baseline",
-		Example:       "  go run ./bench/guard\n  go run ./bench/guard --update ./worker/transform",
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Use:          "guard [PACKAGE...]",
+		Short:        "Compare instructions and allocations of the inner loops with the baseline",
+		Example:      "  go run ./bench/guard\n  go run ./bench/guard --update ./worker/transform",
+		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, packages []string) error {
 			chosen, err := choose(packages)
 			if err != nil {

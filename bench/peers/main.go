@@ -4,22 +4,15 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	root := &cobra.Command{Use: "peers", Short: "The Go part of bench/peers", SilenceErrors: true, SilenceUsage: true}
+	root := &cobra.Command{Use: "peers", Short: "The Go part of bench/peers", SilenceUsage: true}
 	root.AddCommand(makeCommand(), readCommand())
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "peers:", err)
-		os.Exit(1)
-	}
+	os.Exit(cli.Main(root))
 }

@@ -15,25 +15,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "simulate:", err)
-		stop()
-		os.Exit(1) //nolint:gocritic // stop was called
-	}
+	os.Exit(cli.Main(command()))
 }
 
 func command() *cobra.Command {
@@ -48,9 +42,8 @@ func command() *cobra.Command {
 			"  go run ./bench/simulate --scenario step-up,no-room --seed 2\n" +
 			"  go run ./bench/simulate --trainers 40 --load 4 --begin 5 --step 10x@10m\n" +
 			"  go run ./bench/simulate --storage-cap 0.5x --storage-cap-at 10m --storage-cap-for 30m --duration 1h",
-		Args:          cobra.NoArgs,
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if broken != nil {
 				return broken

@@ -16,7 +16,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,11 +28,7 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		os.Exit(1) //nolint:gocritic // there is nothing left to stop
-	}
+	os.Exit(cli.Main(command()))
 }
 
 func command() *cobra.Command {

@@ -38,8 +38,8 @@ type extent struct {
 	given             uint64 // when it came back, among all that did
 }
 
-// segments lend extents. Any goroutine may call. Memory that was never written to is dear: the kernel clears each page, and a virtual machine's
-// host may have to find it first. So what comes back is lent again before any other.
+// segments lend extents. Any goroutine may call. Memory that was never written to is dear: the kernel clears each page,
+// and a virtual machine's host may have to find it first. So what comes back is lent again before any other.
 type segments struct {
 	memory func() (*os.File, error)                  // makes a file of memory
 	punch  func(f *os.File, from, bytes int64) error // gives back what bytes of a file take

@@ -71,16 +71,23 @@ func (f *feeder) figures() *pb.FeedFigures {
 type events struct {
 	mu   sync.Mutex
 	list []*pb.FeedEvent
+	lost int64 // that list had no room for
 }
 
-// mostEvents bounds those that wait for the program to ask for something; further ones are lost.
+// mostEvents bounds those that wait for the program to ask for something. Further ones are counted.
 const mostEvents = 1000
 
 func (e *events) take() []*pb.FeedEvent {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := e.list
-	e.list = nil
+	if e.lost > 0 {
+		out = append(out, &pb.FeedEvent{
+			Message: "further events came while the program asked for nothing, and were not kept", Level: int32(slog.LevelWarn), Name: "events_lost",
+			About: map[string]*pb.FeedValue{"events": valueOf(slog.Int64Value(e.lost))},
+		})
+	}
+	e.list, e.lost = nil, 0
 	return out
 }
 
@@ -98,7 +105,9 @@ func (e *events) Handle(_ context.Context, r slog.Record) error {
 	})
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.list) < mostEvents {
+	if len(e.list) == mostEvents {
+		e.lost++
+	} else {
 		e.list = append(e.list, event)
 	}
 	return nil

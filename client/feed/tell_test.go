@@ -150,11 +150,12 @@ func TestEvents(t *testing.T) {
 	if got := e.take(); len(got) != 2 || !proto.Equal(got[0], &pb.FeedEvent{Message: "in detail", Level: -4}) || !proto.Equal(got[1], want) {
 		t.Errorf("the events %v; expected %v", got, want)
 	}
-	for range mostEvents + 1 {
+	for range mostEvents + 3 {
 		log.Info("again")
 	}
-	if n := len(e.take()); n != mostEvents {
-		t.Errorf("%d events are kept", n)
+	got := e.take()
+	if n := len(got) - 1; n != mostEvents || got[n].GetName() != "events_lost" || got[n].GetAbout()["events"].GetInteger() != 3 {
+		t.Errorf("%d events are kept, and last comes %v", n, got[n])
 	}
 	if n := len(e.take()); n != 0 {
 		t.Errorf("%d events are told again", n)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock-ml/penstock/internal/fleet"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 )
@@ -154,11 +155,7 @@ func Status(f *os.File, format string, args ...any) {
 
 // Announce prints where a server can be reached, one JSON object on one line, for the program that started it; http may be nil.
 func Announce(w io.Writer, address, gossip string, http net.Listener) error {
-	out := struct {
-		Address string `json:"address"`
-		Gossip  string `json:"gossip"`
-		HTTP    string `json:"http,omitempty"`
-	}{Address: address, Gossip: gossip}
+	out := process.Announcement{Address: address, Gossip: gossip}
 	if http != nil {
 		out.HTTP = http.Addr().String()
 	}

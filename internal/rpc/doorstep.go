@@ -58,7 +58,7 @@ type doorstep struct {
 	loads
 }
 
-// stranger is a connection. Later it is nothing else than that.
+// stranger is a connection whose caller has not authenticated yet. Once it has, the connection is used as any other.
 type stranger struct {
 	net.Conn
 	door  *doorstep

@@ -1,7 +1,7 @@
-// Package rpc opens and serves Penstock's gRPC ports with one set of rules: TLS where it is configured, a gate that sees the
-// headers of each call before its message is read, tuned HTTP/2 windows, keepalives, bounded messages. It finds the leader for commands that make one
-// call. Master, worker and client all use it.
-// A Config is read-only once in use and may be shared.
+// Package rpc opens and serves Penstock's gRPC ports with one set of rules: TLS where it is configured, a gate that
+// sees the headers of each call before its message is read, tuned HTTP/2 windows, keepalives, bounded messages. It
+// finds the leader for commands that make one call. Master, worker and client all use it. A Config is read-only once in
+// use and may be shared.
 package rpc
 
 import (

@@ -17,13 +17,17 @@ type Config struct {
 	// StartUp is how long a worker may take from being asked for until it serves. More workers are not found to be of no help
 	// before.
 	StartUp time.Duration
-	// UpAfter is over how long the demand for more workers is measured, and DownAfter for how long fewer must have been enough.
+	// UpAfter is over how long the demand for more workers is measured, LeastUpAfter or more, and DownAfter for how long fewer must
+	// have been enough.
 	UpAfter, DownAfter time.Duration
 	// TrimAfter is for how long fewer must have been enough if the difference is small.
 	TrimAfter time.Duration
 	// BrakeFor is how long a session that more workers did not help is not given more. It doubles each time.
 	BrakeFor time.Duration
 }
+
+// LeastUpAfter is the shortest UpAfter: demand is measured four times within it.
+const LeastUpAfter = 100 * time.Millisecond
 
 // WithDefaults fills in what is not set, and checks the rest.
 func (c Config) WithDefaults() (Config, error) {
@@ -56,6 +60,8 @@ func (c Config) WithDefaults() (Config, error) {
 		return c, fmt.Errorf("autoscale: from %d to %d workers is no range; set a minimum of 0 or more, and a maximum that is not below it", c.MinWorkers, c.MaxWorkers)
 	case c.Utilisation < 0 || c.Utilisation > 1:
 		return c, fmt.Errorf("autoscale: a utilisation of %g is not between 0 and 1", c.Utilisation)
+	case c.UpAfter < LeastUpAfter:
+		return c, fmt.Errorf("autoscale: the time before it grows is %s; it must be %s or more", c.UpAfter, LeastUpAfter)
 	case c.TrimAfter < c.DownAfter || c.DownAfter < c.UpAfter:
 		return c, errors.New("autoscale: the times before it grows, shrinks and shrinks by little must not fall in this order")
 	}

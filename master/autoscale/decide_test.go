@@ -503,3 +503,20 @@ func TestVictims(t *testing.T) {
 		t.Error("the caller's list was changed")
 	}
 }
+
+func TestConfigsThatCannotBe(t *testing.T) {
+	for _, c := range []struct {
+		cfg  Config
+		says string
+	}{
+		{Config{UpAfter: 3}, "the time before it grows is 3ns; it must be 100ms or more"},
+		{Config{UpAfter: -time.Second}, "must be more than 0"},
+		{Config{MinWorkers: 3, MaxWorkers: 2}, "no range"},
+		{Config{Utilisation: 1.1}, "between 0 and 1"},
+		{Config{UpAfter: time.Hour}, "must not fall"},
+	} {
+		if _, err := c.cfg.WithDefaults(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: got %v, want %q", c.cfg, err, c.says)
+		}
+	}
+}

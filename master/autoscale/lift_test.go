@@ -115,7 +115,8 @@ func TestABrakeOfSlowStorageKeepsNoMore(t *testing.T) {
 	}
 }
 
-// Buffers hide for a while that storage gives less than is needed. Workers that were asked for in that time are found to be of no help, too.
+// Buffers hide for a while that storage gives less than is needed. Workers that were asked for in that time are found
+// to be of no help, too.
 func TestSlowStorageBehindBuffersBrakes(t *testing.T) {
 	s := train(8000, 0.01)
 	f := newFleet(t, Config{}, 100, s)

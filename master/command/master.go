@@ -115,14 +115,14 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return err
 	}
 	defer func() { err = errors.Join(err, cfg.Store.Close()) }()
-	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
-		return fmt.Errorf("master: %w", err)
-	}
 	workers, scaling, err := f.scaling.actuator(cmd, f.dataDir, cfg.Logger)
 	if err != nil {
 		return err
 	}
 	cfg.Scaling = scaling
+	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
+		return fmt.Errorf("master: %w", err)
+	}
 	if cfg.HTTP, err = cli.ListenHTTP(cmd, f.http, cfg.Logger); err != nil {
 		return errors.Join(err, cfg.Listener.Close())
 	}
@@ -139,7 +139,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	}
 	m, err := master.New(cfg)
 	if err != nil {
-		return err
+		return errors.Join(err, cfg.Listener.Close())
 	}
 	return runUntil(cmd.Context(), ended, together(m, workers))
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
@@ -31,13 +32,19 @@ type making struct {
 	message
 }
 
+// by makes the message. Others wait for it, too, and go on even if that panics.
+func (m *making) by(do func() message) {
+	defer close(m.done)
+	m.err = errors.New("the dashboard has a bug, which the master's log tells of")
+	m.message = do()
+}
+
 // next is what a feed has to tell in this round.
 func (d *Dashboard) next(ctx context.Context, f *feed) ([]byte, error) {
 	number := time.Now().Truncate(d.cfg.Every).UnixNano() / d.cfg.Every.Nanoseconds()
 	m, mine := d.round.take(number, whatFor{f.who.Namespace, f.who.Everywhere, f.session, f.limit, f.workers, f.known}, d.cfg.Viewers)
 	if mine {
-		m.message = f.make(context.WithoutCancel(ctx), number) // others wait for it, too
-		close(m.done)
+		m.by(func() message { return f.make(context.WithoutCancel(ctx), number) })
 	}
 	select {
 	case <-m.done:

@@ -239,8 +239,9 @@ func (s *State) dropIdleBlocks() {
 	s.blocks = slices.DeleteFunc(s.blocks, func(block) bool { i++; return !busy[i] })
 }
 
-// absorb gives base and returned canonical borders, now that b is planned: a state that was restored may have others, behind the last shard of
-// a block or the last block of an epoch. If b is empty, what is returned of it is moved to base.
+// absorb gives base and returned canonical borders, now that b is planned: a state that was restored may have others,
+// behind the last shard of a block or the last block of an epoch. If b is empty, what is returned of it is moved to
+// base.
 func (s *State) absorb(b block) {
 	base := s.canonicalSet(s.base)
 	s.returned = s.canonicalSet(s.returned)

@@ -15,7 +15,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// mostTemporary is how long the name of a folder may be in which Embedded makes its socket: macOS has room for 103 bytes of a socket's path.
+// mostTemporary is how long the name of a folder may be in which Embedded makes its socket: macOS has room for 103
+// bytes of a socket's path.
 const mostTemporary = 103 - len("/penstock-etcd-4294967295/client.sock")
 
 // Embed is an etcd of one member in this process, for a single master, the demo and tests.

@@ -18,7 +18,9 @@ from penstock._session import Config, Session, SessionStats
 from penstock._session.masters import MasterError, Masters
 from penstock.batch import Checkpoint
 
-_ASK_EVERY = 1.0  # seconds
+_ASK_EVERY = 1.0  # seconds, while masters answer
+_ASK_SELDOM = 60.0  # seconds, at the most, while they do not
+_ASK_PATIENCE = 2.0  # seconds: the training loop waits meanwhile
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class SessionReader:
         begins = session.state()
         self._whole = not begins.base and not begins.consumed  # nothing of this epoch was read before
         self._rows_read = 0  # of this epoch
-        self._ask_at = 0.0  # the master, for the number of rows
+        self._masters = Masters(config.masters, config.security)  # for the number of rows
+        self._ask_at, self._ask_every = 0.0, _ASK_EVERY
 
     @property
     def epoch(self) -> int:
@@ -106,9 +109,23 @@ class SessionReader:
     def rows_per_epoch(self) -> int | None:
         """How many rows each epoch has: for one rank, once all is planned or read, and if no row is left out."""
         if self._rows is None and time.monotonic() >= self._ask_at and _countable(self.info, self._session.program):
-            self._ask_at = time.monotonic() + _ASK_EVERY
-            self._rows = _planned_rows(self._config)
+            try:
+                self._rows = self._planned_rows()
+                self._ask_every = _ASK_EVERY
+            except MasterError:
+                self._ask_every = min(2 * self._ask_every, _ASK_SELDOM)
+            self._ask_at = time.monotonic() + self._ask_every
         return self._rows
+
+    def _planned_rows(self) -> int | None:
+        """The rows of an epoch, if a master says that all of it is planned."""
+        session, _ = self._masters.call(
+            "GetSession", pb.GetSessionRequest(session=self._config.session), pb.Session,
+            min(self._config.connect_timeout, _ASK_PATIENCE),
+        )  # fmt: skip
+        progress = session.progress
+        planned = progress.blocks > 0 and progress.blocks_planned == progress.blocks
+        return progress.rows_planned if planned else None
 
     def batches(self) -> int | None:
         """How many batches this rank gets of the epoch that next() reads, where the master has told that."""
@@ -120,25 +137,10 @@ class SessionReader:
 
     def close(self) -> None:
         """Gives back what is held."""
+        self._masters.close()
         self._session.close()
 
 
 def _countable(info: pb.Session, program: spec_pb2.Program) -> bool:
     """Whether all planned rows come to this rank."""
     return info.world_size == 1 and not program.filter and all(step.outs for step in program.steps)
-
-
-def _planned_rows(config: Config) -> int | None:
-    """The rows of an epoch, if a master says that all of it is planned."""
-    masters = Masters(config.masters, config.security)
-    try:
-        session, _ = masters.call(
-            "GetSession", pb.GetSessionRequest(session=config.session), pb.Session, config.connect_timeout
-        )
-    except MasterError:
-        return None
-    finally:
-        masters.close()
-    progress = session.progress
-    planned = progress.blocks > 0 and progress.blocks_planned == progress.blocks
-    return progress.rows_planned if planned else None

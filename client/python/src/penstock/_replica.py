@@ -223,7 +223,7 @@ class Leader:
     def __init__(self, channel: Channel, open_reader: Callable[[], Reader]) -> None:
         self._channel = channel
         self._reader: Reader = self._told(open_reader)
-        self._tell("opened", self._reader.state(), self.info.SerializeToString())
+        channel.send(self._told(lambda: self._message("opened", self.state(), self.info.SerializeToString())))
 
     @property
     def epoch(self) -> int:
@@ -237,16 +237,21 @@ class Leader:
 
     def next(self) -> Read | None:
         """The next batch of the epoch; None once at its end. All ranks of the replica must call it."""
-        read = self._told(self._reader.next)
+        read, message = self._told(self._next)
+        self._channel.send(message)
+        return read
+
+    def _next(self) -> tuple[Read | None, list[Any]]:
+        """What next() returns, and what tells the others of it."""
+        read = self._reader.next()
         if read is None:
-            self._tell("end", self.state(), b"")
-            return None
+            return None, self._message("end", self.state(), b"")
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, read.tensors.schema) as stream:
             stream.write_batch(read.tensors.to_arrow())
         state = read.state()
-        self._tell("rows", state, sink.getvalue(), read.valid, read.checkpoint)
-        return replace(read, state=lambda: state)
+        message = self._message("rows", state, sink.getvalue(), read.valid, read.checkpoint)
+        return replace(read, state=lambda: state), message
 
     def state(self) -> pb.State:
         """The checkpoint as of what next() returned last."""
@@ -278,18 +283,16 @@ class Leader:
             self._channel.send([json.dumps(facts).encode(), b"", b"", b""])
             raise
 
-    def _tell(
+    def _message(
         self, kind: str, state: pb.State, payload: Any, valid: int = 0, checkpoint: Checkpoint | None = None
-    ) -> None:
+    ) -> list[Any]:
         stats = self.stats()
         facts = {
             "kind": kind, "valid": valid, "epoch": self.epoch, "rows": self.rows_per_epoch(), "batches": self.batches(),
             "checkpoint": checkpoint,
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
         }  # fmt: skip
-        self._channel.send(
-            [json.dumps(facts).encode(), state.SerializeToString(), stats.cause.SerializeToString(), payload]
-        )
+        return [json.dumps(facts).encode(), state.SerializeToString(), stats.cause.SerializeToString(), payload]
 
 
 class Follower:

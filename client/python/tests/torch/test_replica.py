@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from penstock import _replica, errors
+from penstock._pb import control_pb2 as pb
 from penstock._replica import Place
+from penstock._session import SessionStats
 from tests.torch import jobs
 
 if TYPE_CHECKING:
@@ -49,6 +52,55 @@ def test_ranks_without_torch_distributed(given: Any, environ: dict[str, str], wa
 def test_ranks_that_cannot_be(given: Any, environ: dict[str, str], says: str) -> None:
     with pytest.raises(errors.UsageError, match=says):
         _replica.place(*given, environ)
+
+
+class Told:
+    """A channel that keeps what it was to send."""
+
+    def __init__(self) -> None:
+        self.sent: list[dict[str, Any]] = []
+
+    def send(self, parts: list[Any]) -> None:
+        """Keeps the facts."""
+        self.sent.append(json.loads(parts[0]))
+
+
+class Ailing:
+    """A reader whose rows come, but not its figures."""
+
+    epoch, info = 0, pb.Session()
+
+    def __init__(self) -> None:
+        self.well = True
+
+    def next(self) -> None:
+        """Ends the epoch, and breaks."""
+        self.well = False
+
+    def state(self) -> pb.State:
+        """An empty one."""
+        return pb.State()
+
+    def rows_per_epoch(self) -> int | None:
+        """Not known."""
+        return None
+
+    batches = rows_per_epoch
+
+    def stats(self) -> SessionStats:
+        """Fails once it is broken."""
+        if not self.well:
+            raise errors.Error("no figures")
+        return SessionStats()
+
+
+def test_followers_hear_of_whatever_fails() -> None:
+    channel = Told()
+    leader = _replica.Leader(cast("Any", channel), lambda: cast("Any", Ailing()))
+    with pytest.raises(errors.Error, match="no figures"):
+        leader.next()
+    assert [facts["kind"] for facts in channel.sent] == ["opened", "failed"]
+    assert channel.sent[-1]["text"] == "no figures"
 
 
 def test_ranks_of_torch_distributed(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
