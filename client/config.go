@@ -49,8 +49,9 @@ type Config struct {
 	// Budget bounds, in bytes, the rows that were received and not yet copied into a batch (default 256 MiB). Each
 	// stream has an equal share, but may always hold one message, even one larger than its share.
 	Budget int64
-	// Memory, if set, is asked for the memory of a batch, in place of Go's heap: what it returns makes arrays of bytes of any value, aligned to 64.
-	// It is called from Next and Prepare. What it made is used again for later batches until the session has ended, with its last epoch or by Close.
+	// Memory, if set, is asked for the memory of a batch, in place of Go's heap: what it returns makes arrays of bytes of
+	// any value, aligned to 64. It is called from Next and Prepare. What it made is used again for later batches until the
+	// session has ended, with its last epoch or by Close.
 	Memory func() func(bytes int) []byte
 	// Local, if set, serves the streams of workers that run in this process, without the network.
 	Local Local

@@ -41,7 +41,8 @@ func (d *diary) says(what string) bool {
 	return strings.Contains(d.text.String(), what)
 }
 
-// freeAddress is one that nobody listens on. Nobody gets its port by chance, as a connection may that the system finds one for: it is below those.
+// freeAddress is one that nobody listens on. Nobody gets its port by chance, as a connection may that the system finds
+// one for: it is below those.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {

@@ -59,8 +59,8 @@ func medians(all []cost, factor float64) cost {
 	}
 }
 
-// point has a fleet of its own serve two sessions, and returns what the second one cost, in seconds: in the first one each process takes what it
-// takes once, such as fresh memory.
+// point has a fleet of its own serve two sessions, and returns what the second one cost, in seconds: in the first one
+// each process takes what it takes once, such as fresh memory.
 func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 	files, err := p.Workload.Make(ctx, m.data, nil)
 	if err != nil {

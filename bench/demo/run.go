@@ -39,8 +39,8 @@ type fleet struct {
 	report Report
 }
 
-// run starts the fleet, kills as many workers as asked for, waits for the trainers, verifies, and tells what it found. A fleet that does not
-// stay has ended by then.
+// run starts the fleet, kills as many workers as asked for, waits for the trainers, verifies, and tells what it found.
+// A fleet that does not stay has ended by then.
 func (j *job) run(ctx context.Context, o options, dir string, show *progress, tell func(*Report) error) (*Report, error) {
 	binary, err := os.Executable()
 	if err != nil {

@@ -41,9 +41,9 @@ func optima(ctx context.Context, sc Scenario, rec *Recorded) ([]int, error) {
 	return out, nil
 }
 
-// fewest finds the fewest workers with which the trainers of no session wait for more than 1% of their time, whatever their luck, by
-// trying constant fleets; or, of trainers that take all that comes, those with which they take most of what they take with all that there may be. It knows
-// nothing of costs and demands.
+// fewest finds the fewest workers with which the trainers of no session wait for more than 1% of their time, whatever
+// their luck, by trying constant fleets; or, of trainers that take all that comes, those with which they take most of
+// what they take with all that there may be. It knows nothing of costs and demands.
 func fewest(ctx context.Context, sc Scenario, p Phase, rec *Recorded) (int, error) {
 	sc = constant(sc, p)
 	runs := 1
