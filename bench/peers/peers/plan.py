@@ -49,9 +49,10 @@ SUBJECTS = {
     ),
     "tfdata": Subject("tf.data service", "tfdata", ("tensorflow",), ({"workers": 1}, {"workers": 2}), target=10),
     "twin": Subject("pyarrow and numpy alone", "twin", (), ({},)),
+    "floor": Subject("reading and writing the bytes alone", "floor", (), ({},)),
     "onbox-numpy": Subject("Penstock, on-box, numpy", "onbox", ("penstock",), ({"format": "numpy"},), penstock=True),
 }  # fmt: skip
-BY_DEFAULT = [name for name in SUBJECTS if name not in ("twin", "onbox-numpy")]
+BY_DEFAULT = [name for name in SUBJECTS if name not in ("twin", "floor", "onbox-numpy")]
 WORKLOADS = ["rm1", "rm2", "rm5", "scan", "jpeg"]
 
 
