@@ -39,7 +39,7 @@ const (
 	overRead = 256 << 10
 	// leastBatch and mostBatch bound the size of batches, batchShares says which part of a stream's memory one has (batchBytes).
 	leastBatch, mostBatch = 1 << 20, 4 << 20
-	batchShares           = 12
+	batchShares           = 16
 	// maxBatch leaves room, below what a message may have (internal/rpc), for what stands around a batch.
 	maxBatch = 240 << 20
 	// maxRequest bounds what a caller shows: a ticket and a program, of which a spec has less than a megabyte of text.

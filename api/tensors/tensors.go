@@ -73,7 +73,7 @@ func field(o *pb.Output) (f arrow.Field, err error) {
 		keys, values = append(keys, Shape), append(values, strings.Join(shape, ","))
 		f.Type, err = image(o)
 	default:
-		err = fmt.Errorf("unknown layout %v: this program is older than the master", o.GetLayout())
+		err = fmt.Errorf("unknown layout %v: this release of penstock is older than the master's", o.GetLayout())
 	}
 	f.Metadata = arrow.NewMetadata(keys, values)
 	return f, err

@@ -137,7 +137,7 @@ func (d *Decoder) Reset(file string, f *footer.Footer, rg int, chunks [][]byte) 
 func (d *Decoder) ResetSources(file string, f *footer.Footer, rg int, chunks []Source) (err error) {
 	defer func() { d.err = err }()
 	defer d.blame(&err)
-	defer rescue.As(&err, "the decoder")
+	defer rescue.As(&err, rescue.Decoder)
 	d.file, d.rowGroup = file, rg
 	if rg < 0 || rg >= len(f.RowGroups) {
 		return fmt.Errorf("%s has %d row groups, not number %d", file, len(f.RowGroups), rg)
@@ -299,7 +299,7 @@ func (d *Decoder) decode(rows int, first bool) error {
 		if c.waits == first {
 			continue
 		}
-		if i+1 < len(d.columns) {
+		if i+1 < len(d.columns) && d.columns[i+1].waits != first {
 			d.columns[i+1].prefetch(rows)
 		}
 		if err := c.skip(c.lag); err != nil {
@@ -344,17 +344,14 @@ func (d *Decoder) advance(rows int, f func() error) (err error) {
 	}
 	defer func() { d.err = err }()
 	defer d.blame(&err)
-	defer rescue.As(&err, "the decoder")
+	defer rescue.As(&err, rescue.Decoder)
 	d.rowsLeft -= int64(rows)
 	return f()
 }
 
-// ErrUndecodable is about bytes that made the decoder panic. None are known that do; whatever they are, they are the file's.
-var ErrUndecodable = errors.New("cannot be decoded")
-
 // blame says of a panic what was being decoded.
 func (d *Decoder) blame(err *error) {
-	if _, ok := errors.AsType[*rescue.PanicError](*err); ok {
-		*err = fmt.Errorf("%s row group %d %w: %w", d.file, d.rowGroup, ErrUndecodable, *err)
+	if p, ok := errors.AsType[*rescue.PanicError](*err); ok && p.Who == rescue.Decoder {
+		*err = fmt.Errorf("%s row group %d: %w", d.file, d.rowGroup, *err)
 	}
 }

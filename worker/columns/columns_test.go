@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/rescue"
 )
 
 func source(path string, kind pb.Kind, list bool) *pb.Source {
@@ -204,8 +205,13 @@ func TestPanicsAreAboutTheFile(t *testing.T) {
 	d := &Decoder{file: "a.parquet", rowGroup: 2, rowsLeft: 10}
 	for range 2 {
 		err := d.advance(3, func() error { panic("oh") })
-		if !errors.Is(err, ErrUndecodable) || !strings.HasPrefix(err.Error(), "a.parquet row group 2 cannot be decoded: the decoder panicked") {
+		if err == nil || !strings.HasPrefix(err.Error(), "a.parquet row group 2: the decoder panicked") {
 			t.Errorf("got %v", err)
 		}
+	}
+	d = &Decoder{rowsLeft: 10}
+	theirs := &rescue.PanicError{Who: rescue.Worker}
+	if err := d.advance(3, func() error { return theirs }); !errors.Is(err, theirs) || err.Error() != theirs.Error() {
+		t.Errorf("what panicked while it read is told as %v", err)
 	}
 }

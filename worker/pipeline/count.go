@@ -28,7 +28,7 @@ func (p *Pipeline) Count(ctx context.Context, t *pb.Ticket, program *pb.Program)
 	group, ctx := errgroup.WithContext(ctx)
 	fetched := s.startFetch(ctx, group)
 	group.Go(func() error {
-		return rescue.Call(worker, func() error {
+		return rescue.Call(rescue.Worker, func() error {
 			return s.eachWindow(ctx, fetched, func(w *tensor.Window) error {
 				outputs = append(outputs, uint32(w.Len()))
 				return nil

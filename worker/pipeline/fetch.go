@@ -118,7 +118,7 @@ func (s *Stream) startFetch(ctx context.Context, group *errgroup.Group) <-chan *
 	units := make(chan *unit, unitsOut)
 	group.Go(func() error {
 		defer close(units)
-		return rescue.Call(worker, func() error { return s.fetch(ctx, group, units) })
+		return rescue.Call(rescue.Worker, func() error { return s.fetch(ctx, group, units) })
 	})
 	return units
 }
@@ -134,7 +134,7 @@ func (s *Stream) fetch(ctx context.Context, group *errgroup.Group, out chan<- *u
 		}
 		group.Go(func() error {
 			defer close(u.done)
-			return rescue.Call(worker, func() error { return s.read(ctx, u) })
+			return rescue.Call(rescue.Worker, func() error { return s.read(ctx, u) })
 		})
 		select {
 		case out <- u:

@@ -117,7 +117,7 @@ func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
 	for range min(partsParallel, len(g.ranges)) {
 		p.readers.Go(func() error {
 			for c := range p.due {
-				c.read <- rescue.Call(worker, c.fetch)
+				c.read <- rescue.Call(rescue.Worker, c.fetch)
 			}
 			return nil
 		})

@@ -307,9 +307,6 @@ type Batch struct {
 	More bool
 }
 
-// worker is who panics in a stream, where neither the decoder nor an op does.
-const worker = "the worker"
-
 // Run sends the shard's batches from the cursor on to emit, in order, and returns when the shard is done, when
 // something failed, or when ctx ended.
 func (s *Stream) Run(ctx context.Context, emit Emit) error {
@@ -318,10 +315,10 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 	ready := make(chan Batch, 1)
 	group.Go(func() error {
 		defer close(ready)
-		return rescue.Call(worker, func() error { return s.compute(ctx, fetched, ready) })
+		return rescue.Call(rescue.Worker, func() error { return s.compute(ctx, fetched, ready) })
 	})
 	group.Go(func() error {
-		return rescue.Call(worker, func() error { return s.send(ctx, ready, emit) })
+		return rescue.Call(rescue.Worker, func() error { return s.send(ctx, ready, emit) })
 	})
 	err := group.Wait()
 	s.ended = err == nil

@@ -7,9 +7,24 @@ import (
 	"runtime/debug"
 )
 
+// Who is what panicked.
+type Who string
+
+// Those who may.
+const (
+	Decoder  Who = "the decoder" // of Parquet
+	Pictures Who = "the picture decoder"
+	Op       Who = "the op"
+	Worker   Who = "the worker" // whatever else a stream does
+)
+
+// Decodes reports whether it works on bytes of a file, which may be left out: no bytes are known that make it panic, but if some do, they
+// are the file's.
+func (w Who) Decodes() bool { return w == Decoder || w == Pictures }
+
 // PanicError is a panic that was turned into an error.
 type PanicError struct {
-	Who   string // panicked: "the decoder"
+	Who   Who
 	Value any
 	Stack []byte // for the worker's log; it is no part of the words, which go to trainers
 }
@@ -19,14 +34,14 @@ func (e *PanicError) Error() string {
 }
 
 // As sets err to a *PanicError if the function that defers it panics.
-func As(err *error, who string) {
+func As(err *error, who Who) {
 	if r := recover(); r != nil {
 		*err = &PanicError{Who: who, Value: r, Stack: debug.Stack()}
 	}
 }
 
 // Call calls f, and returns its error or a *PanicError.
-func Call(who string, f func() error) (err error) {
+func Call(who Who, f func() error) (err error) {
 	defer As(&err, who)
 	return f()
 }

@@ -141,7 +141,7 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 	defer stopDraining()
 	ended := make(chan error, 1)
 	go func() {
-		err := rescue.Call("the worker", func() error { return run(r) })
+		err := rescue.Call(rescue.Worker, func() error { return run(r) })
 		s.leave(r.place)
 		ended <- err
 	}()
@@ -280,17 +280,16 @@ func grpcError(err error) error {
 		code = codes.Unimplemented
 	case errors.Is(err, columns.ErrMemory):
 		code = codes.OutOfRange
-	case errors.Is(err, columns.ErrUndecodable): // DATA_LOSS: it is about the file
 	case isBug(err), storage.IsOurs(err):
 		code = codes.Aborted
 	}
 	return status.Error(code, short(err.Error()))
 }
 
-// isBug reports whether the worker panicked, or an op: no policy leaves rows out for that.
+// isBug reports whether the worker panicked, or an op, and not what decodes a file: no policy leaves rows out for that.
 func isBug(err error) bool {
-	_, ok := errors.AsType[*rescue.PanicError](err)
-	return ok
+	p, ok := errors.AsType[*rescue.PanicError](err)
+	return ok && !p.Who.Decodes()
 }
 
 // maxMessage bounds a status's text: it travels in a header, of which some clients take 8 KB in all.

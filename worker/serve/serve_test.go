@@ -33,7 +33,6 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/wire"
-	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/rescue"
@@ -534,17 +533,13 @@ func TestBackpressure(t *testing.T) {
 
 // TestWhosePanic: rows may be left out for what their file does to the decoder, but not for a bug of an op or of the worker.
 func TestWhosePanic(t *testing.T) {
-	panicked := &rescue.PanicError{Who: "the op", Value: "oh", Stack: []byte("a secret place")}
-	for _, c := range []struct {
-		err  error
-		code codes.Code
-	}{
-		{fmt.Errorf("step 3: %w", panicked), codes.Aborted},
-		{fmt.Errorf("a.parquet row group 1 %w: %w", columns.ErrUndecodable, panicked), codes.DataLoss},
+	for who, code := range map[rescue.Who]codes.Code{
+		rescue.Decoder: codes.DataLoss, rescue.Pictures: codes.DataLoss, rescue.Op: codes.Aborted, rescue.Worker: codes.Aborted,
 	} {
-		got := status.Convert(grpcError(c.err))
-		if got.Code() != c.code || !strings.Contains(got.Message(), "the op panicked") || strings.Contains(got.Message(), "secret") {
-			t.Errorf("%v: got %v, want %v without the stack", c.err, got, c.code)
+		err := fmt.Errorf("a.parquet: %w", &rescue.PanicError{Who: who, Value: "oh", Stack: []byte("a secret place")})
+		got := status.Convert(grpcError(err))
+		if got.Code() != code || !strings.Contains(got.Message(), string(who)+" panicked") || strings.Contains(got.Message(), "secret") {
+			t.Errorf("%v: got %v, want %v without the stack", err, got, code)
 		}
 	}
 }

@@ -288,7 +288,7 @@ func (c *Chain) checkSources(sources []*vector.Vector) error {
 }
 
 func (s *step) run(slots []*vector.Vector, rows int, ask func(bytes int64) error) (err error) {
-	defer rescue.As(&err, "the op")
+	defer rescue.As(&err, rescue.Op)
 	for i, slot := range s.from {
 		s.in[i] = slots[slot]
 	}

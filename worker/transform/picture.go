@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/images"
+	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -46,7 +47,8 @@ type mirror struct {
 }
 
 // Make implements vector.Pictures.
-func (a *album) Make(row int, to images.Canvas) error {
+func (a *album) Make(row int, to images.Canvas) (err error) {
+	defer rescue.As(&err, rescue.Pictures)
 	at := a.rows.Of(row)
 	choice := images.Choice{Crop: a.crops.At(at)}
 	for _, m := range a.mirrors {

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,14 +22,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "trainer:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(cli.Main(command())) }
 
 // trainer is one rank.
 type trainer struct {
@@ -47,7 +38,7 @@ type trainer struct {
 
 func command() *cobra.Command {
 	t := &trainer{}
-	cmd := &cobra.Command{Use: "trainer", Args: cobra.NoArgs, SilenceErrors: true, RunE: func(cmd *cobra.Command, _ []string) error {
+	cmd := &cobra.Command{Use: "trainer", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		return t.run(cmd)
 	}}
 	flags := cmd.Flags()

@@ -148,7 +148,7 @@ def test_len(shared_fleet: Fleet, dataset: Dataset, last_batch: str) -> None:
 def test_len_is_known_after_a_whole_epoch(
     shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock._reader._planned_rows", lambda config: None)  # no master says
+    monkeypatch.setattr("penstock._reader.SessionReader._planned_rows", lambda reader: None)  # no master says
     session = uuid.uuid4().hex
     with make(shared_fleet, dataset, epochs=3, session=session) as loader:
         with pytest.raises(TypeError):

@@ -20,7 +20,7 @@ from penstock.batch import Checkpoint
 
 _ASK_EVERY = 1.0  # seconds, while masters answer
 _ASK_SELDOM = 60.0  # seconds, at the most, while they do not
-_ASK_PATIENCE = 2.0  # seconds: the training loop waits meanwhile
+_ASK_PATIENCE = 2.0  # seconds for each master: the training loop waits meanwhile
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,8 @@ class SessionReader:
             try:
                 self._rows = self._planned_rows()
                 self._ask_every = _ASK_EVERY
+                if self._rows is not None:
+                    self._masters.close()  # nothing else is asked of them
             except MasterError:
                 self._ask_every = min(2 * self._ask_every, _ASK_SELDOM)
             self._ask_at = time.monotonic() + self._ask_every

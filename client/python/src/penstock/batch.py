@@ -196,11 +196,8 @@ class Named(Mapping[str, _T], Generic[_T]):
     __slots__ = ("_kind", "_make", "_names")
 
     def __init__(self, kind: str, names: Mapping[str, object], make: Callable[[str], _T]) -> None:
-        self._kind, self._names, self._make = (
-            kind,
-            names,
-            make,
-        )  # to copy the names would take longer than to make a value
+        # The names are not copied: that would take longer than to make a value.
+        self._kind, self._names, self._make = kind, names, make
 
     def __getitem__(self, name: str) -> _T:
         if name not in self._names:

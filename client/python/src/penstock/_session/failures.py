@@ -88,6 +88,10 @@ def refused_shard(config: Config, shard: str, file: str, last: Refusal) -> error
         return errors.DataError(f"{words}; run the same release of penstock on all masters and workers")
     if last.code == "UNAUTHENTICATED":
         return errors.PermissionDenied(f"{words}; {_TOKEN}")
+    if last.code == "ABORTED":
+        return errors.DataError(
+            f"{words}; storage does not let the workers read it, or they have a bug: see their logs"
+        )
     return errors.DataError(f"{words}; mend or leave out what the message names, then start again from a checkpoint")
 
 
