@@ -29,10 +29,16 @@ const (
 	countTimeout = 5 * time.Minute
 	// mostCountPause is the longest pause between two rounds of asking.
 	mostCountPause = 5 * time.Second
+	// countRefusals is in how many rounds running all workers must refuse to count a shard until the session fails.
+	countRefusals = 3
 )
 
-// errBadData says that data cannot be read, by anybody, or are not those that were listed.
-var errBadData = errors.New("cannot be read")
+var (
+	// errBadData says that data cannot be read, by anybody, or are not those that were listed.
+	errBadData = errors.New("cannot be read")
+	// errCountRefused says that no worker counts a shard, for reasons of its own.
+	errCountRefused = errors.New("no worker counts the rows that are left")
+)
 
 // counter has workers count the output rows of blocks. It may be used by many goroutines at once.
 type counter struct {
@@ -59,9 +65,9 @@ type count struct {
 	logger  *slog.Logger
 }
 
-// fill sets the outputs of a block's windows. It asks until it has them all, unless data turn out to be bad.
+// fill sets the outputs of a block's windows. It asks until it has them all, unless data turn out to be bad, or workers go on refusing.
 func (c *count) fill(ctx context.Context) error {
-	left := c.block.GetShards()
+	left, refused := c.block.GetShards(), 0
 	for round := 0; len(left) > 0; round++ {
 		places := c.places.get()
 		if places.Workers == 0 {
@@ -82,6 +88,12 @@ func (c *count) fill(ctx context.Context) error {
 		if left = failed; len(left) == 0 {
 			break
 		}
+		if refused++; !errors.Is(err, errCountRefused) {
+			refused = 0
+		}
+		if refused == countRefusals {
+			return err
+		}
 		c.logger.Warn("workers cannot count the rows of all shards yet; asking again",
 			"epoch", c.block.GetEpoch(), "block", c.block.GetIndex(), "shards", len(left), "error", err)
 		select {
@@ -94,7 +106,8 @@ func (c *count) fill(ctx context.Context) error {
 	return nil
 }
 
-// ask has shards counted. It returns those that were not, and why: errBadData, or else the error of one of them.
+// ask has shards counted. It returns those that were not, and why: errBadData, or else the error of one of them,
+// errCountRefused before others.
 func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (failed []*pb.Shard, err error) {
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
@@ -107,7 +120,9 @@ func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (fa
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			failed, err = append(failed, s), why
+			if failed = append(failed, s); !errors.Is(err, errCountRefused) {
+				err = why
+			}
 			return nil
 		})
 	}
@@ -124,7 +139,8 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 	if err != nil {
 		return err
 	}
-	var refused []string
+	var unreadable []string // to whom
+	own := 0                // who refuse for reasons of their own
 	for _, w := range workers {
 		var counts *pb.CountReply
 		if counts, err = c.call(ctx, w, body); err == nil {
@@ -136,12 +152,17 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 		case codes.FailedPrecondition:
 			return fmt.Errorf("%w: %s", errBadData, status.Convert(err).Message())
 		case codes.DataLoss:
-			refused = append(refused, w.GetName())
+			unreadable = append(unreadable, w.GetName())
+		case codes.InvalidArgument, codes.Unauthenticated, codes.Unimplemented, codes.OutOfRange, codes.Aborted:
+			own++
 		}
 		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), status.Code(err), status.Convert(err).Message())
 	}
-	if len(refused) == len(workers) {
-		return fmt.Errorf("%w, as workers %v say: %w", errBadData, refused, err)
+	switch {
+	case len(unreadable) == len(workers):
+		return fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, err)
+	case len(unreadable)+own == len(workers):
+		return fmt.Errorf("%w: %w", errCountRefused, err)
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package master_test
 import (
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -147,6 +148,37 @@ func TestBadDataThatAreCountedFailTheSession(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestWorkersThatGoOnRefusingToCountFailTheSession(t *testing.T) {
+	m := single(t)
+	openSession(t, m, "run", filtered(dataset(t, 1)), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	addCounting(t, m, "w1", func(*pb.Ticket) error { return status.Error(codes.Aborted, "the op map_id panicked") })
+	eventually(t, "the session fails", func() bool {
+		check(t, r.sync())
+		return r.last.GetFailure() != ""
+	})
+	if got := r.last.GetFailure(); !strings.Contains(got, "worker w1: Aborted: the op map_id panicked") || r.last.GetBadData() {
+		t.Errorf("failure %q, of bad data: %v", got, r.last.GetBadData())
+	}
+}
+
+func TestWorkersThatRefuseToCountAtFirst(t *testing.T) {
+	m := single(t)
+	var asked atomic.Int64
+	addCounting(t, m, "w1", func(*pb.Ticket) error {
+		if asked.Add(1) < 3 {
+			return status.Error(codes.OutOfRange, "too little memory")
+		}
+		return nil
+	})
+	openSession(t, m, "run", filtered(dataset(t, 1)), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	eventually(t, "shards are granted", func() bool {
+		check(t, r.sync())
+		return len(r.last.GetGrants()) > 0
+	})
 }
 
 // One worker's word is not taken for it that data cannot be read.

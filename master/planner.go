@@ -237,7 +237,8 @@ func transient(err error) bool {
 
 // badData reports whether a block cannot be planned because of its files: they changed, are gone, or cannot be read.
 func badData(err error) bool {
-	return !storage.IsOurs(err) && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, store.ErrTooLarge)
+	return !storage.IsOurs(err) && !errors.Is(err, session.ErrInvalid) && !errors.Is(err, store.ErrTooLarge) &&
+		!errors.Is(err, errCountRefused)
 }
 
 // takePlan records a planned block, or why the session cannot go on.

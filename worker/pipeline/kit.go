@@ -86,11 +86,11 @@ func (k *kits) expire(before time.Time) {
 
 // leave is the kit of a stream that came to its end; nil if it did not, or if not all of the kit is there, and counted.
 func (s *Stream) leave() *kit {
-	if !s.ended || s.loose || s.kitOf == "" || !s.builder.Idle() {
+	if !s.ended || s.uncounted || s.kitKey == "" || !s.builder.Idle() {
 		return nil
 	}
 	s.ended = false // there is only one
-	k := &kit{engine: s.engine, program: s.kitOf, holds: s.holds, buffers: s.chunks.free, since: time.Now()}
+	k := &kit{engine: s.engine, program: s.kitKey, holds: s.holds, buffers: s.chunks.free, since: time.Now()}
 	k.decoder.Forget()
 	k.decoder.AskFor(nil)
 	k.chain.Ask(nil)
@@ -106,7 +106,7 @@ func (s *Stream) leave() *kit {
 // reserved for the stream and room more bytes, with what later pages may need left free. It returns how many bytes it holds beyond the
 // reserved ones, and the kit's size.
 func (s *Stream) take(from *kits, room int64) (more, has int64) {
-	k := from.take(s.kitOf)
+	k := from.take(s.kitKey)
 	if k == nil {
 		return 0, 0
 	}

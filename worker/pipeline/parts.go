@@ -197,7 +197,7 @@ func (c *part) grow(n int) error {
 		return fmt.Errorf("a page of %d bytes: %w", n, err)
 	}
 	c.front = append(make([]byte, 0, got), c.front...)
-	p.stream.loose = true
+	p.stream.uncounted = true
 	p.stream.account.give(c.grown) // what was in front before is no more
 	p.grown += got - c.grown
 	c.grown = got

@@ -45,7 +45,7 @@ type Pipeline struct {
 	memory   *budget
 	footers  *footer.Cache
 	sessions sessions
-	engines  weakmap.Map[string, engine] // of programs, by kitOf
+	engines  weakmap.Map[string, engine] // of programs, by kitKey
 }
 
 // ErrBusy says that other streams have the memory.

@@ -34,25 +34,28 @@ type Stream struct {
 	ticket   *pb.Ticket
 	program  *pb.Program
 	footer   *footer.Footer
+	leaves   []int // of the footer, that the program needs
+	start    start
+	sent     Cursor // where the trainer's cursor is, once it has all that compute sent
+	ended    bool   // all went well
+
 	*engine
-	batch   int64  // about the bytes of one; 0: it makes none
-	kitOf   string // whose kits fit; "": none do
-	ended   bool   // all went well
-	loose   bool   // the engine shows bytes that are not counted any more
-	start   start
-	told    Cursor          // where the trainer's cursor is, once it has all that compute sent
-	swollen int64           // bytes of a window's results that the sources did not let expect
-	storage storage.Storage // whose reads are counted
-	session *counted
-	stats   *stats // the session's
-	afar    bool   // the trainer is in another zone
-	ops     opTimes
-	leaves  []int // of the footer, that the program needs
-	account *account
-	holds   holding
-	expects expected
-	limit   int64 // up to which row groups are read as a whole
-	chunks  *chunkMemory
+	kitKey    string // whose kits fit; "": none do
+	uncounted bool   // the engine shows bytes that are not counted any more
+
+	storage   storage.Storage // whose reads are counted
+	session   *counted
+	stats     *stats // the session's
+	ops       opTimes
+	crossZone bool // the trainer is in another zone
+
+	account    *account
+	chunks     *chunkMemory
+	batch      int64 // about the bytes of one; 0: it makes none
+	limit      int64 // up to which row groups are read as a whole
+	holds      holding
+	expects    expected
+	unexpected int64 // bytes of a window's results that the sources did not let expect
 }
 
 // start is a cursor in terms of the ticket's row groups.
@@ -75,7 +78,7 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 	s := &Stream{
 		pipeline: p, ticket: t, program: program, batch: batch, account: p.memory.open(),
 		session: session, stats: &session.stats, storage: counting{p.cfg.Storage, &session.stats},
-		afar: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
+		crossZone: p.cfg.Zone != "" && t.GetZone() != "" && t.GetZone() != p.cfg.Zone,
 	}
 	defer func() {
 		if err != nil {
@@ -90,7 +93,7 @@ func (p *Pipeline) open(ctx context.Context, t *pb.Ticket, program *pb.Program, 
 	}
 	s.start = locate(t.GetRowGroups(), at)
 	if batch > 0 && len(t.GetProgramDigest()) > 0 {
-		s.kitOf = t.GetNamespace() + "\x00" + string(t.GetProgramDigest())
+		s.kitKey = t.GetNamespace() + "\x00" + string(t.GetProgramDigest())
 	}
 	return s, s.admit(ctx)
 }
@@ -142,7 +145,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 	if s.leaves, err = columns.Leaves(s.footer, s.program.GetSources()); err != nil {
 		return fmt.Errorf("%s: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	s.engine = s.pipeline.engines.Get(s.kitOf)
+	s.engine = s.pipeline.engines.Get(s.kitKey)
 	own := s.engine == nil
 	if own {
 		if err := s.compile(); err != nil {
@@ -167,8 +170,8 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.kitOf != "" {
-		s.pipeline.engines.Put(s.kitOf, s.engine)
+	if s.kitKey != "" {
+		s.pipeline.engines.Put(s.kitKey, s.engine)
 	}
 	s.ops = newOpTimes(s.stats, s.chain)
 	s.chain.Watch(s.ops.ran)
@@ -347,7 +350,7 @@ func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error 
 		}
 		stats.rows.Add(rows)
 		stats.bytesSent.Add(bytes)
-		if s.afar {
+		if s.crossZone {
 			stats.crossZone.Add(bytes)
 		}
 	}

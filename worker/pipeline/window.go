@@ -25,10 +25,10 @@ type windowScratch struct {
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
 func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch) error {
 	at := Cursor{Window: s.start.window, K: s.start.k}
-	s.told = at
+	s.sent = at
 	s.chain.Ask(func(bytes int64) error {
-		s.swollen += bytes
-		return s.raise(ctx, &s.holds.results, s.swollen, 1)
+		s.unexpected += bytes
+		return s.raise(ctx, &s.holds.results, s.unexpected, 1)
 	})
 	err := s.eachWindow(ctx, in, func(w *tensor.Window) error {
 		err := s.cut(ctx, w, at, out)
@@ -46,7 +46,7 @@ func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch)
 // tell has the trainer's cursor stand at a window, which cannot be read, where no row came of the windows before it: what
 // the trainer makes of the failure begins there.
 func (s *Stream) tell(ctx context.Context, window uint32, out chan<- Batch) error {
-	if s.told.Window >= window {
+	if s.sent.Window >= window {
 		return nil
 	}
 	b, err := s.builder.Take(ctx)
@@ -55,8 +55,8 @@ func (s *Stream) tell(ctx context.Context, window uint32, out chan<- Batch) erro
 	}
 	s.builder.Empty(b)
 	meta := &pb.BatchMeta{Window: window - 1, Last: true}
-	if s.told.Window == window-1 {
-		meta.K = s.told.K
+	if s.sent.Window == window-1 {
+		meta.K = s.sent.K
 	}
 	return offer(ctx, out, Batch{Batch: b, Meta: meta})
 }
@@ -142,7 +142,7 @@ func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 	if err := s.expect(ctx, w.Slots); err != nil {
 		return err
 	}
-	s.swollen = s.windows.excerpted
+	s.unexpected = s.windows.excerpted
 	s.chain.Place(s.rows(w), s.pipeline.cfg.Memory-s.account.holds())
 	stats := s.stats
 	err := stats.timed(&stats.transform, func() error {
@@ -261,9 +261,9 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 		if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
 			return err
 		}
-		s.told = Cursor{Window: at.Window, K: uint64(to)}
+		s.sent = Cursor{Window: at.Window, K: uint64(to)}
 		if meta.Last {
-			s.told = Cursor{Window: at.Window + 1}
+			s.sent = Cursor{Window: at.Window + 1}
 		}
 	}
 	return nil

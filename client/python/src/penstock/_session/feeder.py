@@ -16,6 +16,7 @@ import socket
 import subprocess
 import threading
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,20 +68,20 @@ class Connection:
     def lend(self, batch: pb.FeedBatch) -> dict[int, memoryview]:
         """The memory that a batch's arrays lie in, by segment. Once nobody sees it any more it is released."""
         leases = {}
-        waits = list(set(batch.array_segments) - {0})
-        if not waits:
+        segments = set(batch.array_segments) - {0}
+        if not segments:
             self._released.append(batch.number)
             return {}
         self._lent.add(batch.number)
-        for segment in list(waits):
+        others = reversed(range(len(segments)))
+        for segment in segments:
             lease = self._segments[segment][:]
-            weakref.finalize(lease, self._let_go, batch.number, waits).atexit = False
+            weakref.finalize(lease, self._let_go, batch.number, others).atexit = False
             leases[segment] = lease.data  # NumPy's views of a view would forget it
         return leases
 
-    def _let_go(self, number: int, waits: list[int]) -> None:
-        waits.pop()
-        if waits:
+    def _let_go(self, number: int, others: Iterator[int]) -> None:
+        if next(others):  # one step, for several threads may let go at a time
             return
         self._lent.discard(number)
         self._released.append(number)
