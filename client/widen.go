@@ -23,6 +23,8 @@ func (w *wireColumn) appendInts(dst []int64, from, to int, past bool) []int64 {
 		widen(out, w.u8[from:to], past)
 	case 2:
 		widen(out, arrow.Uint16Traits.CastFromBytes(w.u8)[from:to], past)
+	case 3:
+		unpack(out, w.u8[3*from:3*to], past)
 	case 4:
 		widen(out, arrow.Uint32Traits.CastFromBytes(w.u8)[from:to], past)
 	}
@@ -55,6 +57,17 @@ func widen[T narrow](dst []int64, src []T, past bool) {
 	widenPlain(dst[n:], src[n:])
 }
 
+// unpack does so with values of 3 bytes.
+func unpack(dst []int64, src []byte, past bool) {
+	if past {
+		head := beforeLine(dst)
+		unpackPlain(dst[:head], src[:3*head])
+		dst, src = dst[head:], src[3*head:]
+	}
+	n := unpackMost(dst, src, past)
+	unpackPlain(dst[n:], src[3*n:])
+}
+
 // beforeLine is how many values lie before the first line of the caches that begins in them.
 func beforeLine[T wire.Value](values []T) int {
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(values)))
@@ -71,5 +84,13 @@ func widenPlain[T narrow](dst []int64, src []T) {
 	}
 	for i, x := range src {
 		dst[i] = int64(x)
+	}
+}
+
+// unpackPlain is what unpack does, on any CPU.
+func unpackPlain(dst []int64, src []byte) {
+	for i := range dst {
+		from := src[3*i:][:3]
+		dst[i] = int64(from[0]) | int64(from[1])<<8 | int64(from[2])<<16
 	}
 }

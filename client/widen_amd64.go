@@ -22,8 +22,17 @@ func widen2AVX2(dst, src unsafe.Pointer, n int)
 //go:noescape
 func widen4AVX2(dst, src unsafe.Pointer, n int)
 
-// widen1Past, widen2Past and widen4Past do so past the caches, and copy8Past copies values of 8 bytes. dst is aligned to 32 bytes.
+// unpackAVX2 widens n values of 3 bytes, a multiple of 16. It reads 4 bytes behind them.
 //
+//go:noescape
+func unpackAVX2(dst, src unsafe.Pointer, n int)
+
+// unpackPast, widen1Past, widen2Past and widen4Past do so past the caches, and copy8Past copies values of 8 bytes. dst
+// is aligned to 32 bytes.
+//
+//go:noescape
+func unpackPast(dst, src unsafe.Pointer, n int)
+
 //go:noescape
 func widen1Past(dst, src unsafe.Pointer, n int)
 
@@ -56,6 +65,21 @@ func widenMost[T narrow](dst []int64, src []T, past bool) int {
 		widen2AVX2(to, from, n)
 	default:
 		widen4AVX2(to, from, n)
+	}
+	return n
+}
+
+// unpackMost unpacks as many of the first values as can be with SIMD, and returns how many.
+func unpackMost(dst []int64, src []byte, past bool) int {
+	n := (len(dst) - 2) &^ 15
+	if !simd.avx2 || n <= 0 {
+		return 0
+	}
+	to, from := unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[:3*n+4][0])
+	if past {
+		unpackPast(to, from, n)
+	} else {
+		unpackAVX2(to, from, n)
 	}
 	return n
 }

@@ -1,10 +1,12 @@
 package client
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -17,7 +19,7 @@ import (
 func TestNarrowRecords(t *testing.T) {
 	l := testLayout(t)
 	var rows []fake.Row
-	for _, first := range []fake.Row{{}, {K: 300}, {Shard: 3}, {Shard: 300}} { // ids of 1, 2, 4 and 8 bytes
+	for _, first := range []fake.Row{{}, {K: 300}, {Window: 5}, {Shard: 3}, {Shard: 300}} { // ids of 1, 2, 3, 4 and 8 bytes
 		for i := range 50 {
 			row := first
 			row.K += i
@@ -45,7 +47,7 @@ func TestNarrowRecords(t *testing.T) {
 			}
 		}
 	}
-	if len(widths) != 4 {
+	if len(widths) != 5 {
 		t.Errorf("the records' widths were %v", widths)
 	}
 	b := &Batch{Rows: len(rows), buffers: buf, session: &Session{}}
@@ -64,7 +66,7 @@ func TestWidths(t *testing.T) {
 	for n := range 5*8 + 3 {
 		b := &wire.Batch{Rows: 5, Nodes: []wire.Node{{Length: 5}}, Buffers: [][]byte{nil, make([]byte, n)}}
 		_, err := l.bind(b)
-		switch fits := n == 5 || n == 10 || n == 20 || n >= 40; {
+		switch fits := n == 5 || n == 10 || n == 15 || n == 20 || n >= 40; {
 		case fits && err != nil:
 			t.Errorf("%d bytes: %v", n, err)
 		case !fits && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf(`column "label": %d bytes for 5 values`, n))):
@@ -98,6 +100,7 @@ func FuzzWiden(f *testing.F) {
 		checkWiden(t, data, at)
 		checkWiden(t, arrow.Uint16Traits.CastFromBytes(data), at)
 		checkWiden(t, arrow.Uint32Traits.CastFromBytes(data), at)
+		checkUnpack(t, data[:len(data)/3*3], at)
 		checkPut(t, data, at)
 		checkPut(t, arrow.Int32Traits.CastFromBytes(data), at)
 		checkPut(t, arrow.Int64Traits.CastFromBytes(data), at)
@@ -113,6 +116,20 @@ func checkWiden[T narrow](t *testing.T, src []T, at int) {
 	checkWritten(t, want, at, widenPlain, src)
 	for _, past := range []bool{false, true} {
 		checkWritten(t, want, at, func(dst []int64, src []T) { widen(dst, src, past) }, src)
+	}
+}
+
+func checkUnpack(t *testing.T, src []byte, at int) {
+	t.Helper()
+	want := make([]int64, len(src)/3)
+	for i := range want {
+		var wide [8]byte
+		copy(wide[:3], src[3*i:])
+		want[i] = int64(binary.LittleEndian.Uint64(wide[:]))
+	}
+	checkWritten(t, want, at, unpackPlain, src)
+	for _, past := range []bool{false, true} {
+		checkWritten(t, want, at, func(dst []int64, src []byte) { unpack(dst, src, past) }, slices.Clip(src))
 	}
 }
 
@@ -136,21 +153,23 @@ func checkWritten[D wire.Value, S any](t *testing.T, want []D, at int, loop func
 
 // BenchmarkWiden widens values in the caches, with and without SIMD, in nanoseconds a value.
 func BenchmarkWiden(b *testing.B) {
-	benchWiden[uint8](b)
-	benchWiden[uint16](b)
-	benchWiden[uint32](b)
+	benchWiden(b, 1, widen[uint8], widenPlain[uint8])
+	benchWiden(b, 2, widen[uint16], widenPlain[uint16])
+	benchWiden(b, 3, unpack, unpackPlain)
+	benchWiden(b, 4, widen[uint32], widenPlain[uint32])
 }
 
-func benchWiden[T narrow](b *testing.B) {
-	src, dst := make([]T, 4096), make([]int64, 4096)
+func benchWiden[T any](b *testing.B, width int, simd func([]int64, []T, bool), plain func([]int64, []T)) {
+	const values = 4096
+	src, dst := make([]T, values*width/int(unsafe.Sizeof(*new(T)))), make([]int64, values)
 	for name, loop := range map[string]func([]int64, []T){
-		"simd": func(dst []int64, src []T) { widen(dst, src, false) }, "plain": widenPlain[T],
+		"simd": func(dst []int64, src []T) { simd(dst, src, false) }, "plain": plain,
 	} {
-		b.Run(fmt.Sprintf("%T/%s", src[0], name), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%d/%s", width, name), func(b *testing.B) {
 			for b.Loop() {
 				loop(dst, src)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/values, "ns/element")
 		})
 	}
 }

@@ -204,13 +204,13 @@ func (w *wireColumn) bindInts(b []byte, n int) error {
 		w.i64 = arrow.Int64Traits.CastFromBytes(b)
 		return nil
 	}
-	for _, each := range [...]int{1, 2, 4} {
+	for _, each := range [...]int{1, 2, 3, 4} {
 		if len(b) == each*n {
 			w.u8, w.each = b, each
 			return nil
 		}
 	}
-	return fmt.Errorf("%d bytes for %d values; expected 1, 2, 4 or 8 for each", len(b), n)
+	return fmt.Errorf("%d bytes for %d values; expected 1, 2, 3, 4 or 8 for each", len(b), n)
 }
 
 func enough(got, n int) error {

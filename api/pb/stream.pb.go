@@ -484,7 +484,7 @@ type StreamRequest struct {
 	Window      uint32      `protobuf:"varint,3,opt,name=window,proto3" json:"window,omitempty"`
 	K           uint64      `protobuf:"varint,4,opt,name=k,proto3" json:"k,omitempty"`
 	Compression Compression `protobuf:"varint,5,opt,name=compression,proto3,enum=penstock.v1.Compression" json:"compression,omitempty"`
-	// The client takes int64 values of 1, 2 or 4 bytes on a link: see the page of worker/serve.
+	// The client takes int64 values of 1, 2, 3 or 4 bytes on a link: see the page of worker/serve.
 	Narrow bool `protobuf:"varint,6,opt,name=narrow,proto3" json:"narrow,omitempty"`
 	// The client takes from the session's streams in turns, in order DETERMINISTIC: one that it does not take from gives its place and memory up
 	// soon, if it is waited for.

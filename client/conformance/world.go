@@ -299,7 +299,7 @@ func (w *world) fault(ctx context.Context, worker string, r *fake.Record) error 
 	case "gap":
 		r.K, r.Rows = r.K+1, r.Rows-1
 	case "width":
-		r.Width = 3
+		r.Width = 5
 	case "short":
 		r.Short = true
 	case "garbage":

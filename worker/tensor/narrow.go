@@ -8,14 +8,14 @@ import (
 // wide is how many bytes an int64 has in Arrow.
 const wide = 8
 
-// widthOf is the least of 1, 2, 4 and 8 bytes that hold each int64 value of a vector without a sign. Values of nulls count, too,
+// widthOf is the least of 1, 2, 3, 4 and 8 bytes that hold each int64 value of a vector without a sign. Values of nulls count, too,
 // whatever they are.
 func widthOf(v *vector.Vector) int {
 	values := v.Len()
 	var bits uint64
 	switch {
 	case v.U32 != nil:
-		bits = bitsOf(v.U32[:values], 1<<16)
+		bits = bitsOf(v.U32[:values], 1<<24)
 	case v.Type.Kind == pb.Kind_INT64:
 		bits = bitsOf(v.I64[:values], 1<<32)
 	default:
@@ -26,6 +26,8 @@ func widthOf(v *vector.Vector) int {
 		return 1
 	case bits < 1<<16:
 		return 2
+	case bits < 1<<24:
+		return 3
 	case bits < 1<<32:
 		return 4
 	}
@@ -39,6 +41,8 @@ func bitsOf[T int32 | int64 | uint32](values []T, enough uint64) uint64 {
 	for len(values) > 0 && uint64(a) < enough {
 		piece := values[:min(len(values), 1<<10)]
 		values = values[len(piece):]
+		most, n := bitsMost(piece)
+		a, piece = a|most, piece[n:]
 		for ; len(piece) >= 8; piece = piece[8:] {
 			x := (*[8]T)(piece)
 			a, b, c, d = a|x[0]|x[1], b|x[2]|x[3], c|x[4]|x[5], d|x[6]|x[7]
@@ -83,5 +87,21 @@ func narrowPlain[D unsigned | int64, S int64 | uint32](dst []D, src []S) {
 	}
 	for i, x := range src {
 		dst[i] = D(x)
+	}
+}
+
+// packed lays values below 2^24 out with 3 bytes each, in their own memory.
+func packed(values []uint32) []byte {
+	n := packMost(values)
+	packPlain(values, n)
+	return bytesOf(values)[:3*len(values)]
+}
+
+// packPlain is what packed does with the values behind the first n, on any CPU.
+func packPlain(values []uint32, n int) {
+	dst := bytesOf(values)
+	for i, x := range values[n:] {
+		to := dst[3*(n+i):][:3]
+		to[0], to[1], to[2] = byte(x), byte(x>>8), byte(x>>16)
 	}
 }

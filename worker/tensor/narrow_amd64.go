@@ -10,6 +10,40 @@ func narrow2AVX2(dst, src unsafe.Pointer, n int)
 //go:noescape
 func narrow4AVX2(dst, src unsafe.Pointer, n int)
 
+// packAVX2 packs n values, a multiple of 8, into 3 bytes each, in their own memory.
+//
+//go:noescape
+func packAVX2(values unsafe.Pointer, n int)
+
+// bitsAVX2 is the bits that any of n words of 8 bytes has, a multiple of 16.
+//
+//go:noescape
+func bitsAVX2(words unsafe.Pointer, n int) uint64
+
+// bitsMost is the bits of as many of the first values as can be read with SIMD, and how many these are.
+func bitsMost[T int32 | int64 | uint32](values []T) (bits T, n int) {
+	const block = 16 * 8
+	size := int(unsafe.Sizeof(bits))
+	if n = len(values) * size &^ (block - 1) / size; !simd.avx2 || n == 0 {
+		return 0, 0
+	}
+	words := bitsAVX2(unsafe.Pointer(&values[0]), n*size/8)
+	if bits = T(words); size < 8 {
+		bits |= T(words >> 32)
+	}
+	return bits, n
+}
+
+// packMost packs as many of the first values as can be with SIMD, and returns how many.
+func packMost(values []uint32) int {
+	n := len(values) &^ 7
+	if !simd.avx2 || n == 0 {
+		return 0
+	}
+	packAVX2(unsafe.Pointer(&values[0]), n)
+	return n
+}
+
 // narrowMost narrows as many of the first values as can be with SIMD, and returns how many: none of those that lie in 32 bits.
 func narrowMost[D unsigned | int64, S int64 | uint32](dst []D, src []S) int {
 	n := len(src) &^ 15

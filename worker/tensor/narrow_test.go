@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -33,7 +34,7 @@ func TestNarrow(t *testing.T) {
 		order = append(order, int32(row))
 	}
 	for largest, width := range map[int64]int{
-		1<<8 - 1: 1, 1 << 8: 2, 1<<16 - 1: 2, 1 << 16: 4, 1<<32 - 1: 4, 1 << 32: 8, -1: 8, 1<<31 - 1: 4, -1 << 31: 8,
+		1<<8 - 1: 1, 1 << 8: 2, 1<<16 - 1: 2, 1 << 16: 3, 1<<24 - 1: 3, 1 << 24: 4, 1<<32 - 1: 4, 1 << 32: 8, -1: 8, 1<<31 - 1: 4, -1 << 31: 8,
 	} {
 		for _, kind := range []pb.Kind{pb.Kind_INT64, pb.Kind_INT32} {
 			if kind == pb.Kind_INT32 && int64(int32(largest)) != largest {
@@ -106,10 +107,10 @@ func someInts(r *rand.Rand, kind pb.Kind, rows, lists int, nulls bool, largest i
 // TestWidthOfManyValues has a wide value after many that are less so.
 func TestWidthOfManyValues(t *testing.T) {
 	for _, most := range []uint32{0, 1 << 8, 1 << 16} {
-		for last, width := range map[uint32]int{0: 1, 1 << 8: 2, 1 << 16: 4, 1 << 31: 4} {
+		for last, width := range map[uint32]int{0: 1, 1 << 8: 2, 1 << 16: 3, 1 << 24: 4, 1 << 31: 4} {
 			values := slices.Repeat([]uint32{most}, 5_000)
 			values[len(values)-1] = last
-			want := max(width, map[uint32]int{0: 1, 1 << 8: 2, 1 << 16: 4}[most])
+			want := max(width, map[uint32]int{0: 1, 1 << 8: 2, 1 << 16: 3}[most])
 			narrow := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64}, Rows: len(values), U32: values}
 			if got := widthOf(narrow); got != want {
 				t.Errorf("%d values of %d, then %d: got %d bytes, want %d", len(values)-1, most, last, got, want)
@@ -201,7 +202,43 @@ func FuzzNarrow(f *testing.F) {
 		checkLoops[uint8](t, data, 1)
 		checkLoops[uint16](t, data, 2)
 		checkLoops[uint32](t, data, 4)
+		checkPacked(t, data)
+		checkBits[int64](t, data)
+		checkBits[uint32](t, data)
+		checkBits[int32](t, data)
 	})
+}
+
+// checkPacked unpacks bytes, three by three, and expects to find them packed again.
+func checkPacked(t *testing.T, data []byte) {
+	n := len(data) / 3
+	for name, pack := range map[string]func([]uint32){
+		"simd": func(values []uint32) { packed(values) }, "plain": func(values []uint32) { packPlain(values, 0) },
+	} {
+		values := make([]uint32, n+1)
+		values[n] = 7
+		for i, x := range widened(data[:3*n], n) {
+			values[i] = uint32(x)
+		}
+		pack(values[:n:n])
+		if got := bytesOf(values)[:3*n]; !slices.Equal(got, data[:3*n]) || values[n] != 7 {
+			t.Fatalf("%s: got %v and then %d, want %v", name, got, values[n], data[:3*n])
+		}
+	}
+}
+
+// checkBits compares the bits of values with those of each of them.
+func checkBits[T int32 | int64 | uint32](t *testing.T, data []byte) {
+	var want T
+	size := int(unsafe.Sizeof(want))
+	values := make([]T, len(data)/size)
+	copy(bytesOf(values), data)
+	for _, x := range values {
+		want |= x
+	}
+	if got := bitsOf(values, 1<<63); got != uint64(want) && min(got, uint64(want)) < 1<<63 {
+		t.Fatalf("%T: got %x, want %x", values, got, want)
+	}
 }
 
 // checkLoops narrows the values that bytes are.
@@ -228,12 +265,18 @@ func BenchmarkNarrow(b *testing.B) {
 	benchNarrow[uint8](b, src)
 	benchNarrow[uint16](b, src)
 	benchNarrow[uint32](b, src)
-	b.Run("bits", func(b *testing.B) {
-		for b.Loop() {
-			bitsOf(src, 1<<32)
-		}
-		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
-	})
+	values := make([]uint32, len(src))
+	for name, f := range map[string]func(){
+		"bits": func() { bitsOf(src, 1<<32) }, "bits/uint32": func() { bitsOf(values, 1<<24) },
+		"packed/simd": func() { packed(values) }, "packed/plain": func() { packPlain(values, 0) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				f()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
+		})
+	}
 }
 
 func benchNarrow[D unsigned](b *testing.B, src []int64) {

@@ -121,6 +121,9 @@ func ofWidth[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w 
 		return laid(jagged[uint8](b, offsets, w, src, v, v, from, to))
 	case 2:
 		return laid(jagged[uint16](b, offsets, w, src, v, v, from, to))
+	case 3:
+		values := jagged[uint32](b, offsets, w, src, v, v, from, to)
+		return packed(values), len(values)
 	case 4:
 		return laid(jagged[uint32](b, offsets, w, src, v, v, from, to))
 	}

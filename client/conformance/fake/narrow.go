@@ -8,14 +8,14 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// Narrow has each int64 array of a batch take the least of 1, 2, 4 and 8 bytes a value that hold all of its values.
+// Narrow has each int64 array of a batch take the least of 1, 2, 3, 4 and 8 bytes a value that hold all of its values.
 func Narrow(b *wire.Batch, schema *arrow.Schema) {
 	eachLong(b, schema, func(values []byte) []byte {
 		var bits uint64
 		for i := 0; i < len(values); i += 8 {
 			bits |= binary.LittleEndian.Uint64(values[i:])
 		}
-		for _, width := range []int{1, 2, 4} {
+		for _, width := range []int{1, 2, 3, 4} {
 			if bits < 1<<(8*width) {
 				return ofWidth(values, width)
 			}
