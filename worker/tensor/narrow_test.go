@@ -267,7 +267,7 @@ func BenchmarkNarrow(b *testing.B) {
 	benchNarrow[uint32](b, src)
 	values := make([]uint32, len(src))
 	for name, f := range map[string]func(){
-		"bits": func() { bitsOf(src, 1<<32) }, "bits/uint32": func() { bitsOf(values, 1<<24) },
+		"bits/int64": func() { bitsOf(src, 1<<32) }, "bits/uint32": func() { bitsOf(values, 1<<24) },
 		"packed/simd": func() { packed(values) }, "packed/plain": func() { packPlain(values, 0) },
 	} {
 		b.Run(name, func(b *testing.B) {
