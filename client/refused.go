@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // Where every candidate refuses to read on because of the data, more than once, the master hears of it and decides by the spec's
@@ -33,7 +34,7 @@ type blame struct {
 }
 
 func (b *blame) note(err *workerError) {
-	if !refusal(err) {
+	if !rpc.Refused(err) {
 		return
 	}
 	b.permanent++

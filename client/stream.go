@@ -254,17 +254,6 @@ func (st *stream) resumed(w *pb.Worker) {
 	}
 }
 
-// refusal reports whether a worker's error will not go away by asking it again. PermissionDenied does: a worker that
-// has just started learns the master's keys, and the next Sync brings a ticket that has not expired.
-func refusal(err error) bool {
-	switch status.Code(err) {
-	case codes.DataLoss, codes.FailedPrecondition, // of the data
-		codes.InvalidArgument, codes.Unauthenticated, codes.Unimplemented, codes.OutOfRange, codes.Aborted: // of this worker
-		return true
-	}
-	return false
-}
-
 // lacks is how a worker begins its words when it lacks something that a program needs. Whatever else is Unimplemented, a
 // worker did not say: another server did, or a proxy.
 const lacks = "this worker cannot run the program"

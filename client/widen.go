@@ -24,7 +24,7 @@ func (w *wireColumn) appendInts(dst []int64, from, to int, past bool) []int64 {
 	case 2:
 		widen(out, arrow.Uint16Traits.CastFromBytes(w.u8)[from:to], past)
 	case 3:
-		unpack(out, w.u8[3*from:3*to], past)
+		widen(out, uint24s(w.u8)[from:to], past)
 	case 4:
 		widen(out, arrow.Uint32Traits.CastFromBytes(w.u8)[from:to], past)
 	}
@@ -32,7 +32,16 @@ func (w *wireColumn) appendInts(dst []int64, from, to int, past bool) []int64 {
 }
 
 // narrow is an element type of narrow values.
-type narrow interface{ uint8 | uint16 | uint32 }
+type narrow interface {
+	uint8 | uint16 | uint24 | uint32
+}
+
+// uint24 is a value of three bytes, the lowest first.
+type uint24 [3]byte
+
+func uint24s(data []byte) []uint24 {
+	return unsafe.Slice((*uint24)(unsafe.Pointer(unsafe.SliceData(data))), len(data)/len(uint24{}))
+}
 
 // put copies src to dst, which has its length.
 func put[T wire.Value](dst, src []T, past bool) {
@@ -57,17 +66,6 @@ func widen[T narrow](dst []int64, src []T, past bool) {
 	widenPlain(dst[n:], src[n:])
 }
 
-// unpack does so with values of 3 bytes.
-func unpack(dst []int64, src []byte, past bool) {
-	if past {
-		head := beforeLine(dst)
-		unpackPlain(dst[:head], src[:3*head])
-		dst, src = dst[head:], src[3*head:]
-	}
-	n := unpackMost(dst, src, past)
-	unpackPlain(dst[n:], src[3*n:])
-}
-
 // beforeLine is how many values lie before the first line of the caches that begins in them.
 func beforeLine[T wire.Value](values []T) int {
 	address := uintptr(unsafe.Pointer(unsafe.SliceData(values)))
@@ -76,6 +74,21 @@ func beforeLine[T wire.Value](values []T) int {
 
 // widenPlain is what widen does, on any CPU.
 func widenPlain[T narrow](dst []int64, src []T) {
+	switch src := any(src).(type) {
+	case []uint8:
+		widenEach(dst, src)
+	case []uint16:
+		widenEach(dst, src)
+	case []uint24:
+		for i, x := range src {
+			dst[i] = int64(x[0]) | int64(x[1])<<8 | int64(x[2])<<16
+		}
+	case []uint32:
+		widenEach(dst, src)
+	}
+}
+
+func widenEach[T uint8 | uint16 | uint32](dst []int64, src []T) {
 	for len(src) >= 8 && len(dst) >= 8 {
 		to, from := (*[8]int64)(dst), (*[8]T)(src)
 		to[0], to[1], to[2], to[3] = int64(from[0]), int64(from[1]), int64(from[2]), int64(from[3])
@@ -84,13 +97,5 @@ func widenPlain[T narrow](dst []int64, src []T) {
 	}
 	for i, x := range src {
 		dst[i] = int64(x)
-	}
-}
-
-// unpackPlain is what unpack does, on any CPU.
-func unpackPlain(dst []int64, src []byte) {
-	for i := range dst {
-		from := src[3*i:][:3]
-		dst[i] = int64(from[0]) | int64(from[1])<<8 | int64(from[2])<<16
 	}
 }

@@ -11,7 +11,7 @@ import (
 // simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
 var simd = struct{ avx2 bool }{avx2: cpu.X86.HasAVX2} //nolint:gochecknoglobals // a property of the machine: only tests write it
 
-// widen1AVX2, widen2AVX2 and widen4AVX2 widen n values of 1, 2 and 4 bytes, a multiple of 16.
+// widen1AVX2 to widen4AVX2 widen n values of 1 to 4 bytes, a multiple of 16. That of 3 bytes reads 4 bytes behind them.
 //
 //go:noescape
 func widen1AVX2(dst, src unsafe.Pointer, n int)
@@ -20,24 +20,21 @@ func widen1AVX2(dst, src unsafe.Pointer, n int)
 func widen2AVX2(dst, src unsafe.Pointer, n int)
 
 //go:noescape
+func widen3AVX2(dst, src unsafe.Pointer, n int)
+
+//go:noescape
 func widen4AVX2(dst, src unsafe.Pointer, n int)
 
-// unpackAVX2 widens n values of 3 bytes, a multiple of 16. It reads 4 bytes behind them.
+// widen1Past to widen4Past do so past the caches, and copy8Past copies values of 8 bytes. dst is aligned to 32 bytes.
 //
-//go:noescape
-func unpackAVX2(dst, src unsafe.Pointer, n int)
-
-// unpackPast, widen1Past, widen2Past and widen4Past do so past the caches, and copy8Past copies values of 8 bytes. dst
-// is aligned to 32 bytes.
-//
-//go:noescape
-func unpackPast(dst, src unsafe.Pointer, n int)
-
 //go:noescape
 func widen1Past(dst, src unsafe.Pointer, n int)
 
 //go:noescape
 func widen2Past(dst, src unsafe.Pointer, n int)
+
+//go:noescape
+func widen3Past(dst, src unsafe.Pointer, n int)
 
 //go:noescape
 func widen4Past(dst, src unsafe.Pointer, n int)
@@ -47,39 +44,31 @@ func copy8Past(dst, src unsafe.Pointer, n int)
 
 // widenMost widens as many of the first values as can be with SIMD, and returns how many.
 func widenMost[T narrow](dst []int64, src []T, past bool) int {
-	n := len(src) &^ 15
-	if !simd.avx2 || n == 0 {
+	size, n := unsafe.Sizeof(*new(T)), len(src)
+	if size == 3 {
+		n -= 2 // which are read along
+	}
+	if n &^= 15; !simd.avx2 || n <= 0 {
 		return 0
 	}
 	to, from := unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&src[0])
-	switch size := unsafe.Sizeof(src[0]); {
+	switch {
 	case past && size == 1:
 		widen1Past(to, from, n)
 	case past && size == 2:
 		widen2Past(to, from, n)
+	case past && size == 3:
+		widen3Past(to, from, n)
 	case past:
 		widen4Past(to, from, n)
 	case size == 1:
 		widen1AVX2(to, from, n)
 	case size == 2:
 		widen2AVX2(to, from, n)
+	case size == 3:
+		widen3AVX2(to, from, n)
 	default:
 		widen4AVX2(to, from, n)
-	}
-	return n
-}
-
-// unpackMost unpacks as many of the first values as can be with SIMD, and returns how many.
-func unpackMost(dst []int64, src []byte, past bool) int {
-	n := (len(dst) - 2) &^ 15
-	if !simd.avx2 || n <= 0 {
-		return 0
-	}
-	to, from := unsafe.Pointer(&dst[0]), unsafe.Pointer(&src[:3*n+4][0])
-	if past {
-		unpackPast(to, from, n)
-	} else {
-		unpackAVX2(to, from, n)
 	}
 	return n
 }

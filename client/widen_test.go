@@ -100,7 +100,7 @@ func FuzzWiden(f *testing.F) {
 		checkWiden(t, data, at)
 		checkWiden(t, arrow.Uint16Traits.CastFromBytes(data), at)
 		checkWiden(t, arrow.Uint32Traits.CastFromBytes(data), at)
-		checkUnpack(t, data[:len(data)/3*3], at)
+		checkWiden(t, uint24s(data), at)
 		checkPut(t, data, at)
 		checkPut(t, arrow.Int32Traits.CastFromBytes(data), at)
 		checkPut(t, arrow.Int64Traits.CastFromBytes(data), at)
@@ -110,26 +110,16 @@ func FuzzWiden(f *testing.F) {
 func checkWiden[T narrow](t *testing.T, src []T, at int) {
 	t.Helper()
 	want := make([]int64, len(src))
-	for i, x := range src {
-		want[i] = int64(x)
+	size := int(unsafe.Sizeof(*new(T)))
+	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(src))), len(src)*size)
+	for i := range src {
+		var wide [8]byte
+		copy(wide[:], data[i*size:][:size])
+		want[i] = int64(binary.LittleEndian.Uint64(wide[:]))
 	}
 	checkWritten(t, want, at, widenPlain, src)
 	for _, past := range []bool{false, true} {
 		checkWritten(t, want, at, func(dst []int64, src []T) { widen(dst, src, past) }, src)
-	}
-}
-
-func checkUnpack(t *testing.T, src []byte, at int) {
-	t.Helper()
-	want := make([]int64, len(src)/3)
-	for i := range want {
-		var wide [8]byte
-		copy(wide[:3], src[3*i:])
-		want[i] = int64(binary.LittleEndian.Uint64(wide[:]))
-	}
-	checkWritten(t, want, at, unpackPlain, src)
-	for _, past := range []bool{false, true} {
-		checkWritten(t, want, at, func(dst []int64, src []byte) { unpack(dst, src, past) }, slices.Clip(src))
 	}
 }
 
@@ -153,23 +143,22 @@ func checkWritten[D wire.Value, S any](t *testing.T, want []D, at int, loop func
 
 // BenchmarkWiden widens values in the caches, with and without SIMD, in nanoseconds a value.
 func BenchmarkWiden(b *testing.B) {
-	benchWiden(b, 1, widen[uint8], widenPlain[uint8])
-	benchWiden(b, 2, widen[uint16], widenPlain[uint16])
-	benchWiden(b, 3, unpack, unpackPlain)
-	benchWiden(b, 4, widen[uint32], widenPlain[uint32])
+	benchWiden[uint8](b)
+	benchWiden[uint16](b)
+	benchWiden[uint24](b)
+	benchWiden[uint32](b)
 }
 
-func benchWiden[T any](b *testing.B, width int, simd func([]int64, []T, bool), plain func([]int64, []T)) {
-	const values = 4096
-	src, dst := make([]T, values*width/int(unsafe.Sizeof(*new(T)))), make([]int64, values)
+func benchWiden[T narrow](b *testing.B) {
+	src, dst := make([]T, 4096), make([]int64, 4096)
 	for name, loop := range map[string]func([]int64, []T){
-		"simd": func(dst []int64, src []T) { simd(dst, src, false) }, "plain": plain,
+		"simd": func(dst []int64, src []T) { widen(dst, src, false) }, "plain": widenPlain[T],
 	} {
-		b.Run(fmt.Sprintf("%d/%s", width, name), func(b *testing.B) {
+		b.Run(fmt.Sprintf("%T/%s", src[0], name), func(b *testing.B) {
 			for b.Loop() {
 				loop(dst, src)
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/values, "ns/element")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/element")
 		})
 	}
 }

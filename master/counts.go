@@ -153,8 +153,10 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 			return fmt.Errorf("%w: %s", errBadData, status.Convert(err).Message())
 		case codes.DataLoss:
 			unreadable = append(unreadable, w.GetName())
-		case codes.InvalidArgument, codes.Unauthenticated, codes.Unimplemented, codes.OutOfRange, codes.Aborted:
-			own++
+		default:
+			if rpc.Refused(err) {
+				own++
+			}
 		}
 		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), status.Code(err), status.Convert(err).Message())
 	}

@@ -1,0 +1,17 @@
+package rpc
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Refused reports whether a worker's error will not go away by asking it again. PermissionDenied does: a worker that
+// has just started learns the master's keys, and the next Sync brings a ticket that has not expired.
+func Refused(err error) bool {
+	switch status.Code(err) {
+	case codes.DataLoss, codes.FailedPrecondition, // of the data
+		codes.InvalidArgument, codes.Unauthenticated, codes.Unimplemented, codes.OutOfRange, codes.Aborted: // of this worker
+		return true
+	}
+	return false
+}
