@@ -667,6 +667,7 @@ def test_a_batch_may_be_pickled(shared_fleet: Fleet, dataset: Dataset) -> None:
 
 def test_ctrl_c(shared_fleet: Fleet, dataset: Dataset) -> None:
     """A loop that waits for its epoch's end ends at once, with nothing but KeyboardInterrupt."""
+    session = uuid.uuid4().hex
     code = (
         """
 import sys, penstock
@@ -676,13 +677,18 @@ with penstock.DataLoader("URI", session="SESSION", rank=0, world_size=2, **optio
         print(i, flush=True)
 """.replace("MASTER", shared_fleet.master)
         .replace("URI", dataset.uri)
-        .replace("SESSION", uuid.uuid4().hex)
+        .replace("SESSION", session)
     )
-    process = run(code)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "0\n"
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    with DataLoader(
+        dataset.uri, features=penstock.dense("int_*"), batch_size=1000, master=shared_fleet.master,
+        session=session, rank=1, world_size=2,
+    ) as other:  # fmt: skip
+        next(iter(other))  # and holds rows, without which the epoch does not end
+        process = run(code)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "0\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGINT
     assert err.rstrip().endswith("KeyboardInterrupt")
     assert err.count("Traceback") == 1, err
