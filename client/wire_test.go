@@ -418,7 +418,7 @@ func BenchmarkMemcpy(b *testing.B) {
 	}
 }
 
-// benchRecords are 16 records of 4,096 rows of 13 dense and 26 sparse features, of 10 ids a row.
+// benchRecords are 4 records of 4,096 rows of 13 dense and 26 sparse features, of 10 ids a row.
 func benchRecords(b *testing.B) ([]*wireRecord, *buffers) {
 	const rows, ids, features = 4096, 10, 26
 	l := &layout{columns: []column{{name: "dense", role: roleDense, elem: arrow.FLOAT32, width: 13}}}
@@ -426,7 +426,7 @@ func benchRecords(b *testing.B) ([]*wireRecord, *buffers) {
 		l.columns = append(l.columns, column{name: "ids", role: roleSparse, elem: arrow.INT64})
 	}
 	var records []*wireRecord
-	for range 16 {
+	for range 4 {
 		w := &wireRecord{layout: l, rows: rows, columns: []wireColumn{{f32: make([]float32, 13*rows)}}}
 		for range features {
 			c := wireColumn{i64: make([]int64, ids*rows), offsets: make([]int32, rows+1)}
@@ -440,7 +440,7 @@ func benchRecords(b *testing.B) ([]*wireRecord, *buffers) {
 		}
 		records = append(records, w)
 	}
-	buf := newBuffers(l, 16*rows, nil)
+	buf := newBuffers(l, len(records)*rows, nil)
 	for _, w := range records {
 		if err := buf.append(w, 0, rows); err != nil {
 			b.Fatal(err)
