@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/rescue"
@@ -57,8 +59,9 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 		c.names = append(c.names, s.GetName())
 	}
 	c.sources = types[:len(types):len(types)]
+	kernels := make(map[string]bound)
 	for _, s := range p.GetSteps() {
-		b, err := bindStep(r, s, types)
+		b, err := bindStep(r, s, types, kernels)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.GetAt(), err)
 		}
@@ -95,7 +98,9 @@ func (c *Chain) swells(k Kernel, in []uint32) bool {
 	})
 }
 
-func bindStep(r *Registry, s *pb.Step, types []spec.Type) (bound, error) {
+// bindStep binds a step. Those that are alike share a stateless kernel, of which kernels has those that there are: many
+// columns go through the same op in turns, and find its tables in the caches.
+func bindStep(r *Registry, s *pb.Step, types []spec.Type, kernels map[string]bound) (bound, error) {
 	op, err := r.version(s.GetOp(), s.GetVersion())
 	if err != nil {
 		return bound{}, err
@@ -107,9 +112,19 @@ func bindStep(r *Registry, s *pb.Step, types []spec.Type) (bound, error) {
 		}
 		in[i] = types[slot]
 	}
-	b, err := op.bind(s.GetParams(), in)
+	alike, err := proto.MarshalOptions{Deterministic: true}.Marshal(&pb.Step{Op: s.GetOp(), Version: s.GetVersion(), Params: s.GetParams()})
 	if err != nil {
 		return bound{}, err
+	}
+	alike = fmt.Append(alike, in)
+	b, found := kernels[string(alike)]
+	if !found {
+		if b, err = op.bind(s.GetParams(), in); err != nil {
+			return bound{}, err
+		}
+		if _, shared := b.kernel.(stateless); shared {
+			kernels[string(alike)] = b
+		}
 	}
 	outs := uint32(1)
 	if b.selector != nil {

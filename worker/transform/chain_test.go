@@ -60,6 +60,65 @@ func TestChainRunsSteps(t *testing.T) {
 	}
 }
 
+// Steps that differ in nothing but their inputs run one kernel, if it keeps nothing.
+func TestStepsThatAreAlikeShareAKernel(t *testing.T) {
+	made := map[string]int{}
+	op := func(name string, kernel func(by float64) Kernel) Op {
+		return Op{
+			Name: name, Version: 1, Params: []Param{{Name: "by", Want: Number, Required: true}},
+			Infer: func(_ Params, in []spec.Type) (spec.Type, error) { return in[0], nil },
+			New: func(p Params, _ []spec.Type) (Kernel, error) {
+				made[name]++
+				return kernel(p.Number("by")), nil
+			},
+		}
+	}
+	plus := func(by float64) func(dst, src []float64) {
+		return func(dst, src []float64) {
+			for i, x := range src {
+				dst[i] = x + by
+			}
+		}
+	}
+	r, err := Builtin().With(
+		op("plus", func(by float64) Kernel { return Elementwise(plus(by)) }),
+		op("keeping", func(by float64) Kernel { return &keeping{Elementwise(plus(by))} }),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := scalar(pb.Kind_FLOAT64).Proto()
+	p := &pb.Program{Sources: []*pb.Source{{Name: "a", Type: number}, {Name: "b", Type: number}}}
+	for _, op := range []string{"plus", "keeping"} {
+		for _, by := range []float64{1, 2} {
+			for in := range uint32(2) {
+				p.Steps = append(p.Steps, &pb.Step{Op: op, Version: 1, Params: values{"by": by}.proto(), In: []uint32{in}, Outs: 1, Type: number})
+			}
+		}
+	}
+	c, err := Compile(r, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made["plus"] != 2 || made["keeping"] != 4 {
+		t.Errorf("made %v kernels, want 2 and 4", made)
+	}
+	slots, err := c.Run([]*vector.Vector{vectorOf(scalar(pb.Kind_FLOAT64), []any{10.0}), vectorOf(scalar(pb.Kind_FLOAT64), []any{20.0})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []float64{11, 21, 12, 22, 11, 21, 12, 22} {
+		if got := rowsOf(slots[2+i]); !same(got, []any{want}) {
+			t.Errorf("step %d: got %v, want %v", i, got, want)
+		}
+	}
+}
+
+// keeping is a kernel that may keep what it likes.
+type keeping struct{ of Kernel }
+
+func (k *keeping) Run(out *vector.Vector, in []*vector.Vector) error { return k.of.Run(out, in) }
+
 func TestCompileSaysWhatIsWrong(t *testing.T) {
 	cases := []struct {
 		want    string

@@ -52,6 +52,12 @@ type Borrower interface {
 	Borrows() (shares bool)
 }
 
+// stateless is a Kernel that keeps nothing from one Run to the next, so that several steps may run it in turns.
+type stateless interface {
+	Kernel
+	stateless()
+}
+
 // Maker is a Kernel that makes more values than it gets, as many whatever they are.
 type Maker interface {
 	Kernel
@@ -97,7 +103,7 @@ func Values[T Value](v *vector.Vector) *[]T {
 }
 
 // Elementwise makes a kernel of a loop over values: rows of scalars, elements of lists. The loop gets slices of equal
-// length, and fills dst. Values of nulls are unspecified but present; nulls stay null and lists keep their lengths.
+// length, and fills dst; it keeps nothing. Values of nulls are unspecified but present; nulls stay null and lists keep their lengths.
 func Elementwise[D, S Value](loop func(dst []D, src []S)) Kernel {
 	return elementwise[D, S]{loop}
 }
@@ -117,6 +123,8 @@ func (k elementwise[D, S]) Run(out *vector.Vector, in []*vector.Vector) error {
 
 // Borrows says that results never are the inputs' values.
 func (k elementwise[D, S]) Borrows() bool { return false }
+
+func (k elementwise[D, S]) stateless() {}
 
 // changes is an elementwise kernel of int64 ids whose loop may write where it reads.
 type changes struct{ elementwise[int64, int64] }
