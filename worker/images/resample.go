@@ -25,7 +25,7 @@ const (
 type axis struct {
 	first, count []int32
 	weights      []uint32
-	digits       [][4]int8 // of the weights, where simd.vnni needs them: of four weights the lowest ones, ..., the highest ones
+	digits       []uint32 // of the weights, where simd.vnni needs them: of four weights the lowest ones, ..., the highest ones
 	taps         int
 	most         int // of the counts, rounded up to a multiple of tapsAtOnce
 	end          int // first + most of the last one
@@ -37,7 +37,8 @@ type axis struct {
 // keep compilers from fusing products and sums.
 func (a *axis) set(in, out, from, to int) {
 	scale := float64(in) / float64(out)
-	support := math.Max(scale, 1)
+	support := max(scale, 1)
+	narrower := 1 / support
 	bound := int(math.Ceil(support))*2 + 1
 	a.taps, a.most = roundUp(bound, tapsAtOnce), 0
 	n := to - from
@@ -47,15 +48,18 @@ func (a *axis) set(in, out, from, to int) {
 		center := float64((float64(from+i) + 0.5) * scale)
 		low := max(0, int(center-support+0.5))
 		count := min(in, int(center+support+0.5)) - low
-		sum := 0.0
-		for k := range count {
-			distance := math.Abs(float64((float64(k+low) - center + 0.5) * (1 / support)))
-			a.floats[k] = max(0, 1-distance)
-			sum += a.floats[k]
+		floats, sum := a.floats[:count], 0.0
+		for k := range floats {
+			w := 1 - math.Abs(float64((float64(k+low)-center+0.5)*narrower))
+			if w < 0 { // max takes care of NaN, and three times as long
+				w = 0
+			}
+			floats[k] = w
+			sum += w
 		}
 		weights := a.weights[i*a.taps:][:a.taps]
-		clear(weights)
-		for k, w := range a.floats[:count] {
+		clear(weights[count:])
+		for k, w := range floats {
 			if sum != 0 {
 				w /= sum
 			}
@@ -103,12 +107,12 @@ func (a *axis) reverse() {
 func (a *axis) setDigits() {
 	a.digits = grow(a.digits, len(a.weights))
 	for i := 0; i < len(a.weights); i += tapsAtOnce {
-		four := (*[tapsAtOnce][4]int8)(a.digits[i:])
-		for k, w := range a.weights[i:][:tapsAtOnce] {
-			const middle = 0x808080
-			w = (w + middle) ^ middle
-			four[0][k], four[1][k], four[2][k] = int8(w), int8(w>>8), int8(w>>16)
-		}
+		const middle, low, second, third = 0x808080, 0xff, 0xff00, 0xff0000
+		from, to := (*[tapsAtOnce]uint32)(a.weights[i:]), (*[tapsAtOnce]uint32)(a.digits[i:])
+		w0, w1, w2, w3 := (from[0]+middle)^middle, (from[1]+middle)^middle, (from[2]+middle)^middle, (from[3]+middle)^middle
+		to[0] = w0&low | w1&low<<8 | w2&low<<16 | w3<<24
+		to[1] = w0&second>>8 | w1&second | w2&second<<8 | w3&second<<16
+		to[2] = w0&third>>16 | w1&third>>8 | w2&third | w3&third<<8
 	}
 }
 

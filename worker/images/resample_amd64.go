@@ -22,12 +22,12 @@ func downAVX2(dst, rows *byte, stride int, weights *uint32, count, n int)
 // short bytes apart. taps and most are those of acrossAVX2.
 //
 //go:noescape
-func acrossVNNI(dst *byte, short int, rows *byte, long int, first *int32, digits *[4]int8, taps, most, n int)
+func acrossVNNI(dst *byte, short int, rows *byte, long int, first *int32, digits *uint32, taps, most, n int)
 
 // downVNNI makes n bytes, each of `most` bytes, a multiple of 4, that are stride bytes apart.
 //
 //go:noescape
-func downVNNI(dst, rows *byte, stride int, digits *[4]int8, most, n int)
+func downVNNI(dst, rows *byte, stride int, digits *uint32, most, n int)
 
 // lookUpAVX2 puts what the tables have of the bytes of n pixels, a multiple of 8, to three planes of values. It reads
 // four bytes behind them.
