@@ -48,7 +48,7 @@ func curves(scale float64) []curve {
 
 func workersCurve(rows func(int) int) curve {
 	w := mustName("rm1")
-	w.Rows = rows(w.Rows) // so many that each of eight processes takes many ticks of the CPU clock
+	w.Rows = rows(1 << 22) // so many that each of eight processes takes many ticks of the CPU clock
 	c := curve{Name: "workers", Title: "CPU time of a row (rm1), by the number of workers", X: "workers", Unit: "row"}
 	for _, n := range []int{1, 2, 3, 4, 6, 8} {
 		c.Points = append(c.Points, point{X: n, Workload: w, Workers: n, Units: w.Rows})

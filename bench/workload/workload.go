@@ -59,7 +59,7 @@ const (
 func All() []Workload {
 	rm := Workload{Null: 50, BatchSize: 8192, FileRows: 1 << 16, GroupRows: 1 << 14, Transform: true}
 	rm1 := rm
-	rm1.Name, rm1.Rows, rm1.Dense, rm1.Sparse, rm1.Length = "rm1", 1<<22, 13, 26, 1
+	rm1.Name, rm1.Rows, rm1.Dense, rm1.Sparse, rm1.Length = "rm1", 1<<24, 13, 26, 1
 	rm1.Generated, rm1.Borders, rm1.FileRows, rm1.GroupRows = 13, 1024, 1<<18, 1<<16
 	rm2 := rm
 	rm2.Name, rm2.Rows, rm2.Dense, rm2.Sparse, rm2.Length = "rm2", 1<<19, 504, 42, 20
@@ -67,10 +67,10 @@ func All() []Workload {
 	rm5 := rm2
 	rm5.Name, rm5.Generated, rm5.Borders = "rm5", 42, 4096
 	scan := rm
-	scan.Name, scan.Rows, scan.Dense, scan.Sparse, scan.Length = "scan", 1<<21, 64, 16, 5
+	scan.Name, scan.Rows, scan.Dense, scan.Sparse, scan.Length = "scan", 1<<23, 64, 16, 5
 	scan.Transform, scan.FileRows, scan.GroupRows = false, 1<<17, 1<<15
 	jpeg := Workload{
-		Name: "jpeg", Rows: 1 << 13, Transform: true, Width: 500, Height: 375, Crop: 224, Random: true, BatchSize: 64,
+		Name: "jpeg", Rows: 1 << 14, Transform: true, Width: 500, Height: 375, Crop: 224, Random: true, BatchSize: 64,
 		FileRows: 1 << 10, GroupRows: 1 << 8,
 	}
 	return []Workload{rm1, rm2, rm5, scan, jpeg}
