@@ -50,12 +50,8 @@ func (a *axis) set(in, out, from, to int) {
 		count := min(in, int(center+support+0.5)) - low
 		floats, sum := a.floats[:count], 0.0
 		for k := range floats {
-			w := 1 - math.Abs(float64((float64(k+low)-center+0.5)*narrower))
-			if w < 0 { // max takes care of NaN, and three times as long
-				w = 0
-			}
-			floats[k] = w
-			sum += w
+			floats[k] = max(0, 1-math.Abs(float64((float64(k+low)-center+0.5)*narrower)))
+			sum += floats[k]
 		}
 		weights := a.weights[i*a.taps:][:a.taps]
 		clear(weights[count:])
