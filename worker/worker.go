@@ -70,8 +70,9 @@ type Config struct {
 	RPC rpc.Config
 	// Slots is the number of streams served at once; 0 means two for each CPU.
 	Slots int
-	// Memory bounds the bytes of all streams; 0 means DefaultMemory.
-	Memory int64
+	// Memory bounds the bytes of all streams; 0 means DefaultMemory. MaxMemory, if it is more, does from when on one stream needs more
+	// than Memory; the runtime's memory limit, if one is set, then grows with it.
+	Memory, MaxMemory int64
 	// Linger is how long it waits to be stopped once a master told it to drain, and then ends by itself; 0 means two minutes.
 	Linger  time.Duration
 	Storage storage.Storage
@@ -104,7 +105,7 @@ func New(cfg Config) (*Worker, error) {
 	if cfg.Listener == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Logger == nil {
 		return nil, errors.New("worker: Listener, Storage, Ops and Logger are needed")
 	}
-	if cfg.Slots < 0 || cfg.Memory < 0 {
+	if cfg.Slots < 0 || cfg.Memory < 0 || cfg.MaxMemory < 0 {
 		return nil, fmt.Errorf("worker: %d slots and %d bytes of memory; neither may be negative", cfg.Slots, cfg.Memory)
 	}
 	if cfg.Slots == 0 {
@@ -128,7 +129,11 @@ func New(cfg Config) (*Worker, error) {
 	w := &Worker{
 		cfg: cfg,
 		pipeline: pipeline.New(pipeline.Config{
-			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, Streams: cfg.Slots,
+			Storage: cfg.Storage, Ops: cfg.Ops, Memory: cfg.Memory, MaxMemory: cfg.MaxMemory, Streams: cfg.Slots,
+			Grown: func(bytes int64) {
+				process.RaiseMemoryLimit(bytes)
+				cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on", "usual_bytes", cfg.Memory, "bytes", cfg.MaxMemory)
+			},
 			BatchBytes: batchBytes(cfg.Memory, cfg.Slots), MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
 			Zone: cfg.Fleet.Self.Zone,
 		}),
@@ -276,7 +281,7 @@ func (w *Worker) state() *pb.WorkerReport {
 	return &pb.WorkerReport{
 		Name: w.cfg.Fleet.Self.Name, Address: w.cfg.Advertise, Zone: w.cfg.Fleet.Self.Zone,
 		Streams: uint32(w.server.Streams()), Slots: uint32(w.cfg.Slots),
-		MemoryBytes: w.pipeline.MemoryInUse(), MemoryLimit: w.cfg.Memory, Cpus: w.cpus, Counters: counters, Sessions: sessions,
+		MemoryBytes: w.pipeline.MemoryInUse(), MemoryLimit: w.pipeline.MemoryLimit(), Cpus: w.cpus, Counters: counters, Sessions: sessions,
 	}
 }
 

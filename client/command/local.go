@@ -137,12 +137,16 @@ func (l *local) check() error {
 	return nil
 }
 
-// workerFlags are those of each worker.
+// workerFlags are those of each worker. What streams may hold if they need it is an eighth of the memory that there is, the worker's
+// default, or what of a quarter is left to each of several.
 func (l *local) workerFlags(cmd *cobra.Command) []string {
-	if !cmd.Flags().Changed("memory") {
-		return nil
+	if cmd.Flags().Changed("memory") {
+		return []string{fmt.Sprint("--memory=", int64(l.memory))}
 	}
-	return []string{fmt.Sprint("--memory=", int64(l.memory))}
+	if most := max(l.workers, l.most); most > 2 {
+		return []string{fmt.Sprint("--max-memory=", process.Memory(os.DirFS("/"))/4/int64(most))}
+	}
+	return nil
 }
 
 // commonFlags are those of the master, which passes them on to its workers, and of a worker in this process.

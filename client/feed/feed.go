@@ -28,6 +28,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client"
+	"github.com/penstock-ml/penstock/internal/process"
 )
 
 // maxRequest bounds a request.
@@ -46,7 +47,6 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 	defer pool.close()
 	var sessions sync.WaitGroup
 	defer sessions.Wait()
-	memory := &limit{}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sessions.Go(func() {
@@ -62,7 +62,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 			return err
 		}
 		sessions.Go(func() {
-			f := &feeder{conn: conn, local: local, limit: memory, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}
+			f := &feeder{conn: conn, local: local, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}
 			if err := f.run(ctx); err != nil {
 				logger.Warn("a session has ended badly", "error", err)
 			}
@@ -134,7 +134,6 @@ func received(oob []byte) (files []*os.File, err error) {
 type feeder struct {
 	conn   *net.UnixConn
 	local  client.Local
-	limit  *limit
 	arenas arenas
 	events events
 
@@ -144,7 +143,7 @@ type feeder struct {
 	over    bool                         // no batch is made any more
 	held    map[uint64]lent              // not released
 	states  [statesKept]func() *pb.State // as of the newest
-	raised  int64                        // the limit, in bytes
+	raised  int64                        // the runtime's memory limit, in bytes
 	knows   map[uint32]bool              // segments, by id: what the program knows
 	tell    []*segment                   // those that the next reply brings
 	schema  *arrow.Schema                // that it knows
@@ -174,7 +173,7 @@ func (f *feeder) run(ctx context.Context) error {
 	if closed { // else the program may see them
 		f.arenas.release(nil)
 	}
-	f.limit.raise(-f.raised)
+	process.RaiseMemoryLimit(-f.raised)
 	if f.session != nil {
 		f.session.Abandon() // unless it was closed: a program that died did not mean to leave
 	}
@@ -333,7 +332,7 @@ func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
 		return failed(err)
 	}
 	if f.local != nil {
-		f.limit.raise(o.GetBudget())
+		process.RaiseMemoryLimit(o.GetBudget())
 		f.raised = o.GetBudget()
 	}
 	return done()

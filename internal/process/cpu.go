@@ -24,7 +24,7 @@ func CPU() time.Duration {
 // quota. root is the root of the file system.
 func CPUs(root fs.FS) float64 {
 	cpus := float64(runtime.GOMAXPROCS(0))
-	for _, group := range groups(root) {
+	for _, group := range groups(root, "cpu") {
 		if quota, ok := quota(root, group); ok {
 			cpus = min(cpus, quota)
 		}
@@ -32,8 +32,8 @@ func CPUs(root fs.FS) float64 {
 	return cpus
 }
 
-// groups are the folders of this process's control group and of those above it, in version 2 and in version 1.
-func groups(root fs.FS) (out []string) {
+// groups are the folders of this process's control group and of those above it, in version 2 and, for a controller, in version 1.
+func groups(root fs.FS, controller string) (out []string) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
 		return nil // not Linux
@@ -47,8 +47,8 @@ func groups(root fs.FS) (out []string) {
 		switch controllers := strings.Split(fields[1], ","); {
 		case fields[0] == "0":
 			at = "sys/fs/cgroup"
-		case slices.Contains(controllers, "cpu"):
-			at = "sys/fs/cgroup/cpu"
+		case slices.Contains(controllers, controller):
+			at = path.Join("sys/fs/cgroup", controller)
 		default:
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/worker"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -33,7 +34,7 @@ const leastMemory = 16 << 20
 type workerFlags struct {
 	listen, advertise, http string
 	slots                   int
-	memory, limit           cli.Bytes
+	memory, most, limit     cli.Bytes
 	ports                   cli.RPCFlags
 	stores                  cli.StorageFlags
 	gossip                  cli.FleetFlags
@@ -51,7 +52,8 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 			"--memory holds for all streams together: footers, column chunks and what is read ahead, decoded windows, and batches\n" +
 			"until they have left. A stream that needs more waits for the others, or ends with an error that says how much it takes.\n" +
 			"It reads ahead as far as its share of the memory goes (--memory / --slots), and row groups that are larger than half of\n" +
-			"that in pieces: more memory hides a slower storage. The process takes up to 96 MiB more, which is the Go runtime's limit\n" +
+			"that in pieces: more memory hides a slower storage. A stream of very many columns may need more than all of --memory:\n" +
+			"streams may then hold --max-memory together. The process takes up to 96 MiB more, which is the Go runtime's limit\n" +
 			"(GOMEMLIMIT, if set, wins). In a container give --memory-limit, the container's limit, in place of --memory.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
@@ -64,8 +66,11 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 	flags.StringVar(&f.http, "http", "", "address of metrics, probes and profiles (default: none); port 0 takes a free one")
 	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
 	flags.Var(&f.memory, "memory", "bytes that all streams may hold together")
+	flags.Var(&f.most, "max-memory", "what --memory becomes once a stream needs more (default: if --memory is not given, an eighth of the memory that there is)")
+	flags.Lookup("max-memory").DefValue = "" // said above
 	flags.Var(&f.limit, "memory-limit", "bytes that the process may take, such as its container's limit: --memory is then what leaves room for the rest")
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
+	cmd.MarkFlagsMutuallyExclusive("max-memory", "memory-limit")
 	f.ports.Register(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
@@ -89,7 +94,10 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if f.memory < leastMemory {
 		return fmt.Errorf("--memory: want 16MiB or more, found %v", &f.memory)
 	}
-	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), Local: local, Ops: ops, Version: version}
+	if !cmd.Flags().Changed("memory") && !cmd.Flags().Changed("max-memory") && f.limit == 0 {
+		f.most = cli.Bytes(process.Memory(os.DirFS("/")) / 8)
+	}
+	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Local: local, Ops: ops, Version: version}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
 		return err
 	}

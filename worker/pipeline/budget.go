@@ -18,12 +18,15 @@ import (
 // end; if there is none, the youngest is refused, with ErrBusy, and by what it gives back the others go on. So the oldest always comes to
 // its end.
 type budget struct {
-	total int64
+	// most is what total becomes once an account needs more than that alone; grown is then told by how much it grew.
+	most  int64
+	grown func(bytes int64)
 	// kept is how much else is in use only because there was room, and drop gives up n bytes of it, or all.
 	kept func() int64
 	drop func(n int64)
 
 	mu      sync.Mutex
+	total   int64
 	used    int64
 	opened  int64 // accounts so far
 	idle    int64 // of used: reserved, and not in use yet
@@ -47,8 +50,11 @@ type account struct {
 	answer chan error
 }
 
-func newBudget(total int64) *budget {
-	return &budget{total: total, kept: func() int64 { return 0 }, drop: func(int64) {}}
+func newBudget(total, most int64) *budget {
+	return &budget{
+		total: total, most: max(total, most), grown: func(int64) {},
+		kept: func() int64 { return 0 }, drop: func(int64) {},
+	}
 }
 
 // open returns an account that holds nothing yet. Close it.
@@ -121,6 +127,10 @@ func (a *account) grow(ctx context.Context, n int64) error {
 func (a *account) await(ctx context.Context, n int64) error {
 	b := a.budget
 	b.mu.Lock()
+	if a.held+n > b.total && a.held+n <= b.most {
+		b.grown(b.most - b.total)
+		b.total = b.most
+	}
 	if a.held+n > b.total {
 		defer b.mu.Unlock()
 		const mib = 1 << 20
@@ -129,7 +139,7 @@ func (a *account) await(ctx context.Context, n int64) error {
 			advice = fmt.Sprintf("give workers --memory %dMiB at least, as far as it is known before more is read", (a.held+n)*8/7/mib+1)
 		}
 		return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: %s, or leave columns out",
-			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.total)/mib, advice)
+			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.most)/mib, advice)
 	}
 	a.wants, a.answer = n, make(chan error, 1)
 	b.waiting = append(b.waiting, a)
@@ -192,6 +202,13 @@ func (b *budget) inUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
+}
+
+// limit is what all accounts may hold together.
+func (b *budget) limit() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total
 }
 
 // fits reports whether there is room for n bytes more.

@@ -26,7 +26,7 @@ func mustGrow(t *testing.T, a *account, n int64) {
 // those that hold nothing.
 func TestBudgetServesInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100)
+		b := newBudget(100, 0)
 		first := b.open()
 		mustGrow(t, first, 60)
 		much, little, holder := b.open(), b.open(), b.open()
@@ -58,7 +58,7 @@ func TestBudgetServesInOrder(t *testing.T) {
 
 func TestBudgetGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100)
+		b := newBudget(100, 0)
 		first := b.open()
 		mustGrow(t, first, 60)
 		short, cancel := context.WithTimeoutCause(t.Context(), time.Second, ErrBusy)
@@ -81,10 +81,40 @@ func TestBudgetGivesUp(t *testing.T) {
 	})
 }
 
+// Where one account needs more than the total alone, the total grows, once, and those that wait get what there is more.
+func TestBudgetGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100, 300)
+		var grown []int64
+		b.grown = func(bytes int64) { grown = append(grown, bytes) }
+		first, second := b.open(), b.open()
+		mustGrow(t, first, 60)
+		go func() {
+			if err := second.grow(t.Context(), 60); err != nil { // waits: it would fit if it were alone
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		if b.inUse() != 60 || b.limit() != 100 || len(grown) != 0 {
+			t.Errorf("%d of %d bytes are in use, and it grew by %v", b.inUse(), b.limit(), grown)
+		}
+		mustGrow(t, first, 140)
+		synctest.Wait()
+		if b.inUse() != 260 || b.limit() != 300 || !slices.Equal(grown, []int64{200}) {
+			t.Errorf("%d of %d bytes are in use, and it grew by %v", b.inUse(), b.limit(), grown)
+		}
+		if err := first.grow(t.Context(), 101); !errors.Is(err, columns.ErrMemory) {
+			t.Errorf("301 of 300: %v", err)
+		}
+		first.close()
+		second.close()
+	})
+}
+
 // A stream that is under way and needs little goes on while one waits that is older, holds its footer alone and needs most of the memory.
 func TestBudgetPassesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBudget(100)
+		b := newBudget(100, 0)
 		older, under := b.open(), b.open()
 		mustGrow(t, older, 1)
 		mustGrow(t, under, 60)
@@ -114,7 +144,7 @@ func TestStreamsDoNotWaitForEachOther(t *testing.T) {
 		needs := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(1, 40), 1, 5), 1, 8).Draw(rt, "what streams take, step by step")
 		keeps := rapid.Int64Range(0, total).Draw(rt, "what is kept because there is room")
 		synctest.Test(t, func(t *testing.T) {
-			b := newBudget(total)
+			b := newBudget(total, 0)
 			kept := keeps
 			b.kept, b.drop = func() int64 { return kept }, func(n int64) { kept = max(0, kept-n) }
 			var mu sync.Mutex

@@ -203,7 +203,7 @@ func TestWindowTooLarge(t *testing.T) {
 	data := pipelinetest.Texts(t, 1<<20, func(int) string { return text }, 10, 5000)
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 5000)
 	p := newPipeline(&store, 1000)
-	p.memory.total = 8 << 20
+	p.memory.total, p.memory.most = 8<<20, 8<<20
 	rows, _, err := collect(t.Context(), p, ticket, pipelinetest.Program(), Cursor{})
 	if err == nil || !strings.Contains(err.Error(), "mem://f.parquet row group 1 column text") ||
 		!strings.Contains(err.Error(), "--memory") || len(rows) != 10 {

@@ -110,7 +110,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 	if k == nil {
 		return 0, 0
 	}
-	room = max(0, min(room, s.pipeline.cfg.Memory-s.account.held-s.holds.later))
+	room = max(0, min(room, s.pipeline.memory.total-s.account.held-s.holds.later))
 	holds, more := s.with(k)
 	for more > room && len(k.buffers) > 0 {
 		k.holds.chunks -= int64(cap(k.buffers[0]))

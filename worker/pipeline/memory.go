@@ -39,7 +39,8 @@ func (h holding) total() int64 {
 // fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if only so it comes to
 // its end.
 func (s *Stream) fit() holding {
-	held, left := s.account.holds(), s.pipeline.cfg.Memory-s.account.holds()
+	held := s.account.holds()
+	left := s.pipeline.MemoryLimit() - held
 	best := s.plan(s.pipeline.rowGroupLimit())
 	s.account.enough = held + best.most()
 	if best.most() > left {

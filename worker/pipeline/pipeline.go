@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
-// Config says what a pipeline works with. All fields but Zone are needed.
+// Config says what a pipeline works with. All fields but MaxMemory, Grown and Zone are needed.
 type Config struct {
 	Storage storage.Storage
 	Ops     *transform.Registry
@@ -27,6 +27,10 @@ type Config struct {
 	// as it holds no more than its share.
 	Memory  int64
 	Streams int
+	// MaxMemory, if it is more than Memory, bounds them in its place from when on one stream needs more than Memory. Grown, unless it is
+	// nil, is told then of how many bytes these are more, before they are taken; streams wait for it.
+	MaxMemory int64
+	Grown     func(bytes int64)
 	// BatchBytes is about the size of a batch on the wire.
 	BatchBytes int64
 	// MaxBatch bounds a batch in bytes, even if it has only one row; a larger one is an error.
@@ -56,8 +60,11 @@ var ErrProgram = errors.New("this worker cannot run the program")
 
 // New returns a pipeline. It reads nothing until a stream is opened.
 func New(cfg Config) *Pipeline {
-	p := &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory), footers: footer.NewCache(cfg.Memory / 8), sessions: newSessions()}
+	p := &Pipeline{cfg: cfg, memory: newBudget(cfg.Memory, cfg.MaxMemory), footers: footer.NewCache(cfg.Memory / 8), sessions: newSessions()}
 	p.memory.kept, p.memory.drop = p.footers.Size, p.footers.Shrink
+	if cfg.Grown != nil {
+		p.memory.grown = cfg.Grown
+	}
 	return p
 }
 
@@ -77,6 +84,9 @@ func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }
 
 // MemoryInUse is the part of the budget that open streams hold, in bytes.
 func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }
+
+// MemoryLimit is the budget, in bytes.
+func (p *Pipeline) MemoryLimit() int64 { return p.memory.limit() }
 
 // Pressed reports whether a stream waits for memory.
 func (p *Pipeline) Pressed() bool { return p.memory.pressed() }

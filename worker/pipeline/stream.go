@@ -162,7 +162,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 	if _, err := s.more(ctx, total, total); err != nil {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
-	ahead := max(0, min(s.pipeline.share(), s.pipeline.cfg.Memory-s.holds.later)-s.account.holds())
+	ahead := max(0, min(s.pipeline.share(), s.pipeline.MemoryLimit()-s.holds.later)-s.account.holds())
 	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
 	s.account.begin(s.take)
 	if s.engine == nil {

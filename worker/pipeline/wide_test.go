@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 
+	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -62,21 +64,53 @@ func TestWideRowGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	rows := 0
-	err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
-		defer b.Release()
-		rows += int(b.Meta.GetRows())
-		return nil
-	})
-	if err != nil || rows != m.rows {
-		t.Errorf("%d of %d rows, of a file of %d bytes: %v", rows, m.rows, len(data), err)
-	}
+	m.check(t, s)
 	whole := s.unit(0, 1, math.MaxInt64)
 	p.cfg.Memory = 4 * whole.size
 	if limit := p.rowGroupLimit(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
 		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, p.cfg.Memory)
 	}
 	checkPieces(t, whole)
+}
+
+// What a wide table takes beyond the memory is there where more was granted for that.
+func TestWideRowGroupGrowsMemory(t *testing.T) {
+	m, data := wide(t)
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://wide.parquet", data), int64(m.window))
+	cfg := Config{
+		Storage: &store, Ops: transform.Builtin(), Memory: 4 << 20, Streams: 4, BatchBytes: 128 << 10, MaxBatch: 30 << 20,
+		OverRead: 256 << 10, Patience: time.Minute,
+	}
+	if _, err := New(cfg).Open(t.Context(), ticket, m.program(), Cursor{}); !errors.Is(err, columns.ErrMemory) {
+		t.Fatalf("%v; want that the memory is too little", err)
+	}
+	var grown int64
+	cfg.MaxMemory, cfg.Grown = 64<<20, func(bytes int64) { grown += bytes }
+	p := New(cfg)
+	s, err := p.Open(t.Context(), ticket, m.program(), Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m.check(t, s)
+	if p.MemoryLimit() != 64<<20 || grown != 60<<20 {
+		t.Errorf("%d bytes, which grew by %d", p.MemoryLimit(), grown)
+	}
+}
+
+// check runs a stream and counts its rows.
+func (m recsys) check(t *testing.T, s *Stream) {
+	t.Helper()
+	rows := 0
+	err := s.Run(t.Context(), func(_ context.Context, b Batch) error {
+		defer b.Release()
+		rows += int(b.Meta.GetRows())
+		return nil
+	})
+	if err != nil || rows != m.rows {
+		t.Errorf("%d of %d rows: %v", rows, m.rows, err)
+	}
 }
 
 // checkPieces checks that pieces are of the size that takes least memory where none keeps within the limit: the gaps between smaller

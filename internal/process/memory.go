@@ -1,0 +1,65 @@
+package process
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"math"
+	"os"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Memory is how many bytes of memory this process may use: the machine's, or less if its control group, or one above that, has a limit;
+// 0 if that is not known. root is the root of the file system.
+func Memory(root fs.FS) int64 {
+	most := machineMemory(root)
+	for _, group := range groups(root, "memory") {
+		for _, name := range []string{"memory.max", "memory.limit_in_bytes"} { // of version 2 and 1
+			text, err := fs.ReadFile(root, path.Join(group, name))
+			if err != nil {
+				continue
+			}
+			if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && limit > 0 {
+				most = min(most, limit)
+			}
+		}
+	}
+	return most
+}
+
+// machineMemory is the machine's memory in bytes, 0 if that is not known.
+func machineMemory(root fs.FS) int64 {
+	text, err := fs.ReadFile(root, "proc/meminfo")
+	if err != nil {
+		return hardwareMemory()
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			if err == nil && kib > 0 && kib < math.MaxInt64>>10 {
+				return kib << 10
+			}
+		}
+	}
+	return 0
+}
+
+var memoryLimit sync.Mutex // of the runtime, while it changes
+
+// RaiseMemoryLimit has the Go runtime's memory limit be so many bytes higher, or lower if they are negative. It leaves one alone that
+// the user has set (GOMEMLIMIT), and does nothing where there is none.
+func RaiseMemoryLimit(bytes int64) {
+	if bytes == 0 || os.Getenv("GOMEMLIMIT") != "" {
+		return
+	}
+	memoryLimit.Lock()
+	defer memoryLimit.Unlock()
+	if now := debug.SetMemoryLimit(-1); now < math.MaxInt64 {
+		debug.SetMemoryLimit(now + bytes)
+	}
+}
