@@ -80,6 +80,7 @@ class Columns:
         self.labels: dict[str, None] = {}
         self.bytes: dict[str, None] = {}
         self.images: dict[str, tuple[int, ...]] = {}
+        self.shapes: dict[_Key, tuple[int, ...]] = {}  # of a row in arrays that are not flat
         self.provenance = False
         for f in schema:
             self._add(f)
@@ -89,6 +90,7 @@ class Columns:
         layout = metadata.get(b"penstock.layout", b"").decode()
         if layout == "dense":
             self.dense, self.dense_names = column.name, tuple(json.loads(metadata[b"penstock.names"]))
+            self.shapes[column.name, "values"] = (len(self.dense_names),)
         elif layout == "sparse":
             self.sparse[column.name] = pa.types.is_struct(column.type.value_type)
         elif layout == "label":
@@ -96,7 +98,8 @@ class Columns:
         elif layout == "bytes":
             self.bytes[column.name] = None
         elif layout == "image":
-            self.images[column.name] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
+            shape = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
+            self.images[column.name] = self.shapes[column.name, "values"] = shape
         elif column.name in ("_file", "_row"):
             self.provenance = True
 
@@ -110,15 +113,6 @@ class Columns:
         yield from ((name, part) for name in self.bytes for part in ("values", "offsets"))
         if self.provenance:
             yield from (("_file", "values"), ("_row", "values"))
-
-    def shape(self, key: _Key, rows: int) -> tuple[int, ...]:
-        """The shape of an array; (-1,) if it is flat."""
-        name, _ = key
-        if name == self.dense:
-            return rows, len(self.dense_names)
-        if name in self.images:
-            return rows, *self.images[name]
-        return (-1,)
 
 
 class Sparse:
@@ -224,7 +218,7 @@ class Batch:
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_rows", "epoch", "position", "valid")
+    __slots__ = ("_arrays", "_columns", "_format", "_rows", "_view", "epoch", "position", "valid")
 
     def __init__(
         self,
@@ -236,6 +230,7 @@ class Batch:
         valid: int | None = None,  # all rows unless given
     ) -> None:
         self._rows, self._columns, self._format = rows, columns, format
+        self._view = _views(format)  # of an array of the rows'
         self._arrays: dict[_Key, Array] = {}
         self.epoch = epoch  # counts from 0
         self.position = position
@@ -395,38 +390,35 @@ class Batch:
 
     def _make(self, key: _Key) -> Array:
         if key == _MASK:
-            return self._masked()
-        name, _ = key
+            mask = np.arange(len(self)) < self.valid
+            return pa.array(mask) if self._format == "arrow" else self._view(mask)
         rows = self._rows
-        if self._format == "arrow" and (name, "offsets") not in rows.form.index:
-            return rows.to_arrow().column(name)
-        part = rows.parts[rows.form.index[key]]
-        if name == self._columns.dense or name in self._columns.images:
-            part = part.reshape(self._columns.shape(key, len(self)))
-        return self._view(part)
+        index = rows.form.index
+        if self._format == "arrow" and (key[0], "offsets") not in index:
+            return rows.to_arrow().column(key[0])
+        part, shape = rows.parts[index[key]], self._columns.shapes.get(key)
+        return self._view(part if shape is None else part.reshape(rows.num_rows, *shape))
 
-    def _view(self, array: np.ndarray[Any, Any]) -> Array:
-        """An array of the rows' in the batch's format."""
-        if self._format == "torch":
-            import torch
 
-            return torch.from_numpy(array)
-        if self._format == "numpy":
-            array = array.view()
-            array.flags.writeable = False
-            return array
-        return arrow(array, pa.from_numpy_dtype(array.dtype))
-
-    def _masked(self) -> Array:
-        mask = np.arange(len(self)) < self.valid
-        if self._format == "arrow":
-            return pa.array(mask)
-        if self._format == "numpy":
-            mask.flags.writeable = False
-            return mask
+@functools.cache
+def _views(format: str) -> Callable[[np.ndarray[Any, Any]], Array]:  # noqa: A002
+    """What makes a view of a format."""
+    if format == "torch":
         import torch
 
-        return torch.from_numpy(mask)
+        from_numpy: Callable[[np.ndarray[Any, Any]], Array] = torch.from_numpy
+        return from_numpy
+    return _read_only if format == "numpy" else _arrow
+
+
+def _read_only(array: np.ndarray[Any, Any]) -> Array:
+    array = array.view()
+    array.flags.writeable = False
+    return array
+
+
+def _arrow(array: np.ndarray[Any, Any]) -> Array:
+    return arrow(array, pa.from_numpy_dtype(array.dtype))
 
 
 def _uniform(what: str, by_name: dict[str, Any]) -> Any:

@@ -530,16 +530,14 @@ class _Parts(Sequence[Array]):
     """A batch's arrays where they lie, each made when it is asked for: a loop may look at few of many."""
 
     def __init__(self, form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> None:
-        self._form, self._memory = form, memory
+        self._parts, self._memory = form.parts, memory
         self._segments, self._begins, self._bytes = list(b.array_segments), list(b.array_begins), list(b.array_bytes)
 
     def __len__(self) -> int:
         return len(self._segments)
 
     def __getitem__(self, i: Any) -> Any:
-        if isinstance(i, slice):
-            return [self[j] for j in range(*i.indices(len(self)))]
-        dtype, segment = self._form.parts[i].dtype, self._segments[i]
+        segment, (_, dtype) = self._segments[i], self._parts[i]
         if not segment:
             return np.empty(0, dtype)
         return np.frombuffer(self._memory[segment], dtype, self._bytes[i] // dtype.itemsize, self._begins[i])
