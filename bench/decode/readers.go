@@ -31,6 +31,9 @@ type fileBytes struct {
 	sources []*pb.Source
 	left    []string // columns that the readers do not give as the same types
 	limit   *limit
+	// decoders are those of byColumns. They are kept, so that each round's state lies elsewhere: zstd's library takes twice as long with
+	// one in twelve, whose state is on two pages of memory (bench/README.md).
+	decoders []*columns.Decoder
 }
 
 func open(in input) (*fileBytes, error) {
@@ -146,6 +149,7 @@ func (f *fileBytes) byColumns(see func(source string, v *vector.Vector) error) e
 		return err
 	}
 	d := columns.NewDecoder(f.sources, 1<<30)
+	f.decoders = append(f.decoders, d)
 	var chunks [][]byte
 	for rg := range foot.RowGroups {
 		ranges, err := d.Chunks(foot, rg)

@@ -77,7 +77,11 @@ func (r *report) table(out io.Writer) error {
 	}
 	fmt.Fprint(w, "all, geometric mean\t\t\t\t")
 	for _, reader := range []string{pqArrow, pyArrow, duckDB} {
-		fmt.Fprintf(w, "\t(%.1f)", r.overall(reader))
+		if times := r.overall(reader); times > 0 {
+			fmt.Fprintf(w, "\t(%.1f)", times)
+		} else {
+			fmt.Fprint(w, "\t-")
+		}
 	}
 	fmt.Fprintln(w, "\t\t")
 	if err := w.Flush(); err != nil {
