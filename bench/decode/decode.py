@@ -53,16 +53,36 @@ def size(column, kind):
     return f"strlen({column})" if pa.types.is_string(kind) else f"octet_length({column})"
 
 
+def summed(column, kind):
+    """What needs all values of a column."""
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    return f"sum({quoted(column) if number else size(quoted(column), kind)})"
+
+
 def duckdb_sums(connection, path, columns, kinds):
     """All columns are decoded into DuckDB's vectors and summed up, which takes some time itself."""
-    number = lambda kind: pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    values = [quoted(c) if number(kind) else size(quoted(c), kind) for c, kind in zip(columns, kinds)]
-    connection.sql(duckdb_select(path, [f"sum({v})" for v in values])).fetchall()
+    connection.sql(duckdb_select(path, [summed(c, kind) for c, kind in zip(columns, kinds)])).fetchall()
 
 
-def duckdb_counts(connection, path, columns):
-    """All columns are decoded into DuckDB's vectors, of which only the nulls are looked at."""
-    connection.sql(duckdb_select(path, [f"count({quoted(c)})" for c in columns])).fetchall()
+def duckdb_counts(connection, path, columns, kinds, full):
+    """All columns are decoded into DuckDB's vectors, of which only the nulls are looked at.
+
+    full: those without any, which DuckDB would count by the footer alone. They are summed up.
+    """
+    values = [summed(c, kind) if c in full else f"count({quoted(c)})" for c, kind in zip(columns, kinds)]
+    connection.sql(duckdb_select(path, values)).fetchall()
+
+
+def without_nulls(footer):
+    """The columns that have no nulls, as the footer says."""
+    nulls = {}
+    for g in range(footer.num_row_groups):
+        for c in range(footer.num_columns):
+            chunk = footer.row_group(g).column(c)
+            known = chunk.statistics is not None and chunk.statistics.has_null_count
+            path = chunk.path_in_schema
+            nulls[path] = nulls.get(path, 0) + (chunk.statistics.null_count if known else 1)
+    return {path for path, count in nulls.items() if count == 0}
 
 
 def flat(array):
@@ -123,6 +143,7 @@ class Readers:
             with open(path, "rb") as f:
                 self.path, self.data = path, f.read()
         schema = pq.read_schema(pa.BufferReader(self.data))
+        full = without_nulls(pq.read_metadata(pa.BufferReader(self.data)))
         kinds = [schema.field(c).type for c in columns]
         if reader == "pyarrow":
             return {
@@ -132,7 +153,7 @@ class Readers:
         return {
             "arrow batches": lambda see: duckdb_arrow(self.connection, path, columns, see),
             "sums": lambda see: duckdb_sums(self.connection, path, columns, kinds),
-            "counts": lambda see: duckdb_counts(self.connection, path, columns),
+            "counts": lambda see: duckdb_counts(self.connection, path, columns, kinds, full),
         }
 
 

@@ -39,6 +39,9 @@ func (f *fileBytes) pages() (pages []page, codec format.CompressionCodec, err er
 				if v2, ok := h.DataPageHeaderV2.Get(); ok {
 					levels := int(v2.RepetitionLevelsByteLength + v2.DefinitionLevelsByteLength)
 					p.packed, p.size = p.packed[levels:], p.size-levels
+					if compressed, said := v2.IsCompressed.Get(); said && !compressed {
+						continue
+					}
 				}
 				if p.size > 0 {
 					pages = append(pages, p)

@@ -133,6 +133,10 @@ func (o *options) report(ctx context.Context, progress io.Writer) (*report, erro
 	for _, in := range inputs {
 		fmt.Fprintf(progress, "%s\n", in.name)
 		m, err := measure(ctx, in, py, o.rounds)
+		if errors.Is(err, errIncomparable) && len(inputs) > 1 {
+			fmt.Fprintf(progress, "%s is left out: %v\n", in.name, err)
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", in.name, err)
 		}

@@ -36,6 +36,9 @@ type fileBytes struct {
 	decoders []*columns.Decoder
 }
 
+// errIncomparable says that the readers have no column in common.
+var errIncomparable = errors.New("no column that all readers give as the same type")
+
 func open(in input) (*fileBytes, error) {
 	data, err := os.ReadFile(in.path)
 	if err != nil {
@@ -63,7 +66,7 @@ func open(in input) (*fileBytes, error) {
 		}
 	}
 	if len(f.columns) == 0 {
-		return nil, fmt.Errorf("no column that all readers give as the same type; left out: %v", f.left)
+		return nil, fmt.Errorf("%w; left out: %v", errIncomparable, f.left)
 	}
 	return f, nil
 }

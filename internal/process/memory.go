@@ -49,7 +49,7 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-var memoryLimit sync.Mutex // of the runtime, while it changes
+var memoryLimit sync.Mutex //nolint:gochecknoglobals // held while the runtime's changes, of which there is one
 
 // RaiseMemoryLimit has the Go runtime's memory limit be so many bytes higher, or lower if they are negative. It leaves one alone that
 // the user has set (GOMEMLIMIT), and does nothing where there is none.

@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )
@@ -57,7 +56,7 @@ const maxPage = 1 << 30
 // codecs decompresses pages. The zero value is ready for use.
 type codecs struct {
 	zstd   *zstd.Decoder
-	gzip   *gzip.Reader
+	gzip   *inflater
 	brotli *brotli.Reader
 	input  bytes.Reader
 	parts  [][]byte // of a page that is found as it is stored
@@ -98,7 +97,10 @@ func (c *codecs) decompress(codec int32, dst, src []byte) error {
 			n, err = lz4.UncompressBlock(src, dst)
 		}
 	case codecGzip:
-		n, err = c.gzipDecode(dst, src)
+		if c.gzip == nil {
+			c.gzip = new(inflater)
+		}
+		n, err = c.gzip.gunzip(dst, src)
 	case codecBrotli:
 		c.input.Reset(src)
 		if c.brotli == nil {
@@ -129,17 +131,6 @@ func (c *codecs) zstdDecode(dst, src []byte) (int, error) {
 	}
 	out, err := c.zstd.DecodeAll(src, dst[:0:len(dst)])
 	return len(out), err
-}
-
-func (c *codecs) gzipDecode(dst, src []byte) (int, error) {
-	c.input.Reset(src)
-	if c.gzip == nil {
-		c.gzip = new(gzip.Reader)
-	}
-	if err := c.gzip.Reset(&c.input); err != nil {
-		return 0, err
-	}
-	return readAll(c.gzip, dst)
 }
 
 // readAll fills dst from r, which must end there.
