@@ -143,7 +143,7 @@ func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 		return err
 	}
 	s.unexpected = s.windows.excerpted
-	s.chain.Place(s.rows(w), s.pipeline.MemoryLimit()-s.account.holds())
+	s.chain.Place(s.rows(w), s.pipeline.memory.most-s.account.holds())
 	stats := s.stats
 	err := stats.timed(&stats.transform, func() error {
 		s.ops.begin()
