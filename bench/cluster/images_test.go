@@ -93,7 +93,7 @@ func TestImages(t *testing.T) {
 		recipe := &images.Recipe{Format: images.JPEG, Height: size, Width: size, Normal: images.Normal([]float32{0.5, 0.25, 0}, []float32{0.5, 0.25, 1})}
 		studio, want := &images.Studio{}, make([]float32, 3*size*size)
 		for row, got := range read(t, "{op: resize, in: photo, size: [16, 16]}", "batch_size: 9") {
-			if err := studio.Make(recipe, written[row].Photo, images.Choice{}, 1<<30, images.Canvas{Floats: want, Planar: true}); err != nil {
+			if err := studio.Make(recipe, written[row].Photo, images.Choice{}, images.Room{Most: 1 << 30}, images.Canvas{Floats: want, Planar: true}); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(got, want) {

@@ -29,8 +29,8 @@ const (
 	// 32 more than 402 (zlib's examples/enough.c).
 	inflateLiteralTable, inflateDistanceTable = 2342, 402
 	// inflateIn and inflateOut are what must be left of the input and of the output where their ends are not looked at.
-	inflateIn, inflateOut = 16, 3 + inflateMostLength + stepBytes
-	inflateEnd            = 256 // the symbol
+	inflateIn, inflateOut = 16, 3 + inflateMostLength + stepBytes // three are literals
+	inflateEnd            = 256                                   // the symbol
 )
 
 // An entry of a table says what a code means. Its lowest byte is how many bits that takes, with those that belong to it behind the code.
@@ -46,7 +46,10 @@ const (
 	inflateStop    = 1 << 13
 )
 
-var errInflate = errors.New("it is cut short, or refers to what is not there")
+var (
+	errInflate = errors.New("it is damaged: cut short, or with codes that cannot be, or it refers to what is not there")
+	errLonger  = errors.New("there is more than the header says")
+)
 
 // inflater decompresses gzip. The zero value is ready for use.
 type inflater struct {
@@ -60,8 +63,6 @@ type inflater struct {
 	at   int // in src
 	bits uint64
 	n    uint // how many of bits are there
-
-	value uint32 // of the symbol that look took
 }
 
 // gunzip fills dst with what src decompresses to, and returns how long that is.
@@ -181,24 +182,23 @@ func (f *inflater) take(n uint) (uint, bool) {
 	return v, true
 }
 
-// look takes a symbol by a table of root bits, and the bits that belong to it: value is what they come to with its least value.
-func (f *inflater) look(table []uint32, root uint) (e uint32, ok bool) {
+// look takes a symbol by a table of root bits, and the bits that belong to it, which come to value with the least one.
+func (f *inflater) look(table []uint32, root uint) (e uint32, value int, ok bool) {
 	f.fill(inflateMostBits + 13)
 	b, n := f.bits, f.n
 	if e = table[b&(1<<root-1)]; e&inflateSecond != 0 {
 		if n < root {
-			return 0, false
+			return 0, 0, false
 		}
 		b, n = b>>root, n-root
 		e = table[e>>16+uint32(b)&(1<<(e>>8&15)-1)]
 	}
 	taken := uint(e & 0xff)
 	if taken > n || e&inflateOther != 0 && e&inflateStop == 0 {
-		return 0, false
+		return 0, 0, false
 	}
-	f.value = e>>16 + uint32(b&(1<<taken-1)>>(e>>8&15))
 	f.bits, f.n = b>>taken, n-taken
-	return e, true
+	return e, int(e>>16) + int(b&(1<<taken-1)>>(e>>8&15)), true
 }
 
 // stored copies a block that is not compressed.
@@ -213,8 +213,11 @@ func (f *inflater) stored(dst []byte, d int) (int, error) {
 		return d, errInflate
 	}
 	f.at += 4
-	if size > len(f.src)-f.at || size > len(dst)-d {
+	if size > len(f.src)-f.at {
 		return d, errInflate
+	}
+	if size > len(dst)-d {
+		return d, errLonger
 	}
 	copy(dst[d:], f.src[f.at:f.at+size])
 	f.at += size
@@ -521,25 +524,28 @@ func inflateCopy(dst []byte, d, distance, length int) int {
 
 // symbol decompresses one symbol, wherever it is.
 func (f *inflater) symbol(dst []byte, begin, d int) (_ int, done bool, _ error) {
-	e, ok := f.look(f.literals[:], inflateLiteralBits)
+	e, length, ok := f.look(f.literals[:], inflateLiteralBits)
 	switch {
 	case !ok:
 		return d, false, errInflate
 	case e&inflateLiteral != 0:
 		if d == len(dst) {
-			return d, false, errInflate
+			return d, false, errLonger
 		}
 		dst[d] = byte(e >> 16)
 		return d + 1, false, nil
 	case e&inflateOther != 0:
 		return d, true, nil
 	}
-	length := int(f.value)
-	if _, ok = f.look(f.distances[:], inflateDistanceBits); !ok || int(f.value) > d-begin || length > len(dst)-d {
+	_, distance, ok := f.look(f.distances[:], inflateDistanceBits)
+	switch {
+	case !ok || distance > d-begin:
 		return d, false, errInflate
+	case length > len(dst)-d:
+		return d, false, errLonger
 	}
 	for end := d + length; d < end; {
-		d += copy(dst[d:end], dst[d-int(f.value):d])
+		d += copy(dst[d:end], dst[d-distance:d])
 	}
 	return d, false, nil
 }

@@ -159,9 +159,7 @@ func FuzzInflate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, blocks []byte) {
 		r := bytes.NewReader(blocks)
 		page, wrong := io.ReadAll(io.LimitReader(flate.NewReader(r), 1<<20))
-		packed := append([]byte{0x1f, 0x8b, gzipDeflate, 0, 0, 0, 0, 0, 0, 255}, blocks[:len(blocks)-r.Len()]...)
-		packed = binary.LittleEndian.AppendUint32(packed, crc32.ChecksumIEEE(page))
-		packed = binary.LittleEndian.AppendUint32(packed, uint32(len(page)))
+		packed := member(blocks[:len(blocks)-r.Len()], page)
 		if taken := checkGunzip(t, packed, len(page)); !taken && wrong == nil && len(page) < 1<<20 {
 			t.Fatalf("the libraries do not agree about % x", blocks)
 		}
@@ -199,5 +197,164 @@ func BenchmarkGunzip(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// member is blocks as gzip has them, with the sum of what they should come to.
+func member(blocks, page []byte) []byte {
+	packed := append([]byte{0x1f, 0x8b, gzipDeflate, 0, 0, 0, 0, 0, 0, 255}, blocks...)
+	packed = binary.LittleEndian.AppendUint32(packed, crc32.ChecksumIEEE(page))
+	return binary.LittleEndian.AppendUint32(packed, uint32(len(page)))
+}
+
+// blockBits writes DEFLATE by hand.
+type blockBits struct {
+	out  []byte
+	bits uint64
+	n    uint
+}
+
+// put writes n bits of v, the least first.
+func (b *blockBits) put(v uint64, n uint) {
+	b.bits |= v << b.n
+	for b.n += n; b.n >= 8; b.n -= 8 {
+		b.out, b.bits = append(b.out, byte(b.bits)), b.bits>>8
+	}
+}
+
+// code writes a code of n bits, whose first bit comes first.
+func (b *blockBits) code(v uint32, n uint) { b.put(uint64(inflateTurned(v, n)), n) }
+
+// fixed writes a symbol by the codes that need not be told.
+func (b *blockBits) fixed(symbol uint32) {
+	switch {
+	case symbol < 144:
+		b.code(48+symbol, 8)
+	case symbol < 256:
+		b.code(400+symbol-144, 9)
+	case symbol < 280:
+		b.code(symbol-256, 7)
+	default:
+		b.code(192+symbol-280, 8)
+	}
+}
+
+// begin begins the last block: one of fixed codes, or of others, of which it tells the lengths of the codes that they are told by.
+func (b *blockBits) begin(literals, distances uint64, codes ...uint64) {
+	b.put(1, 1)
+	if literals == 0 {
+		b.put(1, 2)
+		return
+	}
+	b.put(2, 2)
+	b.put(literals-257, 5)
+	b.put(distances-1, 5)
+	b.put(uint64(len(codes)-4), 4)
+	for _, l := range codes {
+		b.put(l, 3)
+	}
+}
+
+// What blocks may be and what not is as the library says, near their ends and far from them.
+func TestGunzipBlocks(t *testing.T) {
+	// Lengths by codes of 0: 10, of 1: 11, and of so many zeros: 0.
+	lengths := []uint64{0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}
+	const none, one = 2, 3
+	zeros := func(b *blockBits, n uint64) { b.code(0, 1); b.put(n-11, 7) }
+	for name, c := range map[string]struct {
+		write func(b *blockBits)
+		taken bool
+	}{
+		"a literal and its copies": {func(b *blockBits) { b.begin(0, 0); b.fixed('a'); b.fixed(257); b.code(0, 5); b.fixed(256) }, true},
+		"no such length":           {func(b *blockBits) { b.begin(0, 0); b.fixed('a'); b.fixed(286); b.code(0, 5); b.fixed(256) }, false},
+		"no such distance":         {func(b *blockBits) { b.begin(0, 0); b.fixed('a'); b.fixed(257); b.code(30, 5); b.fixed(256) }, false},
+		"too far":                  {func(b *blockBits) { b.begin(0, 0); b.fixed(257); b.code(29, 5); b.put(0, 13); b.fixed(256) }, false},
+		"no such block":            {func(b *blockBits) { b.put(7, 3) }, false},
+		"a code of one bit": {func(b *blockBits) { // the end's
+			b.begin(257, 1, lengths...)
+			zeros(b, 138)
+			zeros(b, 118)
+			b.code(one, 2)
+			b.code(none, 2)
+			b.code(0, 1)
+		}, true},
+		"the other bit": {func(b *blockBits) {
+			b.begin(257, 1, lengths...)
+			zeros(b, 138)
+			zeros(b, 118)
+			b.code(one, 2)
+			b.code(none, 2)
+			b.code(1, 1)
+		}, false},
+		"no end": {func(b *blockBits) {
+			b.begin(257, 1, lengths...)
+			b.code(one, 2)
+			zeros(b, 138)
+			zeros(b, 119)
+			b.code(0, 1)
+		}, false},
+		"more zeros than codes": {func(b *blockBits) { b.begin(257, 1, lengths...); zeros(b, 138); zeros(b, 138) }, false},
+		"too many codes of one bit": {func(b *blockBits) {
+			b.begin(257, 1, lengths...)
+			b.code(one, 2)
+			b.code(one, 2)
+			zeros(b, 138)
+			zeros(b, 116)
+			b.code(one, 2)
+			b.code(none, 2)
+		}, false},
+		"too few codes of lengths": {func(b *blockBits) { b.begin(257, 1, 0, 0, 2, 2) }, false},
+		"again, of none":           {func(b *blockBits) { b.begin(257, 1, 1, 0, 1, 0); b.code(0, 1); b.put(0, 2) }, false},
+		"287 lengths and literals": {func(b *blockBits) { b.begin(287, 1, lengths...) }, false},
+		"31 distances":             {func(b *blockBits) { b.begin(257, 31, lengths...) }, false},
+	} {
+		for _, front := range []int{0, 400} {
+			for _, behind := range []int{0, 40} {
+				b := &blockBits{}
+				b.put(2, 3) // not the last
+				for i := range front {
+					b.fixed(uint32(i % 256))
+				}
+				b.fixed(256)
+				c.write(b)
+				b.put(0, 15)
+				blocks := append(b.out, make([]byte, behind)...)
+				r := bytes.NewReader(blocks)
+				want, err := io.ReadAll(flate.NewReader(r))
+				if (err == nil) != c.taken {
+					t.Fatalf("%s behind %d bytes: %v is what the library says", name, front, err)
+				}
+				if c.taken { // what is behind is none of it
+					blocks = blocks[:len(blocks)-r.Len()]
+				}
+				var f inflater
+				// Where there is room behind what comes, neither end is looked at.
+				page := make([]byte, 1<<12)
+				n, err := f.gunzip(page, member(blocks, want))
+				if (err == nil) != c.taken || c.taken && !bytes.Equal(page[:n], want) {
+					t.Errorf("%s behind %d bytes: %d bytes, %v; want %d", name, front, n, err, len(want))
+				}
+			}
+		}
+	}
+}
+
+// A member refers to no bytes of the one before.
+func TestGunzipMembersAreApart(t *testing.T) {
+	b := &blockBits{}
+	b.begin(0, 0)
+	b.fixed('a')
+	b.fixed(257) // three, of four before
+	b.code(3, 5)
+	for range 40 {
+		b.fixed('b')
+	}
+	b.fixed(256)
+	b.put(0, 7)
+	first := []byte(strings.Repeat("page", 200))
+	page := make([]byte, 2*len(first))
+	n, err := new(inflater).gunzip(page, append(gzipped(t, first, gzip.BestSpeed), member(b.out, nil)...))
+	if !errors.Is(err, errInflate) || n != len(first)+1 {
+		t.Errorf("%d bytes, %v; want that it refers to what is not there", n, err)
 	}
 }

@@ -66,7 +66,7 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 	flags.StringVar(&f.http, "http", "", "address of metrics, probes and profiles (default: none); port 0 takes a free one")
 	flags.IntVar(&f.slots, "slots", 0, "streams served at once (default: two for each CPU)")
 	flags.Var(&f.memory, "memory", "bytes that all streams may hold together")
-	flags.Var(&f.most, "max-memory", "what --memory becomes once a stream needs more (default: if --memory is not given, an eighth of the memory that there is)")
+	flags.Var(&f.most, "max-memory", "what --memory becomes once a stream needs more, if it is more (default: an eighth of the memory that there is, unless --memory or --memory-limit is given)")
 	flags.Lookup("max-memory").DefValue = "" // said above
 	flags.Var(&f.limit, "memory-limit", "bytes that the process may take, such as its container's limit: --memory is then what leaves room for the rest")
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
@@ -96,6 +96,9 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	}
 	if !cmd.Flags().Changed("memory") && !cmd.Flags().Changed("max-memory") && f.limit == 0 {
 		f.most = cli.Bytes(process.Memory(os.DirFS("/")) / 8)
+		if os.Getenv("GOMEMLIMIT") != "" {
+			f.most = min(f.most, cli.Bytes(debug.SetMemoryLimit(-1)-overhead)) // which does not grow
+		}
 	}
 	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Local: local, Ops: ops, Version: version}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {

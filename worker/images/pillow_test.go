@@ -95,7 +95,7 @@ func compareView(t *testing.T, s *Studio, file string, v pillowView) {
 	if v.Upright {
 		shown = r.view(width, height, turn, Choice{})
 	}
-	if err := s.show(r, encoded, image.Pt(width, height), shown, 1<<30, Canvas{Bytes: got}); err != nil {
+	if err := s.show(r, encoded, image.Pt(width, height), shown, Room{Most: 1 << 30}, Canvas{Bytes: got}); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {

@@ -48,6 +48,14 @@ type Canvas struct {
 	Planar bool // channel by channel, rather than pixel by pixel
 }
 
+// Room is the memory that a picture may take while it is made.
+type Room struct {
+	// Most is how many bytes one picture may take.
+	Most int64
+	// Take, unless it is nil, is asked for so many bytes beyond those that the Studio holds, before they are taken. An error of it is Make's.
+	Take func(bytes int64) error
+}
+
 // Studio is the memory in which pictures are made.
 type Studio struct {
 	decoder             jpeg.Decoder
@@ -73,17 +81,17 @@ type rowsOf interface {
 	Row(dst []byte, y int, gray bool)
 }
 
-// Make writes the picture of encoded bytes to a canvas. It takes at most about `limit` bytes of memory.
-func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, limit int64, to Canvas) error {
+// Make writes the picture of encoded bytes to a canvas. It takes at most about as much memory as there is room for.
+func (s *Studio) Make(r *Recipe, encoded []byte, choice Choice, room Room, to Canvas) error {
 	width, height, turn, err := s.open(r, encoded)
 	if err != nil {
 		return err
 	}
-	return s.show(r, encoded, image.Pt(width, height), r.view(width, height, turn, choice), limit, to)
+	return s.show(r, encoded, image.Pt(width, height), r.view(width, height, turn, choice), room, to)
 }
 
 // show makes a view of a picture of a size that was opened.
-func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, limit int64, to Canvas) error {
+func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room Room, to Canvas) error {
 	width, height := full.X, full.Y
 	if v.window.Empty() || !v.window.In(image.Rectangle{Max: v.size}) {
 		return fmt.Errorf("the picture of %d x %d pixels is smaller than the part that is cut out of it; resize it to more", width, height)
@@ -93,9 +101,15 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, limit
 	x0, x1 := s.across.span()
 	y0, y1 := s.down.span()
 	region := image.Rect(x0, y0, x1, y1).Add(v.box.Min)
-	if n := s.memory(width, height, region, v.window.Size()); n > limit {
+	n := s.memory(width, height, region, v.window.Size())
+	if n > room.Most {
 		return fmt.Errorf("%w: the picture has %d x %d pixels, which take %d bytes to decode; %d are allowed: "+
-			"leave it out, have it stored smaller, or give workers more memory", ErrMemory, width, height, n, limit)
+			"leave it out, have it stored smaller, or give workers more memory", ErrMemory, width, height, n, room.Most)
+	}
+	if more := n - s.Scratch(); more > 0 && room.Take != nil {
+		if err := room.Take(more); err != nil {
+			return fmt.Errorf("the picture of %d x %d pixels: %w", width, height, err)
+		}
 	}
 	rows, err := s.decode(encoded, region)
 	if err != nil {

@@ -62,7 +62,7 @@ func TestCanvas(t *testing.T) {
 		if r.Normal == nil {
 			to = Canvas{Planar: planar, Bytes: make([]byte, 3*h*w)}
 		}
-		if err := s.Make(&r, data, choice, 1<<20, to); err != nil {
+		if err := s.Make(&r, data, choice, Room{Most: 1 << 20}, to); err != nil {
 			t.Fatal(err)
 		}
 		for i, b := range to.Bytes {
@@ -176,12 +176,12 @@ func TestMemory(t *testing.T) {
 	bomb := testPNG(t, 1, 1)
 	copy(bomb[16:], "\x00\x00\xff\xff\x00\x00\xff\xff") // 65,535 x 65,535 by its header, whose checksum is no more right
 	for _, data := range [][]byte{huge, testJPEG(t, 300, 300), testPNG(t, 300, 300)} {
-		err := s.Make(&Recipe{Format: Any, Height: 8, Width: 8}, data, Choice{}, 50000, Canvas{Bytes: make([]byte, 192)})
+		err := s.Make(&Recipe{Format: Any, Height: 8, Width: 8}, data, Choice{}, Room{Most: 50000}, Canvas{Bytes: make([]byte, 192)})
 		if !errors.Is(err, ErrMemory) || s.Scratch() > 1<<16 {
 			t.Errorf("got %v, want %v; it holds %d bytes", err, ErrMemory, s.Scratch())
 		}
 	}
-	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, bomb, Choice{}, 1<<40, Canvas{Bytes: make([]byte, 192)}); err == nil {
+	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, bomb, Choice{}, Room{Most: 1 << 40}, Canvas{Bytes: make([]byte, 192)}); err == nil {
 		t.Error("a damaged header is none")
 	}
 }
@@ -201,7 +201,7 @@ func headerPNG(width, height uint32) []byte {
 func TestSidesOfPNG(t *testing.T) {
 	for _, size := range [][2]uint32{{1 << 30, 1<<30 - 1}, {1<<31 - 1, 1}, {1, 1<<31 - 1}} {
 		s := &Studio{}
-		err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, headerPNG(size[0], size[1]), Choice{}, 1<<20, Canvas{Bytes: make([]byte, 192)})
+		err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, headerPNG(size[0], size[1]), Choice{}, Room{Most: 1 << 20}, Canvas{Bytes: make([]byte, 192)})
 		if !errors.Is(err, ErrMemory) || cap(s.across.weights)+cap(s.down.weights) > 1000 {
 			t.Errorf("%d x %d pixels: got %v, want %v; it made %d weights", size[0], size[1], err, ErrMemory, cap(s.across.weights)+cap(s.down.weights))
 		}
@@ -211,7 +211,7 @@ func TestSidesOfPNG(t *testing.T) {
 // TestStudioKeepsNoPicture: what Scratch does not count is not held between pictures.
 func TestStudioKeepsNoPicture(t *testing.T) {
 	s := &Studio{}
-	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, testPNG(t, 30, 30), Choice{}, 1<<20, Canvas{Bytes: make([]byte, 192)}); err != nil {
+	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, testPNG(t, 30, 30), Choice{}, Room{Most: 1 << 20}, Canvas{Bytes: make([]byte, 192)}); err != nil {
 		t.Fatal(err)
 	}
 	if s.png.picture != nil {
@@ -223,7 +223,7 @@ func TestStudioKeepsNoPicture(t *testing.T) {
 func TestMemoryOfResult(t *testing.T) {
 	to := Canvas{Bytes: make([]byte, 3*1000*1000)}
 	for _, data := range [][]byte{testJPEG(t, 8, 8), testPNG(t, 8, 8)} {
-		if err := (&Studio{}).Make(&Recipe{Format: Any, Height: 1000, Width: 1000}, data, Choice{}, 1<<14, to); !errors.Is(err, ErrMemory) {
+		if err := (&Studio{}).Make(&Recipe{Format: Any, Height: 1000, Width: 1000}, data, Choice{}, Room{Most: 1 << 14}, to); !errors.Is(err, ErrMemory) {
 			t.Errorf("got %v, want %v", err, ErrMemory)
 		}
 	}
@@ -233,13 +233,13 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	s, data := &Studio{}, testJPEG(t, 200, 150)
 	r := &Recipe{Format: JPEG, Crop: standard(), Height: 64, Width: 64, Normal: Normal([]float32{0, 0, 0}, []float32{1, 1, 1})}
 	to := Canvas{Floats: make([]float32, 3*64*64), Planar: true}
-	if err := s.Make(&Recipe{Format: JPEG, Height: 64, Width: 64}, data, Choice{}, 1<<24, Canvas{Bytes: make([]byte, 3*64*64)}); err != nil {
+	if err := s.Make(&Recipe{Format: JPEG, Height: 64, Width: 64}, data, Choice{}, Room{Most: 1 << 24}, Canvas{Bytes: make([]byte, 3*64*64)}); err != nil {
 		t.Fatal(err)
 	}
 	seed := uint64(0)
 	n := testing.AllocsPerRun(50, func() {
 		seed++
-		if err := s.Make(r, data, Choice{Crop: seed}, 1<<24, to); err != nil {
+		if err := s.Make(r, data, Choice{Crop: seed}, Room{Most: 1 << 24}, to); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -255,7 +255,7 @@ func FuzzMake(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
 		r := &Recipe{Format: Any, Upright: seed%2 == 0, Crop: standard(), Height: 8, Width: 9, Gray: seed%3 == 0}
 		to := Canvas{Bytes: make([]byte, 8*9*r.Channels()), Planar: seed%5 == 0}
-		_ = (&Studio{}).Make(r, data, Choice{Crop: seed}, 1<<22, to)
+		_ = (&Studio{}).Make(r, data, Choice{Crop: seed}, Room{Most: 1 << 22}, to)
 	})
 }
 
@@ -269,7 +269,7 @@ func BenchmarkMake(b *testing.B) {
 		to := Canvas{Floats: make([]float32, 3*224*224), Planar: true}
 		b.ReportAllocs()
 		for i := uint64(0); b.Loop(); i++ {
-			if err := s.Make(r, data, Choice{Crop: number(1, i), Mirror: i%2 == 0}, 1<<30, to); err != nil {
+			if err := s.Make(r, data, Choice{Crop: number(1, i), Mirror: i%2 == 0}, Room{Most: 1 << 30}, to); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -128,7 +128,7 @@ func turned(t *testing.T, data []byte, r Recipe, orientation int, choice Choice,
 	}
 	n := size.X * size.Y * r.Channels()
 	to = Canvas{Bytes: make([]byte, n), Floats: make([]float32, n), Planar: planar}
-	if err := s.show(&r, data, image.Pt(width, height), v, 1<<30, to); err != nil {
+	if err := s.show(&r, data, image.Pt(width, height), v, Room{Most: 1 << 30}, to); err != nil {
 		t.Fatal(err)
 	}
 	if r.Normal == nil {

@@ -18,7 +18,7 @@ import (
 // end; if there is none, the youngest is refused, with ErrBusy, and by what it gives back the others go on. So the oldest always comes to
 // its end.
 type budget struct {
-	// most is what total becomes once an account needs more than that alone; grown is then told by how much it grew.
+	// most is what total becomes once an account needs more than that alone; grown is told then by how much it grew.
 	most  int64
 	grown func(bytes int64)
 	// kept is how much else is in use only because there was room, and drop gives up n bytes of it, or all.
@@ -127,8 +127,9 @@ func (a *account) grow(ctx context.Context, n int64) error {
 func (a *account) await(ctx context.Context, n int64) error {
 	b := a.budget
 	b.mu.Lock()
+	var grew int64
 	if a.held+n > b.total && a.held+n <= b.most {
-		b.grown(b.most - b.total)
+		grew = b.most - b.total
 		b.total = b.most
 	}
 	if a.held+n > b.total {
@@ -145,6 +146,9 @@ func (a *account) await(ctx context.Context, n int64) error {
 	b.waiting = append(b.waiting, a)
 	b.admit()
 	b.mu.Unlock()
+	if grew > 0 {
+		b.grown(grew)
+	}
 	select {
 	case err := <-a.answer:
 		return err

@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -15,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 )
 
@@ -51,10 +54,10 @@ func compareKept(t *rapid.T, store *pipelinetest.Store, ticket *pb.Ticket, progr
 }
 
 // squares are pictures of two colors, and the rows' numbers.
-func squares(t *testing.T, rows int) []byte {
+func squares(t *testing.T, width, height, rows int) []byte {
 	var data bytes.Buffer
 	return pipelinetest.Texts(t, 4096, func(row int) string {
-		m := image.NewGray(image.Rect(0, 0, 12, 9))
+		m := image.NewGray(image.Rect(0, 0, width, height))
 		for i := range m.Pix {
 			m.Pix[i] = byte(i*7 + row)
 		}
@@ -69,7 +72,7 @@ func squares(t *testing.T, rows int) []byte {
 // What is random about a picture is its row's, whichever others are kept.
 func TestPicturesDoNotDependOnWhichAreKept(t *testing.T) {
 	var store pipelinetest.Store
-	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", squares(t, 120)), 50)
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", squares(t, 12, 9, 120)), 50)
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pb.Program{Provenance: true, Seed: rapid.Int64().Draw(t, "seed"), Shuffle: rapid.Bool().Draw(t, "shuffle")}
 		p.Sources = []*pb.Source{
@@ -87,6 +90,45 @@ func TestPicturesDoNotDependOnWhichAreKept(t *testing.T) {
 		p.Filter = fmt.Sprintf("label in (3, 4, 77, %d)", rapid.IntRange(0, 119).Draw(t, "a row"))
 		compareKept(t, &store, ticket, p)
 	})
+}
+
+// The memory that pictures are decoded in is the stream's before it is taken; where that grows, it grows for a picture, too.
+func TestPicturesTakeMemory(t *testing.T) {
+	const width, height = 800, 600
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", squares(t, width, height, 3)), 2)
+	program := &pb.Program{Sources: []*pb.Source{{Name: "text", Path: []string{"text"}, Type: &pb.Type{Kind: pb.Kind_BINARY}}}}
+	photo := step(program, "decode_png", nil, 0)
+	photo = step(program, "random_resized_crop", map[string]*pb.Value{"size": num(4)}, photo)
+	program.Outputs = []*pb.Output{
+		{Name: "photo", Layout: pb.Layout_IMAGE, Slots: []uint32{photo}, Shape: []int32{4, 4, 3}, Type: &pb.Type{Kind: pb.Kind_BINARY}},
+	}
+	run := func(total, most int64) (p *Pipeline, rows int, err error) {
+		p = newPipeline(&store, 3000)
+		p.memory.total, p.memory.most = total, most
+		s, err := p.Open(t.Context(), ticket, program, Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+			defer b.Release()
+			if rows += int(b.Meta.GetRows()); p.MemoryInUse() < width*height {
+				t.Errorf("%d bytes are in use behind a picture of %d pixels", p.MemoryInUse(), width*height)
+			}
+			return nil
+		})
+		return p, rows, err
+	}
+	if p, rows, err := run(64<<20, 64<<20); err != nil || rows != 3 || p.MemoryLimit() != 64<<20 {
+		t.Errorf("%d rows, %v, of %d bytes", rows, err, p.MemoryLimit())
+	}
+	if p, rows, err := run(3<<20, 64<<20); err != nil || rows != 3 || p.MemoryLimit() != 64<<20 {
+		t.Errorf("%d rows, %v, of %d bytes", rows, err, p.MemoryLimit())
+	}
+	if _, rows, err := run(3<<20, 3<<20); !errors.Is(err, images.ErrMemory) || rows != 0 {
+		t.Errorf("%d rows, %v; want that the picture is too large", rows, err)
+	}
 }
 
 // scored writes rows of ids and as many scores, but for the rows that lack one, and each row's number.

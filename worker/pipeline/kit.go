@@ -7,6 +7,7 @@ import (
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/worker/columns"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
+	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
@@ -94,6 +95,7 @@ func (s *Stream) leave() *kit {
 	k.decoder.Forget()
 	k.decoder.AskFor(nil)
 	k.chain.Ask(nil)
+	k.chain.Place(transform.Rows{}, images.Room{})
 	k.chain.Watch(nil)
 	k.holds.pages, k.holds.sources, k.holds.chunks = k.decoder.Held(), 0, 0
 	for _, b := range k.buffers {

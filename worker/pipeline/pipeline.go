@@ -28,7 +28,7 @@ type Config struct {
 	Memory  int64
 	Streams int
 	// MaxMemory, if it is more than Memory, bounds them in its place from when on one stream needs more than Memory. Grown, unless it is
-	// nil, is told then of how many bytes these are more, before they are taken; streams wait for it.
+	// nil, is told then how many bytes these are more.
 	MaxMemory int64
 	Grown     func(bytes int64)
 	// BatchBytes is about the size of a batch on the wire.

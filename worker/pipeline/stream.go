@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/columns"
 	rowfilter "github.com/penstock-ml/penstock/worker/filter"
+	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -55,6 +56,7 @@ type Stream struct {
 	limit      int64 // up to which row groups are read as a whole
 	holds      holding
 	expects    expected
+	pictures   images.Room
 	unexpected int64 // bytes of a window's results that the sources did not let expect
 }
 

@@ -30,6 +30,9 @@ func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch)
 		s.unexpected += bytes
 		return s.raise(ctx, &s.holds.results, s.unexpected, 1)
 	})
+	s.pictures.Take = func(bytes int64) error {
+		return s.raise(ctx, &s.holds.scratch, s.chain.Scratch()+bytes, 1)
+	}
 	err := s.eachWindow(ctx, in, func(w *tensor.Window) error {
 		err := s.cut(ctx, w, at, out)
 		if err == nil {
@@ -143,7 +146,8 @@ func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 		return err
 	}
 	s.unexpected = s.windows.excerpted
-	s.chain.Place(s.rows(w), s.pipeline.memory.most-s.account.holds())
+	s.pictures.Most = s.pipeline.memory.most - s.account.holds() + s.holds.scratch
+	s.chain.Place(s.rows(w), s.pictures)
 	stats := s.stats
 	err := stats.timed(&stats.transform, func() error {
 		s.ops.begin()

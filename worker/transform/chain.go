@@ -9,6 +9,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/rescue"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
@@ -173,17 +174,17 @@ func (c *Chain) Select(rows Rows, sel []uint64) {
 
 // Placed is a kernel whose results depend on where a row lies.
 type Placed interface {
-	// Place tells of the window that Run is called for next, and of the bytes of memory that one row may take.
-	Place(rows Rows, memory int64)
+	// Place tells of the window that Run is called for next, and of the memory that its pictures may take.
+	Place(rows Rows, room images.Room)
 }
 
-// Place says which rows Run gets next, for ops that draw random numbers and for messages, and how much memory one row may take while it
-// is made.
-func (c *Chain) Place(rows Rows, memory int64) {
+// Place says which rows Run gets next, for ops that draw random numbers and for messages, and what memory each of their pictures may
+// take while it is made.
+func (c *Chain) Place(rows Rows, room images.Room) {
 	c.rows = rows
 	for i := range c.steps {
 		if k, ok := c.steps[i].kernel.(Placed); ok {
-			k.Place(rows, memory)
+			k.Place(rows, room)
 		}
 	}
 }

@@ -37,7 +37,7 @@ type album struct {
 	crops   Draws
 	mirrors []mirror
 	studio  *images.Studio
-	memory  int64
+	room    images.Room
 }
 
 // mirror turns a picture if it draws a number below a limit.
@@ -55,7 +55,7 @@ func (a *album) Make(row int, to images.Canvas) (err error) {
 		choice.Mirror = choice.Mirror != m.below.covers(m.draws.At(at))
 	}
 	encoded := a.encoded.Data[a.encoded.Ends[row]:a.encoded.Ends[row+1]]
-	if err := a.studio.Make(&a.recipe, encoded, choice, a.memory, to); err != nil {
+	if err := a.studio.Make(&a.recipe, encoded, choice, a.room, to); err != nil {
 		return fmt.Errorf("%s: %w", a.op, err)
 	}
 	return nil
@@ -67,7 +67,7 @@ type decoding struct {
 	studio images.Studio
 }
 
-func (k *decoding) Place(rows Rows, memory int64) { k.rows, k.memory = rows, memory }
+func (k *decoding) Place(rows Rows, room images.Room) { k.rows, k.room = rows, room }
 
 func (k *decoding) Run(out *vector.Vector, in []*vector.Vector) error {
 	k.encoded, k.album.studio = in[0], &k.studio
@@ -82,7 +82,7 @@ type amending struct {
 	amend func(a *album, rows Rows)
 }
 
-func (k *amending) Place(rows Rows, _ int64) { k.rows = rows }
+func (k *amending) Place(rows Rows, _ images.Room) { k.rows = rows }
 
 func (k *amending) Run(out *vector.Vector, in []*vector.Vector) error {
 	before, ok := in[0].Pictures.(*album)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -271,7 +272,7 @@ func TestRowsThatNoOpTakes(t *testing.T) {
 			types, in = append(types, f.typ), append(in, f.vector())
 		}
 		chain := chainOf(t, c.op, c.params, types...)
-		chain.Place(Rows{First: 700}, 1<<30)
+		chain.Place(Rows{First: 700}, images.Room{})
 		if _, err := chain.Run(in); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.op.Name, err, c.want)
 		}

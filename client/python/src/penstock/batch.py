@@ -218,7 +218,7 @@ class Batch:
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_rows", "_view", "epoch", "position", "valid")
+    __slots__ = ("_arrays", "_columns", "_format", "_rows", "epoch", "position", "valid")
 
     def __init__(
         self,
@@ -230,7 +230,6 @@ class Batch:
         valid: int | None = None,  # all rows unless given
     ) -> None:
         self._rows, self._columns, self._format = rows, columns, format
-        self._view = _views(format)  # of an array of the rows'
         self._arrays: dict[_Key, Array] = {}
         self.epoch = epoch  # counts from 0
         self.position = position
@@ -391,13 +390,13 @@ class Batch:
     def _make(self, key: _Key) -> Array:
         if key == _MASK:
             mask = np.arange(len(self)) < self.valid
-            return pa.array(mask) if self._format == "arrow" else self._view(mask)
+            return pa.array(mask) if self._format == "arrow" else _views(self._format)(mask)
         rows = self._rows
         index = rows.form.index
         if self._format == "arrow" and (key[0], "offsets") not in index:
             return rows.to_arrow().column(key[0])
         part, shape = rows.parts[index[key]], self._columns.shapes.get(key)
-        return self._view(part if shape is None else part.reshape(rows.num_rows, *shape))
+        return _views(self._format)(part if shape is None else part.reshape(rows.num_rows, *shape))
 
 
 @functools.cache
