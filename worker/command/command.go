@@ -97,7 +97,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if !cmd.Flags().Changed("memory") && !cmd.Flags().Changed("max-memory") && f.limit == 0 {
 		f.most = cli.Bytes(process.Memory(os.DirFS("/")) / 8)
 		if os.Getenv("GOMEMLIMIT") != "" {
-			f.most = min(f.most, cli.Bytes(debug.SetMemoryLimit(-1)-overhead)) // which does not grow
+			f.most = min(f.most, cli.Bytes(max(0, debug.SetMemoryLimit(-1)-overhead))) // which does not grow
 		}
 	}
 	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Local: local, Ops: ops, Version: version}
