@@ -8,12 +8,15 @@ import (
 	"github.com/penstock-ml/penstock/internal/footer"
 )
 
-// Bounds of a window's rows: fewer shuffle badly, more make streams resume far back. For the sake of the lower one a
-// window may grow to maxWindowGrowth times the configured bytes, but no further.
+// Bounds of a window's rows: fewer shuffle badly, more make streams resume far back. What a column takes for each window is most of the
+// time where thousands of them do not fit into the caches: then the lower one is a row for each columnsPerRow columns, up to
+// maxLeastRows. For the sake of the lower one a window may grow to maxWindowGrowth times the configured bytes, but no further.
 const (
 	minWindowRows   = 256
 	maxWindowRows   = 65536
 	maxWindowGrowth = 8
+	columnsPerRow   = 4
+	maxLeastRows    = 1024
 )
 
 // File is a file of a block and its footer.
@@ -112,7 +115,7 @@ func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts) {
 		s := shards[len(shards)-1]
 		s.RowGroups = append(s.RowGroups, &pb.RowGroup{
 			Index: uint32(i), FirstRow: rg.FirstRow, Rows: rg.Rows,
-			WindowRows: windowRows(bytes, rg.Rows, p.cfg.WindowBytes),
+			WindowRows: windowRows(bytes, rg.Rows, int64(len(loc.leaves)), p.cfg.WindowBytes),
 		})
 		counts.RowGroups++
 		counts.Rows += rg.Rows
@@ -122,11 +125,11 @@ func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts) {
 }
 
 // windowRows is how many rows of a row group decode to about window bytes.
-func windowRows(bytes, rows, window int64) int64 {
+func windowRows(bytes, rows, columns, window int64) int64 {
 	perRow := max(1, (bytes+rows-1)/rows)
 	fit := min(maxWindowRows, window/perRow)
 	// Divided, not multiplied, since a window may be configured to any size.
-	least := min(minWindowRows, window/((perRow+maxWindowGrowth-1)/maxWindowGrowth))
+	least := min(max(minWindowRows, min(columns/columnsPerRow, maxLeastRows)), window/((perRow+maxWindowGrowth-1)/maxWindowGrowth))
 	return min(rows, max(1, least, fit))
 }
 

@@ -266,6 +266,25 @@ func TestWindowsOfRepeatedText(t *testing.T) {
 	}
 }
 
+func TestWindowsOfManyColumns(t *testing.T) {
+	for columns, want := range map[int]int64{1024: 512, 2048: 512, 3000: 750, 4096: 1024, 8192: 512} {
+		var fields []arrow.Field
+		var sources []*pb.Source
+		g := rowGroup{rows: 8192}
+		for i := range columns {
+			name := fmt.Sprintf("c%d", i)
+			fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Int64})
+			sources = append(sources, source(name, pb.Kind_INT64, false))
+			g.chunks = append(g.chunks, chunk{values: g.rows, stored: 8 * g.rows})
+		}
+		shards, _, err := plan.Shards(plan.Config{}, program(sources...), []plan.File{makeFile(t, "file:///a", 1, arrow.NewSchema(fields, nil), g)}, 0)
+		check(t, err)
+		if w := shards[0].GetRowGroups()[0].GetWindowRows(); w != want {
+			t.Errorf("windows of %d rows of %d columns, want %d", w, columns, want)
+		}
+	}
+}
+
 func TestWindowsOfWideRows(t *testing.T) {
 	tests := []struct{ rowBytes, want int64 }{
 		{1000, 4194}, // 4 MiB
