@@ -62,14 +62,6 @@ func (f *localFleet) run(ctx context.Context, up func(process.Announcement) erro
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	parts, ctx := errgroup.WithContext(ctx)
-	parts.Go(func() error {
-		select {
-		case <-master.Done():
-			return ended(master)
-		case <-ctx.Done():
-			return nil
-		}
-	})
 	if f.feed != nil {
 		parts.Go(func() error {
 			defer end()
@@ -108,7 +100,8 @@ func (f *localFleet) cpus() int {
 	return (runtime.GOMAXPROCS(0) + f.most - 1) / f.most
 }
 
-// bringUp waits until the fleet is up, and says so. Its worker in this process, if it has one, is one of the parts.
+// bringUp waits until the fleet is up, and says so. To look after its master is one of the parts, and so is its worker in this process, if
+// it has one.
 func (f *localFleet) bringUp(ctx context.Context, parts *errgroup.Group, master server, up func(process.Announcement) error) error {
 	starting, cancel := context.WithTimeout(ctx, upTimeout)
 	defer cancel()
@@ -116,6 +109,14 @@ func (f *localFleet) bringUp(ctx context.Context, parts *errgroup.Group, master 
 	if err != nil {
 		return err
 	}
+	parts.Go(func() error { // that it ended before it was up was said already
+		select {
+		case <-master.Done():
+			return ended(master)
+		case <-ctx.Done():
+			return nil
+		}
+	})
 	if f.own != nil {
 		parts.Go(func() error { return f.own.work(ctx, append(f.worker, "--join="+announced.Gossip)) })
 	}
