@@ -188,6 +188,16 @@ const (
 	copySlack = 2 * stepBytes
 )
 
+// copyAgain copies length bytes of dst to d, from distance before that on: what was copied is copied again, twice as much each time. It
+// returns where they end.
+func copyAgain(dst []byte, d, distance, length int) int {
+	end := d + length
+	for from := d - distance; d < end; {
+		d += copy(dst[d:end], dst[from:d])
+	}
+	return end
+}
+
 // copyStep copies stepBytes bytes, which are there.
 func copyStep(to, from unsafe.Pointer, at int) {
 	*(*[stepBytes]byte)(unsafe.Add(to, at)) = *(*[stepBytes]byte)(unsafe.Add(from, at))

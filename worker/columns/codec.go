@@ -53,6 +53,8 @@ func codecName(codec int32) string {
 // maxPage bounds a decompressed page.
 const maxPage = 1 << 30
 
+var errLonger = errors.New("there is more than the header says")
+
 // codecs decompresses pages. The zero value is ready for use.
 type codecs struct {
 	zstd   *zstd.Decoder
@@ -142,7 +144,7 @@ func readAll(r io.Reader, dst []byte) (int, error) {
 	var more [1]byte
 	switch m, err := io.ReadFull(r, more[:]); {
 	case m > 0:
-		return n, errors.New("there is more than the header says")
+		return n, errLonger
 	case err != io.EOF:
 		return n, err
 	}

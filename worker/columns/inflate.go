@@ -46,10 +46,7 @@ const (
 	inflateStop    = 1 << 13
 )
 
-var (
-	errInflate = errors.New("it is damaged: cut short, or with codes that cannot be, or it refers to what is not there")
-	errLonger  = errors.New("there is more than the header says")
-)
+var errInflate = errors.New("it is damaged: cut short, or with codes that cannot be, or it refers to what is not there")
 
 // inflater decompresses gzip. The zero value is ready for use.
 type inflater struct {
@@ -265,17 +262,17 @@ func (f *inflater) readLengths() error {
 		return errInflate
 	}
 	for i := uint(0); i < literals+distances; {
-		f.fill(inflateLengthBits)
-		e := f.codes[f.bits&(1<<inflateLengthBits-1)]
-		if taken := uint(e & 0xff); e&inflateOther != 0 || taken > f.n {
+		_, symbol, ok := f.look(f.codes[:], inflateLengthBits)
+		if !ok {
 			return errInflate
-		} else if f.bits, f.n = f.bits>>taken, f.n-taken; e>>16 < 16 {
-			f.lengths[i] = uint8(e >> 16)
+		}
+		if symbol < 16 {
+			f.lengths[i] = uint8(symbol)
 			i++
 			continue
 		}
 		var more, length uint
-		switch e >> 16 {
+		switch symbol {
 		case 16: // the one before, again
 			if i == 0 {
 				return errInflate
@@ -504,10 +501,7 @@ func (f *inflater) fast(dst []byte, begin, d int) (_ int, done bool, _ error) {
 func inflateCopy(dst []byte, d, distance, length int) int {
 	end := d + length
 	if length > 4*stepBytes {
-		for from := d - distance; d < end; { // what was copied is copied again, so that there is twice as much
-			d += copy(dst[d:end], dst[from:d])
-		}
-		return end
+		return copyAgain(dst, d, distance, length)
 	}
 	if distance < stepBytes {
 		for i := d; i < d+stepBytes; i++ {
@@ -544,8 +538,5 @@ func (f *inflater) symbol(dst []byte, begin, d int) (_ int, done bool, _ error) 
 	case length > len(dst)-d:
 		return d, false, errLonger
 	}
-	for end := d + length; d < end; {
-		d += copy(dst[d:end], dst[d-distance:d])
-	}
-	return d, false, nil
+	return copyAgain(dst, d, distance, length), false, nil
 }

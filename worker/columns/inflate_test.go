@@ -261,6 +261,13 @@ func TestGunzipBlocks(t *testing.T) {
 	lengths := []uint64{0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2}
 	const none, one = 2, 3
 	zeros := func(b *blockBits, n uint64) { b.code(0, 1); b.put(n-11, 7) }
+	onlyEnd := func(b *blockBits) { // has a code, of one bit
+		b.begin(257, 1, lengths...)
+		zeros(b, 138)
+		zeros(b, 118)
+		b.code(one, 2)
+		b.code(none, 2)
+	}
 	for name, c := range map[string]struct {
 		write func(b *blockBits)
 		taken bool
@@ -270,22 +277,8 @@ func TestGunzipBlocks(t *testing.T) {
 		"no such distance":         {func(b *blockBits) { b.begin(0, 0); b.fixed('a'); b.fixed(257); b.code(30, 5); b.fixed(256) }, false},
 		"too far":                  {func(b *blockBits) { b.begin(0, 0); b.fixed(257); b.code(29, 5); b.put(0, 13); b.fixed(256) }, false},
 		"no such block":            {func(b *blockBits) { b.put(7, 3) }, false},
-		"a code of one bit": {func(b *blockBits) { // the end's
-			b.begin(257, 1, lengths...)
-			zeros(b, 138)
-			zeros(b, 118)
-			b.code(one, 2)
-			b.code(none, 2)
-			b.code(0, 1)
-		}, true},
-		"the other bit": {func(b *blockBits) {
-			b.begin(257, 1, lengths...)
-			zeros(b, 138)
-			zeros(b, 118)
-			b.code(one, 2)
-			b.code(none, 2)
-			b.code(1, 1)
-		}, false},
+		"a code of one bit":        {func(b *blockBits) { onlyEnd(b); b.code(0, 1) }, true},
+		"the other bit":            {func(b *blockBits) { onlyEnd(b); b.code(1, 1) }, false},
 		"no end": {func(b *blockBits) {
 			b.begin(257, 1, lengths...)
 			b.code(one, 2)

@@ -134,10 +134,7 @@ func snappyNext(dst, src []byte, d, s int) (int, int, error) {
 	if offset <= 0 || offset > d || length > len(dst)-d {
 		return d, s, errSnappy
 	}
-	for end := d + length; d < end; { // what was copied may be copied again
-		d += copy(dst[d:end], dst[d-offset:d])
-	}
-	return d, s, nil
+	return copyAgain(dst, d, offset, length), s, nil
 }
 
 // snappyLiteralAt is where the bytes of the literal begin whose tag is src[s], and how many they are; ok is false if

@@ -79,7 +79,7 @@ class Columns:
         self.sparse: dict[str, bool] = {}  # whether it has weights
         self.labels: dict[str, None] = {}
         self.bytes: dict[str, None] = {}
-        self.images: dict[str, tuple[int, ...]] = {}
+        self.images: dict[str, None] = {}
         self.shapes: dict[_Key, tuple[int, ...]] = {}  # of a row in arrays that are not flat
         self.provenance = False
         for f in schema:
@@ -98,8 +98,8 @@ class Columns:
         elif layout == "bytes":
             self.bytes[column.name] = None
         elif layout == "image":
-            shape = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
-            self.images[column.name] = self.shapes[column.name, "values"] = shape
+            self.images[column.name] = None
+            self.shapes[column.name, "values"] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
         elif column.name in ("_file", "_row"):
             self.provenance = True
 
