@@ -285,30 +285,29 @@ func (p *player) close(t *trainer) error {
 	return err
 }
 
-// kill ends a trainer's process. What it was given and had not reported is lost with it.
+// kill ends a trainer's process. What it was given and had not reported is lost with it, and so is a report that is still under way.
 func (p *player) kill(name string) {
 	set(&name, "a")
 	t := p.trainer(name)
 	t.process.kill()
 	delete(p.trainers, name)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	r := p.rank(t.rank)
 	r.asked = false
-	p.mu.Unlock()
+	known := make(map[int64]bool)
 	p.master.Look(func() {
-		known := make(map[int64]bool)
 		if m := p.master.Ranks[t.rank]; m != nil {
 			for _, id := range p.reported(m) {
 				known[id] = true
 			}
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for i := range r.batches {
-			b := &r.batches[i]
-			b.ids = slices.DeleteFunc(slices.Clone(b.ids), func(id int64) bool { return !known[id] })
+			p.killed[m.Fence()] = true
 		}
 	})
+	for i := range r.batches {
+		b := &r.batches[i]
+		b.ids = slices.DeleteFunc(slices.Clone(b.ids), func(id int64) bool { return !known[id] })
+	}
 }
 
 // restart renews the fleet. What was handed over after the states will come again.

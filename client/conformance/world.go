@@ -43,6 +43,7 @@ type world struct {
 	rules    []Answer
 	faults   map[string][]Fault
 	ranks    map[uint32]*rank // since the last renewal
+	killed   map[string]bool  // nonces of processes
 	sent     int              // rows, by workers
 	lastSent time.Time
 	largest  int64 // record, in bytes
@@ -69,7 +70,7 @@ type rank struct {
 func newWorld(t testing.TB, sc *Scenario) *world {
 	w := &world{
 		sc: sc, net: fake.Loopback(t), data: dataset(sc), random: rand.New(rand.NewPCG(1, 2)),
-		rules: sc.Master.Answers, faults: make(map[string][]Fault), lastSent: time.Now(),
+		rules: sc.Master.Answers, faults: make(map[string][]Fault), lastSent: time.Now(), killed: make(map[string]bool),
 	}
 	w.spec = &pb.Spec{Dataset: &pb.Dataset{Uri: []string{"mem://data"}}, BatchSize: sc.Spec.BatchSize, Epochs: sc.Spec.Epochs}
 	if sc.Spec.Drop {
@@ -146,6 +147,9 @@ func (w *world) intercept(req proto.Message) error {
 	defer w.mu.Unlock()
 	call := map[string]string{"OpenRequest": "open", "GetSessionRequest": "open", "JoinRequest": "join", "SyncRequest": "sync"}
 	if req, ok := req.(*pb.SyncRequest); ok {
+		if w.killed[req.GetNonce()] {
+			return status.Error(codes.Aborted, "its process was killed")
+		}
 		r := w.rank(req.GetRank())
 		r.begun++
 		w.checkReport(r, req)
