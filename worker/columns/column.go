@@ -49,7 +49,9 @@ type column struct {
 	entries  bool     // the values have the chunk's dictionary, not that of another one
 	valid    validity // of rows
 	elems    validity // of list elements
-	offsets  []int32
+	offsets  []int32  // of the window's lists: own, or Counting's while each row has one element
+	own      []int32
+	counting bool
 	out      vector.Vector
 	early    vector.Early // if out.Early is set
 }

@@ -46,8 +46,9 @@ func testSchema() *arrow.Schema {
 type generator struct {
 	*rand.Rand
 	nulls  float64
-	spread int // about the number of distinct values
-	length int // of lists, at most
+	spread int     // about the number of distinct values
+	length int     // of lists, at most
+	ones   float64 // lists of one value, beside those of a random length
 }
 
 func (g *generator) fill(b array.Builder, nullable bool) {
@@ -59,7 +60,11 @@ func (g *generator) fill(b array.Builder, nullable bool) {
 	switch b := b.(type) {
 	case *array.ListBuilder:
 		b.Append(true)
-		for range g.IntN(g.length + 1) {
+		n := g.IntN(g.length + 1)
+		if g.Float64() < g.ones {
+			n = 1
+		}
+		for range n {
 			g.fill(b.ValueBuilder(), b.Type().(*arrow.ListType).ElemField().Nullable)
 		}
 	case *array.StructBuilder:
@@ -117,6 +122,7 @@ func randomTable(seed uint64, schema *arrow.Schema, rows int) arrow.Table {
 			nulls:  []float64{0, 0.02, 0.3, 1}[r.IntN(4)],
 			spread: []int{1, 2, 40, 1000, 1 << 20}[r.IntN(5)],
 			length: []int{0, 3, 30}[r.IntN(3)],
+			ones:   []float64{0, 0.99, 1}[r.IntN(3)],
 		}
 		b := array.NewBuilder(memory.DefaultAllocator, f.Type)
 		for range rows {

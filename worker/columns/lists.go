@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
 // one more level is looked at than is taken.
 func (c *column) nextLists(n int) error {
-	offsets, err := grow(c.mem, c.offsets[:0], n+offsetStep)
-	if err != nil {
-		return err
-	}
-	c.offsets = offsets[:n+1]
+	c.offsets, c.counting = vector.Counting(n), true
 	if err := c.values.reserve(0, 0); err != nil {
 		return err
 	}
@@ -55,7 +53,10 @@ func (c *column) nextLists(n int) error {
 	if rows < n {
 		return fmt.Errorf("the chunk ends %d rows too early", int64(n-rows)+c.rowsLeft)
 	}
-	c.offsets[n], c.dropped = int32(elems), false
+	if !c.counting {
+		c.offsets[n] = int32(elems)
+	}
+	c.dropped = false
 	return nil
 }
 
@@ -74,14 +75,22 @@ func (c *column) nextBlock() (more bool, err error) {
 	return true, c.block.decode(m)
 }
 
-// count reserves room for the elements of the block's levels up to end, behind those of the window of n rows so far, and
-// counts which of them are not null.
+// count reserves room for the elements of the block's levels up to end, behind those of the window of n rows so far, and for
+// offsets, unless they are those of Counting. It counts which of the elements are not null.
 func (c *column) count(end, elems, n int) (present int, err error) {
-	b := &c.block
+	b, before, others := &c.block, elems, uint64(0)
 	for i := b.pos >> 6; i<<6 < end; i++ {
 		mask := b.mask(i, end)
 		elems += bits.OnesCount64(b.elem[i] & mask)
 		present += bits.OnesCount64(b.present[i] & mask)
+		others |= b.start[i]&b.elem[i]&mask ^ mask
+	}
+	if c.counting && others != 0 {
+		if c.own, err = grow(c.mem, c.own[:0], n+offsetStep); err != nil {
+			return 0, err
+		}
+		copy(c.own, c.offsets[:before])
+		c.offsets, c.counting = c.own[:n+1], false
 	}
 	return present, c.values.reserve(elems, c.likely(n))
 }
@@ -108,6 +117,7 @@ func (c *column) takeLevels(end, rows, elems int) (int, int) {
 			c.valid.add(gatherBits(b.row[i], start), starts)
 		}
 		switch {
+		case c.counting: // they stand there
 		case start&elem == ^uint64(0): // rows of one element
 			for k, offsets := 0, (*[64]int32)(c.offsets[rows:]); k < len(offsets); k++ {
 				offsets[k] = int32(elems + k)

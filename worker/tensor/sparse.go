@@ -34,7 +34,7 @@ func (s *sparse) size(w *Window, from, to int) int64 {
 
 func (s *sparse) see(b *Builder, w *Window) {
 	v := w.Slots[s.out.GetSlots()[0]]
-	s.ones, s.width = b.ones(w, v), wide
+	s.ones, s.width = ones(w, v), wide
 	b.shares = b.shares || s.ones
 	switch {
 	case s.floats:
@@ -46,7 +46,7 @@ func (s *sparse) see(b *Builder, w *Window) {
 
 func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
-	offsets := b.owner.counting(to - from)
+	offsets := vector.Counting(to - from)
 	var write []int32 // nil: they stand there
 	if !s.ones {
 		mem.offsets = vector.Grow(mem.offsets, to-from+1)
@@ -81,15 +81,19 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 }
 
 // ones reports whether each of the window's rows has one value that is not null.
-func (b *Builder) ones(w *Window, v *vector.Vector) bool {
+func ones(w *Window, v *vector.Vector) bool {
 	if v.ValueValid() != nil {
 		return false
 	}
 	if !v.Type.List {
 		return true
 	}
-	first, last := int(v.Offsets[0]), int(v.Offsets[w.Rows])
-	return last-first == w.Rows && bytes.Equal(bytesOf(v.Offsets[:w.Rows+1]), bytesOf(b.counting(last)[first:]))
+	offsets, first := v.Offsets[:w.Rows+1], int(v.Offsets[0])
+	if int(offsets[w.Rows])-first != w.Rows {
+		return false
+	}
+	counting := vector.Counting(first + w.Rows)[first:]
+	return &offsets[0] == &counting[0] || bytes.Equal(bytesOf(offsets), bytesOf(counting))
 }
 
 // values takes those of v that are not null.

@@ -57,7 +57,6 @@ type Builder struct {
 	outputs []output
 	schema  *arrow.Schema
 	free    chan *Batch
-	counted []int32 // 0, 1, ...
 	narrow  bool
 	seen    *Window // that the outputs know
 	shares  bool    // some of its lists have one value each
@@ -95,17 +94,6 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 		b.free <- &Batch{owner: b, mem: make([]scratch, len(b.outputs))}
 	}
 	return b, nil
-}
-
-// counting is the offsets of n lists of one value each. Batches share it: nobody writes it again.
-func (b *Builder) counting(n int) []int32 {
-	if n >= len(b.counted) {
-		b.counted = make([]int32, n+n/8+64)
-		for i := range b.counted {
-			b.counted[i] = int32(i)
-		}
-	}
-	return b.counted[: n+1 : n+1]
 }
 
 // Narrow says whether int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md
