@@ -65,6 +65,8 @@ func narrowed[D unsigned | int64, S number](dst []D, src []S) bool {
 		narrow(dst, values)
 	case []uint32:
 		narrow(dst, values)
+	case []int32:
+		narrow(dst, values)
 	default:
 		return false
 	}
@@ -72,13 +74,13 @@ func narrowed[D unsigned | int64, S number](dst []D, src []S) bool {
 }
 
 // narrow writes values that fit.
-func narrow[D unsigned | int64, S int64 | uint32](dst []D, src []S) {
+func narrow[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S) {
 	n := narrowMost(dst, src)
 	narrowPlain(dst[n:], src[n:])
 }
 
 // narrowPlain is what narrow does, on any CPU.
-func narrowPlain[D unsigned | int64, S int64 | uint32](dst []D, src []S) {
+func narrowPlain[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S) {
 	for len(src) >= 8 && len(dst) >= 8 {
 		to, from := (*[8]D)(dst), (*[8]S)(src)
 		to[0], to[1], to[2], to[3] = D(from[0]), D(from[1]), D(from[2]), D(from[3])
@@ -90,18 +92,18 @@ func narrowPlain[D unsigned | int64, S int64 | uint32](dst []D, src []S) {
 	}
 }
 
-// packed lays values below 2^24 out with 3 bytes each, in their own memory.
-func packed(values []uint32) []byte {
-	n := packMost(values)
-	packPlain(values, n)
-	return bytesOf(values)[:3*len(values)]
+// packed lays values below 2^24 out with 3 bytes each in the memory of dst, which is as long, and may be theirs.
+func packed(dst, values []uint32) []byte {
+	n := packMost(dst, values)
+	packPlain(dst, values, n)
+	return bytesOf(dst)[:3*len(values)]
 }
 
 // packPlain is what packed does with the values behind the first n, on any CPU.
-func packPlain(values []uint32, n int) {
-	dst := bytesOf(values)
+func packPlain(dst, values []uint32, n int) {
+	bytes := bytesOf(dst)
 	for i, x := range values[n:] {
-		to := dst[3*(n+i):][:3]
+		to := bytes[3*(n+i):][:3]
 		to[0], to[1], to[2] = byte(x), byte(x>>8), byte(x>>16)
 	}
 }

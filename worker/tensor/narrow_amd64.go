@@ -10,10 +10,15 @@ func narrow2AVX2(dst, src unsafe.Pointer, n int)
 //go:noescape
 func narrow4AVX2(dst, src unsafe.Pointer, n int)
 
-// packAVX2 packs n values, a multiple of 8, into 3 bytes each, in their own memory.
+// halveAVX2 writes n values of 4 bytes, a multiple of 16, that fit in 2.
 //
 //go:noescape
-func packAVX2(values unsafe.Pointer, n int)
+func halveAVX2(dst, src unsafe.Pointer, n int)
+
+// packAVX2 packs n values of 4 bytes, a multiple of 8, into 3 bytes each, and writes 8 bytes behind these. dst may be src.
+//
+//go:noescape
+func packAVX2(dst, src unsafe.Pointer, n int)
 
 // bitsAVX2 is the bits that any of n words of 8 bytes has, a multiple of 16.
 //
@@ -35,27 +40,29 @@ func bitsMost[T int32 | int64 | uint32](values []T) (bits T, n int) {
 }
 
 // packMost packs as many of the first values as can be with SIMD, and returns how many.
-func packMost(values []uint32) int {
+func packMost(dst, values []uint32) int {
 	n := len(values) &^ 7
 	if !simd.avx2 || n == 0 {
 		return 0
 	}
-	packAVX2(unsafe.Pointer(&values[0]), n)
+	packAVX2(unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&values[0]), n)
 	return n
 }
 
-// narrowMost narrows as many of the first values as can be with SIMD, and returns how many: none of those that lie in 32 bits.
-func narrowMost[D unsigned | int64, S int64 | uint32](dst []D, src []S) int {
+// narrowMost narrows as many of the first values as can be with SIMD, and returns how many.
+func narrowMost[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S) int {
 	n := len(src) &^ 15
-	if !simd.avx2 || n == 0 || unsafe.Sizeof(src[0]) != wide {
+	if !simd.avx2 || n == 0 {
 		return 0
 	}
 	to, from := unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&src[0])
-	switch unsafe.Sizeof(dst[0]) {
-	case 2:
-		narrow2AVX2(to, from, n)
-	case 4:
+	switch [2]uintptr{unsafe.Sizeof(src[0]), unsafe.Sizeof(dst[0])} {
+	case [2]uintptr{8, 4}:
 		narrow4AVX2(to, from, n)
+	case [2]uintptr{8, 2}:
+		narrow2AVX2(to, from, n)
+	case [2]uintptr{4, 2}:
+		halveAVX2(to, from, n)
 	default:
 		return 0
 	}

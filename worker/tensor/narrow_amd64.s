@@ -46,6 +46,24 @@ loop:
 	VZEROUPPER
 	RET
 
+// func halveAVX2(dst, src unsafe.Pointer, n int)
+TEXT ·halveAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+loop:
+	VMOVDQU   (SI), Y0
+	VPACKUSDW 32(SI), Y0, Y0
+	VPERMQ    $0xd8, Y0, Y0
+	VMOVDQU   Y0, (DI)
+	ADDQ      $64, SI
+	ADDQ      $32, DI
+	SUBQ      $16, CX
+	JNE       loop
+	VZEROUPPER
+	RET
+
 // The lower three bytes of each four, in front.
 DATA lower<>+0(SB)/8, $0x0908060504020100
 DATA lower<>+8(SB)/8, $0x808080800e0d0c0a
@@ -60,16 +78,16 @@ DATA halves<>+16(SB)/8, $0x0000000600000005
 DATA halves<>+24(SB)/8, $0x0000000700000003
 GLOBL halves<>(SB), RODATA|NOPTR, $32
 
-// func packAVX2(values unsafe.Pointer, n int)
-TEXT ·packAVX2(SB), NOSPLIT, $0-16
-	MOVQ    values+0(FP), SI
-	MOVQ    n+8(FP), CX
-	MOVQ    SI, DI
+// func packAVX2(dst, src unsafe.Pointer, n int)
+TEXT ·packAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), DI
+	MOVQ    src+8(FP), SI
+	MOVQ    n+16(FP), CX
 	VMOVDQU lower<>(SB), Y2
 	VMOVDQU halves<>(SB), Y3
 
 loop:
-	// What is written behind the 24 bytes is of values that were read, and is written over by the next ones.
+	// If dst is src, what is written behind the 24 bytes is of values that were read. It is written over by the next ones.
 	VMOVDQU (SI), Y0
 	VPSHUFB Y2, Y0, Y0
 	VPERMD  Y0, Y3, Y0

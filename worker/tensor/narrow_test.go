@@ -199,9 +199,12 @@ func FuzzNarrow(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		checkLoops[uint8](t, data, 1)
-		checkLoops[uint16](t, data, 2)
-		checkLoops[uint32](t, data, 4)
+		checkLoops[uint8, int64](t, data, 1)
+		checkLoops[uint16, int64](t, data, 2)
+		checkLoops[uint32, int64](t, data, 4)
+		checkLoops[uint8, uint32](t, data, 1)
+		checkLoops[uint16, uint32](t, data, 2)
+		checkLoops[uint16, int32](t, data, 2)
 		checkPacked(t, data)
 		checkBits[int64](t, data)
 		checkBits[uint32](t, data)
@@ -209,20 +212,22 @@ func FuzzNarrow(f *testing.F) {
 	})
 }
 
-// checkPacked unpacks bytes, three by three, and expects to find them packed again.
+// checkPacked unpacks bytes, three by three, and expects to find them packed again, in the same memory and in other.
 func checkPacked(t *testing.T, data []byte) {
 	n := len(data) / 3
-	for name, pack := range map[string]func([]uint32){
-		"simd": func(values []uint32) { packed(values) }, "plain": func(values []uint32) { packPlain(values, 0) },
+	for name, pack := range map[string]func(dst, values []uint32){
+		"simd": func(dst, values []uint32) { packed(dst, values) }, "plain": func(dst, values []uint32) { packPlain(dst, values, 0) },
 	} {
-		values := make([]uint32, n+1)
-		values[n] = 7
+		values, other := make([]uint32, n+1), make([]uint32, n+1)
+		values[n], other[n] = 7, 7
 		for i, x := range widened(data[:3*n], n) {
 			values[i] = uint32(x)
 		}
-		pack(values[:n:n])
-		if got := bytesOf(values)[:3*n]; !slices.Equal(got, data[:3*n]) || values[n] != 7 {
-			t.Fatalf("%s: got %v and then %d, want %v", name, got, values[n], data[:3*n])
+		for _, dst := range [][]uint32{other, values} {
+			pack(dst[:n:n], values[:n:n])
+			if got := bytesOf(dst)[:3*n]; !slices.Equal(got, data[:3*n]) || dst[n] != 7 {
+				t.Fatalf("%s: got %v and then %d, want %v", name, got, dst[n], data[:3*n])
+			}
 		}
 	}
 }
@@ -242,16 +247,19 @@ func checkBits[T int32 | int64 | uint32](t *testing.T, data []byte) {
 }
 
 // checkLoops narrows the values that bytes are.
-func checkLoops[D unsigned](t *testing.T, data []byte, width int) {
+func checkLoops[D unsigned, S int64 | uint32 | int32](t *testing.T, data []byte, width int) {
 	n := len(data) / width
-	src := widened(data[:n*width], n)
+	src := make([]S, n)
+	for i, x := range widened(data[:n*width], n) {
+		src[i] = S(x)
+	}
 	got, plain := make([]D, n+1), make([]D, n+1)
 	got[n], plain[n] = 7, 7
 	narrow(got[:n], src)
 	narrowPlain(plain[:n], src)
 	for i, x := range src {
-		if int64(got[i]) != x || int64(plain[i]) != x {
-			t.Fatalf("%T, value %d of %d, %d: got %d, plain %d", got[i], i, n, x, got[i], plain[i])
+		if S(got[i]) != x || S(plain[i]) != x {
+			t.Fatalf("%T of %T, value %d of %d, %d: got %d, plain %d", got[i], x, i, n, x, got[i], plain[i])
 		}
 	}
 	if got[n] != 7 || plain[n] != 7 {
@@ -262,13 +270,14 @@ func checkLoops[D unsigned](t *testing.T, data []byte, width int) {
 // BenchmarkNarrow narrows values in the caches, with and without SIMD, and finds what bits they have, in nanoseconds a value.
 func BenchmarkNarrow(b *testing.B) {
 	src := make([]int64, 4096)
+	values := make([]uint32, len(src))
 	benchNarrow[uint8](b, src)
 	benchNarrow[uint16](b, src)
 	benchNarrow[uint32](b, src)
-	values := make([]uint32, len(src))
+	benchNarrow[uint16](b, values)
 	for name, f := range map[string]func(){
 		"bits/int64": func() { bitsOf(src, 1<<32) }, "bits/uint32": func() { bitsOf(values, 1<<24) },
-		"packed/simd": func() { packed(values) }, "packed/plain": func() { packPlain(values, 0) },
+		"packed/simd": func() { packed(values, values) }, "packed/plain": func() { packPlain(values, values, 0) },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
@@ -279,10 +288,10 @@ func BenchmarkNarrow(b *testing.B) {
 	}
 }
 
-func benchNarrow[D unsigned](b *testing.B, src []int64) {
+func benchNarrow[D unsigned, S int64 | uint32](b *testing.B, src []S) {
 	dst := make([]D, len(src))
-	for name, loop := range map[string]func([]D, []int64){"simd": narrow[D, int64], "plain": narrowPlain[D, int64]} {
-		b.Run(fmt.Sprintf("%T/%s", dst[0], name), func(b *testing.B) {
+	for name, loop := range map[string]func([]D, []S){"simd": narrow[D, S], "plain": narrowPlain[D, S]} {
+		b.Run(fmt.Sprintf("%T of %T/%s", dst[0], src[0], name), func(b *testing.B) {
 			for b.Loop() {
 				loop(dst, src)
 			}

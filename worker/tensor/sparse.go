@@ -126,8 +126,13 @@ func ofWidth[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w 
 	case 2:
 		return laid(jagged[uint16](b, offsets, w, src, v, v, from, to))
 	case 3:
+		if src, ok := any(src).([]uint32); ok {
+			if run, ok := run(offsets, w, src, v, v, from, to); ok {
+				return packed(numbers[uint32](b, len(run)), run), len(run)
+			}
+		}
 		values := jagged[uint32](b, offsets, w, src, v, v, from, to)
-		return packed(values), len(values)
+		return packed(values, values), len(values)
 	case 4:
 		return laid(jagged[uint32](b, offsets, w, src, v, v, from, to))
 	}
@@ -153,14 +158,30 @@ func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, 
 	return bytesOf(values), len(values), nil
 }
 
-// jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets, unless these are nil:
-// then each row has one.
+// run is the values of v of output rows [from, to) that are not null in `ids`, if they lie one behind the other, in order. It writes
+// their offsets, unless these are nil: then each row has one value.
+func run[S number](offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) ([]S, bool) {
+	switch {
+	case w.Order != nil, offsets != nil && (!v.Type.List || ids.ValueValid() != nil):
+		return nil, false
+	case !v.Type.List:
+		return src[from:to], true
+	}
+	first, last := v.Offsets[from], v.Offsets[to]
+	if offsets != nil {
+		less(offsets, v.Offsets[from:to+1], first)
+	}
+	return src[first:last], true
+}
+
+// jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets, as run does.
 func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) []D {
 	dst, valid := numbers[D](b, upperBound(w, v, from, to)), ids.ValueValid()
-	switch {
-	case offsets == nil && v.Type.List && w.Order == nil:
-		convert(dst, src[v.Offsets[from]:v.Offsets[to]])
+	if run, ok := run(offsets, w, src, v, ids, from, to); ok {
+		convert(dst, run)
 		return dst
+	}
+	switch {
 	case offsets == nil && v.Type.List:
 		take(dst, w, src[v.Offsets[0]:], from)
 		return dst
@@ -169,11 +190,6 @@ func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids 
 		return dst
 	case !v.Type.List:
 		return dst[:scalars(dst, offsets, w, src, valid, from)]
-	case valid == nil && w.Order == nil:
-		first, last := v.Offsets[from], v.Offsets[to]
-		less(offsets, v.Offsets[from:to+1], first)
-		convert(dst, src[first:last])
-		return dst
 	case valid == nil:
 		n := 0
 		for i, row := range w.Order[from:to] {
