@@ -252,15 +252,15 @@ def test_memory_of_a_batch_that_came_late(
     shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an interrupted call saw of it may go before the batch does."""
-    make = session_module._Parts
+    make = session_module._parts
 
     def interrupted(*arguments: Any) -> NoReturn:
-        monkeypatch.setattr(session_module, "_Parts", make)
+        monkeypatch.setattr(session_module, "_parts", make)
         assert all(part.nbytes >= 0 for part in make(*arguments))
         raise KeyboardInterrupt
 
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
-        monkeypatch.setattr(session_module, "_Parts", interrupted)
+        monkeypatch.setattr(session_module, "_parts", interrupted)
         try:
             session.next()
         except KeyboardInterrupt:

@@ -388,36 +388,44 @@ class Batch:
         return made
 
     def _make(self, key: _Key) -> Array:
+        rows, index = self._rows, self._rows.form.index
+        if self._format == "arrow":
+            if key == _MASK:
+                return pa.array(self._valid())
+            if (key[0], "offsets") not in index:
+                return rows.to_arrow().column(key[0])
+            part = rows.parts[index[key]]
+            return arrow(part, pa.from_numpy_dtype(part.dtype))
+        view = _views(self._format)
         if key == _MASK:
-            mask = np.arange(len(self)) < self.valid
-            return pa.array(mask) if self._format == "arrow" else _views(self._format)(mask)
-        rows = self._rows
-        index = rows.form.index
-        if self._format == "arrow" and (key[0], "offsets") not in index:
-            return rows.to_arrow().column(key[0])
-        part, shape = rows.parts[index[key]], self._columns.shapes.get(key)
-        return _views(self._format)(part if shape is None else part.reshape(rows.num_rows, *shape))
+            return view(self._valid())
+        # All at once: a loop that looks at one looks at most, and each by itself takes three times as long.
+        arrays = dict(zip(index, map(view, rows.parts), strict=True))
+        for shaped, shape in self._columns.shapes.items():
+            arrays[shaped] = arrays[shaped].reshape(rows.num_rows, *shape)
+        self._arrays |= arrays
+        return self._arrays[key]
+
+    def _valid(self) -> np.ndarray[Any, Any]:
+        mask: np.ndarray[Any, Any] = np.arange(len(self)) < self.valid
+        return mask
 
 
 @functools.cache
 def _views(format: str) -> Callable[[np.ndarray[Any, Any]], Array]:  # noqa: A002
-    """What makes a view of a format."""
+    """What makes torch's or NumPy's view of an array."""
     if format == "torch":
         import torch
 
         from_numpy: Callable[[np.ndarray[Any, Any]], Array] = torch.from_numpy
         return from_numpy
-    return _read_only if format == "numpy" else _arrow
+    return _read_only
 
 
 def _read_only(array: np.ndarray[Any, Any]) -> Array:
     array = array.view()
     array.flags.writeable = False
     return array
-
-
-def _arrow(array: np.ndarray[Any, Any]) -> Array:
-    return arrow(array, pa.from_numpy_dtype(array.dtype))
 
 
 def _uniform(what: str, by_name: dict[str, Any]) -> Any:

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import grpc
 import numpy as np
@@ -326,7 +326,7 @@ class Session:
         if b.schema:
             self._form = Form(pa.ipc.open_stream(b.schema).schema)
         assert self._form is not None
-        flat = Flat(self._form, b.rows, _Parts(self._form, b, came.memory))
+        flat = Flat(self._form, b.rows, _parts(self._form, b, came.memory))
         checkpoint = Checkpoint(b.checkpoint, b.checkpoint_step) if b.checkpoint else None
         return _Offer(Rows(flat, b.epoch, b.valid, after, checkpoint), after, reply.figures.epoch)
 
@@ -526,21 +526,13 @@ def _number(reply: pb.FeedReply) -> int:
     return int((reply.batch if reply.HasField("batch") else reply.epoch_end).number)
 
 
-class _Parts(Sequence[Array]):
-    """A batch's arrays where they lie, each made when it is asked for: a loop may look at few of many."""
-
-    def __init__(self, form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> None:
-        self._parts, self._memory = form.parts, memory
-        self._segments, self._begins, self._bytes = list(b.array_segments), list(b.array_begins), list(b.array_bytes)
-
-    def __len__(self) -> int:
-        return len(self._segments)
-
-    def __getitem__(self, i: Any) -> Any:
-        segment, (_, dtype) = self._segments[i], self._parts[i]
-        if not segment:
-            return np.empty(0, dtype)
-        return np.frombuffer(self._memory[segment], dtype, self._bytes[i] // dtype.itemsize, self._begins[i])
+def _parts(form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> list[Array]:
+    """A batch's arrays, where they lie."""
+    places = zip(form.parts, b.array_segments, b.array_begins, b.array_bytes, strict=True)
+    return [
+        np.frombuffer(memory[segment], dtype, size // dtype.itemsize, begin) if segment else np.empty(0, dtype)
+        for (_, dtype), segment, begin, size in places
+    ]
 
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
