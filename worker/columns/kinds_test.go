@@ -77,6 +77,7 @@ func BenchmarkKinds(b *testing.B) {
 		{"strings/dictionary", column1(arrow.BinaryTypes.String, false, words), nil},
 		{"strings/delta", column1(arrow.BinaryTypes.String, false, words), encoded(parquet.Encodings.DeltaLengthByteArray)},
 		{"lists/ones", column1(ids, true, lists(-1)), nil},
+		{"lists/required", column1(ids, false, lists(-1)), nil},
 		{"lists/dictionary", column1(ids, true, lists(8)), nil},
 		{"lists/plain", column1(ids, true, lists(8)), []parquet.WriterProperty{plain}},
 	} {
