@@ -12,7 +12,11 @@ import (
 // nextLists decodes n rows of a list column. A row ends where the next one starts, or with the chunk, so that
 // one more level is looked at than is taken.
 func (c *column) nextLists(n int) error {
-	c.offsets, c.counting = vector.Counting(n), true
+	if c.counting = n <= vector.MaxCounted; c.counting {
+		c.offsets = vector.Counting(n)
+	} else if err := c.ownOffsets(n); err != nil {
+		return err
+	}
 	if err := c.values.reserve(0, 0); err != nil {
 		return err
 	}
@@ -86,13 +90,22 @@ func (c *column) count(end, elems, n int) (present int, err error) {
 		others |= b.start[i]&b.elem[i]&mask ^ mask
 	}
 	if c.counting && others != 0 {
-		if c.own, err = grow(c.mem, c.own[:0], n+offsetStep); err != nil {
+		counted := c.offsets[:before]
+		if err := c.ownOffsets(n); err != nil {
 			return 0, err
 		}
-		copy(c.own, c.offsets[:before])
-		c.offsets, c.counting = c.own[:n+1], false
+		copy(c.offsets, counted)
+		c.counting = false
 	}
 	return present, c.values.reserve(elems, c.likely(n))
+}
+
+// ownOffsets makes room for the offsets of n rows.
+func (c *column) ownOffsets(n int) (err error) {
+	if c.own, err = grow(c.mem, c.own[:0], n+offsetStep); err == nil {
+		c.offsets = c.own[:n+1]
+	}
+	return err
 }
 
 // likely is about how many elements n rows have: as many as lists of the chunk's average; windows differ by a little.

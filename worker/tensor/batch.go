@@ -6,6 +6,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // Batch is a record batch in memory that is used again after Release. Until then nothing changes it, and its buffers may be
@@ -21,7 +23,8 @@ type Batch struct {
 
 	owner  *Builder
 	mem    []scratch
-	counts bool // offsets that are shared are among the buffers
+	ones   []int32 // the offsets that lists of one value share
+	counts bool    // they are among the buffers
 }
 
 // Node is one array of a batch: a column, or a child of one.
@@ -35,7 +38,7 @@ func (b *Batch) Release() {
 
 func (b *Batch) reset(rows int) {
 	b.Rows, b.Nodes, b.Buffers, b.Bytes = int64(rows), b.Nodes[:0], b.Buffers[:0], 0
-	b.counts = false
+	b.ones, b.counts = vector.Counting(rows), false
 }
 
 // add adds an array of n values without nulls, with the buffers that it has beside the validity.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -176,6 +177,30 @@ func TestSharedOffsets(t *testing.T) {
 			}
 		}
 		batch.Release()
+	}
+}
+
+// TestLongSharedOffsets does so with more lists than Counting keeps.
+func TestLongSharedOffsets(t *testing.T) {
+	const rows = vector.MaxCounted + 5
+	v := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64, List: true}, Rows: rows, I64: make([]int64, rows), Offsets: vector.Counting(rows)}
+	vs := []*vector.Vector{v}
+	o := tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)
+	p := program(o, vs)
+	p.Outputs = append(p.Outputs, o)
+	b, err := NewBuilder(p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch, err := b.Take(t.Context())
+	if err == nil {
+		err = b.Build(batch, &Window{Slots: vs, Rows: rows}, 0, rows)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(2*8*rows + 4*(rows+1)); batch.Bytes != want || &batch.Buffers[1][0] != &batch.Buffers[5][0] {
+		t.Errorf("%d bytes, want %d and the same offsets", batch.Bytes, want)
 	}
 }
 

@@ -46,7 +46,7 @@ func (s *sparse) see(b *Builder, w *Window) {
 
 func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
-	offsets := vector.Counting(to - from)
+	offsets := b.ones
 	var write []int32 // nil: they stand there
 	if !s.ones {
 		mem.offsets = vector.Grow(mem.offsets, to-from+1)

@@ -399,7 +399,7 @@ class Batch:
         view = _views(self._format)
         if key == _MASK:
             return view(self._valid())
-        # All at once: a loop that looks at one looks at most, and each by itself takes three times as long.
+        # All at once: a loop that looks at one looks at most, and each by itself takes twice as long.
         arrays = dict(zip(index, map(view, rows.parts), strict=True))
         for shaped, shape in self._columns.shapes.items():
             arrays[shaped] = arrays[shaped].reshape(rows.num_rows, *shape)
