@@ -84,9 +84,15 @@ func TestSessionsOfNamespaces(t *testing.T) {
 	check(t, err)
 	defer conn.Close()
 	openSession(t, pb.NewMasterClient(conn), "run", newSpec(dataset(t, 1)), 1)
+	openSession(t, g, "run", newSpec(dataset(t, 1)), 1)
+	eventually(t, "each of them has metrics", func() bool {
+		_, body := httpGet(t, at+"/metrics", "secret")
+		return strings.Contains(body, `penstock_session_trainers{session="run"}`) && strings.Contains(body, `penstock_session_trainers{session="vision/run"}`)
+	})
 	for query, want := range map[string]string{
 		"?session=run&namespace=vision": `"namespace":"vision"`,
-		"?session=run":                  "does not exist in namespace default",
+		"?session=run":                  `"namespace":"default"`,
+		"?session=other":                "does not exist in namespace default",
 		"?session=run&namespace=../x":   "the namespace's name is not valid",
 	} {
 		if code, body := httpGet(t, at+"/api/v1/observation"+query, "secret"); !strings.Contains(strings.ReplaceAll(body, `": "`, `":"`), want) {

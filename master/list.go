@@ -54,8 +54,7 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 			case errors.Is(err, store.ErrNotLeader):
 				deposed.Store(true)
 			case status.Code(err) != codes.NotFound: // else it was deleted meanwhile
-				found[i] = proto.CloneOf(r.meta.GetSession())
-				found[i].Namespace = r.namespace()
+				found[i] = r.opened()
 			}
 			return nil //nolint:nilerr // a session that does not answer is listed as such
 		})

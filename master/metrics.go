@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/telemetry"
+	"github.com/penstock-ml/penstock/master/store"
 )
 
 // maxSessionSeries bounds how many sessions have series of their own: those that run, by name, come first.
@@ -69,6 +71,9 @@ func newMetrics() metrics {
 	}
 }
 
+// newestPoint is how old the newest point may be, of those that are taken every two seconds.
+const newestPoint = 10 * time.Second
+
 func (m metrics) collector(of *Master) prometheus.Collector {
 	return telemetry.Func(func(ch chan<- prometheus.Metric) {
 		m.writeMembers(ch, of)
@@ -79,7 +84,7 @@ func (m metrics) collector(of *Master) prometheus.Collector {
 		}
 		ctx, cancel := context.WithTimeout(identity.With(context.Background(), identity.Anyone()), viewTimeout)
 		defer cancel()
-		if seen, err := of.viewer.own.Observe(ctx, &pb.ObserveRequest{}); err == nil { // else it has just stopped to lead
+		if seen, err := of.viewer.own.Observe(ctx, &pb.ObserveRequest{SinceUnixMs: time.Now().Add(-newestPoint).UnixMilli()}); err == nil { // else it has just stopped to lead
 			m.write(ch, seen)
 		}
 	})
@@ -131,7 +136,7 @@ func (m metrics) write(ch chan<- prometheus.Metric, seen *pb.Observation) {
 }
 
 func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
-	id := s.GetSession()
+	id := store.NameOf(s.GetNamespace(), s.GetSession()).String()
 	known(ch, m.demand, s.GetDemand(), id)
 	known(ch, m.cost, s.GetCost(), id)
 	m.rate.Write(ch, s.GetRate(), id)

@@ -129,7 +129,7 @@ func sampleOf(f *observe.Fleet, wanted int) autoscale.Sample {
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
 		to := autoscale.Session{
-			ID: s.ID, Trainers: s.Trainers, Demand: s.Demand, Rate: s.Rate, Stall: s.Stall, Cost: s.Cost, Storage: s.Storage,
+			ID: store.NameOf(s.Namespace, s.ID).String(), Trainers: s.Trainers, Demand: s.Demand, Rate: s.Rate, Stall: s.Stall, Cost: s.Cost, Storage: s.Storage,
 			Stale: s.Stale, Weight: s.Share.Weight, MinWorkers: int(s.Share.Min),
 		}
 		if len(s.Stages) > 0 {

@@ -104,7 +104,7 @@ func merge(problems spec.Problems, err error) error {
 	if errors.As(err, &more) {
 		for _, p := range more {
 			if p.Path != problems[0].Path { // both say what is wrong with the partitions
-				problems = append(problems, p)
+				problems.Add(p.Path, p.Message)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -415,8 +415,7 @@ func (r *runner) logSkipped(n int) {
 
 // view is what the session looks like from outside.
 func (r *runner) view() *pb.Session {
-	s, out := r.state, proto.CloneOf(r.meta.GetSession())
-	out.Namespace = r.namespace()
+	s, out := r.state, r.opened()
 	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
 	out.RestoredFrom = s.From().Proto()
 	out.BadData = s.BadData()
@@ -426,6 +425,17 @@ func (r *runner) view() *pb.Session {
 	out.Lanes = spec.Lanes(out.GetSpec(), opened)
 	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit
 	out.State = stateNow(s)
+	return out
+}
+
+// opened is the session as it was opened. What its fields refer to, above all spec and program, is the runner's, and never changes.
+func (r *runner) opened() *pb.Session {
+	out := &pb.Session{}
+	r.meta.GetSession().ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out.ProtoReflect().Set(field, v)
+		return true
+	})
+	out.Namespace = r.namespace()
 	return out
 }
 

@@ -18,6 +18,7 @@ func TestSampleOf(t *testing.T) {
 			Stages: []observe.Stage{{Name: "hash", Seconds: 1}, {Name: "decode"}}, Share: observe.Share{Weight: 2, Min: 1, Max: 4},
 		},
 		{ID: "b", Share: observe.Share{Weight: 1, Max: math.Inf(1)}},
+		{ID: "a", Namespace: "vision", Share: observe.Share{Weight: 1, Max: math.Inf(1)}}, // another one than the first
 	}}, 5)
 	want := autoscale.Sample{At: at, Workers: 3, Wanted: 5, Silent: 1, Busy: 0.5, Sessions: []autoscale.Session{
 		{
@@ -25,6 +26,7 @@ func TestSampleOf(t *testing.T) {
 			Stage: "hash", Weight: 2, MinWorkers: 1, MaxWorkers: 4,
 		},
 		{ID: "b", Weight: 1},
+		{ID: "vision/a", Weight: 1},
 	}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)

@@ -139,6 +139,9 @@ func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply,
 	if err != nil {
 		return nil, err
 	}
+	if len(req.GetZone()) > maxText {
+		return nil, status.Errorf(codes.InvalidArgument, "a zone has at most %d bytes", maxText)
+	}
 	places := s.master.places.get()
 	streams := cmp.Or(r.streams.Load(), places.Streams(int(r.world.Load())))
 	revision, sameFleet := places.split(req.GetRevision())

@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -124,6 +125,17 @@ func TestTicketsNameLivingWorkers(t *testing.T) {
 	eventually(t, "the same fleet and grants are not sent again", func() bool { check(t, r.sync()); return r.last.GetUnchanged() })
 	check(t, two.Update(func(m *fleet.Member) { m.Draining = true }))
 	eventually(t, "tickets leave out who drains", func() bool { got := names(); return len(got) == 1 && got["one"] != "" })
+}
+
+// A zone is written into each ticket of an answer.
+func TestLongZonesAreRefused(t *testing.T) {
+	m := single(t)
+	openSession(t, m, "run", newSpec(dataset(t, 1)), 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	r.zone = strings.Repeat("z", 257)
+	if err := r.sync(); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "a zone has at most 256 bytes") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestTicketsNameWorkersOfTheTrainersZoneFirst(t *testing.T) {

@@ -19,8 +19,8 @@ type silence struct {
 	patience time.Time // not before is the session taken for abandoned
 }
 
-// load takes what lies in etcd. A trainer may have been heard of a step later; and after a time without a leader, in which nobody
-// could be, trainers have as long to report.
+// load takes what lies in etcd. A trainer may have been heard of a step later; and after a time without a leader, or in which etcd
+// took no writes, trainers, of whom nobody could hear, have as long to report.
 func (s *silence) load(now time.Time, stored *store.Session, ttl time.Duration) {
 	s.step = mostHeardStep
 	if ttl > 0 {
@@ -30,9 +30,7 @@ func (s *silence) load(now time.Time, stored *store.Session, ttl time.Duration) 
 	if later := s.recorded.Add(s.step); later.After(s.heard) {
 		s.heard = later
 	}
-	if s.patience.IsZero() {
-		s.patience = now.Add(s.step)
-	}
+	s.patience = now.Add(s.step)
 }
 
 // due reports whether etcd should know that a trainer was heard of.

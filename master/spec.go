@@ -40,6 +40,9 @@ func parseSpec(text []byte, workingDir string) (*pb.Spec, error) {
 		return nil, openError(err)
 	}
 	if path.IsAbs(workingDir) {
+		if n := len(s.GetDataset().GetUri()) * len(workingDir); n > maxSpecText {
+			return nil, status.Errorf(codes.InvalidArgument, "the spec's paths have %d bytes more with the working directory before each; they may have %d: globs say what long lists of names would", n, maxSpecText)
+		}
 		resolvePaths(s, workingDir)
 	}
 	return s, checkPaths(s)
@@ -70,9 +73,9 @@ func checkPaths(s *pb.Spec) error {
 		if !isRelative(uri) {
 			continue
 		}
-		problems = append(problems, spec.Problem{Path: "dataset.uri", Message: fmt.Sprintf(
+		problems.Add("dataset.uri", fmt.Sprintf(
 			"found %q, which is relative; a master does not know your working directory: write the whole path, such as /data/%s, or a URI, such as s3://bucket/dir/",
-			uri, strings.TrimPrefix(uri, "./"))})
+			uri, strings.TrimPrefix(uri, "./")))
 	}
 	if len(problems) == 0 {
 		return nil

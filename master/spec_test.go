@@ -37,6 +37,11 @@ func TestOpenTakesText(t *testing.T) {
 			[]string{"features[0]", "batch_size: found -1", "nearest: label"},
 		},
 		{"no YAML", &pb.OpenRequest{Session: "new", SpecText: "[: {"}, codes.InvalidArgument, []string{"line 1"}},
+		{
+			"a long working directory", &pb.OpenRequest{Session: "new", SpecText: strings.Replace(yaml, "file://"+dir+"/", "[a, b, c, d]", 1), WorkingDir: "/" + strings.Repeat("x", 1<<18)},
+			codes.InvalidArgument,
+			[]string{"1048580 bytes more with the working directory before each"},
+		},
 		{"too long", &pb.OpenRequest{Session: "new", SpecText: yaml + strings.Repeat("#", 1<<20)}, codes.InvalidArgument, []string{"1048576"}},
 	}
 	for _, test := range tests {

@@ -145,7 +145,4 @@ func TestFromBytes(t *testing.T) {
 			t.Errorf("%v of three bytes is %v", kind, v)
 		}
 	}
-	if v := Float32(0.1).Widen(pb.Kind_FLOAT64); v != Float64(float64(float32(0.1))) {
-		t.Errorf("widened to %v", v)
-	}
 }

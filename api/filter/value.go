@@ -73,15 +73,6 @@ func (v Value) For(k pb.Kind) Value {
 	return v
 }
 
-// Widen returns a value of one file as a value of the dataset's column of kind k: a float32 becomes a float64
-// where files differ. Statistics must be widened, since float32 columns compare by the rule of For.
-func (v Value) Widen(k pb.Kind) Value {
-	if k == pb.Kind_FLOAT64 && v.Kind == pb.Kind_FLOAT32 {
-		v.Kind = k
-	}
-	return v
-}
-
 // String writes the value as a literal that Parse reads.
 func (v Value) String() string {
 	switch v.Kind {

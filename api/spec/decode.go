@@ -32,6 +32,7 @@ func Parse(data []byte) (*pb.Spec, error) {
 type decoder struct {
 	problems Problems
 	nodes    int
+	text     int // bytes of texts
 }
 
 // wrong reports that n is not what is wanted at path.
@@ -54,12 +55,17 @@ func join(path, key string) string {
 }
 
 // enter counts a node and reports whether there may be more.
-func (d *decoder) enter() bool {
-	d.nodes++
-	if d.nodes == maxNodes {
-		d.problems.add("", "the spec's aliases make it longer than %d values", maxNodes)
+func (d *decoder) enter(n *node) bool {
+	if d.nodes >= maxNodes || d.text > maxBytes {
+		return false
 	}
-	return d.nodes < maxNodes
+	d.nodes++
+	d.text += len(n.text)
+	if d.nodes < maxNodes && d.text <= maxBytes {
+		return true
+	}
+	d.problems.add("", "the spec's aliases make it longer than %d values, or %d bytes of text", maxNodes, maxBytes)
+	return false
 }
 
 // onErrorFail is how a spec says that nothing may be skipped.
@@ -100,10 +106,14 @@ func (d *decoder) message(m protoreflect.Message, n *node, path string) {
 func (d *decoder) entry(m protoreflect.Message, key string, n *node, path string) {
 	fields := m.Descriptor().Fields()
 	fd := fields.ByName(protoreflect.Name(key))
-	at := join(path, key)
-	if !d.enter() {
+	if !d.enter(n) {
 		return
 	}
+	if len(key) > maxKey {
+		d.problems.add(path, "found a key of %d bytes%s; want at most %d", len(key), atLine(n), maxKey)
+		return
+	}
+	at := join(path, key)
 	switch msg := m.Interface().(type) {
 	case *pb.Transform:
 		if fd == nil {
@@ -163,7 +173,7 @@ func (d *decoder) field(m protoreflect.Message, fd protoreflect.FieldDescriptor,
 	}
 	list := m.Mutable(fd).List()
 	for i, item := range items {
-		if !d.enter() {
+		if !d.enter(item) {
 			return
 		}
 		if fd.Message() != nil {
@@ -273,7 +283,7 @@ func (d *decoder) param(t *pb.Transform, key string, n *node, path string) {
 }
 
 func (d *decoder) value(v *pb.Value, n *node, path string) {
-	if !d.enter() {
+	if !d.enter(n) {
 		return
 	}
 	switch n.kind {

@@ -165,6 +165,11 @@ func TestParseOfTextThatIsNoSpec(t *testing.T) {
 		{strings.Repeat(" ", maxBytes+1), "the limit is"},
 		{"transforms: {op: x, p: &a [&b [&c [1]]], q: " + strings.Repeat("[", 30) + "*a" + strings.Repeat("]", 30) + "}", "line 1: the spec nests deeper"},
 		{bomb + "transforms: {op: x, p: *i}", "aliases make it longer"},
+		{"dataset: {uri: [&a " + strings.Repeat("a", maxBytes/4) + ", *a, *a, *a, *a]}", "aliases make it longer"},
+		{"transforms: {op: x, params: {p: &a " + strings.Repeat("a", maxBytes/4) + ", q: [*a, *a, *a, *a]}}", "aliases make it longer"},
+		{strings.Repeat("k", maxKey+1) + ": 1", "found a key of 257 bytes (line 1); want at most 256"},
+		{"features: [" + strings.Repeat("7, ", 2*maxProblems) + "7]", "features[98]: found 7 (line 1); want a mapping"},
+		{"features: [" + strings.Repeat("7, ", 2*maxProblems) + "7]", "\nthere are more mistakes; mend these first"},
 	} {
 		_, err := Parse([]byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

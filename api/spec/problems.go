@@ -20,8 +20,14 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Message
 }
 
-// Problems are all mistakes of a spec; there is at least one.
+// Problems are the mistakes of a spec, at most the first maxProblems; there is at least one.
 type Problems []Problem
+
+// Bounds of what is told of a spec, which may be wrong in as many places as it has.
+const (
+	maxProblems = 100
+	maxMessage  = 4 << 10
+)
 
 // Error writes one problem a line.
 func (ps Problems) Error() string {
@@ -32,9 +38,20 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (ps *Problems) add(path, format string, args ...any) {
-	*ps = append(*ps, Problem{path, fmt.Sprintf(format, args...)})
+// Add adds a problem, unless there are too many.
+func (ps *Problems) Add(path, message string) {
+	switch n := len(*ps); {
+	case n == maxProblems:
+		return
+	case n == maxProblems-1:
+		path, message = "", "there are more mistakes; mend these first"
+	case len(message) > maxMessage:
+		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+	}
+	*ps = append(*ps, Problem{path, message})
 }
+
+func (ps *Problems) add(path, format string, args ...any) { ps.Add(path, fmt.Sprintf(format, args...)) }
 
 // err is nil without problems.
 func (ps Problems) err() error {

@@ -46,8 +46,9 @@ func (n *node) add(item *node) {
 const (
 	maxBytes = 4 << 20
 	maxDepth = 32
-	// maxNodes bounds what YAML aliases may multiply to.
+	// maxNodes bounds what YAML aliases may multiply to, as maxBytes bounds their texts.
 	maxNodes = 1 << 20
+	maxKey   = 256
 )
 
 // parseTree reads JSON if the text is JSON, else YAML.

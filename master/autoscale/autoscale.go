@@ -31,8 +31,8 @@ type Sample struct {
 
 // Session is what was measured of a running session.
 type Session struct {
-	ID       string
-	Trainers int // that are present
+	ID       string // unlike that of any other
+	Trainers int    // that are present
 	// Demand is the rows/s that its trainers could take; 0: unknown.
 	Demand float64
 	// Rate is the rows/s that they took.

@@ -124,7 +124,7 @@ func printLoad(w io.Writer, s *pb.SessionLoad) error {
 	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()))
 	fmt.Fprintf(t, "a row takes\t%s of a worker\n", orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
 	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
-		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(max(1, sh.GetWeight())), english.Plural(int(sh.GetMinWorkers()), "worker", ""),
+		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(cmp.Or(sh.GetWeight(), 1)), english.Plural(int(sh.GetMinWorkers()), "worker", ""),
 			orUnlimited(sh.GetMaxWorkers()))
 	}
 	return t.Flush()
@@ -195,7 +195,7 @@ func askAll(ctx context.Context, m pb.MasterClient, id string) (d described, err
 	return d, err
 }
 
-// writeJSON writes one object on one line, of the three answers.
+// writeJSON writes one object of the three answers.
 func (d described) writeJSON(w io.Writer) error {
 	fmt.Fprint(w, `{"session":`)
 	if err := printProto(w, d.session); err != nil {

@@ -56,6 +56,15 @@ func TestPrintTop(t *testing.T) {
 	}
 }
 
+func TestWeightsBelowOne(t *testing.T) {
+	for weight, want := range map[float64]string{0: "weight 1,", 0.5: "weight 0.5,", 3: "weight 3,"} {
+		var out bytes.Buffer
+		if err := printLoad(&out, &pb.SessionLoad{Share: &pb.Share{Weight: weight, MinWorkers: 1}}); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, out.String())
+		}
+	}
+}
+
 func TestTopSorts(t *testing.T) {
 	for order, want := range map[string][2]string{"rate": {"run-2", "worker-0"}, "stall": {"run-0", "worker-0"}, "busy": {"run-0", "worker-2"}, "name": {"run-0", "worker-0"}} {
 		var out bytes.Buffer

@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/fleet"
 )
@@ -247,6 +250,21 @@ func TestTrainersThatGo(t *testing.T) {
 	f, _ := w.pass(1).Fleet()
 	if len(f.Sessions) != 0 || f.Bottleneck != pb.Bottleneck_NONE {
 		t.Errorf("%+v", f)
+	}
+}
+
+// What this version knows nothing of is not kept, whatever its size.
+func TestUnknownFieldsOfSyncs(t *testing.T) {
+	unknown := protowire.AppendBytes(protowire.AppendTag(nil, 1000, protowire.BytesType), make([]byte, 1<<20))
+	r := &pb.SyncRequest{Session: "run", Counters: &pb.Counters{Rows: 7}, Pace: &pb.Pace{StepNs: 8}}
+	r.Counters.ProtoReflect().SetUnknown(unknown)
+	r.Pace.ProtoReflect().SetUnknown(unknown)
+	w := newWorld(1, hungry()).pass(1)
+	w.jobs[0].trainers = nil
+	w.Trainer(w.now, "", r)
+	load := w.pass(1).Observation(w.now, &pb.ObserveRequest{}, all).GetSessions()[0].GetTrainers()[0]
+	if load.GetCounters().GetRows() != 7 || load.GetStepNs() != 8 || proto.Size(load) > 100 || proto.Size(r) > 100 {
+		t.Errorf("%d bytes of %v are kept, %d of the report", proto.Size(load), load.GetCounters(), proto.Size(r))
 	}
 }
 

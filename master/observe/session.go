@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
@@ -45,6 +47,11 @@ func (s *session) take(now time.Time, r *pb.SyncRequest) {
 	if t == nil || t.generation != r.GetGeneration() || t.incarnation != r.GetIncarnation() {
 		t = &trainer{generation: r.GetGeneration(), incarnation: r.GetIncarnation()}
 		s.trainers[r.GetRank()] = t
+	}
+	for _, kept := range []protoreflect.Message{r.GetPace().ProtoReflect(), r.GetCounters().ProtoReflect()} {
+		if kept.IsValid() {
+			kept.SetUnknown(nil) // of any size
+		}
 	}
 	t.pace = r.GetPace()
 	t.reports.add(now, told{r.GetCounters(), r.GetPace().GetClientNs()}, func(before, after told) bool {

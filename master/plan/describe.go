@@ -69,7 +69,11 @@ func (p *planner) describe(d *Description, f File) error {
 	if err != nil {
 		return err
 	}
-	shards, counts := p.cut(f, loc)
+	p.windows = 0 // files of several blocks are described
+	shards, counts, err := p.cut(f, loc)
+	if err != nil {
+		return err
+	}
 	d.Planned.Add(counts)
 	for i, leaves := range loc.sources {
 		if len(leaves) > 0 {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -18,6 +19,10 @@ const (
 	columnsPerRow   = 4
 	maxLeastRows    = 1024
 )
+
+// maxBlockWindows bounds the windows of a block, which no honest footer comes near: row groups say how many rows they have, and need no
+// bytes to have them.
+const maxBlockWindows = 1 << 20
 
 // File is a file of a block and its footer.
 type File struct {
@@ -65,7 +70,10 @@ func Shards(cfg Config, program *pb.Program, files []File, epoch uint32) ([]*pb.
 		if err != nil {
 			return nil, Counts{}, err
 		}
-		cut, counts := p.cut(f, loc)
+		cut, counts, err := p.cut(f, loc)
+		if err != nil {
+			return nil, Counts{}, err
+		}
 		shards = append(shards, cut...)
 		total.Add(counts)
 	}
@@ -80,6 +88,7 @@ type planner struct {
 	cfg     Config
 	program *pb.Program
 	filter  *rowGroupFilter
+	windows int64 // of the block so far
 }
 
 func newPlanner(cfg Config, program *pb.Program) (*planner, error) {
@@ -91,7 +100,7 @@ func newPlanner(cfg Config, program *pb.Program) (*planner, error) {
 }
 
 // cut makes the shards of one file, in file order: runs of row groups up to the configured bytes.
-func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts) {
+func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts, error) {
 	counts := Counts{Files: 1}
 	var shards []*pb.Shard
 	var room int64
@@ -113,15 +122,17 @@ func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts) {
 		}
 		room -= bytes
 		s := shards[len(shards)-1]
-		s.RowGroups = append(s.RowGroups, &pb.RowGroup{
-			Index: uint32(i), FirstRow: rg.FirstRow, Rows: rg.Rows,
-			WindowRows: windowRows(bytes, rg.Rows, int64(len(loc.leaves)), p.cfg.WindowBytes),
-		})
+		window := windowRows(bytes, rg.Rows, int64(len(loc.leaves)), p.cfg.WindowBytes)
+		if p.windows += (rg.Rows-1)/window + 1; p.windows > maxBlockWindows {
+			return nil, counts, fmt.Errorf("%s row group %d: its footer says that it has %d rows, which are more than can be planned: is the file damaged?",
+				f.GetUri(), i, rg.Rows)
+		}
+		s.RowGroups = append(s.RowGroups, &pb.RowGroup{Index: uint32(i), FirstRow: rg.FirstRow, Rows: rg.Rows, WindowRows: window})
 		counts.RowGroups++
 		counts.Rows += rg.Rows
 	}
 	counts.Shards = int64(len(shards))
-	return shards, counts
+	return shards, counts, nil
 }
 
 // windowRows is how many rows of a row group decode to about window bytes.

@@ -206,6 +206,20 @@ func TestDictionariesDoNotMakeWindowsHuge(t *testing.T) {
 	}
 }
 
+// Footers say how many rows there are, and need no bytes to say so.
+func TestRowsThatNobodyCouldPlan(t *testing.T) {
+	few, many := uniform(1000, 1000), uniform(1<<62, 1000)
+	sources := program(source("id", pb.Kind_INT64, false))
+	files := []plan.File{makeFile(t, "file:///a", 1, schema(), few), makeFile(t, "file:///b", 1, schema(), few, many)}
+	_, _, err := plan.Shards(plan.Config{}, sources, files, 0)
+	if err == nil || !strings.Contains(err.Error(), "file:///b row group 1: its footer says that it has 4611686018427387904 rows") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := plan.Describe(plan.Config{}, sources, []*pb.File{files[1].File}, footers(files[1]), nil); err == nil {
+		t.Error("it was described")
+	}
+}
+
 func TestTypeConflicts(t *testing.T) {
 	f := makeFile(t, "file:///a.parquet", 1, schema(), uniform(1, 1))
 	dotted := source("user.age", pb.Kind_INT32, false)
