@@ -85,7 +85,7 @@ func (s *State) begin(k *rank, ch *Changes) {
 	}
 	newest := k.heard
 	for _, other := range s.ranks {
-		if other != nil && other != k && other.joined > newest && s.waits(other) && (!s.drops() || other.begun.Epoch >= s.closed) {
+		if other != nil && other != k && !other.departed && other.joined > newest && s.waits(other) && (!s.drops() || other.begun.Epoch >= s.closed) {
 			begun, newest = other.begun, other.joined
 		}
 	}

@@ -119,6 +119,33 @@ func TestStartsInStep(t *testing.T) {
 	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1})
 }
 
+// A rank that left waits for nobody: who comes back does not go on where it had begun, in an epoch whose steps are forgotten.
+func TestStartsBehindThoseThatLeft(t *testing.T) {
+	j := newPadded(t, 3, 3)
+	for epoch := range uint32(2) {
+		j.plan(epoch, 0, 1, 1)
+	}
+	leave := func(r uint32) {
+		q := j.sync(r)
+		q.Leave = true
+		j.do(q)
+	}
+	leave(0)
+	leave(1)
+	j.join(0, "for nothing")
+	leave(0)
+	j.more(2)
+	j.at(2, 0, 1, 1, shard(0, 0, 0))
+	j.more(2)
+	j.at(2, 1, 1, 1, shard(1, 0, 0))
+	if j.s.Closed() != 2 {
+		t.Fatalf("%d epochs are closed", j.s.Closed())
+	}
+	if r := j.join(1, "again"); r.Begun != (Steps{Epoch: 2}) {
+		t.Errorf("it begins at %+v", r.Begun)
+	}
+}
+
 // Ranks that are started again together go on at one place, whatever they had reported.
 func TestStartsAgainInStep(t *testing.T) {
 	j := newPadded(t, 3, 2)
