@@ -83,6 +83,9 @@ func (o *options) run(ctx context.Context, progress io.Writer) error {
 	all := variants()
 	rounds := make([][]usage, len(all))
 	for round := range o.rounds {
+		if _, err := in.measure(ctx, all[0].on); err != nil { // else the first one pays for fresh memory
+			return fmt.Errorf("%s: %w", all[0].name, err)
+		}
 		for i, v := range all {
 			u, err := in.measure(ctx, v.on)
 			if err != nil {
