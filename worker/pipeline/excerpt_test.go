@@ -189,3 +189,40 @@ func TestRowsThatAreLeftOutFailNothing(t *testing.T) {
 		}
 	}
 }
+
+// A row has its own weight, whatever number of them a row has that is left out.
+func TestWeightsBesideRowsThatAreLeftOut(t *testing.T) {
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)},
+		{Name: "scores", Type: arrow.ListOf(arrow.PrimitiveTypes.Float32), Nullable: true},
+		{Name: "row", Type: arrow.PrimitiveTypes.Int32},
+	}, nil))
+	defer b.Release()
+	for row, scores := range []string{"null", "[1]", "[2]", "[3]"} {
+		if err := b.UnmarshalJSON(fmt.Appendf(nil, `{"ids": [1%d], "scores": %s, "row": %d}`, row, scores, row)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Write(t, b.Schema(), slices.Values([]arrow.Record{b.NewRecord()}))), 4)
+	p, scores := &pb.Program{Filter: "row > 0"}, uint32(1)
+	for i, kind := range []pb.Kind{pb.Kind_INT64, pb.Kind_FLOAT32, pb.Kind_INT32} {
+		name := b.Schema().Field(i).Name
+		p.Sources = append(p.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: kind, List: i < 2}})
+	}
+	p.Outputs = []*pb.Output{{Name: "ids", Layout: pb.Layout_SPARSE, Slots: []uint32{0}, Weights: &scores, Type: &pb.Type{Kind: pb.Kind_INT64}}}
+	s, err := newPipeline(&store, 500).Open(t.Context(), ticket, p, Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	got := ""
+	err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+		defer b.Release()
+		got += b.Record().Column(0).String()
+		return nil
+	})
+	if want := "[{[11] [1]} {[12] [2]} {[13] [3]}]"; got != want || err != nil {
+		t.Errorf("%s, %v; want %s", got, err, want)
+	}
+}

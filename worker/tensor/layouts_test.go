@@ -147,6 +147,27 @@ func TestListsOfOne(t *testing.T) {
 	}
 }
 
+// TestWeightsOfOne lays out ids of which each row has one, where a row that is left out has another number of weights.
+func TestWeightsOfOne(t *testing.T) {
+	for _, c := range []struct {
+		offsets []int32 // of the weights
+		nulls   []uint64
+		order   []int32
+		want    string
+	}{
+		{[]int32{0, 0, 1, 2, 3}, nil, []int32{1, 2, 3}, "[{[21] [0.5]} {[22] [1.5]} {[23] [2.5]}]"},
+		{[]int32{0, 2, 3, 4, 5}, nil, []int32{3, 1}, "[{[23] [4.5]} {[21] [2.5]}]"},
+		{[]int32{0, 1, 2, 3, 4}, []uint64{0b1011}, []int32{1, 2, 3}, "[{[21] [1.5]} {[22] [NaN]} {[23] [3.5]}]"},
+	} {
+		ids, weights := vec(pb.Kind_INT64, true, false), vec(pb.Kind_FLOAT32, true, false)
+		ids.Offsets, weights.Offsets, weights.ElemValid = []int32{0, 1, 2, 3, 4}, c.offsets, c.nulls
+		got, err := build(t, weighted(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0)), c.order, 0, len(c.order), ids, weights)
+		if got != c.want || err != nil {
+			t.Errorf("weights of %v, rows %v: %s, %v; want %s", c.offsets, c.order, got, err, c.want)
+		}
+	}
+}
+
 // TestSharedOffsets builds a batch of three lists of one: their offsets are in memory once, and counted once.
 func TestSharedOffsets(t *testing.T) {
 	lists := vec(pb.Kind_INT64, true, false)

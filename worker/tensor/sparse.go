@@ -17,7 +17,7 @@ type sparse struct {
 
 	// Of the window:
 	width int  // bytes of a value
-	ones  bool // each row has one value that is not null
+	ones  bool // each row has one value that is not null, and one weight if it has weights
 }
 
 func (s *sparse) size(w *Window, from, to int) int64 {
@@ -34,7 +34,8 @@ func (s *sparse) size(w *Window, from, to int) int64 {
 
 func (s *sparse) see(b *Builder, w *Window) {
 	v := w.Slots[s.out.GetSlots()[0]]
-	s.ones, s.width = ones(w, v), wide
+	s.ones = v.ValueValid() == nil && ones(w, v) && (s.out.Weights == nil || ones(w, w.Slots[s.out.GetWeights()]))
+	s.width = wide
 	b.shares = b.shares || s.ones
 	switch {
 	case s.floats:
@@ -80,11 +81,8 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	return nil
 }
 
-// ones reports whether each of the window's rows has one value that is not null.
+// ones reports whether each of the window's rows, chosen or not, has one value, null or not.
 func ones(w *Window, v *vector.Vector) bool {
-	if v.ValueValid() != nil {
-		return false
-	}
 	if !v.Type.List {
 		return true
 	}
