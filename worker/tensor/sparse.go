@@ -86,11 +86,11 @@ func ones(w *Window, v *vector.Vector) bool {
 	if !v.Type.List {
 		return true
 	}
-	offsets, first := v.Offsets[:w.Rows+1], int(v.Offsets[0])
-	if int(offsets[w.Rows])-first != w.Rows {
+	offsets := v.Offsets[:w.Rows+1]
+	if int(offsets[w.Rows]) != w.Rows {
 		return false
 	}
-	counting := vector.Counting(first + w.Rows)[first:]
+	counting := vector.Counting(w.Rows)
 	return &offsets[0] == &counting[0] || bytes.Equal(bytesOf(offsets), bytesOf(counting))
 }
 
@@ -180,9 +180,6 @@ func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids 
 		return dst
 	}
 	switch {
-	case offsets == nil && v.Type.List:
-		take(dst, w, src[v.Offsets[0]:], from)
-		return dst
 	case offsets == nil:
 		take(dst, w, src, from)
 		return dst
