@@ -92,7 +92,8 @@ func (d *Decoder) AskFor(more func(least, wish int64) (int64, error)) { d.memory
 // of copying them. Such chunks must not be read by anyone else, nor overlap.
 func (d *Decoder) OwnChunks(own bool) { d.owner = own }
 
-// Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, without doubles.
+// Leaves returns which leaf columns of a file the sources need: the footer's indices, ascending, each once for every kind that
+// its values are made.
 func Leaves(f *footer.Footer, sources []*pb.Source) ([]int, error) {
 	l, err := resolve(f, sources)
 	if err != nil {

@@ -109,6 +109,8 @@ type part struct {
 	ahead int    // how much of it is being read
 	read  chan error
 	grown int64 // what front holds beyond the unit's memory
+
+	shared bool // another part has the same front: the leaf is read as two kinds
 }
 
 func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
@@ -125,7 +127,8 @@ func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
 	buffer := u.buffer[u.pieces.next:]
 	for i, r := range g.ranges {
 		c := &p.chunks[i]
-		*c = part{of: p, chunk: r, front: g.chunks[i], read: make(chan error, 1)}
+		shared := !apart(u.ranges[max(i-1, 0):min(i+2, len(u.ranges))])
+		*c = part{of: p, chunk: r, front: g.chunks[i], read: make(chan error, 1), shared: shared}
 		if int64(len(c.front)) < r.Length {
 			c.next, buffer = buffer[:u.pieces.size:u.pieces.size], buffer[u.pieces.size:]
 			c.readAhead()
@@ -177,7 +180,7 @@ func (c *part) advance(from, n int) error {
 	}
 	drop := min(from-c.at, len(c.front))
 	keep := c.front[drop:]
-	if need := len(keep) + c.ahead; need > cap(c.front) {
+	if need := len(keep) + c.ahead; need > cap(c.front) || c.shared {
 		if err := c.grow(max(need, n)); err != nil {
 			return err
 		}
@@ -189,14 +192,14 @@ func (c *part) advance(from, n int) error {
 	return nil
 }
 
-// grow makes front longer, for a page that is longer than a piece.
+// grow gives the part a front of its own without bytes, for a page that is longer than a piece or because another part reads the old one.
 func (c *part) grow(n int) error {
 	p := c.of
 	got, err := p.stream.more(p.ctx, int64(n), int64(n)+int64(len(c.next)))
 	if err != nil {
 		return fmt.Errorf("a page of %d bytes: %w", n, err)
 	}
-	c.front = append(make([]byte, 0, got), c.front...)
+	c.front, c.shared = make([]byte, 0, got), false
 	p.stream.uncounted = true
 	p.stream.account.give(c.grown) // what was in front before is no more
 	p.grown += got - c.grown
