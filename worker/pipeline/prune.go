@@ -19,7 +19,7 @@ const maxIndexes = 16 << 20
 // pruned is a row group of which some windows need not be read.
 type pruned struct {
 	want  []bool          // by window
-	pages [][]footer.Page // of each of the stream's leaves; nil where there is no index
+	pages [][]footer.Page // of each of the stream's leaves; nil where there is no index, and something is wanted
 }
 
 // prune finds by the page index which windows of a row group of the ticket have no row that passes the filter, or lie before the
@@ -63,6 +63,11 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	}
 	if !slices.Contains(p.want, false) {
 		return nil
+	}
+	if !slices.Contains(p.want, true) { // nothing is read: wherever pages are, all are passed over
+		for i, leaf := range s.leaves {
+			p.pages[i] = []footer.Page{{Offset: rg.Chunks[leaf].Offset}}
+		}
 	}
 	return p
 }
@@ -136,11 +141,8 @@ func (s *Stream) filterColumns(g *pb.RowGroup, p *pruned, leaves []int, indexes 
 // ranges are the bytes of a leaf's chunk that the wanted windows take.
 func (p *pruned) ranges(s *Stream, g *pb.RowGroup, i int) []storage.Range {
 	c := &s.footer.RowGroups[g.GetIndex()].Chunks[s.leaves[i]]
-	if p.pages[i] == nil && slices.Contains(p.want, true) {
-		return []storage.Range{{Offset: c.Offset, Length: c.Length}}
-	}
 	if p.pages[i] == nil {
-		return nil
+		return []storage.Range{{Offset: c.Offset, Length: c.Length}}
 	}
 	return columns.Ranges(c, p.pages[i], g.GetRows(), g.GetWindowRows(), p.want)
 }

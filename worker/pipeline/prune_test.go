@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,39 @@ func TestPagesThatAreNotRead(t *testing.T) {
 	}
 	if read[0]*2 > read[1] {
 		t.Errorf("%d bytes read with an index, %d without", read[0], read[1])
+	}
+}
+
+// TestPruningWithoutAnIndex: a column without an offset index is read whole where other columns tell which windows have rows, and not at
+// all where none has.
+func TestPruningWithoutAnIndex(t *testing.T) {
+	store, _, files := clustered(t)
+	for filter, rows := range map[string]int{"label == 17": 100, "text == 'cz'": 0} {
+		for _, file := range files[:2] {
+			data := slices.Clone(file)
+			f := store.Put("mem://f.parquet", data)
+			ticket := pipelinetest.Ticket(t, store, f, 100)
+			foot, err := footer.Load(t.Context(), store, "", f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			column, _ := foot.Column("score")
+			leaf, _ := foot.LeavesOf(column)
+			for _, g := range foot.RowGroups {
+				index := g.Chunks[leaf].OffsetIndex()
+				clear(data[index.Offset:][:index.Length])
+			}
+			program := pipelinetest.Program()
+			program.Filter = filter
+			p := newPipeline(store, 4096)
+			got, _, err := collect(t.Context(), p, ticket, program, Cursor{})
+			if err != nil || len(got) != rows {
+				t.Errorf("%s: %d rows, want %d; %v", filter, len(got), rows, err)
+			}
+			if read := p.Counters().GetBytesRead(); read > int64(len(data))*2/3 {
+				t.Errorf("%s: %d bytes read of %d", filter, read, len(data))
+			}
+		}
 	}
 }
 
