@@ -63,12 +63,9 @@ func (b *binaries) page(data []byte, e encoding, n int) error {
 	case e == encodingPlain || e == encodingStreamSplit && b.width > 0:
 		b.fixed.width = b.width
 		return b.fixed.begin(data, e, n)
-	case e == encodingDeltaLength && b.width == 0:
+	case e == encodingDeltaLength && b.width == 0, e == encodingDeltaByteArray && len(data) == 0:
 		return b.beginLengths(data, n)
 	case e == encodingDeltaByteArray:
-		if len(data) == 0 {
-			return nil
-		}
 		b.last = b.last[:0]
 		if _, err := b.prefixes.begin(data, n); err != nil {
 			return err
@@ -82,7 +79,7 @@ func (b *binaries) page(data []byte, e encoding, n int) error {
 	return fmt.Errorf("encoding %s does not fit the column's type", e)
 }
 
-// beginLengths reads the front of lengths with their bytes behind them.
+// beginLengths reads the front of lengths with their bytes behind them. No bytes are no lengths.
 func (b *binaries) beginLengths(data []byte, n int) error {
 	if len(data) == 0 {
 		b.lengths = delta{}

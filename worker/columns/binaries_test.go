@@ -3,6 +3,7 @@ package columns
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -80,6 +81,26 @@ func TestSlots(t *testing.T) {
 				checkBinaries(t, b, want)
 			}
 		}
+	}
+}
+
+// TestEmptyDeltaPage reads values of a page of DELTA_BYTE_ARRAY without bytes, which has none: those of the page before are gone.
+func TestEmptyDeltaPage(t *testing.T) {
+	b := &binaries{mem: &allowance{limit: testMemory}}
+	if err := b.reserve(2, 2); err != nil {
+		t.Fatal(err)
+	}
+	const prefixes, lengths = "\x80\x01\x04\x02\x00\x02\x00\x00\x00\x00", "\x80\x01\x04\x02\x02\x01\x00\x00\x00\x00" // 0 and 1, 1 and 0
+	page := prefixes + lengths + "a"
+	if err := errors.Join(b.page([]byte(page), encodingDeltaByteArray, 2), b.read(0, 1)); err != nil {
+		t.Fatal(err)
+	}
+	checkBinaries(t, b, [][]byte{[]byte("a")})
+	if err := b.page(nil, encodingDeltaByteArray, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.read(1, 1); !errors.Is(err, errValues) {
+		t.Errorf("%v, want %v", err, errValues)
 	}
 }
 
