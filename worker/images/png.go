@@ -10,24 +10,34 @@ import (
 	"github.com/penstock-ml/penstock/worker/images/jpeg"
 )
 
-// pngBytes is how many bytes of memory a pixel may take: that of 16 bits and with alpha, and what of 8 bits a row is read through.
-const pngBytes = 9
+const (
+	// pngBytes is how many bytes of memory a pixel may take: that of 16 bits and with alpha, and what of 8 bits a row is read through.
+	pngBytes = 9
+	// interlacedBytes is that of an interlaced picture: half of the pixels come in the last pass, which is a picture of its own until its end.
+	interlacedBytes = 13
+	// interlaceAt is where a PNG says that it is.
+	interlaceAt = 28
+)
 
 // maxPNGSide is the longest side of a PNG, as libpng has it. By its header it may be 2^31-1, which nothing else bounds.
 const maxPNGSide = 1_000_000
 
-// pngSize reads the header of a PNG.
-func pngSize(data []byte) (width, height int, err error) {
+// open reads the header of a PNG.
+func (p *pngRows) open(data []byte) (width, height int, err error) {
 	c, err := png.DecodeConfig(bytes.NewReader(data))
 	if err == nil && max(c.Width, c.Height) > maxPNGSide {
 		err = fmt.Errorf("%w: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it stored smaller",
 			ErrMemory, c.Width, c.Height, maxPNGSide)
+	}
+	if p.each = pngBytes; err == nil && data[interlaceAt] == 1 {
+		p.each = interlacedBytes
 	}
 	return c.Width, c.Height, err
 }
 
 // pngRows shows a region of a decoded PNG by rows.
 type pngRows struct {
+	each    int64 // bytes of memory that a pixel may take
 	picture image.Image
 	region  image.Rectangle
 	rgb     []byte

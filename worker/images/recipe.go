@@ -127,7 +127,7 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 		return 0, 0, turn{}, errors.New("it has no bytes")
 	}
 	if s.isPNG = r.Format == PNG || r.Format == Any && bytes.HasPrefix(encoded, []byte("\x89PNG")); s.isPNG {
-		width, height, err = pngSize(encoded)
+		width, height, err = s.png.open(encoded)
 		return width, height, turn{}, err
 	}
 	h, err := s.decoder.Open(encoded)
@@ -141,7 +141,7 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 func (s *Studio) memory(width, height int, region image.Rectangle, made image.Point) int64 {
 	n := int64(region.Dy()+s.down.most+rowsAtOnce)*int64(made.X)*3 + rowsAtOnce*int64(region.Dx()+s.across.most)*pixelBytes + slack
 	if s.isPNG {
-		return n + pngBytes*int64(width)*int64(height)
+		return n + s.png.each*int64(width)*int64(height)
 	}
 	return n + s.decoder.Memory(region)
 }

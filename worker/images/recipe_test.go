@@ -187,13 +187,13 @@ func TestMemory(t *testing.T) {
 }
 
 // headerPNG begins a PNG of one byte a pixel that has the size by a header that is whole.
-func headerPNG(width, height uint32) []byte {
+func headerPNG(width, height uint32, interlaced byte) []byte {
 	chunk := func(b []byte, body string) []byte {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(body)-4))
 		return binary.BigEndian.AppendUint32(append(b, body...), crc32.ChecksumIEEE([]byte(body)))
 	}
 	size := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, width), height)
-	b := chunk([]byte("\x89PNG\r\n\x1a\n"), "IHDR"+string(size)+"\x08\x00\x00\x00\x00")
+	b := chunk([]byte("\x89PNG\r\n\x1a\n"), "IHDR"+string(size)+"\x08\x00\x00\x00"+string(interlaced))
 	return chunk(b, "IDAT\x78\x9c")
 }
 
@@ -201,10 +201,29 @@ func headerPNG(width, height uint32) []byte {
 func TestSidesOfPNG(t *testing.T) {
 	for _, size := range [][2]uint32{{1 << 30, 1<<30 - 1}, {1<<31 - 1, 1}, {1, 1<<31 - 1}} {
 		s := &Studio{}
-		err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, headerPNG(size[0], size[1]), Choice{}, Room{Most: 1 << 20}, Canvas{Bytes: make([]byte, 192)})
+		err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, headerPNG(size[0], size[1], 0), Choice{}, Room{Most: 1 << 20}, Canvas{Bytes: make([]byte, 192)})
 		if !errors.Is(err, ErrMemory) || cap(s.across.weights)+cap(s.down.weights) > 1000 {
 			t.Errorf("%d x %d pixels: got %v, want %v; it made %d weights", size[0], size[1], err, ErrMemory, cap(s.across.weights)+cap(s.down.weights))
 		}
+	}
+}
+
+// TestMemoryOfInterlacedPNG: the last pass takes 4 bytes a pixel more, as half of 8.
+func TestMemoryOfInterlacedPNG(t *testing.T) {
+	const side = 1000
+	r, to := &Recipe{Format: PNG, Height: 8, Width: 8}, Canvas{Bytes: make([]byte, 192)}
+	var asked [2]int64
+	for interlaced := range asked {
+		room := Room{Most: 1 << 30, Take: func(bytes int64) error {
+			asked[interlaced] = bytes
+			return ErrMemory
+		}}
+		if err := (&Studio{}).Make(r, headerPNG(side, side, byte(interlaced)), Choice{}, room, to); !errors.Is(err, ErrMemory) {
+			t.Fatal(err)
+		}
+	}
+	if more := asked[1] - asked[0]; more != 4*side*side {
+		t.Errorf("%d and %d bytes: %d more", asked[0], asked[1], more)
 	}
 }
 
