@@ -106,7 +106,7 @@ func New(cfg Config) (*Worker, error) {
 		return nil, errors.New("worker: Listener, Storage, Ops and Logger are needed")
 	}
 	if cfg.Slots < 0 || cfg.Memory < 0 || cfg.MaxMemory < 0 {
-		return nil, fmt.Errorf("worker: %d slots and %d bytes of memory; neither may be negative", cfg.Slots, cfg.Memory)
+		return nil, fmt.Errorf("worker: %d slots and %d bytes of memory, at most %d; none may be negative", cfg.Slots, cfg.Memory, cfg.MaxMemory)
 	}
 	if cfg.Slots == 0 {
 		cfg.Slots = 2 * runtime.GOMAXPROCS(0)

@@ -380,15 +380,15 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 	defer l.Close()
 	good := Config{Listener: l, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(), Logger: slog.New(slog.DiscardHandler)}
-	for name, spoil := range map[string]func(*Config){
-		"no storage": func(c *Config) { c.Storage = nil }, "no listener": func(c *Config) { c.Listener = nil },
-		"slots": func(c *Config) { c.Slots = -1 }, "memory": func(c *Config) { c.Memory = -1 },
-		"certificate": func(c *Config) { c.RPC.Cert = "/nowhere" },
+	for says, spoil := range map[string]func(*Config){
+		"Storage": func(c *Config) { c.Storage = nil }, "Listener": func(c *Config) { c.Listener = nil },
+		"-1 slots": func(c *Config) { c.Slots = -1 }, "-1 bytes of memory": func(c *Config) { c.Memory = -1 },
+		"at most -2": func(c *Config) { c.MaxMemory = -2 }, "/nowhere": func(c *Config) { c.RPC.Cert = "/nowhere" },
 	} {
 		cfg := good
 		spoil(&cfg)
-		if _, err := New(cfg); err == nil {
-			t.Errorf("%s: no error", name)
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want one of %s", err, says)
 		}
 	}
 }
