@@ -42,7 +42,9 @@ func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 		}
 		switch v.Type.Kind {
 		case pb.Kind_INT32:
-			values = bytesOf(gather(numbers[int32](&mem.values, to-from), w, v.I32, from))
+			dst := numbers[int32](&mem.values, to-from)
+			take(dst, w, v.I32, from)
+			values = bytesOf(dst)
 		case pb.Kind_INT64:
 			values, _ = ints(&mem.values, l.width, nil, w, v, from, to)
 		default:
@@ -54,25 +56,14 @@ func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 }
 
 func floatLabels[T float32 | float64](mem *scratch, w *Window, src []T, valid []uint64, from, to int) []T {
-	dst := gather(numbers[T](&mem.values, to-from), w, src, from)
+	dst := numbers[T](&mem.values, to-from)
+	take(dst, w, src, from)
 	if valid != nil {
 		for i := range dst {
 			if !bit(valid, w.Source(from+i)) {
 				dst[i] = T(math.NaN())
 			}
 		}
-	}
-	return dst
-}
-
-// gather copies output rows from, from+1, ... of the window.
-func gather[T any](dst []T, w *Window, src []T, from int) []T {
-	if w.Order == nil {
-		copy(dst, src[from:])
-		return dst
-	}
-	for i, row := range w.Order[from : from+len(dst)] {
-		dst[i] = src[row]
 	}
 	return dst
 }
