@@ -14,14 +14,9 @@ func log1p() Op {
 		Summary: "ln(1+x): -inf for -1, NaN below it. Ints count as float32.",
 		Maps:    true,
 		Inputs:  scalarOrListOfNumbers,
-		Output:  "float64 for float64, else float32; scalar or list like the input",
+		Output:  floatLikeInput,
 		Example: "{op: log1p, in: int_*, out: \"{}_log\"}",
-		Infer: func(p Params, in []spec.Type) (spec.Type, error) {
-			if in[0].Kind == pb.Kind_FLOAT64 {
-				return in[0], nil
-			}
-			return inferFloat32(p, in)
-		},
+		Infer:   inferFloat,
 		New: func(_ Params, in []spec.Type) (Kernel, error) {
 			switch in[0].Kind {
 			case pb.Kind_INT32:

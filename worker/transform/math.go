@@ -130,11 +130,11 @@ func newNormalize(p Params, in []spec.Type) (Kernel, error) {
 	mean, std := means[0], stds[0]
 	switch in[0].Kind {
 	case pb.Kind_INT32:
-		return standardize[int32](mean, std), nil
+		return scale[float32, int32](mean, std), nil
 	case pb.Kind_INT64:
-		return standardize[int64](mean, std), nil
+		return scale[float32, int64](mean, std), nil
 	case pb.Kind_FLOAT64:
-		return standardize[float64](mean, std), nil
+		return scale[float32, float64](mean, std), nil
 	case pb.Kind_PICTURE:
 		return newNormalPicture(means, stds), nil
 	}
@@ -173,13 +173,9 @@ func inferFloat32(_ Params, in []spec.Type) (spec.Type, error) {
 	return spec.Type{Kind: pb.Kind_FLOAT32, List: in[0].List}, checkNumbers(in[0])
 }
 
-func standardize[S int32 | int64 | float64](mean, std float32) Kernel {
-	return Elementwise(func(dst []float32, src []S) { standardizePlain(dst, src, mean, std) })
-}
-
-func standardizePlain[S int32 | int64 | float32 | float64](dst []float32, src []S, mean, std float32) {
+func standardizePlain(dst, src []float32, mean, std float32) {
 	dst = dst[:len(src)]
 	for i, v := range src {
-		dst[i] = (float32(v) - mean) / std
+		dst[i] = (v - mean) / std
 	}
 }

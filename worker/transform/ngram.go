@@ -105,10 +105,7 @@ func (k *grams) Run(out *vector.Vector, in []*vector.Vector) error {
 
 // appendMixed appends the hashes of a row's ids.
 func appendMixed(to []uint64, v *vector.Vector, row int) []uint64 {
-	from, end := row, row+1
-	if v.Type.List {
-		from, end = int(v.Offsets[row]), int(v.Offsets[row+1])
-	}
+	from, end := bounds(v, row)
 	valid := v.ValueValid()
 	if v.Type.Kind == pb.Kind_INT32 {
 		return mixInto(to, v.I32, valid, from, end)
