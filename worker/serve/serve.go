@@ -81,9 +81,6 @@ func (s *Server) Wait() {
 // Enter takes over a connection that is to carry streams' batches beside gRPC, see rpc.Links.
 func (s *Server) Enter(conn net.Conn) error { return s.links.Enter(conn) }
 
-// Draining is closed once Drain was called.
-func (s *Server) Draining() <-chan struct{} { return s.draining.Done() }
-
 // DoGet streams one shard from a cursor. Its status says what a trainer should do: see grpcError.
 func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
 	return s.serve(out.Context(), t.GetTicket(), func(r *request) error { return s.stream(out, r) })
