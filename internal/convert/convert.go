@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"golang.org/x/sync/errgroup"
@@ -94,11 +93,14 @@ func (o *Options) check() error {
 	return nil
 }
 
+// errEnd is behind the last line or row. It is not io.EOF, which readers of damaged files wrap.
+var errEnd = errors.New("end of the input")
+
 // source makes records of input files.
 type source interface {
 	// schema of all records.
 	schema() *arrow.Schema
-	// next returns the next rows, at most limit, and io.EOF behind the last.
+	// next returns the next rows, at most limit, and errEnd behind the last.
 	next(ctx context.Context, limit int64) (arrow.Record, error)
 	// read is the number of input bytes used so far, of how many.
 	read() (used, total int64)
@@ -189,7 +191,7 @@ func readPieces(ctx context.Context, o Options, src source, pieces chan<- piece)
 	c := cutter{groupRows: o.RowGroupRows, groupBytes: o.RowGroupBytes, fileRows: o.FileRows}
 	for {
 		rec, err := src.next(ctx, min(batchRows, c.room()))
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, errEnd) {
 			return nil
 		}
 		if err != nil {

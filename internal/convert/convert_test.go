@@ -139,6 +139,7 @@ func TestTextFormats(t *testing.T) {
 		"no header":         {Inputs: []string{write(t, "a.csv", "1,a\n2,b\n")}, NoHeader: true, Columns: []string{"x", "y"}},
 		"several files":     {Inputs: []string{write(t, "a.csv", "x,y\n1,a\n"), write(t, "b.csv", "x,y\n"), write(t, "c.csv", ""), write(t, "d.csv", "x,y\n2,b")}},
 		"headless files":    {Inputs: []string{write(t, "a.csv", "1,a\n"), write(t, "c.csv", ""), write(t, "b.csv", "2,b\n")}, NoHeader: true, Columns: []string{"x:int64", "y"}},
+		"empty files":       {Inputs: []string{write(t, "a.csv.gz", ""), write(t, "b.csv.gz", ""), write(t, "c.csv", "x,y\n1,a\n"), write(t, "d.csv.zst", ""), write(t, "e.csv.gz", ""), write(t, "f.csv.gz", ""), write(t, "g.csv", "x,y\n2,b\n")}},
 		"spaces in numbers": {Inputs: []string{write(t, "a.csv", " x ,y\n 1 ,a\n2 ,b\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,6 +181,7 @@ func TestErrors(t *testing.T) {
 		"other headers":        {Options{Inputs: append(csv("x\n1\n"), csv("y\n1\n")...)}, []string{"line 1", "header"}},
 		"UTF-16":               {Options{Inputs: csv("\xff\xfex\x00\n\x00")}, []string{"UTF-16"}},
 		"no gzip":              {Options{Inputs: []string{write(t, "a.csv.gz", "x\n1\n")}}, []string{"a.csv.gz", "gzip"}},
+		"a cut gzip header":    {Options{Inputs: append(csv("x\n1\n"), write(t, "b.csv.gz", "\x1f\x8b"))}, []string{"b.csv.gz", "gzip"}},
 		"mixed formats":        {Options{Inputs: append(csv("x\n1\n"), write(t, "a.parquet", ""))}, []string{"one format"}},
 		"no Parquet":           {Options{Inputs: []string{write(t, "a.parquet", "nonsense")}}, []string{"a.parquet"}},
 		"columns of Parquet":   {Options{Inputs: []string{write(t, "a.parquet", "")}, Columns: []string{"x"}}, []string{"text inputs"}},
@@ -204,6 +206,32 @@ func TestErrors(t *testing.T) {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestEmptyFileBehindRecord has an empty gzip file where the next record would begin.
+func TestEmptyFileBehindRecord(t *testing.T) {
+	whole := write(t, "a.csv", "x\n"+strings.Repeat("1\n", batchRows))
+	r := run(t, Options{Inputs: []string{whole, write(t, "b.csv.gz", ""), write(t, "c.csv", "x\n2\n")}})
+	if r.Rows != batchRows+1 {
+		t.Errorf("%d rows; expected %d", r.Rows, batchRows+1)
+	}
+}
+
+// TestCutGzip cuts a compressed file at each of its bytes but the first, where it is an empty one.
+func TestCutGzip(t *testing.T) {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	z.Name = "b.csv"
+	_, _ = z.Write([]byte("x\n2\n"))
+	_ = z.Close()
+	good := write(t, "a.csv", "x\n1\n")
+	for n := 1; n < b.Len(); n++ {
+		cut := write(t, "b.csv.gz", b.String()[:n])
+		_, err := Run(t.Context(), Options{Inputs: []string{good, cut, good}, Output: filepath.Join(t.TempDir(), "out")})
+		if err == nil || !strings.Contains(err.Error(), cut) {
+			t.Errorf("%d of %d bytes: got %v", n, b.Len(), err)
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func newLines(in io.Reader, delimiter byte) *lines {
 	return &lines{in: in, delimiter: delimiter, buf: make([]byte, firstBuffer), following: 1}
 }
 
-// next returns the fields of the next line, or io.EOF. Its errors are about the line of number l.line. An empty line is
+// next returns the fields of the next line, or errEnd. Its errors are about the line of number l.line. An empty line is
 // one null field.
 func (l *lines) next() ([]field, error) {
 	if l.again {
@@ -87,7 +87,7 @@ func (l *lines) next() ([]field, error) {
 			return l.fields, nil
 		}
 		if l.ended {
-			return nil, io.EOF
+			return nil, errEnd
 		}
 		if err := l.fill(); err != nil {
 			return nil, err

@@ -19,7 +19,7 @@ func show(in io.Reader, delimiter byte) (string, error) {
 	var b strings.Builder
 	for {
 		fields, err := l.next()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, errEnd) {
 			return b.String(), nil
 		}
 		if err != nil {
@@ -141,7 +141,7 @@ func TestLinesRoundTrip(t *testing.T) {
 				t.Fatalf("row %d: got %q; want %q", i, got, row)
 			}
 		}
-		if _, err := l.next(); !errors.Is(err, io.EOF) {
+		if _, err := l.next(); !errors.Is(err, errEnd) {
 			t.Fatalf("behind the last row: %v", err)
 		}
 	})

@@ -66,10 +66,12 @@ func (t *textFile) decompress(name string, delimiter byte) error {
 	switch lower := strings.ToLower(name); {
 	case strings.HasSuffix(lower, ".gz"):
 		z, err := gzip.NewReader(in)
-		if err != nil {
+		switch {
+		case err == nil:
+			in, t.inner = z, z
+		case !errors.Is(err, io.EOF): // an empty file is empty text, as it is uncompressed
 			return fmt.Errorf("gzip: %w", err)
 		}
-		in, t.inner = z, z
 	case strings.HasSuffix(lower, ".zst"), strings.HasSuffix(lower, ".zstd"):
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1))
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 
@@ -50,12 +49,12 @@ func openParquet(ctx context.Context, o Options) (*parquet, error) {
 	return p, nil
 }
 
-// nextFile opens the next file, or returns io.EOF.
+// nextFile opens the next file, or returns errEnd.
 func (p *parquet) nextFile(ctx context.Context) (err error) {
 	p.close()
 	p.used += p.size
 	if p.size = 0; len(p.rest) == 0 {
-		return io.EOF
+		return errEnd
 	}
 	p.name, p.rest = p.rest[0], p.rest[1:]
 	defer p.explain(&err)
@@ -92,7 +91,7 @@ func (p *parquet) explain(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("arrow's reader panicked: %v", r)
 	}
-	if *err != nil && !errors.Is(*err, io.EOF) {
+	if *err != nil {
 		*err = fmt.Errorf("%s: %w", p.name, *err)
 	}
 }

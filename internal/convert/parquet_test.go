@@ -2,9 +2,13 @@ package convert
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -130,6 +134,32 @@ func TestParquetErrors(t *testing.T) {
 	} {
 		_, err := Run(t.Context(), Options{Inputs: inputs, Output: filepath.Join(t.TempDir(), "out")})
 		if err == nil || !strings.Contains(err.Error(), inputs[len(inputs)-1]) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestChunkBehindEnd has files whose second row group, or only one, should lie behind their ends.
+func TestChunkBehindEnd(t *testing.T) {
+	x := nullable("x", arrow.ListOf(arrow.PrimitiveTypes.Int64))
+	long := "[0" // than a footer
+	for i := range 2000 {
+		long += fmt.Sprintf(", %d", i*i)
+	}
+	long += "]"
+	good := parquetFile(t, `[{"x": [1]}]`, x)
+	for name, json := range map[string]string{
+		"a later file":      `[{"x": ` + long + `}]`,
+		"a later row group": `[{"x": [1]}, {"x": [2]}, {"x": ` + long + `}]`,
+	} {
+		whole, err := os.ReadFile(parquetFile(t, json, x))
+		if err != nil {
+			t.Fatal(err)
+		}
+		footer := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
+		damaged := write(t, "a.parquet", string(slices.Delete(whole, footer-3<<10, footer)))
+		_, err = Run(t.Context(), Options{Inputs: []string{good, damaged, good}, Output: filepath.Join(t.TempDir(), "out")})
+		if !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), damaged) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func openText(o Options) (*text, error) {
 // infer reads the first rows to find the columns and the kinds that are not declared.
 func (t *text) infer() error {
 	if err := t.nextFile(); err != nil {
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, errEnd) {
 			return errors.New("the input files are empty")
 		}
 		return err
@@ -63,7 +62,7 @@ func (t *text) infer() error {
 	guesses := make([]kind, len(t.columns))
 	for row := 0; row < t.options.InferRows; row++ {
 		fields, err := t.line()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, errEnd) {
 			break
 		}
 		if err != nil {
@@ -90,7 +89,7 @@ func (t *text) rewind() {
 	t.file, t.rest, t.used = nil, t.options.Inputs, 0
 }
 
-// nextFile opens the next file that is not empty, or returns io.EOF.
+// nextFile opens the next file that is not empty, or returns errEnd.
 func (t *text) nextFile() error {
 	for {
 		if t.file != nil {
@@ -99,7 +98,7 @@ func (t *text) nextFile() error {
 			t.file = nil
 		}
 		if len(t.rest) == 0 {
-			return io.EOF
+			return errEnd
 		}
 		t.fileName, t.rest = t.rest[0], t.rest[1:]
 		d, err := delimiter(t.options.Delimiter, t.fileName)
@@ -109,7 +108,7 @@ func (t *text) nextFile() error {
 		if t.file, err = openTextFile(t.fileName, d); err != nil {
 			return err
 		}
-		if err := t.begin(); !errors.Is(err, io.EOF) {
+		if err := t.begin(); !errors.Is(err, errEnd) {
 			return err
 		}
 	}
@@ -147,13 +146,13 @@ func (t *text) begin() error {
 
 // at says where an error is.
 func (t *text) at(err error) error {
-	if err == nil || errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err == nil || errors.Is(err, errEnd) {
 		return err
 	}
 	return fmt.Errorf("%s line %d: %w", t.fileName, t.file.line, err)
 }
 
-// line returns the fields of the next line of data, or io.EOF. Empty lines count only in files of one column.
+// line returns the fields of the next line of data, or errEnd. Empty lines count only in files of one column.
 func (t *text) line() ([]field, error) {
 	for {
 		if t.file == nil {
@@ -163,7 +162,7 @@ func (t *text) line() ([]field, error) {
 		}
 		fields, err := t.file.next()
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, errEnd):
 			if err := t.nextFile(); err != nil {
 				return nil, err
 			}
@@ -186,7 +185,7 @@ func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
 	rows, size := int64(0), 0
 	for rows < limit && size < recordBytes {
 		fields, err := t.line()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, errEnd) {
 			break
 		}
 		if err != nil {
@@ -201,7 +200,7 @@ func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
 		rows++
 	}
 	if rows == 0 {
-		return nil, io.EOF
+		return nil, errEnd
 	}
 	return t.builder.NewRecord(), nil
 }
