@@ -42,11 +42,7 @@ func (Disk) Stat(ctx context.Context, uri string) (*pb.File, error) {
 func (Disk) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
 	w := walker{ctx: ctx, q: q, yield: yield}
 	dir := q.Prefix[:strings.LastIndexByte(q.Prefix, '/')+1]
-	err := w.walk(dir, nil)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil
-	}
-	return classify(err)
+	return classify(w.walk(dir, nil))
 }
 
 type walker struct {
@@ -55,14 +51,14 @@ type walker struct {
 	yield func(*pb.File) error
 }
 
-// walk lists dir, a URI that ends in "/". Above are the directories that hold it.
+// walk lists dir, a URI that ends in "/", unless it is gone. Above are the directories that hold it.
 func (w *walker) walk(dir string, above []fs.FileInfo) error {
 	if err := context.Cause(w.ctx); err != nil {
 		return err
 	}
 	self, err := os.Stat(name(dir))
 	if err != nil {
-		return err
+		return unlessGone(err)
 	}
 	for _, a := range above {
 		if os.SameFile(a, self) {
@@ -71,7 +67,7 @@ func (w *walker) walk(dir string, above []fs.FileInfo) error {
 	}
 	entries, err := os.ReadDir(name(dir))
 	if err != nil {
-		return err
+		return unlessGone(err)
 	}
 	above = append(above, self)
 	for _, e := range entries {
@@ -91,16 +87,22 @@ func (w *walker) entry(uri string, e fs.DirEntry, above []fs.FileInfo) error {
 		info, err = os.Stat(name(uri))
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a link to nothing
-		return nil
-	case err != nil:
-		return err
+	case err != nil: // gone meanwhile, or a link to nothing, maybe
+		return unlessGone(err)
 	case info.Mode().IsRegular():
 		return w.yield(describe(uri, info))
 	case !info.IsDir() || w.q.Flat || w.q.Enter != nil && !w.q.Enter(uri+"/"):
 		return nil
 	}
 	return w.walk(uri+"/", above)
+}
+
+// unlessGone passes errors on, but for those of a name that is not there any more, or is a file's where a directory was.
+func unlessGone(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
+	}
+	return err
 }
 
 // ReadAt fills buf from offset. The file is compared with its ETag after it was read, so that a change before or
