@@ -68,7 +68,6 @@ func (s *Session) next(ctx context.Context, ends bool) (*Batch, error) {
 		}
 		more, err := s.fill()
 		if err != nil {
-			s.fail(err)
 			return nil, err
 		}
 		if more {
@@ -116,7 +115,8 @@ func (s *Session) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 	}
 }
 
-// fill copies a run of received rows into the batch in the making. It reports false if there is none, or no room.
+// fill copies a run of received rows into the batch in the making. It reports false if there is none, or no room. If it cannot, the
+// session fails: the rows were taken.
 func (s *Session) fill() (bool, error) {
 	s.mu.Lock()
 	c, p, err := s.takeLocked()
@@ -131,7 +131,11 @@ func (s *Session) fill() (bool, error) {
 	}
 	s.mu.Unlock()
 	defer c.rec.release()
-	return true, s.build.append(c.rec, c.lo, c.hi)
+	if err := s.build.append(c.rec, c.lo, c.hi); err != nil {
+		s.fail(err)
+		return false, err
+	}
+	return true, nil
 }
 
 // takeLocked takes received rows for the batch in the making, if it has room. s.mu must be held.

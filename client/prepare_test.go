@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +42,34 @@ func TestPrepare(t *testing.T) {
 		}
 		if !slices.Equal(ids, d.IDs(d.All())) {
 			t.Errorf("the rows %d", ids)
+		}
+	})
+}
+
+// TestPrepareOfTooManyValues fails the session, as rows were taken that are not in the batch: later rows, of fewer values, make none.
+func TestPrepareOfTooManyValues(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		slow := func(ctx context.Context, _ *fake.Record) error { return sleep(ctx, time.Second) }
+		d := &fake.Dataset{Epochs: 1, BlockShards: 1, Shards: [][]int{{160}}}
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 8, Fault: slow})
+		fl.Master("m", &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32}, Workers: fl.Workers("w1"), Streams: 1, Run: 1})
+		s := open(t, config(fl, "m"))
+		prepare := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			s.Prepare(ctx)
+		}
+		prepare()
+		ids := &s.build.columns[1]
+		end := ids.own[s.build.rows]
+		ids.own[s.build.rows] = math.MaxInt32
+		prepare()
+		ids.own[s.build.rows] = end
+		if b, err := s.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "lower batch_size") {
+			t.Errorf("a batch: %t; %v", b != nil, err)
+		}
+		if at := s.State(); at.GetRows() != 0 || len(at.GetConsumed()) > 0 {
+			t.Errorf("consumed: %v", at)
 		}
 	})
 }
