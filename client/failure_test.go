@@ -73,6 +73,29 @@ func TestAnotherWorkerReadsWhatOneCannot(t *testing.T) {
 	})
 }
 
+// TestWorkerOfAnotherSchema: the program says which tensors there are, whoever answers first.
+func TestWorkerOfAnotherSchema(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		m := simple(fl, 16, &fake.Worker{Without: 1})
+		fl.Worker("w2", &fake.Worker{Data: m.Data, Cut: 3})
+		m.Workers = fl.Workers("w1", "w2")
+		s := open(t, config(fl, "m"))
+		ids, _, err := drain(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactlyOnce(t, m.Data, ids)
+		if n := s.Stats().RowsByWorker; len(n) != 1 || n["w2"] != int64(len(ids)) {
+			t.Errorf("rows by worker: %v; expected all %d from w2", n, len(ids))
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err := s.waiting.errs[fl.Address("w1")]; err == nil || !strings.Contains(err.Error(), "worker w1") || !strings.Contains(err.Error(), "sends schema") {
+			t.Errorf("w1's error is %v", err)
+		}
+	})
+}
+
 // TestStreamThatEndsTooSoon: an end inside a window is no end, though its status is OK.
 func TestStreamThatEndsTooSoon(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {

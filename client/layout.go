@@ -3,11 +3,14 @@ package client
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/tensors"
 )
 
@@ -37,6 +40,19 @@ type column struct {
 	weighted bool
 	names    []string // dense: of its columns
 	shape    [3]int   // image: H, W, C or C, H, W
+}
+
+// layoutOf is the layout in which workers send a serialised program's tensors.
+func layoutOf(program []byte) (*layout, error) {
+	var p pb.Program
+	if err := proto.Unmarshal(program, &p); err != nil {
+		return nil, err
+	}
+	schema, err := tensors.Schema(&p)
+	if err != nil {
+		return nil, err
+	}
+	return parseLayout(schema)
 }
 
 // parseLayout reads a stream's schema (docs: the wire tensor layout).
@@ -152,16 +168,8 @@ func want(ok bool, got arrow.DataType, expected string) error {
 	return fmt.Errorf("type is %v; expected %s", got, expected)
 }
 
-// same reports whether another stream's schema means the same tensors.
+// same reports whether a stream's schema means the same tensors.
 func (l *layout) same(schema *arrow.Schema) bool {
-	if l.schema.NumFields() != schema.NumFields() {
-		return false
-	}
-	for i, f := range l.schema.Fields() {
-		g := schema.Field(i)
-		if f.Name != g.Name || !arrow.TypeEqual(f.Type, g.Type) || !f.Metadata.Equal(g.Metadata) {
-			return false
-		}
-	}
-	return true
+	other, err := parseLayout(schema)
+	return err == nil && reflect.DeepEqual(l.columns, other.columns)
 }

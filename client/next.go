@@ -126,9 +126,7 @@ func (s *Session) fill() (bool, error) {
 	}
 	s.moved(p)
 	s.building[c.rec.worker] += int64(c.hi - c.lo)
-	if s.build == nil {
-		s.build = s.buffers(c.rec.layout)
-	}
+	s.beginBatch()
 	s.mu.Unlock()
 	defer c.rec.release()
 	if err := s.build.append(c.rec, c.lo, c.hi); err != nil {
@@ -167,8 +165,15 @@ func (s *Session) made() int {
 	return s.build.rows
 }
 
+// beginBatch has there be a batch in the making. s.mu must be held.
+func (s *Session) beginBatch() {
+	if s.build == nil {
+		s.build = s.buffers()
+	}
+}
+
 // buffers returns empty buffers, released ones if there are any. s.mu must be held.
-func (s *Session) buffers(l *layout) *buffers {
+func (s *Session) buffers() *buffers {
 	if n := len(s.free); n > 0 {
 		b := s.free[n-1]
 		s.free = slices.Delete(s.free, n-1, n)
@@ -179,7 +184,7 @@ func (s *Session) buffers(l *layout) *buffers {
 	if s.cfg.Memory != nil {
 		memory = s.cfg.Memory()
 	}
-	return newBuffers(l, s.batch, memory)
+	return newBuffers(s.layout, s.batch, memory)
 }
 
 // handOver returns the batch in the making if it is full, or the epoch's last; io.EOF at the end; ErrEpochEnd at an epoch's end, if
@@ -213,9 +218,7 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 	}
 	switch {
 	case !full && s.ledger.mayPad():
-		if err := s.beginPadding(); err != nil {
-			return nil, err
-		}
+		s.beginBatch() // an empty one may be what was discarded left
 	case !full && s.finished:
 		s.ledger.enter(s.epochs)
 		return nil, io.EOF

@@ -1,14 +1,9 @@
 package client
 
 import (
-	"fmt"
-
 	"github.com/apache/arrow/go/v15/arrow"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
-	"github.com/penstock-ml/penstock/api/tensors"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
@@ -78,11 +73,7 @@ func (s *Session) catchUp(ends bool) (*Batch, error) {
 	l := &s.ledger
 	for l.ended < l.final {
 		if l.mayPad() {
-			build, err := s.padding()
-			if err != nil {
-				return nil, err
-			}
-			return s.batchOf(build), nil
+			return s.batchOf(s.buffers()), nil
 		}
 		l.enter(l.ended + 1)
 		signal(s.wake)
@@ -91,34 +82,6 @@ func (s *Session) catchUp(ends bool) (*Batch, error) {
 		}
 	}
 	return nil, nil
-}
-
-// beginPadding has there be a batch in the making: an empty one may be what was discarded left. s.mu must be held.
-func (s *Session) beginPadding() (err error) {
-	if s.build == nil {
-		s.build, err = s.padding()
-	}
-	return err
-}
-
-// padding returns buffers for a batch of padding. s.mu must be held.
-func (s *Session) padding() (*buffers, error) {
-	if s.layout != nil {
-		return s.buffers(s.layout), nil
-	}
-	if s.planned == nil {
-		var program pb.Program
-		err := proto.Unmarshal(s.session.GetProgram(), &program)
-		if err == nil {
-			s.planned, err = plannedLayout(&program)
-		}
-		if err != nil {
-			err = fmt.Errorf("client: session %q: the program: %w", s.cfg.Session, err)
-			s.failLocked(err)
-			return nil, err
-		}
-	}
-	return s.buffers(s.planned), nil
 }
 
 // pad appends rows of zeros, empty lists and provenance -1.
@@ -165,13 +128,4 @@ func appendCopies[T wire.Value](m allocator, dst []T, value T, n int) []T {
 		dst[have+i] = value
 	}
 	return dst
-}
-
-// plannedLayout is the layout in which workers will send a program's outputs, for a rank that gets no rows.
-func plannedLayout(p *pb.Program) (*layout, error) {
-	schema, err := tensors.Schema(p)
-	if err != nil {
-		return nil, err
-	}
-	return parseLayout(schema)
 }

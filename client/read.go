@@ -30,8 +30,8 @@ type incoming struct {
 	ctx      context.Context // the attempt's
 	silence  *time.Timer     // ends it
 	patience time.Duration
-	layout   *layout // of its schema, which came
-	here     bool    // the worker runs in this process, and its batches are where it made them
+	opened   bool // its schema came
+	here     bool // the worker runs in this process, and its batches are where it made them
 }
 
 // read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
@@ -44,7 +44,7 @@ func (st *stream) read(ctx context.Context, a *attempt, round int) (err error) {
 	in.silence = time.AfterFunc(in.patience, func() { cancel(fmt.Errorf("sent nothing for %v", in.patience)) })
 	defer in.silence.Stop()
 	err = in.get(a.worker.GetAddress())
-	if in.layout != nil {
+	if in.opened {
 		st.countStream(a.worker, -1)
 	}
 	if err == nil {
@@ -55,7 +55,7 @@ func (st *stream) read(ctx context.Context, a *attempt, round int) (err error) {
 	}
 	err = causeOf(attempt, err)
 	if ctx.Err() == nil {
-		err = st.failed(a, in.layout != nil, err)
+		err = st.failed(a, in.opened, err)
 	}
 	return err
 }
@@ -111,11 +111,12 @@ func (in *incoming) request() *pb.StreamRequest {
 	}
 }
 
-// Schema takes the schema in, and waits until there is room for a batch.
-func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) (err error) {
-	if in.layout, err = in.agree(s); err != nil {
-		return err
+// Schema looks at the schema, and waits until there is room for a batch.
+func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) error {
+	if !in.layout.same(s) {
+		return status.Errorf(codes.InvalidArgument, "sends schema %v; the session's is %v", s, in.layout.schema)
 	}
+	in.opened = true
 	in.countStream(in.a.worker, 1)
 	return in.awaitRoom(ctx, 0)
 }
@@ -216,24 +217,6 @@ func causeOf(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// agree returns the session's layout, which the first stream's schema sets.
-func (s *Session) agree(schema *arrow.Schema) (*layout, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.layout != nil {
-		if !s.layout.same(schema) {
-			return nil, status.Errorf(codes.InvalidArgument, "sends schema %v; the session's is %v", schema, s.layout.schema)
-		}
-		return s.layout, nil
-	}
-	l, err := parseLayout(schema)
-	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, err.Error())
-	}
-	s.layout = l
-	return l, nil
 }
 
 // awaitRoom waits until a message of about n bytes may be received within the budget. A worker that may send must.

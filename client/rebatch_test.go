@@ -25,7 +25,7 @@ func TestOffsetsThatColumnsShare(t *testing.T) {
 			want[i], alike[i] = []int32{0}, i > 0
 		}
 		for k := range records {
-			w := &wireRecord{layout: l, rows: rows, columns: make([]wireColumn, columns)}
+			w := &wireRecord{rows: rows, columns: make([]wireColumn, columns)}
 			for i := range w.columns {
 				c := &w.columns[i]
 				if share := i > 0 && shared&1 == 1; share {

@@ -29,7 +29,8 @@ type Session struct {
 	session  *pb.Session
 	lease    time.Duration
 	batch    int
-	pads     bool // last batches
+	pads     bool    // last batches
+	layout   *layout // of what the program makes
 	epochs   uint32
 	cancel   context.CancelFunc
 	done     chan struct{} // closed when all goroutines have ended
@@ -47,8 +48,6 @@ type Session struct {
 
 	mu           sync.Mutex
 	ledger       ledger
-	layout       *layout // of streams
-	planned      *layout // until there was one
 	free         []*buffers
 	err          error // why the session ended
 	finished     bool
@@ -133,6 +132,11 @@ func (s *Session) begin(sent time.Time) error {
 		return s.sessionFailed(s.session.GetFailure(), s.session.GetBadData())
 	}
 	spec := s.session.GetSpec()
+	layout, err := layoutOf(s.session.GetProgram())
+	if err != nil {
+		return fmt.Errorf("the program: %w", err)
+	}
+	s.layout = layout
 	s.batch, s.pads = int(s.session.GetBatchSize()), spec.GetLastBatch() == pb.LastBatch_PAD
 	s.epochs = max(1, spec.GetEpochs())
 	if s.batch < 1 {

@@ -95,12 +95,5 @@ func (s *Session) state(at snapshot) *pb.State {
 // Info is the session as the master described it when this rank joined.
 func (s *Session) Info() *pb.Session { return s.session }
 
-// Schema is the schema of Batch.Record, or nil before the first stream began.
-func (s *Session) Schema() *arrow.Schema {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.layout == nil {
-		return nil
-	}
-	return s.layout.schema
-}
+// Schema is the schema of Batch.Record.
+func (s *Session) Schema() *arrow.Schema { return s.layout.schema }

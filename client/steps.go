@@ -148,9 +148,7 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 		signal(s.ready)
 		return nil, nil
 	}
-	if err := s.beginPadding(); err != nil {
-		return nil, err
-	}
+	s.beginBatch()
 	return s.finishBatch(), nil
 }
 

@@ -12,7 +12,6 @@ import (
 
 // wireRecord is a received record batch whose columns were checked and are ready to be copied from.
 type wireRecord struct {
-	layout  *layout
 	columns []wireColumn
 	rows    int
 	worker  string // who sent it
@@ -79,7 +78,7 @@ func (p *parts) next(n, buffers int) ([][]byte, error) {
 // bind checks that a batch fits the layout and that all its offsets lie inside its buffers, so that copying rows
 // from it cannot fail. The record has the batch's memory, until it is released.
 func (l *layout) bind(b *wire.Batch) (*wireRecord, error) {
-	w := &wireRecord{layout: l, columns: make([]wireColumn, len(l.columns)), rows: int(b.Rows), bytes: b.Bytes, batch: b}
+	w := &wireRecord{columns: make([]wireColumn, len(l.columns)), rows: int(b.Rows), bytes: b.Bytes, batch: b}
 	p := &parts{nodes: b.Nodes, buffers: b.Buffers}
 	for i := range l.columns {
 		if err := w.columns[i].bind(&l.columns[i], p, w.rows); err != nil {

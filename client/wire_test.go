@@ -111,6 +111,31 @@ func TestLayoutRefuses(t *testing.T) {
 	}
 }
 
+// TestSameLayout takes a schema that came as IPC, and none that lacks something.
+func TestSameLayout(t *testing.T) {
+	l := testLayout(t)
+	var out bytes.Buffer
+	if err := ipc.NewWriter(&out, ipc.WithSchema(l.schema)).Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := ipc.NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	if !l.same(r.Schema()) {
+		t.Errorf("another layout than %v: %v", l.schema, r.Schema())
+	}
+	for i, f := range l.schema.Fields() {
+		fields := l.schema.Fields()
+		lacking := slices.Delete(slices.Clone(fields), i, i+1)
+		f.Name += "x"
+		if l.same(arrow.NewSchema(lacking, nil)) || l.same(arrow.NewSchema(slices.Insert(lacking, i, f), nil)) {
+			t.Errorf("the same layout without field %d, or with one of another name", i)
+		}
+	}
+}
+
 // TestBindRefuses hands over lists whose buffers do not hold what their lengths say.
 func TestBindRefuses(t *testing.T) {
 	l, err := parseLayout(arrow.NewSchema([]arrow.Field{fake.Schema().Field(1)}, nil))
@@ -221,9 +246,9 @@ func arrive(t testing.TB, d *flight.FlightData) (*Session, error) {
 		t.Fatal(err)
 	}
 	p := newPiece(position.Interval{To: position.Position{Shard: 1}}, grant{})
-	s := &Session{wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
+	s := &Session{layout: testLayout(t), wake: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
 	s.ledger = ledger{streams: 1, pieces: []*piece{p}}
-	in := &incoming{stream: &stream{Session: s, p: p}, a: new(attempt), layout: testLayout(t)}
+	in := &incoming{stream: &stream{Session: s, p: p}, a: new(attempt)}
 	m := wire.NewMessage(&received)
 	if err := wire.NewCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(message)}, m); err != nil {
 		return s, err
@@ -275,7 +300,7 @@ func FuzzReceive(f *testing.F) {
 		if from == nil {
 			return
 		}
-		buf := newBuffers(c.rec.layout, 6, nil)
+		buf := newBuffers(s.layout, 6, nil)
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +319,7 @@ func TestReceivesWhatArrowSends(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, _ := s.ledger.take(50)
-		buf := newBuffers(c.rec.layout, 50, nil)
+		buf := newBuffers(s.layout, 50, nil)
 		if err := buf.append(c.rec, c.lo, c.hi); err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +362,7 @@ func TestBits(t *testing.T) {
 func TestBatchesLargerThanTheDataset(t *testing.T) {
 	const width = 1 << 20
 	l := &layout{columns: []column{{name: "dense", elem: arrow.FLOAT32, width: width}, {name: "ids", elem: arrow.INT64}}}
-	w := &wireRecord{layout: l, rows: 3, columns: []wireColumn{
+	w := &wireRecord{rows: 3, columns: []wireColumn{
 		{f32: make([]float32, 3*width)}, {i64: make([]int64, 3), offsets: []int32{0, 1, 2, 3}},
 	}}
 	buf := newBuffers(l, 1<<24, nil) // 64 TiB, were it full
@@ -427,7 +452,7 @@ func benchRecords(b *testing.B) ([]*wireRecord, *buffers) {
 	}
 	var records []*wireRecord
 	for range 4 {
-		w := &wireRecord{layout: l, rows: rows, columns: []wireColumn{{f32: make([]float32, 13*rows)}}}
+		w := &wireRecord{rows: rows, columns: []wireColumn{{f32: make([]float32, 13*rows)}}}
 		for range features {
 			c := wireColumn{i64: make([]int64, ids*rows), offsets: make([]int32, rows+1)}
 			for i := range c.offsets {
