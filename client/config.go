@@ -61,7 +61,7 @@ type Config struct {
 	// SyncEvery is the longest time between two Syncs (default 1 s).
 	SyncEvery time.Duration
 	// StreamTimeout is how long a worker may send nothing while there is room, before the stream moves on to the
-	// next (default 1 min). It doubles with each fruitless round over the candidates.
+	// next (default 1 min). It doubles with each fruitless round over the candidates in which one was silent, to 16 times as much.
 	StreamTimeout time.Duration
 	// HedgeAfter is the least time that a worker may send nothing while there is room, before the next one is asked for the
 	// same rows besides (default 500 ms). It is longer where streams usually are. Few streams are opened twice at once.

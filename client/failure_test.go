@@ -138,6 +138,38 @@ func TestWorkerLearnsTheKeysLate(t *testing.T) {
 	})
 }
 
+// TestSilencesGrow for a worker that may need long for its first rows, but not while it is busy.
+func TestSilencesGrow(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		const busy = 20
+		want := []time.Duration{1, 2, 4, 8, 16, 16, 16}
+		var got []time.Duration // in minutes
+		attempts := 0
+		d := &fake.Dataset{Epochs: 1, BlockShards: 1, Shards: [][]int{{8}}}
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 8, Fault: func(ctx context.Context, _ *fake.Record) error {
+			switch attempts++; {
+			case attempts <= busy:
+				return status.Error(codes.ResourceExhausted, "busy")
+			case attempts <= busy+len(want):
+				begin := time.Now()
+				<-ctx.Done()
+				got = append(got, time.Since(begin)/time.Minute)
+				return ctx.Err()
+			}
+			return nil
+		}})
+		fl.Master("m", &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8}, Workers: fl.Workers("w1"), Streams: 1, Run: 1})
+		ids, _, err := drain(open(t, config(fl, "m")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactlyOnce(t, d, ids)
+		if !slices.Equal(got, want) {
+			t.Errorf("left after %d minutes of silence; expected %d", got, want)
+		}
+	})
+}
+
 func TestSilentWorkerIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		m := simple(fl, 16, &fake.Worker{Fault: func(ctx context.Context, r *fake.Record) error {

@@ -52,7 +52,7 @@ func (st *stream) race(ctx context.Context, r *round, w *pb.Worker) (complete bo
 		r.tried = append(r.tried, w)
 		attemptCtx, a := st.begin(ctx, w, second)
 		running++
-		go func() { ends <- ended{a, st.read(attemptCtx, a, r.number)} }()
+		go func() { ends <- ended{a, st.read(attemptCtx, a, r.silences)} }()
 	}
 	begin(w, false)
 	watch := time.NewTimer(st.cfg.HedgeAfter)

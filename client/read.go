@@ -17,6 +17,12 @@ import (
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
+// maxSilences bounds how often the patience with silent workers doubles.
+const maxSilences = 4
+
+// errSilent ends a stream of a worker that sends nothing.
+var errSilent = errors.New("sent nothing")
+
 // errComplete ends a stream whose piece wants no more.
 var errComplete = errors.New("the piece is complete")
 
@@ -36,12 +42,12 @@ type incoming struct {
 
 // read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
 // why the stream ended.
-func (st *stream) read(ctx context.Context, a *attempt, round int) (err error) {
+func (st *stream) read(ctx context.Context, a *attempt, silences int) (err error) {
 	defer signal(st.p.room) // which the attempt beside it may wait for
 	attempt, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	in := &incoming{stream: st, a: a, ctx: attempt, patience: st.cfg.StreamTimeout << min(round, 10)}
-	in.silence = time.AfterFunc(in.patience, func() { cancel(fmt.Errorf("sent nothing for %v", in.patience)) })
+	in := &incoming{stream: st, a: a, ctx: attempt, patience: st.cfg.StreamTimeout << min(silences, maxSilences)}
+	in.silence = time.AfterFunc(in.patience, func() { cancel(fmt.Errorf("%w for %v", errSilent, in.patience)) })
 	defer in.silence.Stop()
 	err = in.get(a.worker.GetAddress())
 	if in.opened {

@@ -102,12 +102,13 @@ type stream struct {
 
 // round is one of asking all candidates.
 type round struct {
-	number  int // without a row in between
-	workers []*pb.Worker
-	tried   []*pb.Worker
-	blame   // for those that refuse for good
-	last    *workerError
-	moved   bool // rows came
+	silences int // rounds before it with a silent worker, without a row in between
+	workers  []*pb.Worker
+	tried    []*pb.Worker
+	blame    // for those that refuse for good
+	last     *workerError
+	silent   bool // a worker was
+	moved    bool // rows came
 }
 
 // next is the best candidate that was not tried, or nil.
@@ -127,8 +128,9 @@ func (r *round) again(but *pb.Worker) { r.tried, r.blame = []*pb.Worker{but}, bl
 func (r *round) note(a *attempt, err *workerError) {
 	if a.rows {
 		r.again(a.worker)
-		r.moved, r.number = true, 0
+		r.moved, r.silences = true, 0
 	}
+	r.silent = r.silent || errors.Is(err, errSilent)
 	if r.last == nil || !stranger(err) { // a worker's own words say more
 		r.last = err
 	}
@@ -137,9 +139,9 @@ func (r *round) note(a *attempt, err *workerError) {
 
 // run reads the piece to its end, moving from worker to worker.
 func (st *stream) run(ctx context.Context) {
-	refused := 0
+	refused, silences := 0, 0
 	for number := 0; ctx.Err() == nil; number++ {
-		r := &round{number: number, workers: st.candidates()}
+		r := &round{silences: silences, workers: st.candidates()}
 		for w := r.next(); w != nil; w = r.next() {
 			if st.race(ctx, r, w) || ctx.Err() != nil {
 				return
@@ -147,6 +149,9 @@ func (st *stream) run(ctx context.Context) {
 		}
 		if r.moved {
 			number, refused = 0, 0
+		}
+		if silences = r.silences; r.silent {
+			silences++
 		}
 		if refused++; len(r.workers) == 0 || r.permanent < len(r.tried) {
 			refused = 0
