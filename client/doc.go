@@ -14,8 +14,8 @@
 // over between a ticket's workers by themselves, so that they go on while no master can be reached. A stream that is late is
 // opened a second time, on the next worker: the first to bring rows behind the cursor wins, and what comes twice is dropped.
 //
-// Next, NextOfEpoch, Prepare, Batches and Close belong to one goroutine; State, StateAfter, Stats, Schema, Waiting,
-// Epoch, EpochBatches and Batch.Release may be called from any. Everything in Session that is shared stands behind
+// Next, NextOfEpoch, Prepare, Batches, Close and Abandon belong to one goroutine; Info, RestoredFrom, State, StateAfter, Stats,
+// Schema, Waiting, Epoch, EpochBatches and Batch.Release may be called from any. Everything in Session that is shared stands behind
 // Session.mu; ledger, the pure bookkeeping of what is held, received, taken and consumed, is only touched with it held.
 //
 // When a process is stopped inside Next (SIGSTOP, a frozen machine) and wakes after its lease ended, the one batch
