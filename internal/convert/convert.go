@@ -55,10 +55,10 @@ type Progress struct {
 
 // Result is what Run made.
 type Result struct {
-	Files   []string
-	Rows    int64
-	Bytes   int64
-	Columns []string // "name: type"
+	Files   []string `json:"files"`
+	Rows    int64    `json:"rows"`
+	Bytes   int64    `json:"bytes"`
+	Columns []string `json:"columns"` // "name: type"
 }
 
 // Defaults of Options.
