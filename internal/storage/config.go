@@ -46,13 +46,9 @@ func LoadConfig(path string, environ []string) (Config, error) {
 			return cfg, fmt.Errorf("storage configuration %s: %s", path, yaml.FormatError(err, false, false))
 		}
 	}
-	profiles := make(map[string]Profile)
-	for name, p := range cfg.Profiles {
-		key := ProfileName(name)
-		if _, double := profiles[key]; double {
-			return cfg, fmt.Errorf("storage configuration %s: several profiles are named %s", path, key)
-		}
-		profiles[key] = p
+	profiles, err := byName(cfg.Profiles)
+	if err != nil {
+		return cfg, fmt.Errorf("storage configuration %s: %w", path, err)
 	}
 	for _, e := range environ {
 		if err := setFromEnv(profiles, e); err != nil {
@@ -69,6 +65,19 @@ func ProfileName(name string) string {
 		return DefaultProfile
 	}
 	return strings.ReplaceAll(strings.ToLower(name), "-", "_")
+}
+
+// byName has the names as they are looked up.
+func byName[T any](profiles map[string]T) (map[string]T, error) {
+	out := make(map[string]T)
+	for name, p := range profiles {
+		key := ProfileName(name)
+		if _, double := out[key]; double {
+			return nil, fmt.Errorf("several profiles are named %s: names do not tell case, nor - from _", key)
+		}
+		out[key] = p
+	}
+	return out, nil
 }
 
 // setFromEnv sets a profile's field if e is a variable that names one.

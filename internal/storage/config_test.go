@@ -60,6 +60,7 @@ func TestConfigMistakes(t *testing.T) {
 		"unknown field":   {"profiles: {a: {secret_key: s3cr3t}}", "", "secret_key"},
 		"not YAML":        {"profiles: [s3cr3t", "", "storage.yaml"},
 		"two of one name": {"profiles: {a-b: {}, A_B: {}}", "", "a_b"},
+		"keys of two":     {"profiles: {a-b: {}}\nkeys: {a-b: {}, A_B: {}}", "", "several profiles are named a_b"},
 		"bool":            {"", "PENSTOCK_STORAGE_A_PATH_STYLE=maybe", "PENSTOCK_STORAGE_A_PATH_STYLE"},
 		"credentials":     {"profiles: {a: {credentials: s3cr3t}}", "", "use aws, env or anonymous"},
 		"no secret":       {"profiles: {a: {access_key_env: X}}", "", "secret_key_env"},

@@ -31,14 +31,12 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storage configuration: %w", err)
 	}
-	profiles := map[string]Profile{DefaultProfile: {}}
-	seen := make(map[string]bool)
-	for name, p := range cfg.Profiles {
-		key := ProfileName(name)
-		if seen[key] {
-			return nil, fmt.Errorf("storage profile %s: another profile's name differs only in case or dashes", name)
-		}
-		profiles[key], seen[key] = p, true
+	profiles, err := byName(cfg.Profiles)
+	if err != nil {
+		return nil, fmt.Errorf("storage configuration: %w", err)
+	}
+	if _, ok := profiles[DefaultProfile]; !ok {
+		profiles[DefaultProfile] = Profile{}
 	}
 	for key, p := range profiles {
 		if err := p.Validate(); err != nil {
@@ -46,13 +44,16 @@ func New(cfg Config) (*Store, error) {
 		}
 	}
 	st := &Store{retry: retry, profiles: profiles, keys: make(map[string]*keys.Ring), clients: make(map[string]*s3.Client)}
-	for name, k := range cfg.Keys {
-		key := ProfileName(name)
-		if _, ok := profiles[key]; !ok || st.keys[key] != nil {
-			return nil, fmt.Errorf("keys of storage profile %s: there is no such profile, or another's name differs only in case or dashes", name)
+	configs, err := byName(cfg.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("storage configuration: keys: %w", err)
+	}
+	for key, k := range configs {
+		if _, ok := profiles[key]; !ok {
+			return nil, fmt.Errorf("keys of storage profile %s: there is no such profile", key)
 		}
 		if st.keys[key], err = keys.New(k); err != nil {
-			return nil, fmt.Errorf("keys of storage profile %s: %w", name, err)
+			return nil, fmt.Errorf("keys of storage profile %s: %w", key, err)
 		}
 	}
 	return st, nil
