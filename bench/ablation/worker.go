@@ -49,7 +49,7 @@ func listen(ctx context.Context, w *worker) (*grpc.ClientConn, func() error, err
 		}
 		options = append(options, grpc.ForceServerCodecV2(wire.NewCodec()), links)
 		w.links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
-			return rpc.DialLink(ctx, listener.Addr().String(), rpc.Config{})
+			return rpc.LinkDialer(rpc.Config{})(ctx, listener.Addr().String())
 		})
 	}
 	server := grpc.NewServer(options...)

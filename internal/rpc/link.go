@@ -12,13 +12,15 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// DialLink connects as Dial does, with TLS where cfg has it, for something that is not HTTP/2; see Links.
-func DialLink(ctx context.Context, address string, cfg Config) (net.Conn, error) {
+// LinkDialer returns what connects as Dial does, with TLS where cfg has it, for something that is not HTTP/2; see Links.
+func LinkDialer(cfg Config) func(ctx context.Context, address string) (net.Conn, error) {
 	creds, err := clientCredentials(cfg)
-	if err != nil {
-		return nil, err
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		if err != nil {
+			return nil, err
+		}
+		return dialLink(ctx, address, creds, cfg.StreamWindow)
 	}
-	return dialLink(ctx, address, creds, cfg.StreamWindow)
 }
 
 func dialLink(ctx context.Context, address string, creds credentials.TransportCredentials, window int) (net.Conn, error) {
@@ -39,17 +41,6 @@ func dialLink(ctx context.Context, address string, creds credentials.TransportCr
 		return nil, errors.Join(fmt.Errorf("rpc: dial a link to %s: %w", address, err), raw.Close())
 	}
 	return conn, nil
-}
-
-// LinkDialer returns a DialLink with cfg.
-func LinkDialer(cfg Config) func(ctx context.Context, address string) (net.Conn, error) {
-	creds, err := clientCredentials(cfg)
-	return func(ctx context.Context, address string) (net.Conn, error) {
-		if err != nil {
-			return nil, err
-		}
-		return dialLink(ctx, address, creds, cfg.StreamWindow)
-	}
 }
 
 // Links hands connections to a server's port that begin with preface, of four bytes, to enter instead of gRPC. enter has the time

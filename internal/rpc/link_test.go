@@ -15,7 +15,7 @@ var preface = [4]byte{'L', 'I', 'N', 'K'} //nolint:gochecknoglobals // never cha
 
 // dialLink opens a link.
 func dialLink(ctx context.Context, address string, cfg rpc.Config) (net.Conn, error) {
-	conn, err := rpc.DialLink(ctx, address, cfg)
+	conn, err := rpc.LinkDialer(cfg)(ctx, address)
 	if err == nil {
 		_, err = conn.Write(preface[:])
 	}

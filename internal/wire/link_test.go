@@ -37,7 +37,7 @@ func serveLinked(t *testing.T) *linked {
 	l.conn = serve(t, &l.server, option)
 	l.links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
 		l.dialed.Add(1)
-		conn, err := rpc.DialLink(ctx, l.address, rpc.Config{})
+		conn, err := rpc.LinkDialer(rpc.Config{})(ctx, l.address)
 		l.last.Store(&conn)
 		return conn, err
 	})
@@ -95,7 +95,7 @@ func TestLinkCarriesBatches(t *testing.T) {
 func TestWithoutLinks(t *testing.T) {
 	for name, dial := range map[string]func(context.Context, string) (net.Conn, error){
 		"refused":    func(context.Context, string) (net.Conn, error) { return nil, errors.New("refused") },
-		"other port": func(ctx context.Context, a string) (net.Conn, error) { return rpc.DialLink(ctx, a, rpc.Config{}) },
+		"other port": rpc.LinkDialer(rpc.Config{}),
 	} {
 		s := &server{}
 		conn := serve(t, s)

@@ -147,7 +147,7 @@ func TestCloseFails(t *testing.T) {
 	}
 	conn := serve(t, s, option)
 	links := wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
-		c, err := rpc.DialLink(ctx, s.address, rpc.Config{})
+		c, err := rpc.LinkDialer(rpc.Config{})(ctx, s.address)
 		return noisy{c}, err
 	})
 	defer links.Close()
