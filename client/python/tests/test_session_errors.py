@@ -274,6 +274,22 @@ def serve(*handlers: grpc.GenericRpcHandler) -> tuple[grpc.Server, str]:
     return server, f"127.0.0.1:{port}"
 
 
+def follower_of(leader: str, calls: list[str]) -> Handler:
+    """A master that does not lead, and names who does."""
+
+    def follows(method: str, request: bytes, context: grpc.ServicerContext) -> bytes:
+        calls.append("follower")
+        detail = pb.NotLeader(leader=leader).SerializeToString()
+        kind = b"type.googleapis.com/penstock.v1.NotLeader"
+        any_ = b"\x0a" + bytes([len(kind)]) + kind + b"\x12" + bytes([len(detail)]) + detail
+        status = b"\x08\x0e\x12\x02no\x1a" + bytes([len(any_)]) + any_
+        context.set_trailing_metadata((("grpc-status-details-bin", status),))
+        context.abort(grpc.StatusCode.UNAVAILABLE, "no leader here")
+        raise AssertionError
+
+    return Handler(follows, stream=False)
+
+
 @pytest.mark.pure
 def test_the_leader_is_found() -> None:
     """A master that does not lead names who does; that one is asked first from then on."""
@@ -285,17 +301,7 @@ def test_the_leader_is_found() -> None:
 
     leader, leader_address = serve(Handler(leads, stream=False))
 
-    def follows(method: str, request: bytes, context: grpc.ServicerContext) -> bytes:
-        calls.append("follower")
-        detail = pb.NotLeader(leader=leader_address).SerializeToString()
-        kind = b"type.googleapis.com/penstock.v1.NotLeader"
-        any_ = b"\x0a" + bytes([len(kind)]) + kind + b"\x12" + bytes([len(detail)]) + detail
-        status = b"\x08\x0e\x12\x02no\x1a" + bytes([len(any_)]) + any_
-        context.set_trailing_metadata((("grpc-status-details-bin", status),))
-        context.abort(grpc.StatusCode.UNAVAILABLE, "no leader here")
-        raise AssertionError
-
-    follower, follower_address = serve(Handler(follows, stream=False))
+    follower, follower_address = serve(follower_of(leader_address, calls))
     masters = Masters((follower_address,), Security())
     try:
         for _ in range(2):
@@ -307,6 +313,19 @@ def test_the_leader_is_found() -> None:
             masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 5.0)
         assert caught.value.transient
         assert "no leader here" in str(caught.value)
+    finally:
+        masters.close()
+        follower.stop(None).wait()
+
+
+@pytest.mark.pure
+def test_a_leader_elsewhere_gets_no_token_in_clear() -> None:
+    follower, address = serve(follower_of("192.0.2.1:7070", []))
+    masters = Masters((address,), Security(token="open-sesame"))
+    try:
+        with pytest.raises(errors.UsageError, match=r"^192\.0\.2\.1:7070: a token is sent over TLS only") as caught:
+            masters.call("Sync", pb.SyncRequest(), pb.SyncReply, 1.0)
+        assert "sesame" not in str(caught.value)
     finally:
         masters.close()
         follower.stop(None).wait()

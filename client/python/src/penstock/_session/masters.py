@@ -78,7 +78,7 @@ class Masters:
         """Asks the leader: first whom it takes for it, then whom a master names, then each of the others.
 
         Each attempt may take up to timeout seconds. Returns the answer and when (time.monotonic) its request was
-        sent. Raises MasterError.
+        sent. Raises MasterError, or UsageError rather than show a leader the token in clear text.
         """
         todo = [a for a in (self._leader, *self._addresses) if a]
         tried: set[str] = set()
@@ -123,6 +123,7 @@ class Masters:
     def _channel(self, address: str) -> grpc.Channel:
         channel = self._channels.get(address)
         if channel is None:
+            self._security.check(address)  # of leaders, too, which masters name
             options: list[tuple[str, int | str]] = [*CHANNEL_OPTIONS, ("grpc.max_receive_message_length", MAX_MESSAGE)]
             s = self._security.newest()
             if s.encrypted:
