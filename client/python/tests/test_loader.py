@@ -241,7 +241,7 @@ def test_a_rank_that_comes_late_has_an_empty_epoch(shared_fleet: Fleet, dataset:
             iter(late)
     with (
         make(shared_fleet, dataset, session=session, rank=0, world_size=2) as again,
-        pytest.raises(errors.EpochsExhausted, match="new session= id"),
+        pytest.raises(errors.EpochsExhausted, match="another session="),
     ):
         iter(again)
 
@@ -265,7 +265,9 @@ def test_states_of_all_ranks_go_into_a_job_of_another_size(shared_fleet: Fleet, 
     assert Counter(before + rest) == Counter(dataset.places())
 
 
-def test_loops_over_more_epochs_than_there_are(shared_fleet: Fleet, dataset: Dataset) -> None:
+def test_loops_over_more_epochs_than_there_are(
+    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def one_too_many(loader: DataLoader) -> str:
         with loader:
             list(loader)
@@ -276,12 +278,21 @@ def test_loops_over_more_epochs_than_there_are(shared_fleet: Fleet, dataset: Dat
     assert one_too_many(make(shared_fleet, dataset)) == (
         "the loader was made for 1 epoch, and all have been read; for N passes make it with DataLoader(..., epochs=N)"
     )
-    named = make(shared_fleet, dataset, session=uuid.uuid4().hex)
-    assert one_too_many(named).endswith("DataLoader(..., epochs=N), and a new session= id")
     text = f"dataset: {{uri: '{dataset.uri}'}}\nfeatures: [{{dense: int_*}}]\nbatch_size: {BATCH}\n"
     assert one_too_many(DataLoader(spec=text, master=shared_fleet.master)).endswith(
         'make it with "epochs: N" in its spec'
     )
+    anew = (
+        "the session {!r} was made for 1 epoch, and all have been read; to read again, give the job another run id, or "
+        "the loader another session=, and for N passes DataLoader(..., epochs=N)"
+    )
+    session = uuid.uuid4().hex
+    assert one_too_many(make(shared_fleet, dataset, session=session)) == anew.format(session)
+    monkeypatch.setenv("PENSTOCK_RUN_ID", session)
+    assert one_too_many(make(shared_fleet, dataset)) == anew.format(f"{session}/train")
+    with make(shared_fleet, dataset) as same_job, pytest.raises(errors.EpochsExhausted) as caught:
+        iter(same_job)
+    assert str(caught.value) == anew.format(f"{session}/train")
 
 
 def test_loading_a_state_into_an_open_loader(shared_fleet: Fleet, dataset: Dataset) -> None:

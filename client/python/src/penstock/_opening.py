@@ -145,11 +145,16 @@ class Opening:
         for address in self.masters:
             self.security.check(address)
 
+    @property
+    def given_session(self) -> str | None:
+        """The session's id, if the user or the job's launcher gives one: who comes again under it finds it again."""
+        return _job.session_id(self.session, self.name)
+
     def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
         """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
         forks.check()
         at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh)
-        session = session or _job.session_id(self.session, self.name)
+        session = session or self.given_session
         dist = _replica.distributed()
         shared = self.process_group is not None or self.mesh is not None
         world = (

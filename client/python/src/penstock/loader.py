@@ -346,8 +346,13 @@ class DataLoader:
         """Why there is no epoch to read, and how to get more."""
         passes = "1 epoch" if epochs == 1 else f"{epochs} epochs"
         how = "DataLoader(..., epochs=N)" if self._opening.spec is not None else '"epochs: N" in its spec'
-        anew = "" if self._opening.session is None else ", and a new session= id"
-        return f"the loader was made for {passes}, and {reason}; for N passes make it with {how}{anew}"
+        session = self._opening.given_session
+        if session is None:
+            return f"the loader was made for {passes}, and {reason}; for N passes make it with {how}"
+        return (
+            f"the session {session!r} was made for {passes}, and {reason}; to read again, give the job another run id, "
+            f"or the loader another session=, and for N passes {how}"
+        )
 
     def _open(self) -> Reading:
         """The open session, opened if need be."""
