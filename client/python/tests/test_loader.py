@@ -602,6 +602,35 @@ def test_ranks_need_one_id() -> None:
         iter(DataLoader("/data", features=FEATURES, batch_size=1, rank=0))
 
 
+def test_tasks_of_srun_are_ranks(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", run := uuid.uuid4().hex)
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
+    loaders = [make(shared_fleet, dataset) for _ in range(2)]
+    for task, loader in enumerate(loaders):
+        monkeypatch.setenv("SLURM_PROCID", str(task))
+        assert loader.session == f"{run}/train"
+    with loaders[0], loaders[1], ThreadPoolExecutor(2) as pool:
+        assert Counter(place for read in pool.map(places, loaders) for place in read) == Counter(dataset.places())
+
+
+def test_pods_of_an_indexed_job_say_which_rank_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    monkeypatch.setenv("HOSTNAME", "ctr-1")
+
+    def opened(**options: Any) -> None:
+        iter(DataLoader("/data", features=FEATURES, batch_size=1, master="127.0.0.1:1", connect_timeout=0.1, **options))
+
+    with pytest.raises(errors.UsageError, match=r"Job 'ctr' .*rank=int\(os\.environ.* and world_size="):
+        opened()
+    told: list[dict[str, Any]] = [{"rank": 1, "world_size": 2}, {"session": "of-this-pod-alone"}]
+    for options in told:
+        with pytest.raises(errors.MasterUnreachable):
+            opened(**options)
+    monkeypatch.setenv("PENSTOCK_RUN_ID", "of-this-pod-alone")
+    with pytest.raises(errors.MasterUnreachable):
+        opened()
+
+
 def test_closed(shared_fleet: Fleet, dataset: Dataset) -> None:
     loader = make(shared_fleet, dataset)
     with loader:

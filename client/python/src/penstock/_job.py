@@ -24,10 +24,13 @@ def run_id(environ: Mapping[str, str] = os.environ) -> str | None:
     torchrun = environ.get("TORCHELASTIC_RUN_ID", "")
     if torchrun and torchrun != "none":  # which is torchrun's default, the same for all jobs
         return torchrun
+    return indexed_job(environ) or environ.get("SLURM_JOB_ID") or None
+
+
+def indexed_job(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The Kubernetes indexed Job that this process is a pod of."""
     index, host = environ.get("JOB_COMPLETION_INDEX"), environ.get("HOSTNAME", "")
-    if index and host.endswith(f"-{index}"):  # a pod of a Kubernetes indexed Job
-        return host.removesuffix(f"-{index}")
-    return environ.get("SLURM_JOB_ID") or None
+    return host.removesuffix(f"-{index}") if index and host.endswith(f"-{index}") else None
 
 
 def session_id(session: str | None, name: str, environ: Mapping[str, str] = os.environ) -> str | None:

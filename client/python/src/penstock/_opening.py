@@ -153,7 +153,7 @@ class Opening:
     def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
         """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
         forks.check()
-        at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh)
+        at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh) or self._alone()
         session = session or self.given_session
         dist = _replica.distributed()
         shared = self.process_group is not None or self.mesh is not None
@@ -173,6 +173,16 @@ class Opening:
             stream.close()
             raise
         return stream
+
+    def _alone(self) -> _replica.Place:
+        """The one rank of a job that tells of none."""
+        job = None if self.session else _job.indexed_job()
+        if job is not None and job == _job.run_id():
+            raise UsageError(
+                f"the pods of the Kubernetes Job {job!r} are ranks of one session, and nothing says of how many; give "
+                'rank=int(os.environ["JOB_COMPLETION_INDEX"]) and world_size=, or set RANK and WORLD_SIZE'
+            )
+        return _replica.Place(0, 1)
 
     def _unique(self, at: _replica.Place, world: _replica.World | None) -> str:
         mine = _job.unique_id(self.name)

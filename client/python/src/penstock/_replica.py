@@ -32,6 +32,8 @@ from penstock.batch import Checkpoint
 _T = TypeVar("_T")
 
 _DATA_DIMENSIONS = ("dp", "data", "fsdp", "hsdp")  # what names of mesh dimensions begin with
+# Of launchers' rank and world size. SLURM_NTASKS would be the job's, also where srun has not started them.
+_LAUNCHERS = (("RANK", "WORLD_SIZE"), ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"))
 _FOLLOW_TIMEOUT = datetime.timedelta(hours=1)  # for a rank of the replica to come to the next batch, too
 
 
@@ -92,8 +94,8 @@ def place(
     process_group: Any,
     mesh: Any,
     environ: Mapping[str, str] = os.environ,
-) -> Place:
-    """The data-parallel rank: as given, else that of torch.distributed, else RANK of WORLD_SIZE, else 0 of 1."""
+) -> Place | None:
+    """The data-parallel rank: as given, else that of torch.distributed, else the environment's, if it has one."""
     if (rank is None) != (world_size is None):
         raise errors.UsageError("rank= and world_size= go together; give both or neither")
     given = [rank is not None, process_group is not None, mesh is not None]
@@ -128,14 +130,21 @@ def _checked(rank: int, world_size: int) -> Place:
     return Place(rank, world_size)
 
 
-def _from_environment(environ: Mapping[str, str]) -> Place:
-    rank, world_size = environ.get("RANK") or "0", environ.get("WORLD_SIZE") or "1"
+def _from_environment(environ: Mapping[str, str]) -> Place | None:
+    for names in _LAUNCHERS:
+        rank, world_size = map(environ.get, names)
+        if rank or world_size:
+            return _of_launcher(*names, rank or "0", world_size or "1")
+    return None
+
+
+def _of_launcher(of_rank: str, of_size: str, rank: str, world_size: str) -> Place:
     try:
         return _checked(int(rank), int(world_size))
     except ValueError:
         raise errors.UsageError(
-            f"the environment has RANK={rank!r} and WORLD_SIZE={world_size!r}; set both to numbers, or give rank= and "
-            "world_size="
+            f"the environment has {of_rank}={rank!r} and {of_size}={world_size!r}; set both to numbers, or give rank= "
+            "and world_size="
         ) from None
 
 

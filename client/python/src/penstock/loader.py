@@ -68,9 +68,10 @@ class DataLoader:
             By default the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
             unique.
         name: tells the loaders of one job apart, such as "train" and "validation".
-        rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE. Ranks
-            take rows as fast as they are, and so get different numbers of batches. One that has read its last row waits
-            in the iterator until all have: a loop whose ranks wait for each other, as under DDP, must stop before that.
+        rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE, else
+            that of srun's task. Ranks take rows as fast as they are, and so get different numbers of batches. One that
+            has read its last row waits in the iterator until all have: a loop whose ranks wait for each other, as under
+            DDP, must stop before that.
         process_group, mesh: the data-parallel group, or a DeviceMesh with dimensions dp... or data..., for jobs whose
             ranks share replicas: ranks of one replica get the same batches, and iterate in lock-step. Every rank of the
             job makes the loader.

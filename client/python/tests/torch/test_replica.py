@@ -28,12 +28,15 @@ MESH = """
 @pytest.mark.parametrize(
     ("given", "environ", "want"),
     [
-        ((None, None), {}, Place(0, 1)),
+        ((None, None), {}, None),
         ((None, None), {"RANK": "1", "WORLD_SIZE": "4"}, Place(1, 4)),
+        ((None, None), {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8"}, Place(5, 8)),
+        ((None, None), {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, Place(0, 1)),  # of a batch script
+        ((None, None), {"RANK": "1", "WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Place(1, 4)),
         ((2, 3), {"RANK": "1", "WORLD_SIZE": "4"}, Place(2, 3)),
     ],
 )
-def test_ranks_without_torch_distributed(given: Any, environ: dict[str, str], want: Place) -> None:
+def test_ranks_without_torch_distributed(given: Any, environ: dict[str, str], want: Place | None) -> None:
     assert _replica.place(*given, None, None, environ) == want
 
 
@@ -46,6 +49,7 @@ def test_ranks_without_torch_distributed(given: Any, environ: dict[str, str], wa
         ((0, 1, None, "mesh"), {}, "exclude each other"),
         ((None, None, None, "mesh"), {}, "init_process_group"),
         ((None, None, None, None), {"RANK": "x"}, "RANK='x'"),
+        ((None, None, None, None), {"SLURM_PROCID": "x"}, "SLURM_PROCID='x'"),
         ((None, None, None, None), {"RANK": "2", "WORLD_SIZE": "2"}, "count from 0"),
     ],
 )
