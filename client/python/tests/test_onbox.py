@@ -131,6 +131,17 @@ def test_loaders_share_a_fleet_until_the_last_closes() -> None:
     again.close()
 
 
+def test_a_loader_s_fleet_has_the_memory_that_it_asks_for(dataset: Dataset) -> None:
+    usual, fleet = LocalFleet(), LocalFleet(memory=64 << 20)
+    assert usual.address != fleet.address
+    assert b"--memory=67108864" in Path(f"/proc/{pid(fleet)}/cmdline").read_bytes().split(b"\0")
+    with DataLoader(dataset.uri, features=penstock.dense("int_*"), batch_size=1000, memory=64 << 20) as loader:
+        assert sum(map(len, loader)) == dataset.rows
+        assert _onbox._fleets._users[fleet._process] == 2
+    fleet.close()
+    usual.close()
+
+
 def test_the_fleet_ends_with_a_process_that_is_killed(python: Callable[[str], subprocess.Popen[str]]) -> None:
     child = python("print(fleet._process._child.pid, flush=True); sys.stdin.read()")
     fleet = int(line(child))
@@ -276,6 +287,12 @@ def test_settings_of_another_fleet_do_not_reach_it(monkeypatch: pytest.MonkeyPat
     fleet = LocalFleet()
     assert answers(fleet)
     fleet.close()
+
+
+def test_profiles_of_storage_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_STORAGE_CONFIG", "/nowhere")
+    with pytest.raises(LocalFleetError, match="storage configuration: open /nowhere"):
+        LocalFleet()
 
 
 def test_without_a_binary_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,9 +33,12 @@ class LocalFleet:
     not come up.
     """
 
-    def __init__(self, *, workers: int = 0) -> None:
-        """Starts a fleet of so many worker processes, or joins the users of one. 0: its first process is the worker."""
-        self._process = _fleets.take(workers)
+    def __init__(self, *, workers: int = 0, memory: int | None = None) -> None:
+        """Starts a fleet of so many worker processes, or joins the users of one. 0: its first process is the worker.
+
+        memory: bytes that streams may hold in each worker.
+        """
+        self._process = _fleets.take(f"--workers={workers}", *([] if memory is None else [f"--memory={memory}"]))
         self._closed = False
         self.address, self.token = self._process.address, self._process.token
 
@@ -59,18 +62,18 @@ class LocalFleet:
 
 
 class _Fleets:
-    """The fleets of this process, by their worker processes, and who uses them."""
+    """The fleets of this process, by their flags, and who uses them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # held while a fleet starts: who wants the same one waits for it
-        self._running: dict[int, _Process] = {}
+        self._running: dict[tuple[str, ...], _Process] = {}
         self._users: dict[_Process, int] = {}
 
-    def take(self, workers: int) -> _Process:
+    def take(self, *flags: str) -> _Process:
         with self._lock:
-            process = self._running.get(workers)
+            process = self._running.get(flags)
             if process is None or process.error() is not None:
-                process = self._running[workers] = _start(workers)
+                process = self._running[flags] = _start(flags)
                 self._users[process] = 0
             self._users[process] += 1
             return process
@@ -83,7 +86,7 @@ class _Fleets:
             if self._users[process] > 0:
                 return
             del self._users[process]
-            self._running = {n: p for n, p in self._running.items() if p is not process}
+            self._running = {f: p for f, p in self._running.items() if p is not process}
         process.close()
 
 
@@ -103,8 +106,8 @@ class _Announcement:
 class _Process(feeder.Process):
     """The running command."""
 
-    def __init__(self, binary: Path, workers: int) -> None:
-        super().__init__(binary, "local", "--feed", "--output=json", f"--workers={workers}", stdout=subprocess.PIPE)
+    def __init__(self, binary: Path, flags: tuple[str, ...]) -> None:
+        super().__init__(binary, "local", "--feed", "--output=json", *flags, stdout=subprocess.PIPE)
         self._closed = False
         try:
             said = self._announced(START_TIMEOUT)
@@ -161,7 +164,7 @@ class _Process(feeder.Process):
             self._log.close()
 
 
-def _start(workers: int) -> _Process:
+def _start(flags: tuple[str, ...]) -> _Process:
     try:
         binary = _binary.find()
         if binary is None:
@@ -169,7 +172,7 @@ def _start(workers: int) -> _Process:
                 f"without master= the loader starts a fleet on this machine, but {_binary.advice()}; "
                 'or give the address of a fleet, as master="host:7070"'
             )
-        return _Process(binary, workers)
+        return _Process(binary, flags)
     except OSError as err:
         raise LocalFleetError(f"cannot start the local fleet: {err}") from err
 

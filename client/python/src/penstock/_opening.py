@@ -134,8 +134,14 @@ class Opening:
     timeout: float
     connect_timeout: float
     workers: int | None
+    memory: int | None
 
     def __post_init__(self) -> None:
+        for name in ("workers", "memory"):
+            if self.masters and getattr(self, name) is not None:
+                raise UsageError(f"{name}= is of the fleet that a loader without master= starts; leave one of them out")
+        if self.memory is not None and (not isinstance(self.memory, int) or self.memory <= 0):
+            raise UsageError(f"memory={self.memory!r}: give a number of bytes above 0, such as 1 << 30")
         for name, unit in (("budget", "bytes"), ("timeout", "seconds"), ("connect_timeout", "seconds")):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
@@ -221,7 +227,7 @@ class Opening:
                     "and give all ranks the address and the file that it prints:\n"
                     '    master="127.0.0.1:PORT", token_file="/tmp/.../token"'
                 )
-            fleet = LocalFleet(workers=self.workers or 0)
+            fleet = LocalFleet(workers=self.workers or 0, memory=self.memory)
             stream.owns(fleet)
             masters, security = (fleet.address,), Security(token=fleet.token)
         config = Config(

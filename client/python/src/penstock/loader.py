@@ -64,6 +64,7 @@ class DataLoader:
         master: "host:port" of any master, or several. None starts a fleet on this machine.
         workers: worker processes of that fleet. By default there are none: the process that makes the batches is all
             of it, and they take no way over a network.
+        memory: bytes that streams may hold in each worker of that fleet: more of it hides a slower storage.
         session: the id under which all ranks of the job read, and under which a restarted job finds its session again.
             By default the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
             unique.
@@ -117,6 +118,7 @@ class DataLoader:
         on_error: str | Mapping[str, int] = "fail",
         master: str | Sequence[str] | None = None,
         workers: int | None = None,
+        memory: int | None = None,
         session: str | None = None,
         name: str = "train",
         rank: int | None = None,
@@ -151,11 +153,9 @@ class DataLoader:
                 "last_batch": last_batch, "seed": seed, "shuffle": shuffle, "epochs": epochs, "provenance": provenance,
             },
         )  # fmt: skip
-        if master is not None and workers is not None:
-            raise UsageError("workers= is of the fleet that a loader without master= starts; leave one of them out")
         self._opening = _opening.Opening(
             spec=None if message is None else message.SerializeToString(), spec_text=text, working_dir=str(Path.cwd()),
-            session=session, name=name, workers=workers,
+            session=session, name=name, workers=workers, memory=memory,
             masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
             security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls_server_name, tls),
