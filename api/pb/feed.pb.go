@@ -26,18 +26,18 @@ type FeedHello_Language int32
 
 const (
 	FeedHello_UNKNOWN FeedHello_Language = 0
-	FeedHello_CURRENT FeedHello_Language = 2
+	FeedHello_CURRENT FeedHello_Language = 3
 )
 
 // Enum value maps for FeedHello_Language.
 var (
 	FeedHello_Language_name = map[int32]string{
 		0: "UNKNOWN",
-		2: "CURRENT",
+		3: "CURRENT",
 	}
 	FeedHello_Language_value = map[string]int32{
 		"UNKNOWN": 0,
-		"CURRENT": 2,
+		"CURRENT": 3,
 	}
 )
 
@@ -468,6 +468,7 @@ type FeedSecurity struct {
 	Key           string                 `protobuf:"bytes,5,opt,name=key,proto3" json:"key,omitempty"`
 	ServerName    string                 `protobuf:"bytes,6,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
 	Tls           bool                   `protobuf:"varint,7,opt,name=tls,proto3" json:"tls,omitempty"`
+	Namespace     string                 `protobuf:"bytes,8,opt,name=namespace,proto3" json:"namespace,omitempty"` // the session's, where the token is for several
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -549,6 +550,13 @@ func (x *FeedSecurity) GetTls() bool {
 		return x.Tls
 	}
 	return false
+}
+
+func (x *FeedSecurity) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
 }
 
 // FeedNext asks for what comes next: a batch, or an epoch's end. The ids of these requests count up from 1; one that came before is done, and only releases.
@@ -1763,7 +1771,7 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\arelease\x18\x02 \x01(\tR\arelease\"$\n" +
 	"\bLanguage\x12\v\n" +
 	"\aUNKNOWN\x10\x00\x12\v\n" +
-	"\aCURRENT\x10\x02\"\xdf\x01\n" +
+	"\aCURRENT\x10\x03\"\xdf\x01\n" +
 	"\vFeedRequest\x12+\n" +
 	"\x04open\x18\x01 \x01(\v2\x15.penstock.v1.FeedOpenH\x00R\x04open\x12+\n" +
 	"\x04next\x18\x02 \x01(\v2\x15.penstock.v1.FeedNextH\x00R\x04next\x12.\n" +
@@ -1788,7 +1796,7 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\x05epoch\x18\f \x01(\rR\x05epoch\x12\"\n" +
 	"\rsync_every_ns\x18\r \x01(\x03R\vsyncEveryNs\x12*\n" +
 	"\x11stream_timeout_ns\x18\x0e \x01(\x03R\x0fstreamTimeoutNs\x12$\n" +
-	"\x0ehedge_after_ns\x18\x0f \x01(\x03R\fhedgeAfterNs\"\xac\x01\n" +
+	"\x0ehedge_after_ns\x18\x0f \x01(\x03R\fhedgeAfterNs\"\xca\x01\n" +
 	"\fFeedSecurity\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\x12\x1d\n" +
 	"\n" +
@@ -1798,7 +1806,8 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\x03key\x18\x05 \x01(\tR\x03key\x12\x1f\n" +
 	"\vserver_name\x18\x06 \x01(\tR\n" +
 	"serverName\x12\x10\n" +
-	"\x03tls\x18\a \x01(\bR\x03tls\"?\n" +
+	"\x03tls\x18\a \x01(\bR\x03tls\x12\x1c\n" +
+	"\tnamespace\x18\b \x01(\tR\tnamespace\"?\n" +
 	"\bFeedNext\x12\x17\n" +
 	"\await_ns\x18\x01 \x01(\x03R\x06waitNs\x12\x1a\n" +
 	"\breleased\x18\x02 \x03(\x04R\breleased\"!\n" +

@@ -323,7 +323,7 @@ func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
 	sec := o.GetSecurity()
 	err := cfg.Secure(client.Security{
 		TokenFile: sec.GetTokenFile(), Token: sec.GetToken(), CA: sec.GetCa(), ServerName: sec.GetServerName(), TLS: sec.GetTls(),
-		Cert: sec.GetCert(), Key: sec.GetKey(),
+		Cert: sec.GetCert(), Key: sec.GetKey(), Namespace: sec.GetNamespace(),
 	})
 	if err != nil {
 		return failed(err)

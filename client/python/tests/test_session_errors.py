@@ -104,6 +104,16 @@ def test_token(fleet: Fleet, dataset: Dataset) -> None:
         assert sum(b.record.num_rows for b in read_epoch(session)) == dataset.rows
 
 
+def test_a_session_lies_in_the_namespace_that_is_asked_for(fleet: Fleet, dataset: Dataset) -> None:
+    fleet.start(workers=1, token="open-sesame")
+    default, vision = Security(token="open-sesame"), Security(token="open-sesame", namespace="vision")
+    config = configure(fleet, spec(dataset), security=vision)
+    with Session(config) as session:
+        assert sum(b.record.num_rows for b in read_epoch(session)) == dataset.rows
+    with pytest.raises(errors.UsageError, match="does not exist"):
+        Session(dataclasses.replace(config, spec_text="", security=default))
+
+
 def test_secrets_do_not_print() -> None:
     s = Security(token="open-sesame", key=b"private", cert=b"c")
     assert "sesame" not in repr(s)
@@ -377,7 +387,7 @@ def test_a_ping_without_an_answer_ends_the_connection() -> None:
 def test_token_file_is_renewed(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\nolder\n")
-    security = _opening.security(None, file, None, None, None, None, False, {})
+    security = _opening.security(None, file, None, None, None, None, False, None, {})
     assert security.metadata() == (("authorization", "Bearer first"),)
     file.write_text("second\n")
     assert security.metadata() == (("authorization", "Bearer second"),)

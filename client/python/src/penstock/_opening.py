@@ -308,6 +308,7 @@ def security(
     tls_key: str | os.PathLike[str] | None,
     tls_server_name: str | None,
     tls: bool,
+    namespace: str | None,
     environ: Mapping[str, str] = os.environ,
 ) -> Security:
     """How ports are reached. What arguments leave out may stand in PENSTOCK_TOKEN_FILE and PENSTOCK_TLS_..."""
@@ -329,6 +330,7 @@ def security(
         tls=tls,
         server_name=tls_server_name or None,
         token_file=os.fspath(path) if path else None,
+        namespace=namespace,
     )
 
 

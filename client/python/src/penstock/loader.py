@@ -80,6 +80,7 @@ class DataLoader:
             authorities. tls_server_name is the name that the fleet's certificate bears, where that is not each port's
             host, as on Kubernetes. PENSTOCK_TOKEN_FILE, PENSTOCK_TLS_CA and PENSTOCK_TLS_SERVER_NAME of the environment
             serve in place of token_file, tls_ca and tls_server_name.
+        namespace: of the session, where the token is for several; by default the token's own, or "default".
         share: of the workers, where sessions compete for them: a weight, 1 by default, or
             {"weight": 2, "min_workers": 1, "max_workers": 8}. It counts when the session is opened for the first time.
         zone: reads from workers of the same zone first.
@@ -132,6 +133,7 @@ class DataLoader:
         tls_cert: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         tls_server_name: str | None = None,
+        namespace: str | None = None,
         share: float | Mapping[str, float] | None = None,
         zone: str = "",
         compression: str = "none",
@@ -158,7 +160,7 @@ class DataLoader:
             session=session, name=name, workers=workers, memory=memory,
             masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
-            security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls_server_name, tls),
+            security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls_server_name, tls, namespace),
             share=_opening.share(share), zone=zone, compression=compression, budget=budget,
             timeout=timeout, connect_timeout=connect_timeout,
         )  # fmt: skip

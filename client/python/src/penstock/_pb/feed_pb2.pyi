@@ -71,7 +71,7 @@ class FeedOpen(_message.Message):
     def __init__(self, masters: _Optional[_Iterable[str]] = ..., security: _Optional[_Union[FeedSecurity, _Mapping]] = ..., rank: _Optional[int] = ..., world_size: _Optional[int] = ..., zone: _Optional[str] = ..., compression: _Optional[_Union[_stream_pb2.Compression, str]] = ..., budget: _Optional[int] = ..., session: _Optional[_Union[_control_pb2.Session, _Mapping]] = ..., joined: _Optional[_Union[_control_pb2.JoinReply, _Mapping]] = ..., nonce: _Optional[str] = ..., lease_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., sync_every_ns: _Optional[int] = ..., stream_timeout_ns: _Optional[int] = ..., hedge_after_ns: _Optional[int] = ...) -> None: ...
 
 class FeedSecurity(_message.Message):
-    __slots__ = ("token", "token_file", "ca", "cert", "key", "server_name", "tls")
+    __slots__ = ("token", "token_file", "ca", "cert", "key", "server_name", "tls", "namespace")
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FILE_FIELD_NUMBER: _ClassVar[int]
     CA_FIELD_NUMBER: _ClassVar[int]
@@ -79,6 +79,7 @@ class FeedSecurity(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     SERVER_NAME_FIELD_NUMBER: _ClassVar[int]
     TLS_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     token: str
     token_file: str
     ca: str
@@ -86,7 +87,8 @@ class FeedSecurity(_message.Message):
     key: str
     server_name: str
     tls: bool
-    def __init__(self, token: _Optional[str] = ..., token_file: _Optional[str] = ..., ca: _Optional[str] = ..., cert: _Optional[str] = ..., key: _Optional[str] = ..., server_name: _Optional[str] = ..., tls: bool = ...) -> None: ...
+    namespace: str
+    def __init__(self, token: _Optional[str] = ..., token_file: _Optional[str] = ..., ca: _Optional[str] = ..., cert: _Optional[str] = ..., key: _Optional[str] = ..., server_name: _Optional[str] = ..., tls: bool = ..., namespace: _Optional[str] = ...) -> None: ...
 
 class FeedNext(_message.Message):
     __slots__ = ("wait_ns", "released")

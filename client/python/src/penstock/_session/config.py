@@ -30,6 +30,7 @@ class Security:
     ca_file: str | None = None
     cert_file: str | None = None
     key_file: str | None = None
+    namespace: str | None = None  # that calls are about, where the token is for several
 
     @property
     def encrypted(self) -> bool:
@@ -50,7 +51,8 @@ class Security:
     def metadata(self) -> tuple[tuple[str, str], ...]:
         """The headers of a call to a master. Workers are shown tickets, and no token."""
         token = self._newest_token()
-        return () if token is None else (("authorization", f"Bearer {token}"),)
+        headers = (("authorization", token and f"Bearer {token}"), ("penstock-namespace", self.namespace))
+        return tuple((key, value) for key, value in headers if value)
 
     def newest(self) -> Security:
         """What the files of certificates say now, for a connection to be made."""

@@ -514,6 +514,7 @@ def _security(s: Security) -> pb.FeedSecurity:
     return pb.FeedSecurity(
         token="" if s.token_file else s.token or "", token_file=_absolute(s.token_file), ca=_absolute(s.ca_file),
         cert=_absolute(s.cert_file), key=_absolute(s.key_file), server_name=s.server_name or "", tls=s.tls,
+        namespace=s.namespace or "",
     )  # fmt: skip
 
 
