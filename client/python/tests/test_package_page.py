@@ -24,8 +24,8 @@ READ_ALL = [
     "Spec files-1", "Loops that read ahead-1", "On one machine-1", "What limits the loop-1", "What limits the loop-2",
 ]  # fmt: skip
 CHECKED = [
-    "Start-1", "Start-2", "Epochs, length, map-1", "Epochs, length, map-2", "Checkpoints-1", "Checkpoints-2",
-    "Checkpoints-4", "Formats and devices-1", "Errors-1", "Tokens and TLS-1",
+    "Start-1", "Start-2", "Epochs, length, map-1", "Epochs, length, map-2", "Validation-1", "Checkpoints-1",
+    "Checkpoints-2", "Checkpoints-4", "Formats and devices-1", "Errors-1", "Tokens and TLS-1",
 ]  # fmt: skip
 
 
@@ -79,6 +79,13 @@ def test_epochs(clicks: Dataset, shared_fleet: Fleet) -> None:
 
 def test_map(clicks: Dataset, shared_fleet: Fleet) -> None:
     assert isinstance(page.run("Epochs, length, map-2", clicks, shared_fleet)["dense"], np.ndarray)
+
+
+def test_validation(clicks: Dataset, shared_fleet: Fleet) -> None:
+    validated = page.Trained()
+    names = page.run("Validation-1", clicks, shared_fleet, validate=validated)
+    assert names["train"].rows == 2 * clicks.rows
+    assert [batch.epoch for batch in validated.batches] == [0, 0, 0, 1, 1, 1]
 
 
 def test_checkpoints(clicks: Dataset, shared_fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,6 +72,35 @@ def test_going_on_from_a_checkpoint(
         assert Counter(first.rows(epoch) + second.rows(epoch)) == Counter(dataset.places()), f"epoch {epoch}"
 
 
+class Validating(Model):
+    """Notes the rows of each validation, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.validated: list[list[Place]] = []
+
+    def on_validation_start(self) -> None:
+        self.validated.append([])
+
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        self.validated[-1] += places([batch])
+
+
+@pytest.mark.parametrize("limit", [1.0, 3])
+def test_validation(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, limit: float) -> None:
+    """Each of all rows, or of those that come next."""
+    model = Validating()
+    with make(shared_fleet, dataset, epochs=2) as loader, make(shared_fleet, dataset, epochs=9) as validation:
+        options = {"max_epochs": 2, "num_sanity_val_steps": 0, "limit_val_batches": limit}
+        trainer(tmp_path, enable_checkpointing=False, **options).fit(model, loader, validation)
+    first, second = map(Counter, model.validated)
+    if limit == 3:
+        assert first.total() == second.total() == 3 * BATCH
+        assert not first & second
+    else:
+        assert first == second == Counter(dataset.places())
+
+
 def test_saving_without_the_callback_is_an_error(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
     with (
         make(shared_fleet, dataset, filter="label >= 0") as loader,
