@@ -31,6 +31,7 @@ BEFORE = Figures(
     longest_stall_seconds=5.0,
     compute_seconds=3000.0,
     failovers=2,
+    hedges=3,
     cause=WORKERS,
 )
 
@@ -229,6 +230,7 @@ def test_stats_go_into_json() -> None:
         "compute_seconds": 3078.0,
         "map_seconds": 10.0,
         "failovers": 2,
+        "hedges": 3,
         "buffered_bytes": 5,
         "peak_buffered_bytes": 9,
         "workers": 2,

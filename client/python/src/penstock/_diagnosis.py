@@ -63,8 +63,9 @@ class Stats:
     seconds is how long the training loop has run: stall_seconds, that it waited for batches, compute_seconds, its own
     time up to the newest request for a batch, and map_seconds, that of the loader's map=. stall_share is
     stall_seconds / seconds. bytes are of batches handed over; buffered_bytes were received and are in no batch yet.
-    workers is the fleet's size, streams how many the master wants this trainer to hold open. The verdict judges the
-    last minute of reading; bottleneck is its subject.
+    failovers are streams that went on with another worker, hedges those that another one was asked for besides, because
+    theirs was late. workers is the fleet's size, streams how many the master wants this trainer to hold open. The
+    verdict judges the last minute of reading; bottleneck is its subject.
     """
 
     rows: int
@@ -78,6 +79,7 @@ class Stats:
     compute_seconds: float
     map_seconds: float
     failovers: int
+    hedges: int
     buffered_bytes: int
     peak_buffered_bytes: int
     workers: int
@@ -194,6 +196,7 @@ class Watch:
             compute_seconds=max(session.compute_seconds - map_seconds, 0.0),
             map_seconds=map_seconds,
             failovers=session.failovers,
+            hedges=session.hedges,
             buffered_bytes=session.buffered,
             peak_buffered_bytes=session.peak_buffered,
             workers=session.workers,

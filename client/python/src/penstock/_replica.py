@@ -300,6 +300,7 @@ class Leader:
             "kind": kind, "valid": valid, "epoch": self.epoch, "rows": self.rows_per_epoch(), "batches": self.batches(),
             "checkpoint": checkpoint,
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
+            "hedges": stats.hedges,
         }  # fmt: skip
         return [json.dumps(facts).encode(), state.SerializeToString(), stats.cause.SerializeToString(), payload]
 
@@ -370,6 +371,7 @@ class Follower:
         self._stats = replace(
             self._stats, cause=pb.Cause.FromString(cause.tobytes()),
             workers=facts["workers"], streams=facts["streams"], failovers=facts["failovers"],
+            hedges=facts["hedges"],
         )  # fmt: skip
         return payload
 

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pytest
 
 from penstock import _replica, errors
@@ -59,7 +60,7 @@ def test_ranks_that_cannot_be(given: Any, environ: dict[str, str], says: str) ->
 
 
 class Told:
-    """A channel that keeps what it was to send."""
+    """A channel that keeps what it was to send, of which the newest can be received."""
 
     def __init__(self) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -67,6 +68,11 @@ class Told:
     def send(self, parts: list[Any]) -> None:
         """Keeps the facts."""
         self.sent.append(json.loads(parts[0]))
+        self._newest = parts
+
+    def receive(self, parts: int) -> list[Any]:
+        """What was sent last."""
+        return [np.frombuffer(part, np.uint8) for part in self._newest]
 
 
 class Ailing:
@@ -95,7 +101,13 @@ class Ailing:
         """Fails once it is broken."""
         if not self.well:
             raise errors.Error("no figures")
-        return SessionStats()
+        return SessionStats(workers=2, streams=4, failovers=1, hedges=3)
+
+
+def test_followers_know_how_the_fleet_is() -> None:
+    channel = cast("Any", Told())
+    leader = _replica.Leader(channel, lambda: cast("Any", Ailing()))
+    assert _replica.Follower(channel).stats() == leader.stats()
 
 
 def test_followers_hear_of_whatever_fails() -> None:
