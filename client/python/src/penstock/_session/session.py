@@ -407,11 +407,6 @@ class Session:
         return f.epoch_batches if f.HasField("epoch_batches") and f.epoch == self.epoch else None
 
     @property
-    def batch_size(self) -> int:
-        """Rows of a full batch."""
-        return int(self._info.batch_size)
-
-    @property
     def schema(self) -> pa.Schema | None:
         """The schema of all batches, or None before the first."""
         return None if self._form is None else self._form.schema
