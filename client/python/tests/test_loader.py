@@ -519,6 +519,15 @@ def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:
         DataLoader("/data", **(options | wrong))
 
 
+def test_numbers_of_numpy(shared_fleet: Fleet, dataset: Dataset) -> None:
+    numbers: dict[str, Any] = {"batch_size": np.int64(BATCH), "epochs": np.int8(1), "seed": np.uint8(1)}
+    numbers |= {"rank": np.int32(0), "world_size": np.int64(1), "budget": np.uint64(1 << 28)}
+    numbers |= {"timeout": np.float32(60), "connect_timeout": np.int16(60)}
+    with make(shared_fleet, dataset, **numbers) as loader:
+        assert sum(map(len, loader)) == dataset.rows
+        assert json.dumps(loader.state_dict())
+
+
 @pytest.mark.parametrize("master", ["h:1", "10.0.0.1:65535", "[::1]:7070", "[fe80::1%eth0]:7070", "unix:/run/x"])
 def test_addresses_of_masters(master: str) -> None:
     DataLoader("/data", features=FEATURES, batch_size=1, master=master)

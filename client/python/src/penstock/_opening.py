@@ -7,6 +7,7 @@ the training loop; what is opened is closed with its Stream, or when the process
 from __future__ import annotations
 
 import functools
+import numbers
 import os
 import re
 import weakref
@@ -140,11 +141,11 @@ class Opening:
         for name in ("workers", "memory"):
             if self.masters and getattr(self, name) is not None:
                 raise UsageError(f"{name}= is of the fleet that a loader without master= starts; leave one of them out")
-        if self.memory is not None and (not isinstance(self.memory, int) or self.memory <= 0):
+        if self.memory is not None and (not isinstance(self.memory, numbers.Integral) or self.memory <= 0):
             raise UsageError(f"memory={self.memory!r}: give a number of bytes above 0, such as 1 << 30")
         for name, unit in (("budget", "bytes"), ("timeout", "seconds"), ("connect_timeout", "seconds")):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            if isinstance(value, bool) or not isinstance(value, numbers.Real) or value <= 0:
                 raise UsageError(f"{name}={value!r}: give a number of {unit} above 0")
         if self.compression not in _COMPRESSIONS:
             raise UsageError(f"compression={self.compression!r}: give one of {', '.join(map(repr, _COMPRESSIONS))}")
@@ -244,9 +245,9 @@ class Opening:
             restore=None if restore is None else restore.brought_by(at),
             start_epoch=0 if restore is None else restore.epoch,
             differences=functools.partial(differences, () if restore is None else restore.specs),
-            budget=self.budget,
-            timeout=self.timeout,
-            connect_timeout=self.connect_timeout,
+            budget=int(self.budget),
+            timeout=float(self.timeout),
+            connect_timeout=float(self.connect_timeout),
             security=security,
             on_event=log_event,
             fleet=fleet,

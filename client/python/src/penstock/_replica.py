@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import numbers
 import os
 import sys
 import time
@@ -123,11 +124,11 @@ def place(
 
 
 def _checked(rank: int, world_size: int) -> Place:
-    if not isinstance(rank, int) or not isinstance(world_size, int):
+    if not isinstance(rank, numbers.Integral) or not isinstance(world_size, numbers.Integral):
         raise errors.UsageError(f"rank={rank!r}, world_size={world_size!r}: give integers")
     if not 0 <= rank < world_size:
         raise errors.UsageError(f"rank {rank} is not in [0, world_size), world_size being {world_size}; count from 0")
-    return Place(rank, world_size)
+    return Place(int(rank), int(world_size))
 
 
 def _from_environment(environ: Mapping[str, str]) -> Place | None:

@@ -34,6 +34,7 @@ MESH = """
         ((None, None), {"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "8"}, Place(5, 8)),
         ((None, None), {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, Place(0, 1)),  # of a batch script
         ((None, None), {"RANK": "1", "WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}, Place(1, 4)),
+        ((np.int32(2), np.int64(3)), {}, Place(2, 3)),
         ((2, 3), {"RANK": "1", "WORLD_SIZE": "4"}, Place(2, 3)),
     ],
 )
@@ -47,6 +48,7 @@ def test_ranks_without_torch_distributed(given: Any, environ: dict[str, str], wa
         ((1, None, None, None), {}, "go together"),
         ((3, 3, None, None), {}, "world_size"),
         (("0", "2", None, None), {}, "integers"),
+        ((0.0, 2.0, None, None), {}, "integers"),
         ((0, 1, None, "mesh"), {}, "exclude each other"),
         ((None, None, None, "mesh"), {}, "init_process_group"),
         ((None, None, None, None), {"RANK": "x"}, "RANK='x'"),
