@@ -130,7 +130,7 @@ class Config:
         message, even one larger than its share.
     sync_every: the longest time between two Syncs.
     stream_timeout: how long a worker may send nothing while there is room, before the stream moves on to the next. It
-        doubles with each fruitless round over the candidates.
+        doubles with each fruitless round over the candidates in which one was silent, to 16 times as much.
     hedge_after: the least time that a worker may send nothing while there is room, before the next one is asked for the
         same rows besides. It is longer where streams usually are. Few streams are opened twice at once.
     connect_timeout: until a master must have answered when the session opens.
