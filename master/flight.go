@@ -38,15 +38,15 @@ func (f *flightInfo) GetFlightInfo(ctx context.Context, d *flight.FlightDescript
 	if d.GetType() != flight.DescriptorCMD {
 		return nil, status.Error(codes.InvalidArgument, "the descriptor must be a command that holds a spec, as YAML or JSON")
 	}
-	s, err := parseSpec(d.GetCmd(), "")
-	if err != nil {
-		return nil, err
-	}
 	end, ok := f.turns.Take(identity.From(ctx))
 	if !ok {
 		return nil, status.Errorf(codes.ResourceExhausted, "too many datasets are being listed: %d at once, and %d for one namespace; try again", infosAtOnce, infosOfOne)
 	}
 	defer end()
+	s, err := parseSpec(d.GetCmd(), "")
+	if err != nil {
+		return nil, err
+	}
 	cfg := &f.master.cfg
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()

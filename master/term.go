@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -205,7 +206,7 @@ func (t *term) findOrOpen(req *wanted) (*runner, *opening, error) {
 	if t.closed {
 		return nil, nil, store.ErrNotLeader
 	}
-	if err := req.limits.Admit(t.usage(req.who.Home()), int(req.GetShare().GetMinWorkers())); err != nil {
+	if err := req.limits.Admit(t.usage(req.who.Home()), int(req.GetShare().GetMinWorkers()), cmp.Or(req.GetShare().GetWeight(), 1)); err != nil {
 		return nil, nil, err
 	}
 	end, ok := t.turns.Take(req.who)

@@ -224,6 +224,7 @@ func TestResolveReportsEachMistake(t *testing.T) {
 		ok + "transforms: {op: sigrid_hash, in: cat_*}":                                               "transforms[0]: parameter max is missing (cat_0, cat_0_scores, cat_1 and 24 more)",
 		ok + "transforms: {op: ngram, in: int_1, out: x}":                                             "transforms[0]: want lists, found [float32]",
 		ok + "transforms: {op: ngram, in: [int_1, int_1], out: x}":                                    "transforms[0]: want lists, found [float32] (in names int_1 more than once, and a feature counts once: make another of it before",
+		ok + "transforms: {op: ngram, in: [cat_1, cat_2, cat_1], out: x}":                             "transforms[0].in: in names cat_1 more than once, and a feature counts once: make another of it before",
 		ok + "transforms: {op: ngram, in: cat_1}":                                                     "transforms[0].out: found nothing; want a name for the result of ngram",
 		ok + "transforms: {op: ngram, in: cat_1, out: '{}_n'}":                                        "transforms[0].out: found {}_n; ngram makes one result of all its inputs",
 		ok + "transforms: {op: log1p, in: [int_1, int_2], out: x}":                                    "transforms[0].out: found x for 2 results (int_1, int_2); want {} in it",
@@ -338,5 +339,21 @@ func BenchmarkResolve(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestUnitsOfTimestamps(t *testing.T) {
+	s := Signature{Params: map[string]*pb.Value{"unit": {Kind: &pb.Value_Text{Text: "s"}}}}
+	for meaning, want := range map[string]string{"timestamp[us]": "it counts us, and unit is s; want unit: us", "timestamp[s]": "", "time[us]": "", "": ""} {
+		err := s.countsIn(&feature{source: &pb.Source{Meaning: meaning}})
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%q: got %v, want %q", meaning, err, want)
+		}
+	}
+	if err := s.countsIn(&feature{}); err != nil {
+		t.Errorf("of what a step made: %v", err)
+	}
+	if err := (Signature{}).countsIn(&feature{source: &pb.Source{Meaning: "timestamp[us]"}}); err != nil {
+		t.Errorf("by an op without a unit: %v", err)
 	}
 }

@@ -102,6 +102,9 @@ func (a *application) perInput(in []*feature) {
 		if err == nil && sig.SelectsRows && out != "" {
 			err = errors.New("selects rows and has no result; leave out `out`")
 		}
+		if err == nil {
+			err = sig.countsIn(f)
+		}
 		if err != nil {
 			a.mistakes.add(f.name, err.Error())
 			continue
@@ -113,6 +116,16 @@ func (a *application) perInput(in []*feature) {
 			a.define(results[i], f)
 		}
 	}
+}
+
+// countsIn refuses a column of timestamps that count in another unit than the op says.
+func (s Signature) countsIn(f *feature) error {
+	unit, has := s.Params["unit"]
+	counts, isTimestamp := strings.CutPrefix(f.source.GetMeaning(), "timestamp[")
+	if counts = strings.TrimSuffix(counts, "]"); !has || !isTimestamp || counts == unit.GetText() {
+		return nil
+	}
+	return fmt.Errorf("it counts %s, and unit is %s; want unit: %s", counts, unit.GetText(), counts)
 }
 
 // signature asks the catalog once for each type.
@@ -139,14 +152,18 @@ func (a *application) together(in []*feature, complete bool) {
 	}
 	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
 	switch {
+	case err != nil && a.repeated() != "":
+		a.problems.add(a.path, "%v (%s)", err, a.repeated())
 	case err != nil:
-		a.problems.add(a.path, "%v%s", err, a.repeated())
+		a.problems.add(a.path, "%v", err)
 	case sig.SelectsRows && out != "":
 		a.problems.add(a.path+".out", "found %s, but %s selects rows and has no result; leave out `out`", out, a.transform.GetOp())
 	case !sig.SelectsRows && out == "":
 		a.problems.add(a.path+".out", "found nothing; want a name for the result of %s", a.transform.GetOp())
 	case strings.Contains(out, braces):
 		a.problems.add(a.path+".out", "found %s; %s makes one result of all its inputs, so %s has no meaning", out, a.transform.GetOp(), braces)
+	case a.repeated() != "":
+		a.problems.add(a.path+".in", "%s", a.repeated())
 	default:
 		a.checkOut(out)
 		if f := a.step(sig, out, in...); f != nil {
@@ -157,12 +174,12 @@ func (a *application) together(in []*feature, complete bool) {
 	a.defineUnknown(out)
 }
 
-// repeated says which features `in` names more than once, where that may be why an op finds too few.
+// repeated says which feature `in` names more than once.
 func (a *application) repeated() string {
 	counts := map[string]int{}
 	for _, name := range a.transform.GetIn() {
 		if counts[name]++; counts[name] == 2 {
-			return fmt.Sprintf(" (in names %s more than once, and a feature counts once: make another of it before, as by {op: cast, in: %s, to: ..., out: %s_again})", name, name, name)
+			return fmt.Sprintf("in names %s more than once, and a feature counts once: make another of it before, as by {op: cast, in: %s, to: ..., out: %s_again}", name, name, name)
 		}
 	}
 	return ""

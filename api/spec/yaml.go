@@ -12,6 +12,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
+// maxMarks bounds the marks of a document's begin and end: a spec has one of each at most, and one more to be told of.
+const maxMarks = 3
+
+var errSecondDocument = errors.New("a second document; a spec is one")
+
 // parseYAML reads one YAML document.
 func parseYAML(data []byte) (*node, error) {
 	tokens := lexer.Tokenize(string(data))
@@ -28,7 +33,7 @@ func parseYAML(data []byte) (*node, error) {
 			continue
 		}
 		if root != nil {
-			return nil, fmt.Errorf("line %d: a second document; a spec is one", doc.Body.GetToken().Position.Line)
+			return nil, fmt.Errorf("line %d: %w", doc.Body.GetToken().Position.Line, errSecondDocument)
 		}
 		y := yamlReader{anchors: map[string]*node{}}
 		if root, err = y.node(doc.Body, 0); err != nil {
@@ -41,10 +46,11 @@ func parseYAML(data []byte) (*node, error) {
 	return root, nil
 }
 
-// checkNesting keeps the parser, which recurses, from texts that nest too deep.
+// checkNesting keeps the parser, which recurses, from texts that nest too deep, and from what it recurses into beside: tags, anchors of
+// anchors and documents, which no spec has.
 func checkNesting(tokens token.Tokens) error {
-	flow, inLine, line := 0, 0, 0
-	for _, t := range tokens {
+	flow, inLine, line, documents := 0, 0, 0, 0
+	for i, t := range tokens {
 		if t.Position.Line != line {
 			inLine, line = 0, t.Position.Line
 		}
@@ -53,9 +59,19 @@ func checkNesting(tokens token.Tokens) error {
 			flow++
 		case token.SequenceEndType, token.MappingEndType:
 			flow--
-		case token.SequenceEntryType, token.MappingKeyType, token.MappingValueType, token.AnchorType, token.TagType:
+		case token.SequenceEntryType, token.MappingKeyType, token.MappingValueType:
 			if flow <= 0 {
 				inLine++
+			}
+		case token.TagType:
+			return fmt.Errorf("line %d: YAML of type %v has no place in a spec", line, ast.TagType)
+		case token.AnchorType:
+			if i >= 2 && tokens[i-2].Type == token.AnchorType {
+				return fmt.Errorf("line %d: an anchor of an anchor has no place in a spec", line)
+			}
+		case token.DocumentHeaderType, token.DocumentEndType:
+			if documents++; documents > maxMarks {
+				return fmt.Errorf("line %d: %w", line, errSecondDocument)
 			}
 		}
 		if flow > maxDepth || inLine > maxDepth {

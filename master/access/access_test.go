@@ -243,6 +243,8 @@ func TestMistakesInFiles(t *testing.T) {
 		"namespaces: {v: {datasets: ['s3://b/../c/']}}": "want the URI of a directory",
 		"namespaces: {v: {datasets: ['https://b/c/']}}": "want the URI of a directory",
 		"namespaces: {v: {max_sessions: -1}}":           "want 0 or more",
+		"namespaces: {v: {max_weight: 0}}":              "want more than 0",
+		"namespaces: {v: {max_weight: .nan}}":           "want more than 0",
 		"namespaces: {v: {data: []}}":                   "data",
 		"":                                              "names none",
 	} {
@@ -270,7 +272,7 @@ func limits(t testing.TB, text string) access.Limits {
 	return c.Limits(identity.Identity{Namespace: "vision", Subject: "alice", Roles: []identity.Role{identity.Admin}})
 }
 
-const vision = "namespaces: {vision: {datasets: ['s3://data/vision/', 'file:///data/vision', 's3://open'], storage: [default, eu-west], max_sessions: 2, max_workers: 10}}"
+const vision = "namespaces: {vision: {datasets: ['s3://data/vision/', 'file:///data/vision', 's3://open'], storage: [default, eu-west], max_sessions: 2, max_workers: 10, max_weight: 2}}"
 
 // hostile are URIs that lie outside of vision's datasets, however they are written.
 var hostile = []string{
@@ -346,22 +348,25 @@ func TestProfilesAndQuotas(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		used access.Usage
-		want int
-		err  string
+		used   access.Usage
+		want   int
+		weight float64
+		err    string
 	}{
-		{access.Usage{}, 10, ""},
-		{access.Usage{Sessions: 1, MinWorkers: 4}, 6, ""},
-		{access.Usage{Sessions: 1, MinWorkers: 4}, 7, "max_workers"},
-		{access.Usage{Sessions: 1, MinWorkers: 40}, 0, ""},
-		{access.Usage{Sessions: 2}, 0, "max_sessions"},
+		{access.Usage{}, 10, 1, ""},
+		{access.Usage{Sessions: 1, MinWorkers: 4}, 6, 1, ""},
+		{access.Usage{Sessions: 1, MinWorkers: 4}, 7, 1, "max_workers"},
+		{access.Usage{Sessions: 1, MinWorkers: 40}, 0, 1, ""},
+		{access.Usage{Sessions: 2}, 0, 1, "max_sessions"},
+		{access.Usage{}, 0, 2, ""},
+		{access.Usage{}, 0, 2.5, "max_weight"},
 	} {
-		err := l.Admit(c.used, c.want)
+		err := l.Admit(c.used, c.want, c.weight)
 		if (err == nil) != (c.err == "") || err != nil && (!strings.Contains(err.Error(), c.err) || status.Code(err) != codes.FailedPrecondition) {
 			t.Errorf("%+v and %d: %v", c.used, c.want, err)
 		}
 	}
-	if err := (access.Limits{}).Admit(access.Usage{Sessions: 1e6, MinWorkers: 1e6}, 1e6); err != nil {
+	if err := (access.Limits{}).Admit(access.Usage{Sessions: 1e6, MinWorkers: 1e6}, 1e6, 1e6); err != nil {
 		t.Errorf("without bounds: %v", err)
 	}
 }

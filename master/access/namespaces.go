@@ -31,6 +31,8 @@ type Limits struct {
 	// MaxSessions bounds its sessions, and MaxWorkers the workers that these may have kept for them; nil: no bound.
 	MaxSessions *int `yaml:"max_sessions"`
 	MaxWorkers  *int `yaml:"max_workers"`
+	// MaxWeight bounds the weight of each of its sessions; nil: no bound.
+	MaxWeight *float64 `yaml:"max_weight"`
 	// Admins are subjects that are administrators of the namespace, whatever else their tokens say.
 	Admins []string `yaml:"admins"`
 
@@ -76,6 +78,9 @@ func (l *Limits) check(name string) error {
 		if bound != nil && *bound < 0 {
 			return fmt.Errorf("%s: %d; want 0 or more, or nothing for no bound", field, *bound)
 		}
+	}
+	if l.MaxWeight != nil && !(*l.MaxWeight > 0) {
+		return fmt.Errorf("max_weight: %v; want more than 0, or nothing for no bound", *l.MaxWeight)
 	}
 	return nil
 }
@@ -193,8 +198,12 @@ type Usage struct {
 	MinWorkers int // that are kept for them
 }
 
-// Admit refuses a session for which minWorkers are kept beside those that there are.
-func (l Limits) Admit(used Usage, minWorkers int) error {
+// Admit refuses a session of a weight for which minWorkers are kept beside those that there are.
+func (l Limits) Admit(used Usage, minWorkers int, weight float64) error {
+	if l.MaxWeight != nil && weight > *l.MaxWeight {
+		return status.Errorf(codes.FailedPrecondition, "the session asks for a weight of %v, and one of namespace %s may have %v (max_weight): ask for less, or ask an administrator for more",
+			weight, l.name, *l.MaxWeight)
+	}
 	if l.MaxSessions != nil && used.Sessions >= *l.MaxSessions {
 		return status.Errorf(codes.FailedPrecondition, "namespace %s has %d sessions, and may have %d (max_sessions): delete one that has ended (`penstock session list`, `penstock session delete ID`), or ask an administrator for more",
 			l.name, used.Sessions, *l.MaxSessions)

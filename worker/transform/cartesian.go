@@ -63,6 +63,10 @@ func (k *product) Run(out *vector.Vector, in []*vector.Vector) error {
 	out.I64 = vector.Grow(out.I64, made)[:0]
 	last := len(in) - 1
 	for row := range out.Rows {
+		if lacks(in, row) {
+			out.Offsets[row+1] = int32(len(out.I64))
+			continue
+		}
 		k.heads = append(k.heads[:0], 0)
 		for _, v := range in[:last] {
 			k.mixed = appendMixed(k.mixed[:0], v, row)
@@ -93,6 +97,9 @@ func (k *product) Size(in []*vector.Vector) (int64, error) {
 // combinations counts the results of all rows, and the most that a row's features but the last have.
 func combinations(in []*vector.Vector) (made, heads int, err error) {
 	for row := range in[0].Rows {
+		if lacks(in, row) {
+			continue
+		}
 		n := 1
 		for i, v := range in {
 			if i == len(in)-1 {
@@ -107,6 +114,16 @@ func combinations(in []*vector.Vector) (made, heads int, err error) {
 		}
 	}
 	return made, heads, nil
+}
+
+// lacks reports whether a feature of a row has no value, and the row no combination.
+func lacks(in []*vector.Vector, row int) bool {
+	for _, v := range in {
+		if present(v, row) == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // present counts the values of a row that are not null.

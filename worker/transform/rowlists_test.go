@@ -187,6 +187,8 @@ func TestCartesianGolden(t *testing.T) {
 		return int64(combine(salt, mixID(uint64(a))*golden+mixID(uint64(b))))
 	}
 	checkRows(t, cartesian(), values{"salt": 9}, []any{i64s(pair(9, 1, 5), pair(9, 1, 6), pair(9, 2, 5), pair(9, 2, 6)), i64s(), i64s(), i64s()}, left, right)
+	many, none := idLists(slices.Repeat(i64s(1), 1<<14)), idLists(i64s(nil))
+	checkRows(t, cartesian(), nil, []any{i64s()}, many, many, none)
 }
 
 // TestCartesianAgreesWithNgram holds that a combination of n ids is what ngram makes of them.

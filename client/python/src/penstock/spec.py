@@ -204,7 +204,7 @@ def jaccard_similarity(in_: Names, *, out: str) -> Transform:
 def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = None) -> Transform:
     """The hour of the day, 0 to 23, of timestamps in a time zone such as "Europe/Berlin": int32.
 
-    unit is what they count since 1970: "s", "ms", "us" or "ns".
+    unit is what they count since 1970: "s", "ms", "us" or "ns", which for a column of timestamps must be its own.
     """
     return op("local_hour", in_, out=out, timezone=timezone, unit=unit)
 
