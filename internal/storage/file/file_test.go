@@ -1,10 +1,12 @@
 package file
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -59,5 +61,26 @@ func TestListPassesErrorsOn(t *testing.T) {
 	err := Disk{}.List(t.Context(), object.Query{Prefix: Scheme + root + "/"}, func(*pb.File) error { return fs.ErrNotExist })
 	if err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestPipeInPlaceOfAFile has one take a listed file's place: to open it for reading waits for who writes, if it may.
+func TestPipeInPlaceOfAFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "part")
+	if err := os.WriteFile(name, []byte("bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := (Disk{}).Stat(t.Context(), Scheme+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Disk{}).ReadAt(t.Context(), f, make([]byte, 5), 0); !errors.Is(err, object.ErrChanged) {
+		t.Errorf("got %v, want %v", err, object.ErrChanged)
 	}
 }
