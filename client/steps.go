@@ -77,7 +77,7 @@ func (l *ledger) learn(reply *pb.SyncReply) {
 	for _, e := range reply.GetSteps() {
 		known := l.told[e.GetEpoch()]
 		l.told[e.GetEpoch()] = epochSteps{
-			steps: max(known.steps, e.GetSteps()), final: known.final || e.GetFinal(), dropped: max(known.dropped, e.GetDropped()),
+			steps: max(known.steps, e.GetSteps()), final: known.final || e.GetFinal(), dropped: e.GetDropped(),
 		}
 	}
 	if l.pads {

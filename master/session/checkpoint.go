@@ -398,7 +398,7 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 func (s *State) beginStep(k *rank) {
 	newest := k.heard
 	for _, other := range s.ranks {
-		if other != nil && other != k && other.joined > newest && other.counters.Batches <= 1 {
+		if other != nil && other != k && !other.departed && other.joined > newest && other.counters.Batches <= 1 {
 			k.begunStep, newest = other.begunStep, other.joined
 		}
 	}

@@ -206,7 +206,11 @@ func affordable(shares []share, batches uint64) uint64 {
 // due is how many steps of an epoch a rank is to make, as far as is known, and whether that is all.
 func (s *State) due(k *rank, epoch uint32) EpochSteps {
 	told := k.toldOf(epoch)
-	if told.Final || s.unsettled(k) {
+	switch {
+	case told.Final:
+		told.Dropped = s.dropped(epoch, s.shares(epoch), told.Steps) // more, if a rank left since
+		return told
+	case s.unsettled(k):
 		return told
 	}
 	due := EpochSteps{Epoch: epoch, Final: s.whollyPlanned(epoch)}
@@ -227,10 +231,15 @@ func (s *State) due(k *rank, epoch uint32) EpochSteps {
 	}
 	due.Steps = max(due.Steps, told.Steps)
 	if due.Final {
-		left := s.left(epoch)
-		due.Dropped = left - min(left, cost(shares, due.Steps)*s.batch())
+		due.Dropped = s.dropped(epoch, shares, due.Steps)
 	}
 	return due
+}
+
+// dropped is how many rows of an epoch nobody gets whose ranks come to so many steps.
+func (s *State) dropped(epoch uint32, shares []share, steps uint64) uint64 {
+	left := s.left(epoch)
+	return left - min(left, cost(shares, steps)*s.batch())
 }
 
 // rest is what ranks can come to where a rank came back whose share is others' by now: first those that were told of steps,
@@ -247,7 +256,7 @@ func rest(shares []share, batches, limit uint64, newcomer bool) uint64 {
 
 // unsettled reports whether a rank came again, and it is not known yet at which place others do.
 func (s *State) unsettled(k *rank) bool {
-	if k.incarnation == 1 || len(k.told) > 0 {
+	if k.incarnation == 1 || slices.ContainsFunc(k.told, func(e EpochSteps) bool { return e.Epoch >= k.begun.Epoch }) {
 		return false
 	}
 	return slices.ContainsFunc(s.ranks, func(o *rank) bool { return o != nil && !o.departed && o.heard != s.joins })

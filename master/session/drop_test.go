@@ -29,3 +29,82 @@ func TestDropRestoredBeforeAllRanksJoin(t *testing.T) {
 		}
 	}
 }
+
+// dropping is a session of ranks that drop last batches of ten rows, in epochs of so many rows, all of which have joined and been told
+// of them.
+func dropping(t *testing.T, world uint32, rows ...uint32) *State {
+	t.Helper()
+	s, err := New(Identity{Session: "s", Epochs: uint32(len(rows)), FirstWorldSize: world, Counted: true, Drop: true, BatchSize: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for epoch, n := range rows {
+		must(t, s, Planned{Epoch: uint32(epoch), Blocks: 1, Shards: 1, Outputs: Outputs{{n}}})
+	}
+	for rank := range world {
+		must(t, s, Join{Rank: rank, World: world, Nonce: "a"})
+	}
+	for range 2 {
+		for rank := range world {
+			dropSync(t, s, rank, Steps{}, false)
+		}
+	}
+	return s
+}
+
+// dropSync reports a place of a rank's present start and that it consumed all that it holds before it.
+func dropSync(t *testing.T, s *State, rank uint32, at Steps, leave bool) []EpochSteps {
+	t.Helper()
+	k := s.rank(rank)
+	consumed := k.consumed
+	for k.steps.less(at) {
+		next := Steps{Epoch: k.steps.Epoch, Handed: k.steps.Handed + 1, Ready: k.steps.Handed + 1}
+		if next.Epoch < at.Epoch && k.toldOf(next.Epoch).Steps < next.Handed {
+			next = Steps{Epoch: next.Epoch + 1}
+		} else {
+			must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, WantsMore: true, Streams: 1, Consumed: consumed, Steps: &k.steps})
+			consumed = consumed.Union(s.firstRows(within(s.rank(rank).held, next.Epoch), 10))
+		}
+		must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: consumed, Steps: &next})
+		k = s.rank(rank)
+	}
+	return must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Consumed: consumed, Steps: &at, Leave: leave}).Steps
+}
+
+// Ranks that were killed around an epoch's begin and start again together are told of equally many steps of it.
+func TestDropOfRanksThatStartAgainTogether(t *testing.T) {
+	s := dropping(t, 3, 30, 60)
+	dropSync(t, s, 0, Steps{Handed: 1}, false) // keeps epoch 0 open
+	dropSync(t, s, 1, Steps{Epoch: 1}, false)
+	dropSync(t, s, 2, Steps{Epoch: 1, Handed: 1, Ready: 1}, false)
+	ranks := []uint32{1, 0, 2}
+	for _, rank := range ranks {
+		r := must(t, s, Join{Rank: rank, World: 3, Nonce: "again"})
+		dropSync(t, s, rank, r.Begun, false)
+	}
+	var steps []uint64
+	for _, rank := range append(ranks, ranks...) { // what all have been heard of, they are told the next time
+		dropSync(t, s, rank, s.rank(rank).steps, false)
+	}
+	for _, rank := range ranks {
+		steps = append(steps, s.rank(rank).toldOf(1).Steps)
+	}
+	if steps[0] == 0 || steps[0] != steps[1] || steps[1] != steps[2] {
+		t.Errorf("told of %v steps", steps)
+	}
+}
+
+// What a rank leaves to nobody, since the others know their number of steps, is told of as dropped.
+func TestDropOfWhatALeavingRankLeft(t *testing.T) {
+	s := dropping(t, 2, 200)
+	dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, true)
+	told := dropSync(t, s, 0, Steps{Handed: 1, Ready: 1}, false)
+	if want := (EpochSteps{Steps: 10, Final: true, Dropped: 70}); len(told) != 1 || told[0] != want {
+		t.Errorf("told of %+v, want %+v", told, want)
+	}
+	must(t, s, Join{Rank: 1, World: 2, Nonce: "again"})
+	dropSync(t, s, 1, s.rank(1).steps, false)
+	if told := dropSync(t, s, 0, Steps{Handed: 1, Ready: 1}, false); told[0].Dropped != 0 {
+		t.Errorf("it came back for its rows: told of %+v", told)
+	}
+}

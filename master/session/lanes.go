@@ -118,11 +118,24 @@ func (s *State) beginLanes(begun Steps, together bool) Steps {
 		first = n
 	}
 	for _, k := range s.ranks {
-		if k != nil && k.departed && k.steps.less(first) && k.steps.Epoch == begun.Epoch && begun.Handed <= k.steps.Handed+stepsAhead {
-			first = k.steps
+		if k == nil || !k.departed {
+			continue
+		}
+		if n := s.leftAt(k); n.less(first) && n.Epoch == begun.Epoch && begun.Handed <= n.Handed+stepsAhead {
+			first = n
 		}
 	}
 	return s.open(first)
+}
+
+// leftAt is where the training loop of a rank was that departed. At the end of the last closed epoch it was at the next one's begin.
+func (s *State) leftAt(k *rank) Steps {
+	if slices.ContainsFunc(s.steps, func(e EpochSteps) bool {
+		return e.Epoch+1 == s.closed && e.Epoch == k.steps.Epoch && k.over(e.Epoch, e.Steps)
+	}) {
+		return Steps{Epoch: s.closed}
+	}
+	return k.steps
 }
 
 // again is how many rows a rank hands over again that goes back to some steps.
@@ -257,23 +270,28 @@ func (k *rank) over(epoch uint32, steps uint64) bool {
 	return k.steps.Epoch > epoch || k.steps.Epoch == epoch && k.steps.Handed >= steps
 }
 
-// lanesOver reports whether an epoch can be closed: some rank has handed over all of it, and all the others did, or departed. An epoch
-// without steps is over at once.
+// lanesOver reports whether an epoch can be closed: all ranks have handed over all of it, or departed. While some of them are present
+// one of these has to have moved on: those that left may come back to join the others in its last steps, and in step are waited for. An
+// epoch without steps is over at once.
 func (s *State) lanesOver(epoch uint32) bool {
 	steps, final := s.laneSteps(epoch)
 	if !final || steps == 0 {
 		return final
 	}
-	some := false
+	present, over, moved := 0, 0, false
 	for _, k := range s.ranks {
 		switch {
-		case k != nil && k.over(epoch, steps):
-			some = true
-		case k == nil || !k.departed:
+		case k == nil || !k.departed && !k.over(epoch, steps):
 			return false
+		case k.over(epoch, steps):
+			over++
+			moved = moved || k.steps.Epoch > epoch
+		}
+		if !k.departed {
+			present++
 		}
 	}
-	return some
+	return moved || over == len(s.ranks) && (present == 0 || present == len(s.ranks))
 }
 
 // answerLanes is what a rank is told to do: what to read, and how far to go.

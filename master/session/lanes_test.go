@@ -55,6 +55,71 @@ func TestLanesOfRanksThatLeftLoseNoRows(t *testing.T) {
 	}
 }
 
+// syncs reports a place of a rank's present start.
+func syncs(t *testing.T, s *State, rank uint32, at Steps, leave bool) {
+	t.Helper()
+	k := s.rank(rank)
+	must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Steps: &at, Leave: leave})
+}
+
+// At an epoch's end, too, ranks that left at one step or two lose no rows, and go on in step.
+func TestLanesOfRanksThatLeftAtAnEpochsEnd(t *testing.T) {
+	leave := func(at ...Steps) func(t *testing.T, s *State) {
+		return func(t *testing.T, s *State) {
+			t.Helper()
+			for rank, n := range at {
+				syncs(t, s, uint32(rank), n, true)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		left func(t *testing.T, s *State)
+		want Steps
+	}{
+		"before the last step": {leave(Steps{Handed: 19}, Steps{Handed: 19}), Steps{Handed: 19}},
+		"one behind it":        {leave(Steps{Handed: 20}, Steps{Handed: 19}), Steps{Handed: 19}},
+		"behind it":            {leave(Steps{Handed: 20}, Steps{Handed: 20}), Steps{Epoch: 1}},
+		"one in the next epoch": {func(t *testing.T, s *State) {
+			t.Helper()
+			for rank := range uint32(2) {
+				syncs(t, s, rank, Steps{Handed: 20}, false)
+			}
+			leave(Steps{Epoch: 1, Handed: 1}, Steps{Handed: 20})(t, s)
+		}, Steps{Epoch: 1}},
+	} {
+		for _, first := range []uint32{0, 1} {
+			s := inLanes(t)
+			for rank := range uint32(2) {
+				must(t, s, Join{Rank: rank, World: 2, Nonce: "a"})
+			}
+			c.left(t, s)
+			for _, rank := range []uint32{first, 1 - first} {
+				if r := must(t, s, Join{Rank: rank, World: 2, Nonce: "again"}); r.Begun != (Steps{Epoch: c.want.Epoch, Handed: c.want.Handed, Ready: c.want.Handed}) {
+					t.Errorf("%s: rank %d comes first, rank %d begins at %+v, want %+v", name, first, rank, r.Begun, c.want)
+				}
+				if rank == first { // its first batch needs no other rank
+					syncs(t, s, rank, Steps{Epoch: c.want.Epoch, Handed: c.want.Handed + 1}, false)
+				}
+			}
+		}
+	}
+}
+
+// A rank that left for good holds no epoch open that another one has left behind.
+func TestLanesCloseOverARankThatLeft(t *testing.T) {
+	s := inLanes(t)
+	for rank := range uint32(2) {
+		must(t, s, Join{Rank: rank, World: 2, Nonce: "a"})
+	}
+	syncs(t, s, 1, Steps{Handed: 5}, true)
+	for closed, at := range []Steps{{Handed: 20}, {Epoch: 1}} {
+		syncs(t, s, 0, at, false)
+		if s.Closed() != uint32(closed) {
+			t.Errorf("with rank 0 at %+v %d epochs are closed, want %d", at, s.Closed(), closed)
+		}
+	}
+}
+
 // A rank that left long ago is not waited for.
 func TestLanesOfARankThatLeftLongAgo(t *testing.T) {
 	s := inLanes(t)
