@@ -18,6 +18,7 @@
 // Schema, Waiting, Epoch, EpochBatches and Batch.Release may be called from any. Everything in Session that is shared stands behind
 // Session.mu; ledger, the pure bookkeeping of what is held, received, taken and consumed, is only touched with it held.
 //
-// When a process is stopped inside Next (SIGSTOP, a frozen machine) and wakes after its lease ended, the one batch
-// that was about to be returned may have been given to another rank too.
+// When a process is stopped inside Next (SIGSTOP, a frozen container) and wakes after its lease ended, the one batch
+// that was about to be returned may have been given to another rank too. Where the clock stood still, as on a machine that
+// was suspended, these may be the batches up to its next Sync.
 package client
