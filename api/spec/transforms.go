@@ -151,9 +151,10 @@ func (a *application) together(in []*feature, complete bool) {
 		return
 	}
 	sig, err := a.catalog.Check(a.transform.GetOp(), a.transform.GetParams(), types)
+	repeated := a.repeated()
 	switch {
-	case err != nil && a.repeated() != "":
-		a.problems.add(a.path, "%v (%s)", err, a.repeated())
+	case err != nil && repeated != "":
+		a.problems.add(a.path, "%v (%s)", err, repeated)
 	case err != nil:
 		a.problems.add(a.path, "%v", err)
 	case sig.SelectsRows && out != "":
@@ -162,8 +163,8 @@ func (a *application) together(in []*feature, complete bool) {
 		a.problems.add(a.path+".out", "found nothing; want a name for the result of %s", a.transform.GetOp())
 	case strings.Contains(out, braces):
 		a.problems.add(a.path+".out", "found %s; %s makes one result of all its inputs, so %s has no meaning", out, a.transform.GetOp(), braces)
-	case a.repeated() != "":
-		a.problems.add(a.path+".in", "%s", a.repeated())
+	case repeated != "":
+		a.problems.add(a.path+".in", "%s", repeated)
 	default:
 		a.checkOut(out)
 		if f := a.step(sig, out, in...); f != nil {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/cli"
-	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/store"
 	"github.com/penstock-ml/penstock/master/words"
 )
 
@@ -244,10 +244,7 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 
 // nameOf tells sessions of one id in several namespaces apart, as the dashboard does.
 func nameOf(s *pb.SessionLoad) string {
-	if n := s.GetNamespace(); n != "" && n != identity.DefaultNamespace {
-		return n + "/" + s.GetSession()
-	}
-	return s.GetSession()
+	return store.NameOf(s.GetNamespace(), s.GetSession()).String()
 }
 
 func printTopWorkers(w io.Writer, workers []*pb.WorkerLoad, sort string, lines int) error {

@@ -396,10 +396,7 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 // beginStep puts a rank's new start at the step where its training loop goes on: at that of the ranks that were started together
 // with it, as begin does, and else where it was.
 func (s *State) beginStep(k *rank) {
-	newest := k.heard
-	for _, other := range s.ranks {
-		if other != nil && other != k && !other.departed && other.joined > newest && other.counters.Batches <= 1 {
-			k.begunStep, newest = other.begunStep, other.joined
-		}
+	if with := s.startedWith(k, func(other *rank) bool { return other.counters.Batches <= 1 }); with != nil {
+		k.begunStep = with.begunStep
 	}
 }

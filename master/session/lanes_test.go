@@ -31,9 +31,11 @@ func must(t *testing.T, s *State, c Command) Reply {
 	return r
 }
 
-func report(t *testing.T, s *State, rank uint32, nonce string, handed uint64, leave bool) {
+// syncs reports a place of a rank's present start.
+func syncs(t *testing.T, s *State, rank uint32, at Steps, leave bool) {
 	t.Helper()
-	must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: 1, Nonce: nonce, Steps: &Steps{Handed: handed}, Leave: leave})
+	k := s.rank(rank)
+	must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Steps: &at, Leave: leave})
 }
 
 // Ranks that left at two steps, as when one of them throws, and start again together, begin where the first of them left.
@@ -42,8 +44,8 @@ func TestLanesOfRanksThatLeftLoseNoRows(t *testing.T) {
 		s := inLanes(t)
 		must(t, s, Join{Rank: 0, World: 2, Nonce: "a"})
 		must(t, s, Join{Rank: 1, World: 2, Nonce: "b"})
-		report(t, s, 0, "a", 6, true)
-		report(t, s, 1, "b", 5, true)
+		syncs(t, s, 0, Steps{Handed: 6}, true)
+		syncs(t, s, 1, Steps{Handed: 5}, true)
 		for _, rank := range []uint32{first, 1 - first} {
 			if r := must(t, s, Join{Rank: rank, World: 2, Nonce: "again"}); r.Begun.Handed != 5 {
 				t.Errorf("rank %d comes first: rank %d begins at step %d, and rank 1 left at 5", first, rank, r.Begun.Handed)
@@ -53,13 +55,6 @@ func TestLanesOfRanksThatLeftLoseNoRows(t *testing.T) {
 			t.Errorf("rank 0 hands over %d rows again, as is said; want the 2 of its sixth step", got)
 		}
 	}
-}
-
-// syncs reports a place of a rank's present start.
-func syncs(t *testing.T, s *State, rank uint32, at Steps, leave bool) {
-	t.Helper()
-	k := s.rank(rank)
-	must(t, s, Sync{Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, Steps: &at, Leave: leave})
 }
 
 // At an epoch's end, too, ranks that left at one step or two lose no rows, and go on in step.
@@ -125,8 +120,8 @@ func TestLanesOfARankThatLeftLongAgo(t *testing.T) {
 	s := inLanes(t)
 	must(t, s, Join{Rank: 0, World: 2, Nonce: "a"})
 	must(t, s, Join{Rank: 1, World: 2, Nonce: "b"})
-	report(t, s, 1, "b", 1, true)
-	report(t, s, 0, "a", 2+stepsAhead, false)
+	syncs(t, s, 1, Steps{Handed: 1}, true)
+	syncs(t, s, 0, Steps{Handed: 2 + stepsAhead}, false)
 	if r := must(t, s, Join{Rank: 0, World: 2, Nonce: "again", Unreported: 7}); r.Begun.Handed != 2+stepsAhead {
 		t.Errorf("rank 0 begins at step %d", r.Begun.Handed)
 	}

@@ -83,14 +83,12 @@ func (s *State) begin(k *rank, ch *Changes) {
 	if k.steps.Epoch >= s.closed {
 		begun = k.steps
 	}
-	newest := k.heard
-	for _, other := range s.ranks {
-		if other != nil && other != k && !other.departed && other.joined > newest && s.waits(other) && (!s.drops() || other.begun.Epoch >= s.closed) {
-			begun, newest = other.begun, other.joined
-		}
+	with := s.startedWith(k, func(other *rank) bool { return s.waits(other) && (!s.drops() || other.begun.Epoch >= s.closed) })
+	if with != nil {
+		begun = with.begun
 	}
 	if s.id.Lanes > 0 {
-		begun = s.beginLanes(begun, newest > k.heard)
+		begun = s.beginLanes(begun, with != nil)
 		k.mayRepeat += s.again(k, begun)
 	}
 	s.joins++
@@ -102,6 +100,17 @@ func (s *State) begin(k *rank, ch *Changes) {
 	k.begun = Steps{Epoch: begun.Epoch, Handed: begun.Handed, Ready: begun.Handed}
 	k.steps = k.begun
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch >= begun.Epoch })
+}
+
+// startedWith is the newest of the ranks that joined after a rank was last heard of, and may wait for it; nil: it starts alone.
+func (s *State) startedWith(k *rank, waits func(other *rank) bool) (with *rank) {
+	newest := k.heard
+	for _, other := range s.ranks {
+		if other != nil && other != k && !other.departed && other.joined > newest && waits(other) {
+			with, newest = other, other.joined
+		}
+	}
+	return with
 }
 
 // waits reports whether a rank may wait for others that start with it: it handed over at most one batch since.
