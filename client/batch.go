@@ -73,6 +73,7 @@ type Image struct {
 // snapshot is what State tells of a moment. Its sets are never changed.
 type snapshot struct {
 	ended    uint32
+	closed   uint32 // epochs, by the master
 	handed   uint64 // batches of the epoch behind those, if ranks count them
 	rows     int64  // that this rank handed over in this generation
 	base     base

@@ -101,6 +101,7 @@ func (l *ledger) setBase(reply based) {
 		members: reply.GetMembers(), departed: reply.GetDeparted(), departedRows: reply.GetDepartedRows(),
 		skipped: reply.GetSkippedRowGroups(),
 	}
+	l.forget()
 }
 
 // based is what the replies to Join and Sync both say of a base.

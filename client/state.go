@@ -65,7 +65,7 @@ func (s *Session) StateAfter(b *Batch) *pb.State { return s.state(b.after) }
 func (s *Session) snapshot() snapshot {
 	l := &s.ledger
 	at := snapshot{
-		ended: l.ended, handed: l.handed, rows: s.joined.GetEarlier().GetRows() + s.stats.Rows, base: l.base, consumed: l.consumed,
+		ended: l.ended, closed: l.epoch, handed: l.handed, rows: s.joined.GetEarlier().GetRows() + s.stats.Rows, base: l.base, consumed: l.consumed,
 	}
 	if l.counted && l.ended > l.epoch { // the master is still to hear of it
 		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)
@@ -82,7 +82,7 @@ func (s *Session) state(at snapshot) *pb.State {
 		Version: stateVersion, Session: s.cfg.Session, Generation: s.joined.GetGeneration(),
 		Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize,
 		Base: at.base.consumed.Proto(), BaseVersion: at.base.version, Members: at.base.members, Departed: at.base.departed,
-		DepartedRows: at.base.departedRows, SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, Handed: at.handed, Rows: at.rows,
+		DepartedRows: at.base.departedRows, SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, MasterClosedEpochs: at.closed, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
 		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(), Start: at.start,
 	}

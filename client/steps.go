@@ -66,6 +66,8 @@ func (l *ledger) report(req *pb.SyncRequest, making int) {
 		req.Steps = &pb.RankSteps{Epoch: l.ended - 1, Handed: l.before}
 	case l.counted:
 		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed}
+	default:
+		req.Steps = &pb.RankSteps{Epoch: l.ended}
 	}
 }
 

@@ -2330,8 +2330,7 @@ type SyncRequest struct {
 	// Of the trainer: its tickets name workers of the same zone first. Empty: all are equally near.
 	Zone string `protobuf:"bytes,12,opt,name=zone,proto3" json:"zone,omitempty"`
 	// Of the Join: generation and incarnation count anew in a session that was deleted, or lost with its etcd.
-	Nonce string `protobuf:"bytes,13,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	// Unset unless ranks count steps.
+	Nonce string     `protobuf:"bytes,13,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	Steps *RankSteps `protobuf:"bytes,14,opt,name=steps,proto3" json:"steps,omitempty"`
 	// Streams that every candidate refuses for good. Such a stream stays closed until a reply takes what it is about away, and is reported
 	// until then.
@@ -2736,7 +2735,7 @@ func (x *SkippedRows) GetFileIndex() uint32 {
 }
 
 // RankSteps is how far a rank's training loop is, in batches. Ranks count steps for last_batch PAD and DROP, and in order
-// DETERMINISTIC.
+// DETERMINISTIC; others tell of the epoch alone.
 type RankSteps struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// That the loop is in: the open one, one that the master has closed and the loop has not ended yet, or, where outputs are
@@ -4890,10 +4889,12 @@ type State struct {
 	GlobalBatch uint64     `protobuf:"varint,18,opt,name=global_batch,json=globalBatch,proto3" json:"global_batch,omitempty"`
 	Start       *LaneStart `protobuf:"bytes,19,opt,name=start,proto3" json:"start,omitempty"`
 	// That on_error let be left out so far, by all ranks, as of base.
-	SkippedRowGroups uint32       `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
-	Fingerprint      *Fingerprint `protobuf:"bytes,24,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // copied from the Session
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	SkippedRowGroups uint32 `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
+	// That the master had closed, as of base. Of all but the newest of them, base lacks what ranks got that left since.
+	MasterClosedEpochs uint32       `protobuf:"varint,21,opt,name=master_closed_epochs,json=masterClosedEpochs,proto3" json:"master_closed_epochs,omitempty"`
+	Fingerprint        *Fingerprint `protobuf:"bytes,24,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // copied from the Session
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
@@ -5062,6 +5063,13 @@ func (x *State) GetStart() *LaneStart {
 func (x *State) GetSkippedRowGroups() uint32 {
 	if x != nil {
 		return x.SkippedRowGroups
+	}
+	return 0
+}
+
+func (x *State) GetMasterClosedEpochs() uint32 {
+	if x != nil {
+		return x.MasterClosedEpochs
 	}
 	return 0
 }
@@ -7109,7 +7117,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\xeb\x05\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\x9d\x06\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -7134,7 +7142,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rdeparted_rows\x18\x11 \x03(\x03R\fdepartedRows\x12!\n" +
 	"\fglobal_batch\x18\x12 \x01(\x04R\vglobalBatch\x12,\n" +
 	"\x05start\x18\x13 \x01(\v2\x16.penstock.v1.LaneStartR\x05start\x12,\n" +
-	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x12:\n" +
+	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x120\n" +
+	"\x14master_closed_epochs\x18\x15 \x01(\rR\x12masterClosedEpochs\x12:\n" +
 	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +

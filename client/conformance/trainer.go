@@ -310,15 +310,20 @@ func checkState(got *pb.State, step *StateStep, t *trainer) error {
 	if departed := departed(got); !maps.Equal(departed, step.Departed) {
 		return fmt.Errorf("state says of those who left how many rows they were given: %v; expected %v", departed, step.Departed)
 	}
-	if step.Consumed == nil {
+	return errors.Join(checkSet("consumed", got.GetConsumed(), step.Consumed), checkSet("base", got.GetBase(), step.Base))
+}
+
+// checkSet compares intervals of a state literally, unless none are expected.
+func checkSet(of string, got []*pb.Interval, intervals []string) error {
+	if intervals == nil {
 		return nil
 	}
-	want, err := parseSet(step.Consumed)
+	want, err := parseSet(intervals)
 	if err != nil {
 		return err
 	}
-	if a, b := (&pb.State{Consumed: want.Proto()}), (&pb.State{Consumed: got.GetConsumed()}); !proto.Equal(a, b) {
-		return fmt.Errorf("state consumed %v; expected %v", position.SetFromProto(got.GetConsumed()), want)
+	if a, b := (&pb.State{Consumed: want.Proto()}), (&pb.State{Consumed: got}); !proto.Equal(a, b) {
+		return fmt.Errorf("state's %s: %v; expected %v", of, position.SetFromProto(got), want)
 	}
 	return nil
 }

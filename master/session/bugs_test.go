@@ -32,8 +32,11 @@ func findsBugs[B any](t *testing.T, jobs uint64, bugs map[string]B, job func(see
 func TestModelFindsBugs(t *testing.T) {
 	findsBugs(t, 3000, bugs(), func(seed uint64, execute executor) error {
 		c := chaos{steps: 150, deaths: true, restores: true, execute: execute}
-		if seed%2 == 0 { // long enough to meet a part again that went round
+		switch seed % 4 { // long enough to
+		case 0, 2: // meet a part again that went round
 			c = chaos{steps: 400, execute: execute}
+		case 1: // come to later epochs
+			c = chaos{steps: 600, restores: true, execute: execute}
 		}
 		return run(rand.New(rand.NewPCG(seed, 0)).IntN, c)
 	})
@@ -112,6 +115,15 @@ func bugs() map[string]executor {
 		"the grants of a lost reply are forgotten": behind(func(_ *State, c Command, r *Reply) {
 			if q, ok := c.(Sync); ok && !q.WantsMore {
 				r.Grants = nil
+			}
+		}),
+		"what was consumed is forgotten with its epoch": behind(func(s *State, _ Command, r *Reply) {
+			start := position.Position{Epoch: s.closed}
+			s.base, r.Base = from(s.base, start), from(r.Base, start)
+			for _, k := range s.ranks {
+				if k != nil {
+					k.consumed = from(k.consumed, start)
+				}
 			}
 		}),
 		"consumption is kept as a floor": behind(func(s *State, c Command, _ *Reply) {

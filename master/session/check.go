@@ -59,12 +59,12 @@ func (s *State) Check() error {
 	for i, b := range s.blocks {
 		planned[i] = position.Interval{From: b.start(), To: b.end()}
 	}
-	sets := []owned{{s.base, "base"}, {s.returned, "returned"}}
+	sets := []owned{{from(s.base, start), "base"}, {s.returned, "returned"}}
 	for i, k := range s.ranks {
 		if k == nil {
 			continue
 		}
-		sets = append(sets, ownedBy(uint32(i), k.held), ownedBy(uint32(i), k.consumed))
+		sets = append(sets, ownedBy(uint32(i), k.held), ownedBy(uint32(i), from(k.consumed, start)))
 		if err := s.checkRank(uint32(i), k, position.NewSet(planned...)); err != nil {
 			return fmt.Errorf("session %s: %w", s.id.Session, err)
 		}

@@ -143,6 +143,9 @@ func (m *model) ops(c chaos) []func() {
 	if c.deaths && (c.pad || c.drop) {
 		ops = append(ops, m.restartAll)
 	}
+	if c.bad { // what was refused goes round
+		ops = append(ops, m.recall, m.recall, m.recall, m.send)
+	}
 	if c.restores {
 		ops = append(ops, m.checkpoint, m.part, m.restoreJob, m.moveJob, m.abandon)
 	}

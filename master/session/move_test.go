@@ -57,7 +57,7 @@ func TestRestoreFromAnotherSession(t *testing.T) {
 		if p := j.s.Progress(); p.GetEpoch() != 0 || p.GetBlocks() != 3 || p.GetBlocksPlanned() != 3 {
 			t.Errorf("progress: %v", p)
 		}
-		if r := j.do(j.sync(0, got...)); r.Closed != 1 || r.Base[0].To != (position.Position{Epoch: 1, K: 5}) {
+		if r := j.do(j.sync(0, got...)); r.Closed != 1 || !from(r.Base, pos(1, 0, 0)).Equal(position.Set{{From: pos(1, 0, 0), To: position.Position{Epoch: 1, K: 5}}}) {
 			t.Errorf("after the epoch: %+v", r)
 		}
 		if next := j.more(1); next[0].From != (position.Position{Epoch: 1, K: 5}) {
@@ -71,7 +71,7 @@ func TestRestoreClosesEpochs(t *testing.T) {
 	j := newJob(t, 1, 2)
 	state := moved()[0]
 	state.Members, state.Consumed = []uint32{0}, position.Set{{To: pos(1, 0, 0)}}
-	if r := j.do(restoring(0, 1, "x", state)); r.Closed != 1 || len(r.Base) > 0 {
+	if r := j.do(restoring(0, 1, "x", state)); r.Closed != 1 || len(from(r.Base, pos(1, 0, 0))) > 0 {
 		t.Fatalf("%+v", r)
 	}
 	j.needs(1, 0)

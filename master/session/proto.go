@@ -106,6 +106,7 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 			s.joins = max(s.joins, k.joined)
 		}
 	}
+	s.forgetConsumed()
 	s.countLeft()
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("state in etcd: %w", err)
@@ -172,7 +173,7 @@ func (s *State) loadRank(r uint32, m *pb.SessionRank) {
 func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 	k := &rank{
 		incarnation: m.GetIncarnation(), nonce: m.GetNonce(), kind: m.GetKind(), revision: m.GetRevision(),
-		held: position.SetFromProto(m.GetHeld()), consumed: from(position.SetFromProto(m.GetConsumed()), closed),
+		held: position.SetFromProto(m.GetHeld()), consumed: position.SetFromProto(m.GetConsumed()),
 		revoked:   position.SetFromProto(m.GetRevoked()),
 		releasing: position.SetFromProto(m.GetReleasing()), asked: m.GetAsked(),
 		departed: m.GetDeparted(), expired: m.GetExpired(), mayRepeat: m.GetMayRepeat(), atRisk: m.GetAtRisk(),
@@ -217,7 +218,7 @@ func (c Counters) Proto() *pb.Counters {
 func CheckpointFromProto(m *pb.State) Checkpoint {
 	return Checkpoint{
 		Version: m.GetVersion(), Session: m.GetSession(), Generation: m.GetGeneration(),
-		Rank: m.GetRank(), World: m.GetWorldSize(), Closed: m.GetClosedEpochs(),
+		Rank: m.GetRank(), World: m.GetWorldSize(), Closed: m.GetClosedEpochs(), MasterClosed: m.GetMasterClosedEpochs(),
 		Base: position.SetFromProto(m.GetBase()), Consumed: position.SetFromProto(m.GetConsumed()),
 		BaseVersion: m.GetBaseVersion(), Members: m.GetMembers(), Departed: m.GetDeparted(),
 		ProgramDigest: string(m.GetProgramDigest()), DatasetDigest: string(m.GetDatasetDigest()),
@@ -231,7 +232,7 @@ func CheckpointFromProto(m *pb.State) Checkpoint {
 func (c Checkpoint) Proto() *pb.State {
 	return &pb.State{
 		Version: c.Version, Session: c.Session, Generation: c.Generation,
-		Rank: c.Rank, WorldSize: c.World, ClosedEpochs: c.Closed,
+		Rank: c.Rank, WorldSize: c.World, ClosedEpochs: c.Closed, MasterClosedEpochs: c.MasterClosed,
 		Base: c.Base.Proto(), Consumed: c.Consumed.Proto(),
 		BaseVersion: c.BaseVersion, Members: c.Members, Departed: c.Departed,
 		ProgramDigest: []byte(c.ProgramDigest), DatasetDigest: []byte(c.DatasetDigest),

@@ -11,7 +11,7 @@ import (
 
 // TestModelFindsBugsInQuarantine shows that the model can fail where data are bad.
 func TestModelFindsBugsInQuarantine(t *testing.T) {
-	findsBugs(t, 5000, bugsInQuarantine(), func(seed uint64, execute executor) error {
+	findsBugs(t, 20000, bugsInQuarantine(), func(seed uint64, execute executor) error {
 		c := chaos{steps: 150, bad: true, deaths: true, restores: true, execute: execute}
 		if seed%2 == 0 { // long enough to meet a part again that went round
 			c = chaos{steps: 400, bad: true, execute: execute}

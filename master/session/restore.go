@@ -37,6 +37,7 @@ type Checkpoint struct {
 	Session                      string
 	Generation                   uint64
 	Rank, World, Closed          uint32
+	MasterClosed                 uint32 // epochs that the master had closed, as of Base
 	Base, Consumed               position.Set
 	BaseVersion                  uint64
 	Members, Departed            []uint32
@@ -267,6 +268,11 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 				"they are not of the same step; restore states that all ranks took at one step", p.Rank, p.Rows, left, newest.Rank)
 		}
 	}
+	if forgotten := newest.forgotten(); len(newest.Departed) > 0 && !newest.Base.Covers(forgotten) {
+		return refused("the training loop of rank %d was in epoch %d when the master had closed %d, and ranks %d had left: what they got "+
+			"of that epoch is forgotten; restore states that were taken when no rank was more than an epoch behind",
+			newest.Rank, newest.Closed, newest.MasterClosed, newest.Departed)
+	}
 	members := newest.Members
 	if len(members) == 0 {
 		for r := range newest.World {
@@ -284,6 +290,15 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 		return refused("nobody brought the states of ranks %d", missing)
 	}
 	return nil
+}
+
+// forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed one. The master
+// does not know any more who consumed what of them.
+func (p Checkpoint) forgotten() position.Set {
+	if p.MasterClosed <= p.Closed+1 {
+		return nil
+	}
+	return position.Set{{From: position.Position{Epoch: p.Closed}, To: position.Position{Epoch: p.MasterClosed - 1}}}
 }
 
 // rowsOfDeparted is how many rows a rank had handed over when it left, or -1 if it has not.

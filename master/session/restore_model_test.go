@@ -67,6 +67,9 @@ func (m *model) checkpoint() {
 			return
 		}
 	}
+	if !newest.Base.Covers(newest.forgotten()) && len(newest.Departed) > 0 { // such states are refused
+		return
+	}
 	left := slices.ContainsFunc(m.s.ranks, func(k *rank) bool { return k != nil && k.departed })
 	if left && newest.BaseVersion != m.s.baseVersion { // nobody of those who stay has heard of it
 		return
@@ -126,7 +129,8 @@ func (m *model) restoreMixed() bool {
 	ranks := m.attempt()
 	r := ranks[m.draw(len(ranks))]
 	r.join.Restore = append(r.join.Restore, mixed.state)
-	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed
+	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed &&
+		mixed.state.MasterClosed <= mixed.state.Closed+1
 	for _, r := range slices.Concat(ranks, ranks, ranks) {
 		switch reply, err := m.insist(r.join); {
 		case err != nil && last:

@@ -250,3 +250,58 @@ func TestChangesMerge(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// A rank that leaves may close the epoch that another one's training loop is still in. The other's State has what it got, also without
+// the rows of later epochs.
+func TestRestoreOfAClosedEpochThatARankLeft(t *testing.T) {
+	for _, late := range []bool{false, true} { // it leaves with its last rows, or later
+		j := newJob(t, 2, 3)
+		j.plan(0, 0, 1, 2)
+		j.join(0, "a")
+		j.join(1, "b")
+		zero, one := j.more(0), j.more(1)
+		j.do(j.sync(0, zero...))
+		tr := trainer{generation: 1, consumed: position.NewSet(zero...)}
+		last := j.sync(1, one...)
+		last.Leave = !late
+		j.do(last)
+		j.s = j.reload()
+		if late {
+			j.do(Sync{Rank: 1, Generation: 1, Incarnation: 1, Nonce: "b", Leave: true, Steps: &Steps{Epoch: 1}})
+		}
+		tr.learn(j.do(j.sync(0)))
+		state := tr.state(testID.Session, 2)
+		if state.Closed != 0 || state.MasterClosed != 1 {
+			t.Fatalf("%+v", state)
+		}
+		later := state
+		later.MasterClosed = 2
+		if late {
+			later.Base = nil
+			j.refuses(restoring(0, 1, "y", later), ErrRestore, "more than an epoch behind")
+		}
+		if r := j.do(restoring(0, 1, "x", state)); r.Closed != 1 {
+			t.Errorf("late %v: epoch 0 was consumed, and goes on after the restore: %+v", late, r)
+		}
+	}
+}
+
+// What ranks got of a closed epoch is forgotten when no training loop is in it any more.
+func TestConsumedIsForgottenBehindTheLastLoop(t *testing.T) {
+	j := newJob(t, 2, 2)
+	j.plan(0, 0, 1, 2)
+	j.join(0, "a")
+	j.join(1, "b")
+	zero, one := j.more(0), j.more(1)
+	j.do(j.sync(0, zero...))
+	j.do(j.sync(1, one...))
+	for r, want := range []bool{true, false} {
+		c := j.sync(uint32(r))
+		c.Steps = &Steps{Epoch: 1}
+		j.do(c)
+		j.s = j.reload()
+		if kept := len(j.s.ranks[0].consumed) > 0; j.s.Closed() != 1 || kept != want {
+			t.Errorf("closed %d, and with the loop of rank %d in the next epoch kept is %v", j.s.Closed(), r, kept)
+		}
+	}
+}

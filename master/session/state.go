@@ -148,6 +148,7 @@ func (s *State) Apply(c Command) (Reply, Changes, error) {
 		return Reply{}, Changes{}, fmt.Errorf("session %s: %w", s.id.Session, err)
 	}
 	s.settle(&ch)
+	s.forgetConsumed()
 	return reply, ch, nil
 }
 
@@ -218,16 +219,30 @@ func (s *State) closeEpochs(ch *Changes) {
 		s.endSteps()
 		s.closed++
 		start := position.Position{Epoch: s.closed}
-		s.base = from(s.base, start)
 		s.forgetRest(start)
 		s.forgetEpochs()
 		for _, k := range s.ranks {
 			if k != nil { // rank keys are pruned when they are read: only the head needs writing
-				k.consumed, k.revoked = from(k.consumed, start), k.revokedSince(start)
+				k.revoked = k.revokedSince(start)
 			}
 		}
 		s.baseVersion++
 		ch.Head = true
+	}
+}
+
+// forgetConsumed forgets what was consumed of closed epochs; of the newest one, when no training loop is in it any more. Until
+// then, a State of it tells what others consumed who leave. Where ranks count steps, a State tells of whole epochs.
+func (s *State) forgetConsumed() {
+	start := position.Position{Epoch: s.closed}
+	if !s.id.Pad && !s.id.Counted && slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.steps.Epoch < s.closed }) {
+		start.Epoch--
+	}
+	s.base = from(s.base, start)
+	for _, k := range s.ranks {
+		if k != nil {
+			k.consumed = from(k.consumed, start)
+		}
 	}
 }
 

@@ -83,7 +83,9 @@ func (s *State) begin(k *rank, ch *Changes) {
 	if k.steps.Epoch >= s.closed {
 		begun = k.steps
 	}
-	with := s.startedWith(k, func(other *rank) bool { return s.waits(other) && (!s.drops() || other.begun.Epoch >= s.closed) })
+	with := s.startedWith(k, func(other *rank) bool {
+		return s.waits(other) && (s.id.Pad || s.id.Lanes > 0 || other.begun.Epoch >= s.closed)
+	})
 	if with != nil {
 		begun = with.begun
 	}

@@ -152,7 +152,7 @@ func (t *trainer) take(draw func(n int) int, epoch uint32) (taken position.Set, 
 // report is what a Sync says of the loop, if some of the rows that it holds have come.
 func (t *trainer) report(draw func(n int) int) *Steps {
 	if t.loop == nil {
-		return nil
+		return &Steps{Epoch: t.ended}
 	}
 	n := t.loop.at
 	n.Ready = n.Handed

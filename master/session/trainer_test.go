@@ -14,7 +14,8 @@ type trainer struct {
 	nonce       string
 	generation  uint64 // 0: has not joined
 	incarnation uint64
-	closed      uint32
+	closed      uint32 // epochs, by the master
+	ended       uint32 // epochs, by its training loop; see loop for those in step
 	revision    uint64
 	consumed    position.Set
 	grants      []position.Interval
@@ -63,20 +64,37 @@ func (t *trainer) joined(r Reply) {
 		t.loop.at = Steps{Epoch: r.Begun.Epoch, Handed: r.Begun.Handed}
 		t.begun = t.loop.at
 	}
+	t.ended = r.Closed
 	t.learn(r)
 }
 
 func (t *trainer) learn(r Reply) {
 	t.closed = max(t.closed, r.Closed)
-	t.consumed = from(t.consumed, position.Position{Epoch: t.closed})
+	if t.loop != nil {
+		t.ended = t.closed
+	}
 	if r.BaseVersion > t.baseVersion {
-		t.base, t.baseVersion, t.members, t.departed, t.departedRows = r.Base, r.BaseVersion, r.Members, r.Departed, r.DepartedRows
+		t.base, t.baseVersion, t.members, t.departed, t.departedRows = t.base.Union(r.Base), r.BaseVersion, r.Members, r.Departed, r.DepartedRows
 		t.skipped = r.SkippedRowGroups
 	}
+	t.enter(t.ended)
+}
+
+// enter notes that the training loop is in an epoch, and has ended those before it.
+func (t *trainer) enter(epoch uint32) {
+	t.ended = epoch
+	start := position.Position{Epoch: epoch}
+	t.base, t.consumed = from(t.base, start), from(t.consumed, start)
 }
 
 // hand hands over up to n rows of one piece of the open epoch.
 func (t *trainer) hand(d dataset, draw func(n int) int) []position.Position {
+	if t.ended < t.closed {
+		if draw(4) == 0 {
+			return nil
+		}
+		t.enter(t.ended + 1)
+	}
 	var open []position.Interval
 	for _, p := range t.pieces() {
 		if p = t.readable(p, draw); p.From.Epoch == t.closed && !p.Empty() {
@@ -168,7 +186,7 @@ func (t *trainer) receive(q request, r Reply, draw func(n int) int) {
 func (t *trainer) state(session string, world uint32) Checkpoint {
 	c := Checkpoint{
 		Version: checkpointVersion, Session: session, Generation: t.generation,
-		Rank: t.rank, World: world, Closed: t.closed,
+		Rank: t.rank, World: world, Closed: t.ended, MasterClosed: t.closed,
 		Base: t.base, Consumed: t.consumed, BaseVersion: t.baseVersion,
 		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,

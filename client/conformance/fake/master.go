@@ -277,7 +277,7 @@ func (m *Master) report(req *pb.SyncRequest, r *Member) {
 		return
 	}
 	pads := m.Spec.GetLastBatch() == pb.LastBatch_PAD
-	if n := req.GetSteps(); pads != (n != nil) || n.GetEpoch() > m.Closed || n.GetHanded() > n.GetReady() {
+	if n := req.GetSteps(); n == nil || n.GetEpoch() > m.Closed || n.GetHanded() > n.GetReady() || !pads && n.GetReady() > 0 {
 		m.problems = append(m.problems, "reported the steps "+n.String())
 	}
 	r.steps = req.GetSteps()
@@ -399,8 +399,24 @@ func (m *Master) told() (base []*pb.Interval, members, departed []uint32, rows [
 			departed, rows = append(departed, rank), append(rows, r.earlier+r.Counters.GetRows())
 		}
 	}
-	consumed = consumed.Subtract(position.Set{{To: position.Position{Epoch: m.Closed}}})
-	return consumed.Proto(), members, departed, rows
+	start := position.Position{Epoch: m.Closed}
+	if m.leftBehind() {
+		start.Epoch--
+	}
+	return consumed.Subtract(position.Set{{To: start}}).Proto(), members, departed, rows
+}
+
+// leftBehind reports whether a training loop may be in the newest closed epoch, where states tell of that row by row.
+func (m *Master) leftBehind() bool {
+	if m.counted() || m.Spec.GetLastBatch() == pb.LastBatch_PAD {
+		return false
+	}
+	for _, r := range m.Ranks {
+		if !r.Left && r.steps.GetEpoch() < m.Closed {
+			return true
+		}
+	}
+	return false
 }
 
 // tell is what a rank is told of steps.
