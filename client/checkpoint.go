@@ -5,7 +5,8 @@ import "github.com/penstock-ml/penstock/api/pb"
 // Checkpoint is a named checkpoint of the whole job, which the master has taken, or is about to take, behind a batch.
 type Checkpoint struct {
 	Name string
-	// Step counts the batches of each rank, on from the step of the checkpoint that the session was restored to, if it was.
+	// Step counts the batches of each rank, and in order deterministic those steps in which a rank has no rows, on from the step of the
+	// checkpoint that the session was restored to, if it was.
 	Step uint64
 }
 
@@ -13,26 +14,41 @@ type Checkpoint struct {
 type checkpointing struct {
 	order  *pb.CheckpointOrder // nil: none
 	taken  *snapshot           // behind the batch that the order names
-	missed bool                // that batch had been handed over when the order came
+	missed bool                // that batch had been handed over when the order came, or has no rows
+	blank  uint64              // steps of order deterministic in which this rank had no rows
 }
 
 // obey takes over what a reply orders. batches were handed over.
-func (c *checkpointing) obey(o *pb.CheckpointOrder, batches uint64) {
+func (c *checkpointing) obey(o *pb.CheckpointOrder, batches int64) {
 	switch {
 	case o == nil:
-		*c = checkpointing{}
+		*c = checkpointing{blank: c.blank}
 	case o.GetId() != c.order.GetId():
-		*c = checkpointing{order: o, missed: batches >= o.GetBatches()}
+		*c = checkpointing{order: o, missed: c.steps(batches) >= o.GetBatches(), blank: c.blank}
 	}
 }
 
+// steps is how far the training loop is by the master's count.
+func (c *checkpointing) steps(batches int64) uint64 { return uint64(batches) + c.blank }
+
+// behind reports whether the state is ordered behind the step that was made last.
+func (c *checkpointing) behind(batches int64) bool {
+	return c.order != nil && !c.missed && c.taken == nil && c.steps(batches) == c.order.GetBatches()
+}
+
 // after takes the state behind a batch, if it is ordered, and returns the checkpoint that it belongs to.
-func (c *checkpointing) after(at snapshot, batches uint64) *Checkpoint {
-	if c.order == nil || c.missed || c.taken != nil || batches != c.order.GetBatches() {
+func (c *checkpointing) after(at snapshot, batches int64) *Checkpoint {
+	if !c.behind(batches) {
 		return nil
 	}
 	c.taken = &at
 	return &Checkpoint{Name: c.order.GetName(), Step: c.order.GetStep()}
+}
+
+// pass notes a step without a batch. A training loop that gets none cannot be told of a checkpoint.
+func (c *checkpointing) pass(batches int64) {
+	c.blank++
+	c.missed = c.missed || c.behind(batches)
 }
 
 // part is what a Sync tells of it.

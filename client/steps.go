@@ -145,7 +145,8 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 		l.lanes.begin()
 	}
 	if have == 0 && !s.pads {
-		l.handed++ // the last step, of which this rank's lanes have nothing
+		l.handed++ // a last step, of which this rank's lanes have nothing
+		s.checkpointing.pass(s.stats.Batches)
 		signal(s.wake)
 		signal(s.ready)
 		return nil, nil

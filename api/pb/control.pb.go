@@ -2219,7 +2219,7 @@ func (x *JoinReply) GetSkippedRowGroups() uint32 {
 type Counters struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          int64                  `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
-	Batches       int64                  `protobuf:"varint,2,opt,name=batches,proto3" json:"batches,omitempty"`
+	Batches       int64                  `protobuf:"varint,2,opt,name=batches,proto3" json:"batches,omitempty"` // and those steps of order DETERMINISTIC in which the rank has no rows
 	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	StallNs       int64                  `protobuf:"varint,4,opt,name=stall_ns,json=stallNs,proto3" json:"stall_ns,omitempty"`       // waiting in Next
 	ComputeNs     int64                  `protobuf:"varint,5,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"` // between Next's return and the next Next

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -113,10 +114,11 @@ func (p *player) wait(s *WaitStep) error {
 		return err
 	}
 	t := p.trainer(s.Trainer)
+	after := cmp.Or(s.Batches, int(s.Taken))
 	p.mu.Lock()
-	batches := p.rank(t.rank).batches[:t.first+int(s.Taken)]
+	batches := p.rank(t.rank).batches[:t.first+after]
 	p.mu.Unlock()
-	_, err = t.checked(p.part(t.rank), batches, &StateStep{After: int(s.Taken)})
+	_, err = t.checked(p.part(t.rank), batches, &StateStep{After: after})
 	return err
 }
 

@@ -235,6 +235,7 @@ type WaitStep struct {
 	Left     bool          // the trainer's rank
 	Ordered  uint64        // step of the checkpoint that the master asks for
 	Taken    uint64        // step of the checkpoint for which the trainer brought its state, which is checked
+	Batches  int           // of the trainer before that step; as many as taken unless set
 	Lapsed   bool          // the lease ended: so long ago the master answered a Sync
 }
 
