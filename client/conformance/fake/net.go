@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -61,8 +62,8 @@ func (n *Net) addressOf(name string) string {
 	return address
 }
 
-// reserve finds a port that is free, and keeps it for the test: sockets that are bound and do not listen let others listen there, but the
-// system gives their ports to nobody, not for connections that go out either.
+// reserve finds a port that is free, and keeps it for the test: the system gives a socket's port to nobody, not for connections that go
+// out either, and lets only those listen there that share it (reuse).
 func reserve(t testing.TB) string {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -71,7 +72,7 @@ func reserve(t testing.TB) string {
 	syscall.CloseOnExec(fd)
 	t.Cleanup(func() { _ = syscall.Close(fd) })
 	err = errors.Join(
-		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
+		syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, unix.SO_REUSEPORT, 1),
 		syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
 	)
 	if err != nil {
@@ -85,6 +86,13 @@ func reserve(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.Port))
 }
 
+// reuse has a listener share a port that is reserved.
+func reuse(_, _ string, c syscall.RawConn) error {
+	var set error
+	err := c.Control(func(fd uintptr) { set = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	return errors.Join(err, set)
+}
+
 // Listen makes a listener of name.
 func (n *Net) Listen(name string) net.Listener {
 	n.mu.Lock()
@@ -94,7 +102,7 @@ func (n *Net) Listen(name string) net.Listener {
 		n.memory[name] = l
 		return l
 	}
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", n.addressOf(name))
+	l, err := (&net.ListenConfig{Control: reuse}).Listen(context.Background(), "tcp", n.addressOf(name))
 	if err != nil {
 		n.t.Fatalf("%s: %v", name, err)
 	}
@@ -104,7 +112,7 @@ func (n *Net) Listen(name string) net.Listener {
 // Serve starts a server and returns what stops it.
 func (n *Net) Serve(name string, register func(*grpc.Server), options ...grpc.ServerOption) (stop func()) {
 	l := n.Listen(name)
-	srv := grpc.NewServer(options...)
+	srv := grpc.NewServer(append(options, grpc.WaitForHandlers(true))...)
 	register(srv)
 	var done sync.WaitGroup
 	done.Go(func() {

@@ -7,13 +7,17 @@ import (
 	"testing"
 )
 
-// TestAddressesAreKept takes a name's port away between its uses, as a connection that goes out might: it is kept.
+// TestAddressesAreKept takes a name's port away between its uses, as a connection that goes out might, or another program that
+// listens: it is kept.
 func TestAddressesAreKept(t *testing.T) {
 	n := Loopback(t)
 	address := n.Address("w1")
-	for range 2 {
+	for listener := range 2 {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, listener); err != nil {
 			t.Fatal(err)
 		}
 		at := netip.MustParseAddrPort(address)
