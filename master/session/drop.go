@@ -26,7 +26,7 @@ import (
 //
 // All get equally many steps but for ranks that come back after they left: their share went to the others, and they get what is
 // left. Ranks that are started again together go on at one place (begin), where one may have consumed more than that; so a rank
-// that came again is told of steps only when all have been heard of since.
+// that came again is told of steps only when all have been heard of since. If all had left, see drop_again.go.
 
 // drops reports whether last batches are dropped.
 func (s *State) drops() bool { return s.id.Counted && s.id.Lanes == 0 }
@@ -155,6 +155,7 @@ func (s *State) tell(r uint32, k *rank, ch *Changes) {
 type share struct {
 	handed, told uint64
 	final        bool // told is
+	departed     bool
 	newcomer     bool // has joined, and was told nothing
 }
 
@@ -171,7 +172,7 @@ func (s *State) shares(epoch uint32) []share {
 			out = append(out, n)
 		case k.departed, k.steps.Epoch > epoch: // it needs nothing, but others make as many steps as it was told of
 			if told := k.toldOf(epoch); told.Final {
-				out = append(out, share{handed: told.Steps, told: told.Steps, final: true})
+				out = append(out, share{handed: told.Steps, told: told.Steps, final: true, departed: k.departed})
 			}
 		default:
 			told := k.toldOf(epoch)
@@ -215,14 +216,15 @@ func (s *State) due(k *rank, epoch uint32) EpochSteps {
 	}
 	due := EpochSteps{Epoch: epoch, Final: s.whollyPlanned(epoch)}
 	shares, batches := s.shares(epoch), s.left(epoch)/s.batch()
-	limit, final := uint64(0), false
-	for _, o := range shares {
-		if o.final {
-			limit, final = max(limit, o.told), true
-		}
-	}
+	limit, limited, present := limitOf(shares)
 	switch {
-	case !final:
+	case !present && s.gather(k):
+		all := affordable(s.withFollowers(k, epoch, shares), batches)
+		if limited {
+			all = min(all, limit)
+		}
+		due = s.dueOfFirst(k, due, all)
+	case !limited:
 		due.Steps = affordable(shares, batches)
 	case cost(shares, limit) <= batches:
 		due.Steps = limit
@@ -234,6 +236,16 @@ func (s *State) due(k *rank, epoch uint32) EpochSteps {
 		due.Dropped = s.dropped(epoch, shares, due.Steps)
 	}
 	return due
+}
+
+// limitOf is how many steps ranks were told of that are final, and whether one of these is present.
+func limitOf(shares []share) (steps uint64, told, present bool) {
+	for _, o := range shares {
+		if o.final {
+			steps, told, present = max(steps, o.told), true, present || !o.departed
+		}
+	}
+	return steps, told, present
 }
 
 // dropped is how many rows of an epoch nobody gets whose ranks come to so many steps.
@@ -368,6 +380,12 @@ func (s *State) forgetRest(start position.Position) {
 }
 
 func (k *rank) forgetRest(start position.Position) {
+	for k.begun.Epoch < start.Epoch {
+		if told := k.toldOf(k.begun.Epoch); !told.Final || k.begun.Handed < told.Steps {
+			break
+		}
+		k.begun = Steps{Epoch: k.begun.Epoch + 1}
+	}
 	k.held, k.releasing = from(k.held, start), from(k.releasing, start)
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch < start.Epoch })
 }

@@ -32,7 +32,7 @@ func (t *trainer) fullBatch(draw func(n int) int) []position.Position {
 	l := t.loop
 	if l.at.Handed >= l.told[l.at.Epoch] {
 		if l.final[l.at.Epoch] {
-			l.ended(l.at)
+			l.ended(l.rank, l.at)
 			l.at = Steps{Epoch: l.at.Epoch + 1}
 		}
 		return nil

@@ -108,3 +108,49 @@ func TestDropOfWhatALeavingRankLeft(t *testing.T) {
 		t.Errorf("it came back for its rows: told of %+v", told)
 	}
 }
+
+// Ranks that all left, one a batch ahead of the other, and start again are told of equally many steps, however late the second comes.
+func TestDropOfRanksThatAllLeft(t *testing.T) {
+	for _, first := range []uint32{0, 1} {
+		s := dropping(t, 2, 200)
+		dropSync(t, s, 0, Steps{Handed: 4, Ready: 4}, true)
+		dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, true)
+		r := must(t, s, Join{Rank: first, World: 2, Nonce: "again"})
+		if r.Begun.Handed != 4 {
+			t.Fatalf("rank %d begins at %+v, and the other left behind batch 4", first, r.Begun)
+		}
+		if told := dropSync(t, s, first, Steps{Handed: 5, Ready: 5}, false); told[0].Final && told[0].Steps != 10 || told[0].Steps < 6 {
+			t.Errorf("with rank %d alone, it is told of %+v", first, told)
+		}
+		r = must(t, s, Join{Rank: 1 - first, World: 2, Nonce: "again"})
+		if r.Begun.Handed != 4 {
+			t.Errorf("rank %d begins at %+v, not with the other", 1-first, r.Begun)
+		}
+		for range 2 {
+			for rank := range uint32(2) {
+				dropSync(t, s, rank, s.rank(rank).steps, false)
+			}
+		}
+		for rank := range uint32(2) {
+			if told := s.rank(rank).toldOf(0); told.Steps != 10 || !told.Final {
+				t.Errorf("first %d: rank %d is told of %+v, want all 10 steps", first, rank, told)
+			}
+		}
+	}
+}
+
+// A rank that comes back alone, after all left, gets the others' share, too, once it has gone on without them.
+func TestDropOfARankThatComesBackAlone(t *testing.T) {
+	s := dropping(t, 3, 300)
+	for rank := range uint32(3) {
+		s.ranks[rank].told = nil // they leave before they are told
+		dropSync(t, s, rank, Steps{}, true)
+	}
+	must(t, s, Join{Rank: 1, World: 3, Nonce: "again"})
+	if told := dropSync(t, s, 1, Steps{}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 2}) {
+		t.Errorf("told of %+v, while the others may come", told)
+	}
+	if told := dropSync(t, s, 1, Steps{Handed: 2, Ready: 2}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 30, Final: true}) {
+		t.Errorf("told of %+v behind two batches", told)
+	}
+}

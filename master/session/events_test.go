@@ -38,10 +38,14 @@ func (m *model) start(r uint32) {
 	if rejoin := reply.Kind == pb.JoinKind_REJOIN; !leaving && rejoin != (old != nil && !old.left) {
 		m.fail("rank %d joined as %v", r, reply.Kind)
 	}
-	if m.drop != nil && old != nil && (old.left || old.leaving) && old.generation == reply.Generation {
-		m.drop.cameBack[reply.Generation] = true
+	if m.drop != nil && !m.together && old != nil && old.generation == reply.Generation {
+		wentBack := old.loop != nil && (Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}).compare(old.loop.at) < 0
+		if old.left || old.leaving || wentBack {
+			m.drop.cameBack[reply.Generation] = true
+		}
 	}
 	t.joined(reply)
+	m.back(r, reply.Begun)
 	t.all = tallyOf(m.d.rows(reply.Consumed))
 	if old != nil && old.generation == m.s.generation {
 		for row := range old.all {

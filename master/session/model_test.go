@@ -29,10 +29,10 @@ type model struct {
 	mostWorld int // of jobs that are restored
 	execute   executor
 
-	batchSize int               // 0: ranks do not count steps
-	drop      *dropped          // nil: last batches are not dropped
-	ends      map[string]uint64 // after how many batches training loops ended epochs, by life, generation and epoch
-	lives     int               // of etcd
+	batchSize int                            // 0: ranks do not count steps
+	drop      *dropped                       // nil: last batches are not dropped
+	ends      map[epochEnd]map[uint32]uint64 // after how many batches training loops ended epochs, by rank
+	lives     int                            // of etcd
 
 	handed  tally // rows handed over
 	excused tally // rows that a dead trainer may have handed over without reporting it
@@ -43,11 +43,12 @@ type model struct {
 	moved  bool         // states went to another etcd, where of what was skipped only the number is known
 	before position.Set // what was skipped before the restored states
 
-	began tally                       // rows consumed when the generation began
-	gone  tally                       // rows of ranks of it that left and came back
-	parts map[uint64]map[uint32]tally // rows that ranks had consumed when they took States, by order
-	kept  *Named                      // a checkpoint, outside of etcd
-	truth tally                       // the rows that it consumed
+	began    tally                       // rows consumed when the generation began
+	together bool                        // all ranks start
+	gone     tally                       // rows of ranks of it that left and came back
+	parts    map[uint64]map[uint32]tally // rows that ranks had consumed when they took States, by order
+	kept     *Named                      // a checkpoint, outside of etcd
+	truth    tally                       // the rows that it consumed
 }
 
 // executor is State.Apply, or one with a planted bug.
@@ -94,7 +95,7 @@ func newModel(draw func(n int) int, d dataset, execute executor) *model {
 	}
 	return &model{
 		draw: draw, d: d, id: testID, execute: execute, etcd: map[string][]byte{}, mostWorld: 4,
-		handed: tally{}, excused: tally{}, ends: map[string]uint64{}, taken: map[uint32]stale{},
+		handed: tally{}, excused: tally{}, ends: map[epochEnd]map[uint32]uint64{}, taken: map[uint32]stale{},
 		began: tally{}, gone: tally{}, parts: map[uint64]map[uint32]tally{},
 	}
 }

@@ -89,9 +89,12 @@ func (s *State) begin(k *rank, ch *Changes) {
 	if with != nil {
 		begun = with.begun
 	}
-	if s.id.Lanes > 0 {
+	switch {
+	case s.id.Lanes > 0:
 		begun = s.beginLanes(begun, with != nil)
 		k.mayRepeat += s.again(k, begun)
+	case s.drops() && with == nil:
+		begun = s.beginDropping(begun)
 	}
 	s.joins++
 	k.joined, k.heard = s.joins, s.joins
@@ -115,7 +118,7 @@ func (s *State) startedWith(k *rank, waits func(other *rank) bool) (with *rank) 
 	return with
 }
 
-// waits reports whether a rank may wait for others that start with it: it handed over at most one batch since.
+// waits reports whether a rank may wait for others that start with it: it handed over at most one batch since it began.
 func (s *State) waits(k *rank) bool {
 	handed := k.steps.Handed
 	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {

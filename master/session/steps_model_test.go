@@ -2,7 +2,6 @@ package session
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/penstock-ml/penstock/api/position"
 )
@@ -18,7 +17,8 @@ type loop struct {
 	drained   bool
 	drops     bool
 	final     map[uint32]bool // whether told is, where last batches are dropped
-	ended     func(Steps)
+	rank      uint32
+	ended     func(rank uint32, at Steps)
 }
 
 func (m *model) newLoop() *loop {
@@ -31,15 +31,36 @@ func (m *model) newLoop() *loop {
 }
 
 // loopEnded checks that all training loops end an epoch after the same number of batches.
-func (m *model) loopEnded(n Steps) {
+func (m *model) loopEnded(rank uint32, n Steps) {
 	if m.drop != nil && m.drop.cameBack[m.s.generation] {
 		return
 	}
-	key := fmt.Sprint(m.lives, "/", m.s.generation, "/", n.Epoch)
-	if other, ok := m.ends[key]; ok && other != n.Handed {
-		m.fail("epoch %d ended after %d batches, and for another rank after %d", n.Epoch, n.Handed, other)
+	at := epochEnd{life: m.lives, generation: m.s.generation, epoch: n.Epoch}
+	if m.ends[at] == nil {
+		m.ends[at] = map[uint32]uint64{}
 	}
-	m.ends[key] = n.Handed
+	m.ends[at][rank] = n.Handed
+	for other, handed := range m.ends[at] {
+		if handed != n.Handed {
+			m.fail("epoch %d ended for rank %d after %d batches, and for rank %d after %d", n.Epoch, rank, n.Handed, other, handed)
+		}
+	}
+}
+
+// epochEnd is an epoch's, in a life of etcd.
+type epochEnd struct {
+	life       int
+	generation uint64
+	epoch      uint32
+}
+
+// back forgets where a rank ended epochs to which its new start goes back.
+func (m *model) back(rank uint32, begun Steps) {
+	for at, ranks := range m.ends {
+		if at.life == m.lives && at.generation == m.s.generation && at.epoch >= begun.Epoch {
+			delete(ranks, rank)
+		}
+	}
 }
 
 // hand lets a trainer hand over rows, unless it waits for others.
@@ -123,7 +144,7 @@ func (l *loop) end() {
 		l.at.Handed++
 		return
 	}
-	l.ended(l.at)
+	l.ended(l.rank, l.at)
 	l.at = Steps{Epoch: l.at.Epoch + 1}
 }
 
@@ -178,16 +199,27 @@ func (l *loop) learn(r Reply) {
 	l.closed, l.drained = max(l.closed, r.Closed), r.Drained
 }
 
-// restartAll kills all trainers at some step and starts them again: they go on in step.
+// restartAll kills all trainers at some step, or has them leave, and starts them again: they go on in step.
 func (m *model) restartAll() {
 	if m.drop != nil {
-		m.drop.restarted, m.ends = true, map[string]uint64{} // they may have other batches than before
+		m.drop.restarted, m.ends = true, map[epochEnd]map[uint32]uint64{} // they may have other batches than before
 	}
 	m.network = nil
+	m.together = true
+	defer func() { m.together = false }()
+	leave := m.draw(2) == 0
 	for _, t := range m.trainers {
-		if t != nil {
-			t.dead = true
+		if t == nil {
+			continue
 		}
+		if m.drop != nil && (t.left || t.leaving) {
+			m.drop.cameBack[m.s.generation] = true
+		}
+		if leave && !t.dead && t.generation > 0 {
+			t.leaving = true
+			m.call(t.request(m.draw), false)
+		}
+		t.dead = true
 	}
 	var first *trainer
 	for range m.trainers {

@@ -61,7 +61,7 @@ func (t *trainer) pieces() []position.Interval {
 func (t *trainer) joined(r Reply) {
 	t.generation, t.incarnation, t.consumed, t.begun, t.earlier = r.Generation, r.Incarnation, r.Consumed, r.Begun, r.Earlier.Rows
 	if t.loop != nil {
-		t.loop.at = Steps{Epoch: r.Begun.Epoch, Handed: r.Begun.Handed}
+		t.loop.at, t.loop.rank = Steps{Epoch: r.Begun.Epoch, Handed: r.Begun.Handed}, t.rank
 		t.begun = t.loop.at
 	}
 	t.ended = r.Closed
