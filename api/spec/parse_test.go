@@ -167,6 +167,8 @@ func TestParseOfTextThatIsNoSpec(t *testing.T) {
 		{strings.Repeat("!\n", 100000) + "a", "line 1: YAML of type Tag"},
 		{"[" + strings.Repeat("!\n", 100000) + "a]", "line 1: YAML of type Tag"},
 		{strings.Repeat("&a\n!b\n", 100000) + "a", "line 2: YAML of type Tag"},
+		{strings.Repeat("a: 1\n", 100000), "line 32769: more than 32768 lines have keys that begin in column 1; put some into braces"},
+		{strings.Repeat("? a\n: 1\n", 100000), "more than 32768 lines have keys that begin in column 1"},
 		{strings.Repeat("0\n---\n", 100000), "line 8: a second document"},
 		{strings.Repeat("...\n", 100000), "line 4: a second document"},
 		{strings.Repeat(" ", maxBytes+1), "the limit is"},

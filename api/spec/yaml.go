@@ -15,6 +15,10 @@ import (
 // maxMarks bounds the marks of a document's begin and end: a spec has one of each at most, and one more to be told of.
 const maxMarks = 3
 
+// maxKeys bounds the lines with keys that begin in the same column, not those in braces: on the keys of one mapping the parser spends
+// the square of their number, 4 seconds on so many.
+const maxKeys = 1 << 15
+
 var errSecondDocument = errors.New("a second document; a spec is one")
 
 // parseYAML reads one YAML document.
@@ -50,9 +54,11 @@ func parseYAML(data []byte) (*node, error) {
 // anchors and documents, which no spec has.
 func checkNesting(tokens token.Tokens) error {
 	flow, inLine, line, documents := 0, 0, 0, 0
+	keys := map[int]int{} // lines with some, by column
+	column := 0
 	for i, t := range tokens {
 		if t.Position.Line != line {
-			inLine, line = 0, t.Position.Line
+			inLine, line, column = 0, t.Position.Line, t.Position.Column
 		}
 		switch t.Type {
 		case token.SequenceStartType, token.MappingStartType:
@@ -60,8 +66,14 @@ func checkNesting(tokens token.Tokens) error {
 		case token.SequenceEndType, token.MappingEndType:
 			flow--
 		case token.SequenceEntryType, token.MappingKeyType, token.MappingValueType:
-			if flow <= 0 {
-				inLine++
+			if flow > 0 {
+				break
+			}
+			if inLine++; inLine == 1 && t.Type != token.SequenceEntryType {
+				keys[column]++
+			}
+			if keys[column] > maxKeys {
+				return fmt.Errorf("line %d: more than %d lines have keys that begin in column %d; put some into braces: {a: ..., b: ...}", line, maxKeys, column)
 			}
 		case token.TagType:
 			return fmt.Errorf("line %d: YAML of type %v has no place in a spec", line, ast.TagType)
