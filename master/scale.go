@@ -49,11 +49,11 @@ type scaler struct {
 	trouble  string              // the actuator's newest error; "" if it works
 
 	mu    sync.Mutex
-	drain map[string]bool // workers that are told to drain
+	drain map[string]time.Time // workers that are told to drain, and when they came into sight: one that is started again is another
 }
 
 func newScaler(t *term, s Scaling) *scaler {
-	return &scaler{term: t, cfg: s.Config, actuator: s.Actuator, drain: map[string]bool{}}
+	return &scaler{term: t, cfg: s.Config, actuator: s.Actuator, drain: map[string]time.Time{}}
 }
 
 // run decides again and again.
@@ -130,7 +130,7 @@ func (s *scaler) obey(ctx context.Context, to, wanted int) error {
 		s.awaitDrain(ctx, victims)
 	} else {
 		s.mu.Lock()
-		s.drain = map[string]bool{} // one of them that is there still was started anew
+		clear(s.drain)
 		s.mu.Unlock()
 	}
 	call, cancel := context.WithTimeout(ctx, actTimeout)
@@ -144,13 +144,16 @@ func (s *scaler) chooseVictims(stay int) []string {
 	workers := s.term.master.observed.Workers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	told := map[string]bool{}
+	told := map[string]time.Time{}
 	var victims []string
 	var others []autoscale.Worker
+	since := map[string]time.Time{}
 	for _, w := range workers {
+		since[w.Name] = w.Since
+		before, drains := s.drain[w.Name]
 		switch {
-		case s.drain[w.Name]:
-			told[w.Name] = true
+		case drains && before.Equal(w.Since):
+			told[w.Name] = w.Since
 			victims = append(victims, w.Name)
 		case !w.Draining: // else it ends by itself
 			others = append(others, autoscale.Worker{Name: w.Name, Streams: w.Streams, Started: w.Since})
@@ -158,7 +161,7 @@ func (s *scaler) chooseVictims(stay int) []string {
 	}
 	more := autoscale.Victims(others, len(others)-stay)
 	for _, name := range more {
-		told[name] = true
+		told[name] = since[name]
 	}
 	s.drain = told
 	return append(victims, more...)
@@ -171,7 +174,8 @@ func (s *scaler) drains(worker string) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.drain[worker]
+	since, told := s.drain[worker]
+	return told && since.Equal(s.term.master.observed.Since(worker))
 }
 
 // awaitDrain waits until the fleet knows that workers drain, so that no new stream is sent to them.

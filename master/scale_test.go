@@ -107,6 +107,13 @@ func TestScalingDownDrainsFirst(t *testing.T) { scaleDown(t, 3) }
 // One that is wanted and never came ends first, without a drain. The others must not drain in its place.
 func TestScalingDownSparesThoseThatCame(t *testing.T) { scaleDown(t, 4) }
 
+// observed reports whether the leader has a worker in sight.
+func observed(t *testing.T, m *node, worker string) bool {
+	o, err := m.Observe(t.Context(), &pb.ObserveRequest{Workers: true})
+	check(t, err)
+	return slices.ContainsFunc(o.GetWorkers(), func(w *pb.WorkerLoad) bool { return w.GetName() == worker })
+}
+
 // scaleDown takes three workers to one.
 func scaleDown(t *testing.T, kept int) {
 	t.Helper()
@@ -148,6 +155,13 @@ func scaleDown(t *testing.T, kept int) {
 	slices.Sort(draining)
 	if !slices.Equal(drains, []string{"a", "c"}) || !slices.Equal(draining, drains) {
 		t.Errorf("those with the fewest streams should end: %v, which drain: %v", drains, draining)
+	}
+	check(t, workers["a"].Close())
+	eventually(t, "it has gone", func() bool { return !observed(t, m, "a") })
+	addWorker(t, m, fleet.Member{Name: "a", Address: "h:1", Slots: 4})
+	eventually(t, "it is back", func() bool { return observed(t, m, "a") })
+	if orders, err := m.SyncWorker(t.Context(), &pb.WorkerReport{Name: "a", Slots: 4}); err != nil || orders.GetDrain() {
+		t.Errorf("a worker that drained and was started again is told %v, %v", orders, err)
 	}
 	if e := awaitEvent(t, m, pb.EventKind_SCALE, "", fmt.Sprintf("%d workers to 1", kept)); int(e.GetDecision().GetFrom()) != kept || e.GetDecision().GetTo() != 1 || !strings.Contains(e.GetWords(), ": ") {
 		t.Errorf("the event is %v", e)

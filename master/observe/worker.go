@@ -35,6 +35,16 @@ func (o *Observer) Workers() []Worker {
 	return out
 }
 
+// Since is when a worker came into sight; the zero time if it is not.
+func (o *Observer) Since(name string) time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if w := o.workers[name]; w != nil {
+		return w.since
+	}
+	return time.Time{}
+}
+
 // report is what a worker says of itself.
 type report struct {
 	streams, slots int
