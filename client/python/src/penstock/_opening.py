@@ -141,7 +141,8 @@ class Opening:
         for name in ("workers", "memory"):
             if self.masters and getattr(self, name) is not None:
                 raise UsageError(f"{name}= is of the fleet that a loader without master= starts; leave one of them out")
-        if self.memory is not None and (not isinstance(self.memory, numbers.Integral) or self.memory <= 0):
+        memory = 1 if self.memory is None else self.memory
+        if isinstance(memory, bool) or not isinstance(memory, numbers.Integral) or memory <= 0:
             raise UsageError(f"memory={self.memory!r}: give a number of bytes above 0, such as 1 << 30")
         for name, unit in (("budget", "bytes"), ("timeout", "seconds"), ("connect_timeout", "seconds")):
             value = getattr(self, name)
