@@ -219,11 +219,13 @@ func (s *State) due(k *rank, epoch uint32) EpochSteps {
 	limit, limited, present := limitOf(shares)
 	switch {
 	case !present && s.gather(k):
-		all := affordable(s.withFollowers(k, epoch, shares), batches)
+		due.Steps = affordable(s.withFollowers(k, epoch, shares), batches)
 		if limited {
-			all = min(all, limit)
+			due.Steps = min(due.Steps, limit)
 		}
-		due = s.dueOfFirst(k, due, all)
+		if first := k.firstTwo(epoch); due.Steps > first {
+			due.Steps, due.Final = first, false
+		}
 	case !limited:
 		due.Steps = affordable(shares, batches)
 	case cost(shares, limit) <= batches:

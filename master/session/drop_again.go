@@ -36,21 +36,16 @@ func (s *State) pass(n Steps) Steps {
 	return n
 }
 
-// dueOfFirst is due where others may follow: of two batches behind the place where all begin, if those have theirs, too. Who hands
-// them over has moved on. If they have not, all is told that there is.
-func (s *State) dueOfFirst(k *rank, due EpochSteps, all uint64) EpochSteps {
-	first, made := k.begun.Handed, uint64(0)
-	if due.Epoch > k.begun.Epoch {
-		told := k.toldOf(k.begun.Epoch)
-		if first, made = 0, told.Steps-k.begun.Handed; !told.Final || due.Epoch > k.begun.Epoch+1 {
-			made = 2
-		}
+// firstTwo is how many steps of an epoch a rank needs for two batches since it began.
+func (k *rank) firstTwo(epoch uint32) uint64 {
+	n := k.begun.Handed + 2
+	switch told := k.toldOf(k.begun.Epoch); {
+	case epoch == k.begun.Epoch:
+		return n
+	case epoch == k.begun.Epoch+1 && told.Final:
+		return n - min(n, told.Steps)
 	}
-	due.Steps = all
-	if most := first + 2 - min(2, made); all > most {
-		due.Steps, due.Final = most, false
-	}
-	return due
+	return 0
 }
 
 // withFollowers are the shares in an epoch, with those of ranks that may follow one.
