@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"go.uber.org/goleak"
@@ -147,6 +148,48 @@ func TestGrantsInsideShards(t *testing.T) {
 			checkMaster(t, m)
 		})
 	}
+}
+
+// A State knows what ranks consumed that left of an epoch that the loop has not left yet, though they closed it.
+func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{16}, {16}}}
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 8})
+		m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8, Epochs: 2}, Workers: fl.Workers("w1"), Streams: 1, Run: 1, Next: 2}
+		fl.Master("m", m)
+		mine := position.Set{{From: d.Start(0, 0), To: d.Start(0, 1)}}
+		other := position.Set{{From: d.Start(0, 1), To: d.Start(1, 0)}}
+		m.Change(func() { m.Ranks[0], m.Ranks[1] = &fake.Member{Held: mine}, &fake.Member{Held: other} })
+		cfg := config(fl, "m")
+		cfg.WorldSize = 2
+		s := open(t, cfg)
+		time.Sleep(s.cfg.SyncEvery) // all of the shard has come, and its end
+		for range 2 {
+			b, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Release()
+		}
+		m.Change(func() { m.Ranks[1] = &fake.Member{Consumed: other, Left: true} })
+		time.Sleep(3 * s.cfg.SyncEvery)
+		st := s.State()
+		if base := position.SetFromProto(st.GetBase()); st.GetClosedEpochs() != 0 || st.GetMasterClosedEpochs() != 1 || !base.Equal(other) || !position.SetFromProto(st.GetConsumed()).Equal(mine) {
+			t.Errorf("the state is of epoch %d, has the base %v, not %v, and consumed %v", st.GetClosedEpochs(), base, other, st.GetConsumed())
+		}
+		b, err := s.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Release()
+		if st := s.State(); st.GetClosedEpochs() != 1 || len(st.GetBase()) > 0 {
+			t.Errorf("in epoch %d the base is %v", st.GetClosedEpochs(), st.GetBase())
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		checkMaster(t, m)
+	})
 }
 
 // readHeld reads until the rank holds nothing.

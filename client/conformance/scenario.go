@@ -170,7 +170,6 @@ type StateStep struct {
 	As       string
 	After    int              // as of a batch of this open, from 1; the newest unless set
 	Consumed []string         // the intervals, byte for byte
-	Base     []string         // the same of those who left
 	Closed   *uint32          // epochs
 	Handed   *uint64          // batches of the epoch
 	Skipped  *uint32          // row groups
