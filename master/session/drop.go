@@ -26,7 +26,7 @@ import (
 //
 // All get equally many steps but for ranks that come back after they left: their share went to the others, and they get what is
 // left. Ranks that are started again together go on at one place (begin), where one may have consumed more than that; so a rank
-// that came again is told of steps only when all have been heard of since. If all had left, see drop_again.go.
+// that came again is told of steps only when all have been heard of since. If some had left, see drop_again.go.
 
 // drops reports whether last batches are dropped.
 func (s *State) drops() bool { return s.id.Counted && s.id.Lanes == 0 }
@@ -217,9 +217,13 @@ func (s *State) due(k *rank, epoch uint32) EpochSteps {
 	due := EpochSteps{Epoch: epoch, Final: s.whollyPlanned(epoch)}
 	shares, batches := s.shares(epoch), s.left(epoch)/s.batch()
 	limit, limited, present := limitOf(shares)
+	var followers []*rank
+	if !present {
+		followers = s.followers(k)
+	}
 	switch {
-	case !present && s.gather(k):
-		due.Steps = affordable(s.withFollowers(k, epoch, shares), batches)
+	case len(followers) > 0:
+		due.Steps = affordable(s.withFollowers(k, epoch, shares, followers), batches)
 		if limited {
 			due.Steps = min(due.Steps, limit)
 		}
@@ -287,13 +291,13 @@ func (s *State) starved() bool {
 	})
 }
 
-// need is how many rows of an epoch a rank has yet to hand over, if that is known for good.
+// need is how many rows of an epoch a rank has yet to hand over, if that is known, for good or until others have come.
 func (s *State) need(k *rank, epoch uint32) (rows uint64, known bool) {
 	told := k.toldOf(epoch)
 	switch {
 	case k.steps.Epoch > epoch:
 		return 0, true
-	case !told.Final:
+	case !told.Final && (told.Steps == 0 || !s.whollyPlanned(epoch)):
 		return 0, false
 	}
 	return (max(told.Steps, k.handedIn(epoch)) - k.handedIn(epoch)) * s.batch(), true
@@ -352,7 +356,7 @@ func (s *State) passTo(epoch uint32, ch *Changes) {
 	s.skipEmpty()
 }
 
-// endedByAll reports whether all ranks that are to read an epoch have ended it.
+// endedByAll reports whether all ranks that are to read an epoch have ended it, and wait for no one that left and may join them in it.
 func (s *State) endedByAll(epoch uint32) bool {
 	ended := false
 	for _, k := range s.ranks {
@@ -361,7 +365,10 @@ func (s *State) endedByAll(epoch uint32) bool {
 		}
 		ended = ended || k.steps.Epoch > epoch
 	}
-	return ended
+	return ended && !slices.ContainsFunc(s.ranks, func(k *rank) bool {
+		// One that is further has to hear of the epoch after the next.
+		return !k.departed && k.begun.Epoch <= epoch && k.steps.Epoch == epoch+1 && len(s.followers(k)) > 0
+	})
 }
 
 // forgetRest forgets what nobody gets of epochs that are closed.

@@ -6,35 +6,55 @@ import "slices"
 // come, to go on in step with it, nobody knows, and their share of the epoch must not go to it. But a rank that waits for others hands
 // over no more than one batch. So it is told of two, and of the rest when one of those that are there has handed over both.
 
-// gather reports whether ranks that left where a rank began may come back to go on in step with it: none of those that are there has
-// moved on, as they do when they wait for nobody.
-func (s *State) gather(k *rank) bool {
-	return !slices.ContainsFunc(s.ranks, func(o *rank) bool { return o != nil && !o.departed && !s.waits(o) }) &&
-		slices.ContainsFunc(s.ranks, func(o *rank) bool { return o != nil && s.mayFollow(o, k) })
+// followers are the ranks that may come back to go on in step with one: they left at most a batch before or behind the place where it
+// began, and none of those that are there has moved on, as they do when they wait for nobody.
+func (s *State) followers(k *rank) (out []*rank) {
+	left := func(o *rank) bool { return o != nil && o.departed }
+	moved := func(o *rank) bool { return o != nil && !o.departed && !s.waits(o) }
+	if !slices.ContainsFunc(s.ranks, left) || slices.ContainsFunc(s.ranks, moved) {
+		return nil
+	}
+	ends := s.ends()
+	begun := ends.pass(k.begun)
+	for _, o := range s.ranks {
+		if left(o) {
+			if at := ends.pass(s.at(o)); at == begun || at == ends.behind(begun) || begun == ends.behind(at) {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
 }
 
-// mayFollow reports whether a rank left at most a batch before or behind the place where another one began.
-func (s *State) mayFollow(left, k *rank) bool {
-	return left.departed && (s.next(k.begun, s.at(left)) || s.next(s.at(left), k.begun))
+// ends are the numbers of steps, as far as some rank was told of all, of the epochs from the open one on that ranks may be in.
+type ends struct {
+	first uint32
+	steps []uint64
 }
 
-// next reports whether a place is another one, or a batch behind it.
-func (s *State) next(last, n Steps) bool {
-	last, n = s.pass(last), s.pass(n)
-	return n == last || n == s.pass(Steps{Epoch: last.Epoch, Handed: last.Handed + 1})
-}
-
-// pass is a place behind the ends of epochs that are known to have no more steps from there on.
-func (s *State) pass(n Steps) Steps {
-	n.Ready = 0
-	for n.Epoch < s.id.Epochs {
-		if steps, told, _ := limitOf(s.shares(n.Epoch)); !told || n.Handed < steps {
+func (s *State) ends() ends {
+	e := ends{first: s.closed}
+	for epoch := s.closed; epoch < min(s.closed+3, s.id.Epochs); epoch++ {
+		steps, told, _ := limitOf(s.shares(epoch))
+		if !told {
 			break
 		}
+		e.steps = append(e.steps, steps)
+	}
+	return e
+}
+
+// pass is a place behind the ends of epochs that have no more steps from there on.
+func (e ends) pass(n Steps) Steps {
+	n.Ready = 0
+	for n.Epoch >= e.first && n.Epoch < e.first+uint32(len(e.steps)) && n.Handed >= e.steps[n.Epoch-e.first] {
 		n = Steps{Epoch: n.Epoch + 1}
 	}
 	return n
 }
+
+// behind is the place behind the next batch.
+func (e ends) behind(n Steps) Steps { return e.pass(Steps{Epoch: n.Epoch, Handed: n.Handed + 1}) }
 
 // firstTwo is how many steps of an epoch a rank needs for two batches since it began.
 func (k *rank) firstTwo(epoch uint32) uint64 {
@@ -49,9 +69,9 @@ func (k *rank) firstTwo(epoch uint32) uint64 {
 }
 
 // withFollowers are the shares in an epoch, with those of ranks that may follow one.
-func (s *State) withFollowers(k *rank, epoch uint32, shares []share) []share {
-	for _, o := range s.ranks {
-		if o == nil || !s.mayFollow(o, k) || s.at(o).Epoch > epoch {
+func (s *State) withFollowers(k *rank, epoch uint32, shares []share, followers []*rank) []share {
+	for _, o := range followers {
+		if s.at(o).Epoch > epoch {
 			continue
 		}
 		n := share{handed: o.handedIn(epoch), newcomer: true}
@@ -66,10 +86,15 @@ func (s *State) withFollowers(k *rank, epoch uint32, shares []share) []share {
 // beginDropping is where a rank begins that starts alone. Those that left a batch ahead of it may come back to go on in step with it,
 // and the rows of that batch are gone.
 func (s *State) beginDropping(begun Steps) Steps {
+	ends := s.ends()
+	here := ends.pass(begun)
+	next := ends.behind(here)
 	furthest := begun
 	for _, o := range s.ranks {
-		if o != nil && o.departed && furthest.less(o.steps) && s.next(begun, o.steps) {
-			furthest = o.steps
+		if o != nil && o.departed && furthest.less(o.steps) {
+			if at := ends.pass(o.steps); at == here || at == next {
+				furthest = o.steps
+			}
 		}
 	}
 	return furthest

@@ -154,3 +154,79 @@ func TestDropOfARankThatComesBackAlone(t *testing.T) {
 		t.Errorf("told of %+v behind two batches", told)
 	}
 }
+
+// A rank that is told of two steps, since others may follow it, keeps no rows that those that have come need, if one stays away.
+func TestDropRowsOfRanksThatGather(t *testing.T) {
+	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 3, Counted: true, Drop: true, BatchSize: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs := make(Outputs, 30)
+	for i := range outputs {
+		outputs[i] = []uint32{10}
+	}
+	must(t, s, Planned{Blocks: 1, Shards: 30, Outputs: outputs})
+	for rank := range uint32(3) {
+		must(t, s, Join{Rank: rank, World: 3, Nonce: "a"})
+	}
+	for range 2 {
+		for rank := range uint32(3) {
+			dropSync(t, s, rank, Steps{}, false)
+		}
+	}
+	for rank := range uint32(3) {
+		dropSync(t, s, rank, Steps{Handed: 3, Ready: 3}, true)
+	}
+	take := func(rank uint32) {
+		k := s.rank(rank)
+		must(t, s, Sync{
+			Rank: rank, Generation: 1, Incarnation: k.incarnation, Nonce: k.nonce, WantsMore: true, Streams: 8, Consumed: k.consumed, Steps: &k.steps,
+		})
+	}
+	must(t, s, Join{Rank: 0, World: 3, Nonce: "again"})
+	for range 20 {
+		take(0)
+	}
+	must(t, s, Join{Rank: 1, World: 3, Nonce: "again"})
+	for range 20 {
+		take(0)
+		take(1)
+	}
+	for rank := range uint32(2) {
+		k := s.rank(rank)
+		if need := (k.toldOf(0).Steps - k.steps.Handed) * 10; need != 20 || s.rowsIn(k.held) < need {
+			t.Errorf("rank %d is told of %+v, and holds %d rows", rank, k.told, s.rowsIn(k.held))
+		}
+	}
+}
+
+// The first of the ranks that start again may come to its epoch's end before the others are there: it stays open for these.
+func TestDropOfRanksThatAllLeftBeforeAnEpochsEnd(t *testing.T) {
+	s := dropping(t, 2, 200, 200, 200)
+	dropSync(t, s, 0, Steps{Handed: 9, Ready: 9}, true)
+	dropSync(t, s, 1, Steps{Handed: 8, Ready: 8}, true)
+	must(t, s, Join{Rank: 0, World: 2, Nonce: "again"})
+	for _, at := range []Steps{{Handed: 9, Ready: 9}, {Handed: 10, Ready: 10}, {Epoch: 1}} {
+		dropSync(t, s, 0, at, false)
+	}
+	if r := must(t, s, Join{Rank: 1, World: 2, Nonce: "again"}); r.Begun.Epoch != 0 || r.Begun.Handed != 9 {
+		t.Errorf("rank 1 begins at %+v, and rank 0 waits for it behind batch 10", r.Begun)
+	}
+	for range 2 {
+		for rank := range uint32(2) {
+			dropSync(t, s, rank, s.rank(rank).steps, false)
+		}
+	}
+	dropSync(t, s, 1, Steps{Epoch: 1}, false)
+	for range 3 {
+		for rank := range uint32(2) {
+			dropSync(t, s, rank, Steps{Epoch: 1}, false)
+		}
+	}
+	for epoch := range uint32(3) {
+		zero, one := s.rank(0).toldOf(epoch), s.rank(1).toldOf(epoch)
+		if epoch >= s.closed && (zero.Steps != one.Steps || zero.Steps != 10) {
+			t.Errorf("epoch %d: told of %+v and %+v", epoch, zero, one)
+		}
+	}
+}
