@@ -15,8 +15,8 @@ import (
 // maxMarks bounds the marks of a document's begin and end: a spec has one of each at most, and one more to be told of.
 const maxMarks = 3
 
-// maxKeys bounds the lines with keys that begin in the same column, not those in braces: on the keys of one mapping the parser spends
-// the square of their number, 4 seconds on so many.
+// maxKeys bounds the keys of a mapping that is not in braces: the parser spends the square of their number on them, 4 seconds on so
+// many.
 const maxKeys = 1 << 15
 
 var errSecondDocument = errors.New("a second document; a spec is one")
@@ -54,11 +54,13 @@ func parseYAML(data []byte) (*node, error) {
 // anchors and documents, which no spec has.
 func checkNesting(tokens token.Tokens) error {
 	flow, inLine, line, documents := 0, 0, 0, 0
-	keys := map[int]int{} // lines with some, by column
-	column := 0
+	var mappings []mapping // that are open, by column
 	for i, t := range tokens {
 		if t.Position.Line != line {
-			inLine, line, column = 0, t.Position.Line, t.Position.Column
+			inLine, line = 0, t.Position.Line
+			if flow <= 0 && t.Type != token.CommentType {
+				mappings = begin(mappings, t.Position.Column)
+			}
 		}
 		switch t.Type {
 		case token.SequenceStartType, token.MappingStartType:
@@ -69,11 +71,11 @@ func checkNesting(tokens token.Tokens) error {
 			if flow > 0 {
 				break
 			}
-			if inLine++; inLine == 1 && t.Type != token.SequenceEntryType {
-				keys[column]++
-			}
-			if keys[column] > maxKeys {
-				return fmt.Errorf("line %d: more than %d lines have keys that begin in column %d; put some into braces: {a: ..., b: ...}", line, maxKeys, column)
+			inLine++
+			if m := len(mappings) - 1; m >= 0 && inLine == 1 && t.Type != token.SequenceEntryType {
+				if mappings[m].keys++; mappings[m].keys > maxKeys {
+					return fmt.Errorf("line %d: a mapping of more than %d keys; put it into braces: {a: ..., b: ...}", line, maxKeys)
+				}
 			}
 		case token.TagType:
 			return fmt.Errorf("line %d: YAML of type %v has no place in a spec", line, ast.TagType)
@@ -91,6 +93,20 @@ func checkNesting(tokens token.Tokens) error {
 		}
 	}
 	return nil
+}
+
+// mapping is one that may be open.
+type mapping struct{ column, keys int }
+
+// begin ends the mappings that a line is outside of, which begins in a column, and has it be one's.
+func begin(open []mapping, column int) []mapping {
+	for len(open) > 0 && open[len(open)-1].column > column {
+		open = open[:len(open)-1]
+	}
+	if len(open) == 0 || open[len(open)-1].column < column {
+		open = append(open, mapping{column: column})
+	}
+	return open
 }
 
 // yamlError takes line and message out of the parser's error, which also draws the source.

@@ -63,7 +63,7 @@ func (o *Observer) Follow(now time.Time, workers []fleet.Member) {
 	next := make(map[string]*worker, len(workers))
 	for _, m := range workers {
 		w := o.workers[m.Name]
-		if w == nil {
+		if w == nil || w.member.Draining && !m.Draining { // it was started again: who drains does so to its end
 			w = &worker{since: now}
 		}
 		w.member = m

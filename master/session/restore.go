@@ -260,7 +260,7 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 		case p.Handed != newest.Handed && !slices.Contains(newest.Departed, p.Rank):
 			return refused("the state of rank %d was taken after %d batches of its epoch, that of rank %d after %d: they are not of the same step, "+
 				"and ranks that wait for each other after each batch would do so for ever", p.Rank, p.Handed, newest.Rank, newest.Handed)
-		case !newest.Base.Covers(p.Base):
+		case !newest.Base.Covers(from(p.Base, position.Position{Epoch: newest.Closed})):
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
 		}
 		if left := newest.rowsOfDeparted(p.Rank); left >= 0 && p.Rows != left {

@@ -3,7 +3,8 @@
 // names to etcd (master/store), and only then answers. There is no I/O, no clock and no goroutine here: the same
 // state and command give the same result on any master. A State is for one goroutine at a time.
 //
-// Always, base, consumed, held, returned and never-granted positions partition the epochs that are not closed:
+// Always, base, consumed, held, returned and never-granted positions partition the epochs that are not closed (of the newest closed
+// one, base and consumed may be kept for a while, see forgetConsumed):
 //
 //	closed │ base ∪ consumed(r) ∪ held(r) ∪ returned │ frontier: never granted … end
 //
@@ -229,6 +230,7 @@ func (s *State) closeEpochs(ch *Changes) {
 		s.baseVersion++
 		ch.Head = true
 	}
+	s.forgetConsumed()
 }
 
 // forgetConsumed forgets what was consumed of closed epochs; of the newest one, when no training loop is in it any more. Until

@@ -38,7 +38,8 @@ _T = TypeVar("_T")
 class Checkpoint(NamedTuple):
     """A named checkpoint of the whole job: `penstock session checkpoint` took it, and `restore` goes back to it.
 
-    step counts the batches of each rank, on from that of the checkpoint that the session was restored to, if it was.
+    step counts the batches of each rank, and in order "deterministic" those steps in which a rank has no rows, on from
+    that of the checkpoint that the session was restored to, if it was.
     """
 
     name: str
