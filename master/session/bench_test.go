@@ -60,7 +60,7 @@ func benchmarkSync(b *testing.B, pad bool, shards uint32) {
 			}
 		}
 		consumed[r] = position.NewSet(report...)
-		var steps *Steps
+		steps := &Steps{Epoch: s.closed}
 		if pad {
 			handed[r]++
 			steps = &Steps{Epoch: s.closed, Handed: handed[r], Ready: handed[r]}

@@ -317,7 +317,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	}
 	s.generation++
 	s.restored = s.restore.attempt
-	s.closed, s.base, s.failure, s.badData = m.closed, m.base, "", false
+	s.closed, s.kept, s.base, s.failure, s.badData = m.closed, m.closed, m.base, "", false
 	s.rewindSkipped(m)
 	if s.id.Lanes > 0 {
 		s.rewindLanes(m)

@@ -53,6 +53,7 @@ type State struct {
 	frontier   position.Position // free from here on
 	returned   position.Set      // free before the frontier: given back, or not consumed by those who were restored
 	base       position.Set      // consumed by departed ranks or before a restore
+	kept       uint32            // the first epoch of base and of what ranks consumed
 	// baseVersion counts the changes of base, closed, members and departed.
 	baseVersion uint64
 	blocks      []block // in flight, and a few that no longer are; ascending
@@ -240,6 +241,10 @@ func (s *State) forgetConsumed() {
 	if !s.id.Pad && !s.id.Counted && slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.steps.Epoch < s.closed }) {
 		start.Epoch--
 	}
+	if s.kept == start.Epoch {
+		return
+	}
+	s.kept = start.Epoch
 	s.base = from(s.base, start)
 	for _, k := range s.ranks {
 		if k != nil {
