@@ -237,6 +237,9 @@ func (s *State) closeEpochs(ch *Changes) {
 // forgetConsumed forgets what was consumed of closed epochs; of the newest one, when no training loop is in it any more. Until
 // then, a State of it tells what others consumed who leave. Where ranks count steps, a State tells of whole epochs.
 func (s *State) forgetConsumed() {
+	if s.kept == s.closed {
+		return
+	}
 	start := position.Position{Epoch: s.closed}
 	if !s.id.Pad && !s.id.Counted && slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.steps.Epoch < s.closed }) {
 		start.Epoch--
