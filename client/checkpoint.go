@@ -15,30 +15,26 @@ type checkpointing struct {
 	order  *pb.CheckpointOrder // nil: none
 	taken  *snapshot           // behind the batch that the order names
 	missed bool                // that batch had been handed over when the order came, or has no rows
-	blank  uint64              // steps of order deterministic in which this rank had no rows
 }
 
-// obey takes over what a reply orders. batches were handed over.
-func (c *checkpointing) obey(o *pb.CheckpointOrder, batches int64) {
+// obey takes over what a reply orders. So many steps were made.
+func (c *checkpointing) obey(o *pb.CheckpointOrder, steps uint64) {
 	switch {
 	case o == nil:
-		*c = checkpointing{blank: c.blank}
+		*c = checkpointing{}
 	case o.GetId() != c.order.GetId():
-		*c = checkpointing{order: o, missed: c.steps(batches) >= o.GetBatches(), blank: c.blank}
+		*c = checkpointing{order: o, missed: steps >= o.GetBatches()}
 	}
 }
 
-// steps is how far the training loop is by the master's count.
-func (c *checkpointing) steps(batches int64) uint64 { return uint64(batches) + c.blank }
-
-// behind reports whether the state is ordered behind the step that was made last.
-func (c *checkpointing) behind(batches int64) bool {
-	return c.order != nil && !c.missed && c.taken == nil && c.steps(batches) == c.order.GetBatches()
+// due reports whether the state is ordered behind a step.
+func (c *checkpointing) due(step uint64) bool {
+	return c.order != nil && !c.missed && c.taken == nil && step == c.order.GetBatches()
 }
 
 // after takes the state behind a batch, if it is ordered, and returns the checkpoint that it belongs to.
-func (c *checkpointing) after(at snapshot, batches int64) *Checkpoint {
-	if !c.behind(batches) {
+func (c *checkpointing) after(at snapshot, step uint64) *Checkpoint {
+	if !c.due(step) {
 		return nil
 	}
 	c.taken = &at
@@ -46,10 +42,10 @@ func (c *checkpointing) after(at snapshot, batches int64) *Checkpoint {
 }
 
 // pass notes a step without a batch. A training loop that gets none cannot be told of a checkpoint.
-func (c *checkpointing) pass(batches int64) {
-	c.blank++
-	c.missed = c.missed || c.behind(batches)
-}
+func (c *checkpointing) pass(step uint64) { c.missed = c.missed || c.due(step) }
+
+// stepsMade is how many steps this rank made: its batches, and the steps in which it had no rows. s.mu must be held.
+func (s *Session) stepsMade() uint64 { return uint64(s.stats.Batches) + s.ledger.blank }
 
 // part is what a Sync tells of it.
 func (s *Session) part() *pb.CheckpointPart {

@@ -121,7 +121,7 @@ func (s *Session) request() *pb.SyncRequest {
 		Session: s.cfg.Session, Generation: s.joined.GetGeneration(), Rank: s.cfg.Rank, Incarnation: s.joined.GetIncarnation(),
 		Nonce: s.nonce, Revision: s.revision, Zone: s.cfg.Zone,
 		Counters: &pb.Counters{
-			Rows: s.stats.Rows, Batches: int64(s.checkpointing.steps(s.stats.Batches)), Bytes: s.stats.Bytes,
+			Rows: s.stats.Rows, Batches: int64(s.stepsMade()), Bytes: s.stats.Bytes,
 			StallNs: int64(s.stats.Stall), ComputeNs: int64(s.stats.Compute), Failovers: s.stats.Failovers, Hedges: s.stats.Hedges,
 		},
 	}
@@ -150,7 +150,7 @@ func (s *Session) apply(reply *pb.SyncReply, sent time.Time) map[string]bool {
 	if starved && s.ledger.unread() {
 		s.waiting.since = time.Now()
 	}
-	if s.checkpointing.obey(reply.GetCheckpoint(), s.stats.Batches); s.checkpointing.missed {
+	if s.checkpointing.obey(reply.GetCheckpoint(), s.stepsMade()); s.checkpointing.missed {
 		signal(s.wake)
 	}
 	s.finished = reply.GetFinished() || s.ledger.epoch >= s.epochs

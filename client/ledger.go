@@ -71,12 +71,7 @@ func from(s position.Set, epoch uint32) position.Set {
 
 // apply takes over the answer to the request made last.
 func (l *ledger) apply(reply *pb.SyncReply) error {
-	if closed := reply.GetClosedEpochs(); closed > l.epoch {
-		l.epoch = closed
-		if l.counted {
-			l.forget()
-		}
-	}
+	l.epoch = max(l.epoch, reply.GetClosedEpochs())
 	l.streams = max(1, int(reply.GetStreams()))
 	l.drained = reply.GetDrained()
 	if v := reply.GetBaseVersion(); v != l.base.version {
@@ -93,7 +88,7 @@ func (l *ledger) apply(reply *pb.SyncReply) error {
 	return nil
 }
 
-// setBase takes over a newer base. What the master forgot of epochs that it closed is kept until the training loop
+// setBase takes over a newer base, as there is whenever an epoch was closed. What the master forgot of epochs that it closed is kept until the training loop
 // has ended them too.
 func (l *ledger) setBase(reply based) {
 	l.base = base{

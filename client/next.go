@@ -263,7 +263,7 @@ func (s *Session) batchOf(build *buffers) *Batch {
 	b.expose()
 	s.stats.Batches++
 	s.stats.Bytes += build.size()
-	if b.Checkpoint = s.checkpointing.after(b.after, s.stats.Batches); b.Checkpoint != nil {
+	if b.Checkpoint = s.checkpointing.after(b.after, s.stepsMade()); b.Checkpoint != nil {
 		signal(s.wake)
 		s.log.Info("a checkpoint is taken behind this batch", "event", "checkpoint", "name", b.Checkpoint.Name, "step", b.Checkpoint.Step)
 	}

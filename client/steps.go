@@ -23,6 +23,7 @@ type steps struct {
 	told     map[uint32]epochSteps
 	before   uint64 // counted: batches of the epoch before
 	final    uint32 // pads: of the epochs before it, told is all
+	blank    uint64 // lanes: steps in which this rank had no rows
 	reported uint64 // pads: by the newest Sync
 }
 
@@ -64,10 +65,8 @@ func (l *ledger) report(req *pb.SyncRequest, making int) {
 		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed, Ready: l.reported}
 	case l.counted && l.ended > l.epoch+1: // the master has not closed the epoch before that
 		req.Steps = &pb.RankSteps{Epoch: l.ended - 1, Handed: l.before}
-	case l.counted:
+	default: // where ranks do not count steps, handed stays 0
 		req.Steps = &pb.RankSteps{Epoch: l.ended, Handed: l.handed}
-	default:
-		req.Steps = &pb.RankSteps{Epoch: l.ended}
 	}
 }
 
@@ -146,7 +145,8 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 	}
 	if have == 0 && !s.pads {
 		l.handed++ // a last step, of which this rank's lanes have nothing
-		s.checkpointing.pass(s.stats.Batches)
+		l.blank++
+		s.checkpointing.pass(s.stepsMade())
 		signal(s.wake)
 		signal(s.ready)
 		return nil, nil

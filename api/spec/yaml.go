@@ -59,7 +59,7 @@ func checkNesting(tokens token.Tokens) error {
 		if t.Position.Line != line {
 			inLine, line = 0, t.Position.Line
 			if flow <= 0 && t.Type != token.CommentType {
-				mappings = begin(mappings, t.Position.Column)
+				mappings = mappingsAt(mappings, t.Position.Column)
 			}
 		}
 		switch t.Type {
@@ -98,8 +98,8 @@ func checkNesting(tokens token.Tokens) error {
 // mapping is one that may be open.
 type mapping struct{ column, keys int }
 
-// begin ends the mappings that a line is outside of, which begins in a column, and has it be one's.
-func begin(open []mapping, column int) []mapping {
+// mappingsAt are the open mappings of a line that begins in a column: it is outside of those further right, and may begin one.
+func mappingsAt(open []mapping, column int) []mapping {
 	for len(open) > 0 && open[len(open)-1].column > column {
 		open = open[:len(open)-1]
 	}

@@ -15,12 +15,9 @@ func (s *State) followers(k *rank) (out []*rank) {
 		return nil
 	}
 	ends := s.ends()
-	begun := ends.pass(k.begun)
 	for _, o := range s.ranks {
-		if left(o) {
-			if at := ends.pass(s.at(o)); at == begun || at == ends.behind(begun) || begun == ends.behind(at) {
-				out = append(out, o)
-			}
+		if left(o) && (ends.next(k.begun, s.at(o)) || ends.next(s.at(o), k.begun)) {
+			out = append(out, o)
 		}
 	}
 	return out
@@ -53,8 +50,11 @@ func (e ends) pass(n Steps) Steps {
 	return n
 }
 
-// behind is the place behind the next batch.
-func (e ends) behind(n Steps) Steps { return e.pass(Steps{Epoch: n.Epoch, Handed: n.Handed + 1}) }
+// next reports whether a place is another one, or a batch behind it.
+func (e ends) next(last, n Steps) bool {
+	last, n = e.pass(last), e.pass(n)
+	return n == last || n == e.pass(Steps{Epoch: last.Epoch, Handed: last.Handed + 1})
+}
 
 // firstTwo is how many steps of an epoch a rank needs for two batches since it began.
 func (k *rank) firstTwo(epoch uint32) uint64 {
@@ -86,15 +86,10 @@ func (s *State) withFollowers(k *rank, epoch uint32, shares []share, followers [
 // beginDropping is where a rank begins that starts alone. Those that left a batch ahead of it may come back to go on in step with it,
 // and the rows of that batch are gone.
 func (s *State) beginDropping(begun Steps) Steps {
-	ends := s.ends()
-	here := ends.pass(begun)
-	next := ends.behind(here)
-	furthest := begun
+	ends, furthest := s.ends(), begun
 	for _, o := range s.ranks {
-		if o != nil && o.departed && furthest.less(o.steps) {
-			if at := ends.pass(o.steps); at == here || at == next {
-				furthest = o.steps
-			}
+		if o != nil && o.departed && furthest.less(o.steps) && ends.next(begun, o.steps) {
+			furthest = o.steps
 		}
 	}
 	return furthest

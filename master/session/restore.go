@@ -268,7 +268,7 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 				"they are not of the same step; restore states that all ranks took at one step", p.Rank, p.Rows, left, newest.Rank)
 		}
 	}
-	if forgotten := newest.forgotten(); len(newest.Departed) > 0 && !newest.Base.Covers(forgotten) {
+	if !newest.Base.Covers(newest.forgotten()) {
 		return refused("the training loop of rank %d was in epoch %d when the master had closed %d, and ranks %d had left: what they got "+
 			"of that epoch is forgotten; restore states that were taken when no rank was more than an epoch behind",
 			newest.Rank, newest.Closed, newest.MasterClosed, newest.Departed)
@@ -292,10 +292,10 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 	return nil
 }
 
-// forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed one. The master
-// does not know any more who consumed what of them.
+// forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed one, if ranks
+// left: what these consumed there the master does not know any more.
 func (p Checkpoint) forgotten() position.Set {
-	if p.MasterClosed <= p.Closed+1 {
+	if len(p.Departed) == 0 || p.MasterClosed <= p.Closed+1 {
 		return nil
 	}
 	return position.Set{{From: position.Position{Epoch: p.Closed}, To: position.Position{Epoch: p.MasterClosed - 1}}}

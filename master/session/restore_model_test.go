@@ -67,7 +67,7 @@ func (m *model) checkpoint() {
 			return
 		}
 	}
-	if !newest.Base.Covers(newest.forgotten()) && len(newest.Departed) > 0 { // such states are refused
+	if !newest.Base.Covers(newest.forgotten()) { // such states are refused
 		return
 	}
 	left := slices.ContainsFunc(m.s.ranks, func(k *rank) bool { return k != nil && k.departed })
@@ -129,8 +129,7 @@ func (m *model) restoreMixed() bool {
 	ranks := m.attempt()
 	r := ranks[m.draw(len(ranks))]
 	r.join.Restore = append(r.join.Restore, mixed.state)
-	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed &&
-		mixed.state.MasterClosed <= mixed.state.Closed+1
+	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed && len(mixed.state.forgotten()) == 0
 	for _, r := range slices.Concat(ranks, ranks, ranks) {
 		switch reply, err := m.insist(r.join); {
 		case err != nil && last:

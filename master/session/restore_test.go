@@ -251,16 +251,23 @@ func TestChangesMerge(t *testing.T) {
 	}
 }
 
+// halves is a job of two ranks that hold an epoch, of which rank 0 has consumed its half.
+func halves(t *testing.T) (j *job, zero, one []position.Interval) {
+	t.Helper()
+	j = newJob(t, 2, 3)
+	j.plan(0, 0, 1, 2)
+	j.join(0, "a")
+	j.join(1, "b")
+	zero, one = j.more(0), j.more(1)
+	j.do(j.sync(0, zero...))
+	return j, zero, one
+}
+
 // A rank that leaves may close the epoch that another one's training loop is still in. The other's State has what it got, also without
 // the rows of later epochs.
 func TestRestoreOfAClosedEpochThatARankLeft(t *testing.T) {
 	for _, late := range []bool{false, true} { // it leaves with its last rows, or later
-		j := newJob(t, 2, 3)
-		j.plan(0, 0, 1, 2)
-		j.join(0, "a")
-		j.join(1, "b")
-		zero, one := j.more(0), j.more(1)
-		j.do(j.sync(0, zero...))
+		j, zero, one := halves(t)
 		tr := trainer{generation: 1, consumed: position.NewSet(zero...)}
 		last := j.sync(1, one...)
 		last.Leave = !late
@@ -288,12 +295,7 @@ func TestRestoreOfAClosedEpochThatARankLeft(t *testing.T) {
 
 // What ranks got of a closed epoch is forgotten when no training loop is in it any more.
 func TestConsumedIsForgottenBehindTheLastLoop(t *testing.T) {
-	j := newJob(t, 2, 2)
-	j.plan(0, 0, 1, 2)
-	j.join(0, "a")
-	j.join(1, "b")
-	zero, one := j.more(0), j.more(1)
-	j.do(j.sync(0, zero...))
+	j, _, one := halves(t)
 	j.do(j.sync(1, one...))
 	for r, want := range []bool{true, false} {
 		c := j.sync(uint32(r))

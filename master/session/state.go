@@ -150,7 +150,6 @@ func (s *State) Apply(c Command) (Reply, Changes, error) {
 		return Reply{}, Changes{}, fmt.Errorf("session %s: %w", s.id.Session, err)
 	}
 	s.settle(&ch)
-	s.forgetConsumed()
 	return reply, ch, nil
 }
 
@@ -241,7 +240,7 @@ func (s *State) forgetConsumed() {
 		return
 	}
 	start := position.Position{Epoch: s.closed}
-	if !s.id.Pad && !s.id.Counted && slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.steps.Epoch < s.closed }) {
+	if !s.countsSteps() && slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.steps.Epoch < s.closed }) {
 		start.Epoch--
 	}
 	if s.kept == start.Epoch {

@@ -42,6 +42,9 @@ type EpochSteps struct {
 	Dropped uint64
 }
 
+// countsSteps reports whether ranks count steps; else they tell of the epoch alone.
+func (s *State) countsSteps() bool { return s.id.Pad || s.id.Counted }
+
 // admitSteps checks what a rank reports.
 func (s *State) admitSteps(r uint32, n *Steps) error {
 	if n != nil && s.id.Lanes > 0 {
@@ -104,6 +107,7 @@ func (s *State) begin(k *rank, ch *Changes) {
 	}
 	k.begun = Steps{Epoch: begun.Epoch, Handed: begun.Handed, Ready: begun.Handed}
 	k.steps = k.begun
+	s.forgetConsumed()
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch >= begun.Epoch })
 }
 

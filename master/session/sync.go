@@ -192,7 +192,7 @@ func (s *State) answer(c Sync, k *rank) Reply {
 	if !r.Unchanged {
 		r.Grants = s.split(k.held)
 	}
-	if c.Steps != nil && (s.id.Pad || s.id.Counted) {
+	if c.Steps != nil && s.countsSteps() {
 		r.Steps = s.stepsFor(k, c.Steps.Epoch)
 	}
 	return r
