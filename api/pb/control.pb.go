@@ -5916,7 +5916,10 @@ type SessionHead struct {
 	RestoredFrom  *RestoredFrom      `protobuf:"bytes,29,opt,name=restored_from,json=restoredFrom,proto3" json:"restored_from,omitempty"` // the named checkpoint that began this generation
 	RestoredBy    string             `protobuf:"bytes,30,opt,name=restored_by,json=restoredBy,proto3" json:"restored_by,omitempty"`       // nonce of the newest RestoreSession
 	// When a trainer was heard of last, to some part of the time after which abandoned sessions are deleted; 0: not since it was opened.
-	HeardUnixMs   int64 `protobuf:"varint,31,opt,name=heard_unix_ms,json=heardUnixMs,proto3" json:"heard_unix_ms,omitempty"`
+	HeardUnixMs int64 `protobuf:"varint,31,opt,name=heard_unix_ms,json=heardUnixMs,proto3" json:"heard_unix_ms,omitempty"`
+	// Where ranks count steps: the steps from where the training loops of this generation began to the start of the open epoch; below 0
+	// if they began within that.
+	StepsClosed   int64 `protobuf:"zigzag64,32,opt,name=steps_closed,json=stepsClosed,proto3" json:"steps_closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6129,6 +6132,13 @@ func (x *SessionHead) GetRestoredBy() string {
 func (x *SessionHead) GetHeardUnixMs() int64 {
 	if x != nil {
 		return x.HeardUnixMs
+	}
+	return 0
+}
+
+func (x *SessionHead) GetStepsClosed() int64 {
+	if x != nil {
+		return x.StepsClosed
 	}
 	return 0
 }
@@ -7217,7 +7227,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xb3\b\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xd6\b\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -7253,7 +7263,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rrestored_from\x18\x1d \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\x12\x1f\n" +
 	"\vrestored_by\x18\x1e \x01(\tR\n" +
 	"restoredBy\x12\"\n" +
-	"\rheard_unix_ms\x18\x1f \x01(\x03R\vheardUnixMs\"\xcc\x01\n" +
+	"\rheard_unix_ms\x18\x1f \x01(\x03R\vheardUnixMs\x12!\n" +
+	"\fsteps_closed\x18  \x01(\x12R\vstepsClosed\"\xcc\x01\n" +
 	"\x11PendingCheckpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +

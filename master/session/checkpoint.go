@@ -393,10 +393,14 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 	return Reply{}, nil
 }
 
-// beginStep puts a rank's new start at the step where its training loop goes on: at that of the ranks that were started together
-// with it, as begin does, and else where it was.
+// beginStep puts a rank's new start at the step where its training loop goes on. Where ranks do not count steps that is the one of the
+// ranks that were started together with it, as for begin, and else where it was.
 func (s *State) beginStep(k *rank) {
-	if with := s.startedWith(k, func(other *rank) bool { return other.counters.Batches <= 1 }); with != nil {
+	if s.countsSteps() {
+		k.begunStep = s.stepAt(k.begun)
+		return
+	}
+	if with := s.startedWith(k, func(other *rank) bool { return other.counters.Batches <= firstBatches }); with != nil {
 		k.begunStep = with.begunStep
 	}
 }

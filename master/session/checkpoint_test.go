@@ -179,6 +179,33 @@ func TestRanksThatStartTogetherAreInStep(t *testing.T) {
 	}
 }
 
+// A rank that was killed behind an epoch's last batch, of which it had not told, and comes back in the next one counts that batch.
+func TestARankThatComesBackInALaterEpochIsInStep(t *testing.T) {
+	j := newPadded(t, 2, 2)
+	for epoch := range uint32(2) {
+		j.plan(epoch, 0, 1, 1)
+	}
+	tell := func(r uint32, at Steps, batches int64, consumed ...position.Interval) {
+		q := j.got(r, batches, consumed...)
+		q.Steps = &at
+		j.do(q)
+	}
+	first := j.more(0)
+	tell(1, Steps{Handed: 1, Ready: 1}, 1)
+	tell(0, Steps{Handed: 2, Ready: 2}, 2, first...)
+	if j.s.Closed() != 1 {
+		t.Fatalf("%d epochs are closed", j.s.Closed())
+	}
+	if r := j.join(1, "again"); r.Begun != (Steps{Epoch: 1}) {
+		t.Fatalf("rank 1 begins at %+v", r.Begun)
+	}
+	j.s = j.reload()
+	tell(0, Steps{Epoch: 1}, 2, first...)
+	if zero, one := j.s.rank(0).step(), j.s.rank(1).step(); zero != 2 || one != 2 {
+		t.Errorf("at the begin of the second epoch they count %d and %d steps", zero, one)
+	}
+}
+
 func TestCheckpointsAreRefused(t *testing.T) {
 	j := newJob(t, 2, 1)
 	j.refuses(CreateCheckpoint{Name: "c", Nonce: "n"}, ErrCheckpoint, "no trainer is there")

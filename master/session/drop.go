@@ -219,7 +219,7 @@ func (s *State) due(k *rank, epoch uint32) EpochSteps {
 	limit, limited, present := limitOf(shares)
 	var followers []*rank
 	if !present {
-		followers = s.followers(k)
+		followers = s.followers(k.begun)
 	}
 	switch {
 	case len(followers) > 0:
@@ -227,7 +227,7 @@ func (s *State) due(k *rank, epoch uint32) EpochSteps {
 		if limited {
 			due.Steps = min(due.Steps, limit)
 		}
-		if first := k.firstTwo(epoch); due.Steps > first {
+		if first := k.firstSteps(epoch); due.Steps > first {
 			due.Steps, due.Final = first, false
 		}
 	case !limited:
@@ -365,10 +365,14 @@ func (s *State) endedByAll(epoch uint32) bool {
 		}
 		ended = ended || k.steps.Epoch > epoch
 	}
-	return ended && !slices.ContainsFunc(s.ranks, func(k *rank) bool {
+	var begun []Steps
+	for _, k := range s.ranks {
 		// One that is further has to hear of the epoch after the next.
-		return !k.departed && k.begun.Epoch <= epoch && k.steps.Epoch == epoch+1 && len(s.followers(k)) > 0
-	})
+		if !k.departed && k.begun.Epoch <= epoch && k.steps.Epoch == epoch+1 && !slices.Contains(begun, k.begun) {
+			begun = append(begun, k.begun)
+		}
+	}
+	return ended && !slices.ContainsFunc(begun, func(n Steps) bool { return len(s.followers(n)) > 0 })
 }
 
 // forgetRest forgets what nobody gets of epochs that are closed.

@@ -4,11 +4,12 @@ import "slices"
 
 // Where last batches are dropped and all ranks leave (Close) and start again, the first of them is alone for a while: that others will
 // come, to go on in step with it, nobody knows, and their share of the epoch must not go to it. But a rank that waits for others hands
-// over no more than one batch. So it is told of two, and of the rest when one of those that are there has handed over both.
+// over no more than its first batches. So it is told of one more, and of the rest when one of those that are there has handed over all
+// of these.
 
-// followers are the ranks that may come back to go on in step with one: they left at most a batch before or behind the place where it
-// began, and none of those that are there has moved on, as they do when they wait for nobody.
-func (s *State) followers(k *rank) (out []*rank) {
+// followers are the ranks that may come back to go on in step with those that began at a place: they left near it, and none of those
+// that are there has moved on, as they do when they wait for nobody.
+func (s *State) followers(begun Steps) (out []*rank) {
 	left := func(o *rank) bool { return o != nil && o.departed }
 	moved := func(o *rank) bool { return o != nil && !o.departed && !s.waits(o) }
 	if !slices.ContainsFunc(s.ranks, left) || slices.ContainsFunc(s.ranks, moved) {
@@ -16,7 +17,7 @@ func (s *State) followers(k *rank) (out []*rank) {
 	}
 	ends := s.ends()
 	for _, o := range s.ranks {
-		if left(o) && (ends.next(k.begun, s.at(o)) || ends.next(s.at(o), k.begun)) {
+		if left(o) && (ends.near(begun, s.at(o)) || ends.near(s.at(o), begun)) {
 			out = append(out, o)
 		}
 	}
@@ -50,22 +51,29 @@ func (e ends) pass(n Steps) Steps {
 	return n
 }
 
-// next reports whether a place is another one, or a batch behind it.
-func (e ends) next(last, n Steps) bool {
+// near reports whether a place is another one, or no further behind it than ranks in step are apart.
+func (e ends) near(last, n Steps) bool {
 	last, n = e.pass(last), e.pass(n)
-	return n == last || n == e.pass(Steps{Epoch: last.Epoch, Handed: last.Handed + 1})
+	for range firstBatches {
+		if n == last {
+			break
+		}
+		last = e.pass(Steps{Epoch: last.Epoch, Handed: last.Handed + 1})
+	}
+	return n == last
 }
 
-// firstTwo is how many steps of an epoch a rank needs for two batches since it began.
-func (k *rank) firstTwo(epoch uint32) uint64 {
-	n := k.begun.Handed + 2
-	switch told := k.toldOf(k.begun.Epoch); {
-	case epoch == k.begun.Epoch:
-		return n
-	case epoch == k.begun.Epoch+1 && told.Final:
-		return n - min(n, told.Steps)
+// firstSteps is how many steps of an epoch a rank needs to have handed over one more than its first batches.
+func (k *rank) firstSteps(epoch uint32) uint64 {
+	n := k.begun.Handed + firstBatches + 1
+	for e := k.begun.Epoch; e < epoch; e++ {
+		told := k.toldOf(e)
+		if !told.Final {
+			return 0
+		}
+		n -= min(n, told.Steps)
 	}
-	return 0
+	return n
 }
 
 // withFollowers are the shares in an epoch, with those of ranks that may follow one.
@@ -83,12 +91,12 @@ func (s *State) withFollowers(k *rank, epoch uint32, shares []share, followers [
 	return shares
 }
 
-// beginDropping is where a rank begins that starts alone. Those that left a batch ahead of it may come back to go on in step with it,
-// and the rows of that batch are gone.
+// beginDropping is where a rank begins that starts alone. Those that left a few batches ahead of it may come back to go on in step with
+// it, and the rows of these batches are gone.
 func (s *State) beginDropping(begun Steps) Steps {
 	ends, furthest := s.ends(), begun
 	for _, o := range s.ranks {
-		if o != nil && o.departed && furthest.less(o.steps) && ends.next(begun, o.steps) {
+		if o != nil && o.departed && furthest.less(o.steps) && ends.near(begun, o.steps) {
 			furthest = o.steps
 		}
 	}

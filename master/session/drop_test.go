@@ -109,31 +109,35 @@ func TestDropOfWhatALeavingRankLeft(t *testing.T) {
 	}
 }
 
-// Ranks that all left, one a batch ahead of the other, and start again are told of equally many steps, however late the second comes.
+// Ranks that all left, one a batch ahead of the other, and start again are told of equally many steps, however late the second comes:
+// also those whose loops take two batches before they wait for it.
 func TestDropOfRanksThatAllLeft(t *testing.T) {
-	for _, first := range []uint32{0, 1} {
-		s := dropping(t, 2, 200)
-		dropSync(t, s, 0, Steps{Handed: 4, Ready: 4}, true)
-		dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, true)
-		r := must(t, s, Join{Rank: first, World: 2, Nonce: "again"})
-		if r.Begun.Handed != 4 {
-			t.Fatalf("rank %d begins at %+v, and the other left behind batch 4", first, r.Begun)
-		}
-		if told := dropSync(t, s, first, Steps{Handed: 5, Ready: 5}, false); told[0].Final && told[0].Steps != 10 || told[0].Steps < 6 {
-			t.Errorf("with rank %d alone, it is told of %+v", first, told)
-		}
-		r = must(t, s, Join{Rank: 1 - first, World: 2, Nonce: "again"})
-		if r.Begun.Handed != 4 {
-			t.Errorf("rank %d begins at %+v, not with the other", 1-first, r.Begun)
-		}
-		for range 2 {
-			for rank := range uint32(2) {
-				dropSync(t, s, rank, s.rank(rank).steps, false)
+	for first := range uint32(2) {
+		for taken := range uint64(firstBatches + 1) {
+			s := dropping(t, 2, 200)
+			dropSync(t, s, 0, Steps{Handed: 4, Ready: 4}, true)
+			dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, true)
+			r := must(t, s, Join{Rank: first, World: 2, Nonce: "again"})
+			if r.Begun.Handed != 4 {
+				t.Fatalf("rank %d begins at %+v, and the other left behind batch 4", first, r.Begun)
 			}
-		}
-		for rank := range uint32(2) {
-			if told := s.rank(rank).toldOf(0); told.Steps != 10 || !told.Final {
-				t.Errorf("first %d: rank %d is told of %+v, want all 10 steps", first, rank, told)
+			told := dropSync(t, s, first, Steps{Handed: 4 + taken, Ready: 4 + taken}, false)
+			if told[0].Final && told[0].Steps != 10 || told[0].Steps <= 4+firstBatches {
+				t.Errorf("with rank %d alone, it is told of %+v", first, told)
+			}
+			r = must(t, s, Join{Rank: 1 - first, World: 2, Nonce: "again"})
+			if r.Begun.Handed != 4 {
+				t.Errorf("rank %d begins at %+v, not with the other", 1-first, r.Begun)
+			}
+			for range 2 {
+				for rank := range uint32(2) {
+					dropSync(t, s, rank, s.rank(rank).steps, false)
+				}
+			}
+			for rank := range uint32(2) {
+				if told := s.rank(rank).toldOf(0); told.Steps != 10 || !told.Final {
+					t.Errorf("rank %d first, with %d batches: rank %d is told of %+v, want all 10 steps", first, taken, rank, told)
+				}
 			}
 		}
 	}
@@ -147,15 +151,15 @@ func TestDropOfARankThatComesBackAlone(t *testing.T) {
 		dropSync(t, s, rank, Steps{}, true)
 	}
 	must(t, s, Join{Rank: 1, World: 3, Nonce: "again"})
-	if told := dropSync(t, s, 1, Steps{}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 2}) {
+	if told := dropSync(t, s, 1, Steps{}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 3}) {
 		t.Errorf("told of %+v, while the others may come", told)
 	}
-	if told := dropSync(t, s, 1, Steps{Handed: 2, Ready: 2}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 30, Final: true}) {
-		t.Errorf("told of %+v behind two batches", told)
+	if told := dropSync(t, s, 1, Steps{Handed: 3, Ready: 3}, false); len(told) != 1 || told[0] != (EpochSteps{Steps: 30, Final: true}) {
+		t.Errorf("told of %+v behind three batches", told)
 	}
 }
 
-// A rank that is told of two steps, since others may follow it, keeps no rows that those that have come need, if one stays away.
+// A rank that is told of a few steps, since others may follow it, keeps no rows that those that have come need, if one stays away.
 func TestDropRowsOfRanksThatGather(t *testing.T) {
 	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 3, Counted: true, Drop: true, BatchSize: 10})
 	if err != nil {
@@ -194,7 +198,7 @@ func TestDropRowsOfRanksThatGather(t *testing.T) {
 	}
 	for rank := range uint32(2) {
 		k := s.rank(rank)
-		if need := (k.toldOf(0).Steps - k.steps.Handed) * 10; need != 20 || s.rowsIn(k.held) < need {
+		if need := (k.toldOf(0).Steps - k.steps.Handed) * 10; need != 30 || s.rowsIn(k.held) < need {
 			t.Errorf("rank %d is told of %+v, and holds %d rows", rank, k.told, s.rowsIn(k.held))
 		}
 	}

@@ -35,7 +35,6 @@ func (s *State) start(c Join, ch *Changes) *rank {
 	if k == nil {
 		k = &rank{incarnation: 1, revision: 1, nonce: c.Nonce, kind: pb.JoinKind_FRESH, steps: s.begun, begunStep: s.from.Step}
 		s.ranks[c.Rank] = k
-		s.beginStep(k)
 		s.begin(k, ch)
 		s.baseVersion++
 		ch.Head = true
@@ -57,7 +56,6 @@ func (s *State) start(c Join, ch *Changes) *rank {
 	k.revision++
 	k.nonce, k.departed, k.expired, k.revoked, k.asked = c.Nonce, false, false, nil, 0
 	k.earlier, k.counters = k.total(), Counters{}
-	s.beginStep(k)
 	s.begin(k, ch)
 	return k
 }

@@ -30,6 +30,7 @@ type laneModel struct {
 	execute executor
 	handed  map[position.Position]int
 	excused map[position.Position]int // may be repeated
+	began   Steps                     // the generation
 }
 
 // laneRank is the newest start of a rank, which lives or has died.
@@ -37,7 +38,7 @@ type laneRank struct {
 	rank                    uint32
 	nonce                   string
 	generation, incarnation uint64
-	at, begun               Steps
+	at, begun, reported     Steps
 	told                    map[uint32]EpochSteps
 	pieces                  []Piece
 	starts                  []LaneStart
@@ -216,9 +217,12 @@ func (m *laneModel) nonce() string {
 }
 
 func (m *laneModel) started(r uint32, nonce string, reply Reply) *laneRank {
+	if got, want := m.s.ranks[r].begunStep, m.stepsBetween(m.began, reply.Begun); got != uint64(want) {
+		m.fail("rank %d begins at %+v and counts %d steps, not %d", r, reply.Begun, got, want)
+	}
 	return &laneRank{
 		rank: r, nonce: nonce, generation: reply.Generation, incarnation: reply.Incarnation,
-		at: Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}, begun: reply.Begun, told: map[uint32]EpochSteps{}, starts: reply.Starts,
+		at: Steps{Epoch: reply.Begun.Epoch, Handed: reply.Begun.Handed}, begun: reply.Begun, reported: reply.Begun, told: map[uint32]EpochSteps{}, starts: reply.Starts,
 	}
 }
 
@@ -239,10 +243,21 @@ func (m *laneModel) rejoin(k *laneRank) {
 	if m.stepsBetween(k.at, next.at) > 0 {
 		m.fail("rank %d begins at %+v, and had handed over up to %+v", k.rank, next.at, k.at)
 	}
+	if !slices.ContainsFunc(m.ranks, func(u *laneRank) bool { return m.stepsBetween(next.at, m.mayWaitAt(u)) == 0 }) {
+		m.fail("rank %d begins at %+v, and all ranks have told of more", k.rank, next.at)
+	}
 	for _, row := range m.between(k.rank, next.at, k.at) {
 		m.excused[row]++
 	}
 	m.ranks[k.rank] = next
+}
+
+// mayWaitAt is where a rank began, if it may wait there for others, and else where it said that it is.
+func (m *laneModel) mayWaitAt(k *laneRank) Steps {
+	if m.stepsBetween(k.begun, k.reported) <= firstBatches {
+		return k.begun
+	}
+	return k.reported
 }
 
 // steps is how many an epoch has.
@@ -329,7 +344,10 @@ func (m *laneModel) deliver() {
 		m.fail("rank %d: %w", q.from.rank, err)
 	case err == nil && m.ranks[q.from.rank] != q.from:
 		m.fail("an earlier start of rank %d was heard", q.from.rank)
-	case err != nil || q.from.dead || m.draw(4) == 0:
+	case err == nil && q.from.reported.less(*q.sync.Steps):
+		q.from.reported = *q.sync.Steps
+	}
+	if err != nil || q.from.dead || m.draw(4) == 0 {
 		return
 	}
 	k := q.from
@@ -421,6 +439,7 @@ func (m *laneModel) restore(k *laneRank) {
 	}
 	world := worlds[m.draw(len(worlds))]
 	before := k.at
+	m.began = before
 	if m.draw(2) == 0 {
 		m.open(world)
 	}

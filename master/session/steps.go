@@ -24,8 +24,13 @@ import (
 // Whoever has the rows gets to hand them over: all ranks reach its step, with rows or with padding, for it reports it.
 // When no rows are left, the epoch closes, and all ranks reach its last step.
 
-// maxSteps bounds numbers of steps from outside.
-const maxSteps = 1 << 48
+const (
+	// maxSteps bounds numbers of steps from outside.
+	maxSteps = 1 << 48
+	// firstBatches is how many batches a training loop takes at most before it waits for other ranks: that of its first step, and
+	// one that Lightning and Accelerate read ahead.
+	firstBatches = 2
+)
 
 // Steps is how far a rank is. See pb.RankSteps.
 type Steps struct {
@@ -99,14 +104,15 @@ func (s *State) begin(k *rank, ch *Changes) {
 	case s.drops() && with == nil:
 		begun = s.beginDropping(begun)
 	}
-	s.joins++
-	k.joined, k.heard = s.joins, s.joins
 	if n := s.openSteps(); s.id.Pad && n > s.promised { // others may have padded up to what this rank reported
 		s.promised = n
 		ch.Head = true
 	}
 	k.begun = Steps{Epoch: begun.Epoch, Handed: begun.Handed, Ready: begun.Handed}
 	k.steps = k.begun
+	s.beginStep(k)
+	s.joins++
+	k.joined, k.heard = s.joins, s.joins
 	s.forgetConsumed()
 	k.told = slices.DeleteFunc(slices.Clone(k.told), func(e EpochSteps) bool { return e.Epoch >= begun.Epoch })
 }
@@ -122,26 +128,29 @@ func (s *State) startedWith(k *rank, waits func(other *rank) bool) (with *rank) 
 	return with
 }
 
-// waits reports whether a rank may wait for others that start with it: it handed over at most one batch since it began.
+// waits reports whether a rank may wait for others that start with it: it handed over no more since it began than its first batches.
 func (s *State) waits(k *rank) bool {
 	handed := k.steps.Handed
 	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {
-		steps := s.steps
+		n, known := s.stepsIn(epoch)
 		if s.drops() {
-			steps = k.told
+			told := k.toldOf(epoch)
+			n, known = told.Steps, told.Final
 		}
-		i := slices.IndexFunc(steps, func(e EpochSteps) bool { return e.Epoch == epoch })
-		if i < 0 {
+		if !known {
 			return false
 		}
-		handed += steps[i].Steps
+		handed += n
 	}
-	return handed <= k.begun.Handed+1
+	return handed <= k.begun.Handed+firstBatches
 }
 
 // openSteps is how many steps the open epoch has by now.
 func (s *State) openSteps() uint64 {
 	n := s.promised
+	if s.begun.Epoch == s.closed {
+		n = max(n, s.begun.Handed)
+	}
 	for _, k := range s.ranks {
 		if k != nil && k.steps.Epoch == s.closed {
 			n = max(n, k.steps.Ready)
@@ -150,9 +159,42 @@ func (s *State) openSteps() uint64 {
 	return n
 }
 
+// stepsIn is how many steps an epoch has, if that is known, and not forgotten.
+func (s *State) stepsIn(epoch uint32) (n uint64, known bool) {
+	closed := slices.IndexFunc(s.steps, func(e EpochSteps) bool { return e.Epoch == epoch })
+	switch {
+	case closed >= 0:
+		return s.steps[closed].Steps, true
+	case s.id.Lanes > 0:
+		return s.laneSteps(epoch)
+	case s.drops():
+		n, known, _ = limitOf(s.shares(epoch))
+		return n, known
+	case s.id.Pad && epoch == s.closed:
+		return s.openSteps(), false // so far
+	}
+	return 0, false
+}
+
+// stepAt is the job's step at a place; see Named.
+func (s *State) stepAt(n Steps) uint64 {
+	at := s.stepsClosed + int64(n.Handed)
+	for epoch := s.closed; epoch < n.Epoch; epoch++ {
+		steps, _ := s.stepsIn(epoch)
+		at += int64(steps)
+	}
+	for epoch := n.Epoch; epoch < s.closed; epoch++ { // others that wait began there
+		steps, _ := s.stepsIn(epoch)
+		at -= int64(steps)
+	}
+	return s.from.Step + uint64(max(0, at))
+}
+
 // endSteps fixes the steps of the open epoch, which closes, and forgets those of epochs that no training loop is in.
 func (s *State) endSteps() {
-	ended := EpochSteps{Epoch: s.closed, Steps: s.openSteps()}
+	steps, _ := s.stepsIn(s.closed)
+	s.stepsClosed += int64(steps)
+	ended := EpochSteps{Epoch: s.closed, Steps: steps}
 	switch {
 	case s.id.Lanes > 0:
 		ended = s.laneEpoch(s.closed)

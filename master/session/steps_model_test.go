@@ -79,6 +79,20 @@ func (m *model) handBatch(t *trainer) {
 	rows := t.batch(m.draw)
 	m.handed.add(rows)
 	m.batchOf(t, rows, t.loop.at.Epoch == before.Epoch && t.loop.at.Handed > before.Handed)
+	m.countAlike(t)
+}
+
+// countAlike checks that training loops at one place of an epoch count the same step, by which named checkpoints are taken.
+func (m *model) countAlike(t *trainer) {
+	step := func(t *trainer) uint64 { return m.s.ranks[t.rank].begunStep + uint64(t.batches) }
+	for _, u := range m.trainers {
+		if u == nil || u.dead || u.left || u.generation != m.s.generation || t.generation != m.s.generation || u.loop.at != t.loop.at {
+			continue
+		}
+		if step(u) != step(t) && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
+			m.fail("%v and %v are at %+v, and count %d and %d steps", t, u, t.loop.at, step(t), step(u))
+		}
+	}
 }
 
 // inStep reports whether no running trainer is behind.
@@ -238,9 +252,9 @@ func (m *model) restartAll() {
 		if t.begun != first.begun && !first.passes(t.begun) && (m.drop == nil || !m.drop.cameBack[m.s.generation]) {
 			m.fail("%v goes on at %+v, and %v, started with it, at %+v", t, t.begun, first, first.begun)
 		}
-		if m.draw(2) == 0 { // the first batch of a loop needs no other rank
+		for range m.draw(firstBatches + 1) { // which need no other rank
 			m.call(first.request(m.draw), false)
-			if first.loop.at == first.begun {
+			if first.batches < firstBatches {
 				m.handBatch(first)
 			}
 			m.call(first.request(m.draw), false)

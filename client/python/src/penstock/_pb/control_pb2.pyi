@@ -1109,7 +1109,7 @@ class PlannerConfig(_message.Message):
     def __init__(self, block_bytes: _Optional[int] = ..., first_block_bytes: _Optional[int] = ..., block_files: _Optional[int] = ..., shard_bytes: _Optional[int] = ..., window_bytes: _Optional[int] = ...) -> None: ...
 
 class SessionHead(_message.Message):
-    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised", "skipped", "skipped_before", "bad_data", "checkpoint", "restored_from", "restored_by", "heard_unix_ms")
+    __slots__ = ("generation", "frontier", "returned", "base", "closed_epochs", "world_size", "failure", "base_version", "blocks", "epochs", "seen_blocks", "seen_shards", "restore_attempt", "restore_round", "restore_world_size", "restored", "steps", "begun", "promised", "skipped", "skipped_before", "bad_data", "checkpoint", "restored_from", "restored_by", "heard_unix_ms", "steps_closed")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     FRONTIER_FIELD_NUMBER: _ClassVar[int]
     RETURNED_FIELD_NUMBER: _ClassVar[int]
@@ -1136,6 +1136,7 @@ class SessionHead(_message.Message):
     RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
     RESTORED_BY_FIELD_NUMBER: _ClassVar[int]
     HEARD_UNIX_MS_FIELD_NUMBER: _ClassVar[int]
+    STEPS_CLOSED_FIELD_NUMBER: _ClassVar[int]
     generation: int
     frontier: Position
     returned: _containers.RepeatedCompositeFieldContainer[Interval]
@@ -1162,7 +1163,8 @@ class SessionHead(_message.Message):
     restored_from: RestoredFrom
     restored_by: str
     heard_unix_ms: int
-    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_before: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[PendingCheckpoint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., restored_by: _Optional[str] = ..., heard_unix_ms: _Optional[int] = ...) -> None: ...
+    steps_closed: int
+    def __init__(self, generation: _Optional[int] = ..., frontier: _Optional[_Union[Position, _Mapping]] = ..., returned: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., base: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., closed_epochs: _Optional[int] = ..., world_size: _Optional[int] = ..., failure: _Optional[str] = ..., base_version: _Optional[int] = ..., blocks: _Optional[_Iterable[_Union[PlannedBlock, _Mapping]]] = ..., epochs: _Optional[_Iterable[_Union[PlannedEpoch, _Mapping]]] = ..., seen_blocks: _Optional[int] = ..., seen_shards: _Optional[int] = ..., restore_attempt: _Optional[int] = ..., restore_round: _Optional[int] = ..., restore_world_size: _Optional[int] = ..., restored: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., promised: _Optional[int] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_before: _Optional[int] = ..., bad_data: bool = ..., checkpoint: _Optional[_Union[PendingCheckpoint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., restored_by: _Optional[str] = ..., heard_unix_ms: _Optional[int] = ..., steps_closed: _Optional[int] = ...) -> None: ...
 
 class PendingCheckpoint(_message.Message):
     __slots__ = ("id", "name", "nonce", "created_unix", "step", "tries", "retried", "failed")
