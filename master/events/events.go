@@ -49,6 +49,7 @@ type Log struct {
 	loaded  bool          // kept is what the Keeper had, and what was added to it
 	kept    []*pb.Event   // by number; they never change
 	waiting []*pb.Event   // in the order in which they were added
+	begun   int           // of waiting, that are being written
 	lost    int           // that found no room in waiting
 	added   uint64        // events that ever were put into waiting
 	changed chan struct{} // closed, and another one made, when kept changes
@@ -144,8 +145,8 @@ func (l *Log) Run(ctx context.Context) error {
 		return nil
 	}
 	for ctx.Err() == nil {
-		for next := l.next(); len(next) > 0; next = l.next() {
-			if err := l.write(ctx, next); err != nil || ctx.Err() != nil {
+		for next := l.next(); len(next) > 0 && ctx.Err() == nil; next = l.next() {
+			if err := l.write(ctx, next); err != nil {
 				return err
 			}
 		}
@@ -157,12 +158,13 @@ func (l *Log) Run(ctx context.Context) error {
 	return l.flush(ctx)
 }
 
-// flush tries once to write what waits at the end: a leader that is stopped in order leads still.
+// flush tries once to write what waits at the end: a leader that is stopped in order leads still. A conflict says that the write
+// that its end cut off had been made.
 func (l *Log) flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 	defer cancel()
 	for next := l.next(); len(next) > 0; next = l.next() {
-		if err := l.keeper.AppendEvents(ctx, next); err != nil {
+		if err := l.keeper.AppendEvents(ctx, next); err != nil && !errors.Is(err, store.ErrConflict) {
 			return nil //nolint:nilerr // its successor leads, or etcd is away: nobody could do more
 		}
 		l.took(next)
@@ -192,7 +194,7 @@ func (l *Log) tell() {
 	l.changed = make(chan struct{})
 }
 
-// next numbers the events to be written next.
+// next numbers the events to be written next. Until they are, they stay the same, whatever is added.
 func (l *Log) next() []*pb.Event {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,7 +202,10 @@ func (l *Log) next() []*pb.Event {
 	if n := len(l.kept); n > 0 {
 		number = l.kept[n-1].GetNumber() + 1
 	}
-	next := l.waiting[:min(batch, len(l.waiting))]
+	if l.begun == 0 {
+		l.begun = min(batch, len(l.waiting))
+	}
+	next := l.waiting[:l.begun]
 	for i, e := range next {
 		e.Number = number + uint64(i)
 	}
@@ -233,7 +238,7 @@ func (l *Log) took(next []*pb.Event) {
 	defer l.mu.Unlock()
 	l.kept = append(l.kept, next...)
 	l.kept = l.kept[max(0, len(l.kept)-store.KeptEvents):]
-	l.waiting = append([]*pb.Event(nil), l.waiting[len(next):]...)
+	l.waiting, l.begun = append([]*pb.Event(nil), l.waiting[len(next):]...), 0
 	l.tell()
 }
 

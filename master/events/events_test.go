@@ -215,6 +215,31 @@ func TestTheLastEventsAreWritten(t *testing.T) {
 	}
 }
 
+// TestACutOffWrite has the log end while it writes: whatever became of that, each event is kept once.
+func TestACutOffWrite(t *testing.T) {
+	for _, made := range []bool{false, true} {
+		var ctx context.Context
+		k := &keeper{}
+		k.fate = func(call int) (bool, error) {
+			if call == 2 { // that of a
+				<-ctx.Done()
+				return made, store.ErrUnknown
+			}
+			return true, nil
+		}
+		err := run(t, k, func(c context.Context, l *Log) {
+			synctest.Wait() // it has read what there is
+			ctx = c
+			add(l, "a")
+			synctest.Wait()
+			add(l, "b")
+		})
+		if err != nil || k.words() != "1 a, 2 b" {
+			t.Errorf("the write that was cut off was made: %t; in the end there is %q (%v)", made, k.words(), err)
+		}
+	}
+}
+
 func TestWordsAreBounded(t *testing.T) {
 	k := &keeper{}
 	err := run(t, k, func(ctx context.Context, l *Log) {
