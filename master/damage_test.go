@@ -2,6 +2,7 @@ package master_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -47,6 +48,30 @@ func TestADamagedSession(t *testing.T) {
 	_, err = m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "future"})
 	check(t, err)
 	openSession(t, m, "future", newSpec(dir), 1)
+}
+
+// scrambled says of a file what is no text.
+type scrambled struct{ storage.Storage }
+
+func (s scrambled) ReadAt(ctx context.Context, profile string, file *pb.File, buf []byte, offset int64) error {
+	if strings.Contains(file.GetUri(), "day=1") {
+		return errors.New("column \xff is damaged")
+	}
+	return s.Storage.ReadAt(ctx, profile, file, buf, offset)
+}
+
+func TestASessionFailsWhateverTheFileSays(t *testing.T) {
+	disk, err := storage.New(storage.Config{})
+	check(t, err)
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Storage: scrambled{disk}}})
+	s := newSpec(dataset(t, 2))
+	s.Shuffle = false
+	openSession(t, m, "run", s, 1)
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	r.work(func() bool { return r.last.GetFailure() != "" })
+	if got := r.last.GetFailure(); !strings.Contains(got, "column \uFFFD is damaged") || !r.last.GetBadData() {
+		t.Errorf("the session fails with %q", got)
+	}
 }
 
 // flaky fails reads of footers for a while, as storage that is away does.

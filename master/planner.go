@@ -276,10 +276,13 @@ func (r *runner) takePlan(p plannedBlock) error {
 		fail.Reason += "; bring the file back as it was listed, or begin a new session over the files that there are now"
 	}
 	_, changes, err := r.state.Apply(fail)
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.commit(store.Writes{}, changes)
 	}
-	return r.commit(store.Writes{}, changes)
+	if err != nil {
+		r.planFails++ // the session does not fail yet, and plans the block again
+	}
+	return err
 }
 
 // record writes a planned block, unless it lies in etcd or nobody needs it any more.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -94,7 +93,7 @@ func (f *Footer) checkChunks(limit int64) error {
 			g.Chunks[j].forgetIndexes(limit)
 			if c := &g.Chunks[j]; c.Length > 0 && c.Offset+c.Length > limit {
 				return fmt.Errorf("row group %d, column %s: its bytes %d to %d do not lie inside the file: it is damaged",
-					i, strings.Join(f.Leaves[j].Path, "."), c.Offset, c.Offset+c.Length)
+					i, quoted(f.Leaves[j].Path), c.Offset, c.Offset+c.Length)
 			}
 		}
 	}

@@ -170,7 +170,7 @@ func (p *parser) rowGroup(r *thrift.Reader) (RowGroup, error) {
 			g.Chunks = make([]Chunk, n)
 			for i := range g.Chunks {
 				if err := p.chunk(r, i, &g.Chunks[i]); err != nil {
-					return g, fmt.Errorf("column %s: %w", strings.Join(p.leaves[i].Path, "."), err)
+					return g, fmt.Errorf("column %s: %w", quoted(p.leaves[i].Path), err)
 				}
 			}
 		case 3<<4 | thrift.I64:
@@ -189,11 +189,14 @@ func (p *parser) rowGroup(r *thrift.Reader) (RowGroup, error) {
 	}
 	for i := range g.Chunks {
 		if err := p.checkValues(g, i); err != nil {
-			return g, fmt.Errorf("column %s: %w", strings.Join(p.leaves[i].Path, "."), err)
+			return g, fmt.Errorf("column %s: %w", quoted(p.leaves[i].Path), err)
 		}
 	}
 	return g, nil
 }
+
+// quoted names a column in an error: names may be any bytes, and as many.
+func quoted(path []string) string { return fmt.Sprintf("%.200q", strings.Join(path, ".")) }
 
 // checkValues holds a chunk's count of values against its row group's rows.
 func (p *parser) checkValues(g RowGroup, leaf int) error {

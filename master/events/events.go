@@ -65,6 +65,8 @@ func New(keeper Keeper, logger *slog.Logger) *Log {
 func (l *Log) Add(e *pb.Event) {
 	e = proto.CloneOf(e)
 	e.UnixMs = time.Now().UnixMilli()
+	// Names of workers, and what files say of themselves, may be any bytes.
+	e.Words, e.Worker = strings.ToValidUTF8(e.GetWords(), "\uFFFD"), strings.ToValidUTF8(e.GetWorker(), "\uFFFD")
 	if len(e.GetWords()) > maxWords {
 		e.Words = strings.ToValidUTF8(e.GetWords()[:maxWords-3], "") + "..."
 	}

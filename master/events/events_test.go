@@ -240,6 +240,23 @@ func TestACutOffWrite(t *testing.T) {
 	}
 }
 
+// TestAnyBytes: an event that etcd cannot take would keep all others from it.
+func TestAnyBytes(t *testing.T) {
+	k := &keeper{}
+	err := run(t, k, func(ctx context.Context, l *Log) {
+		l.Add(&pb.Event{Words: "w\xff joined", Worker: "w\xff"})
+		if err := l.Settle(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil || k.words() != "1 w\uFFFD joined" {
+		t.Errorf("there is %q (%v)", k.words(), err)
+	}
+	if _, err := proto.Marshal(k.kept[0]); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestWordsAreBounded(t *testing.T) {
 	k := &keeper{}
 	err := run(t, k, func(ctx context.Context, l *Log) {

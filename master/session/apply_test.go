@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
@@ -179,6 +180,16 @@ func TestRefusals(t *testing.T) {
 	j.refuses(Join{Rank: 1, World: 2, Nonce: "x"}, ErrFailed, "file x is corrupt")
 	if r := j.do(j.sync(0)); r.Failure != "file x is corrupt" {
 		t.Errorf("got failure %q", r.Failure)
+	}
+}
+
+// Why a session fails may come from a file: whatever bytes these are, and however many, etcd takes them.
+func TestAnyReasonCanBeKept(t *testing.T) {
+	j := newJob(t, 1, 1)
+	j.do(Fail{Reason: "column \xff" + strings.Repeat("x", 1<<20)})
+	kept, err := proto.Marshal(j.s.Head())
+	if err != nil || len(kept) > 2*maxReason || !strings.HasPrefix(j.s.Failure(), "column \uFFFDx") {
+		t.Errorf("the head has %d bytes (%v), and the reason begins with %.20q", len(kept), err, j.s.Failure())
 	}
 }
 

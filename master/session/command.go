@@ -63,7 +63,7 @@ type Recall struct {
 	Set  position.Set
 }
 
-// Fail ends the session. The first reason stays.
+// Fail ends the session. The first reason stays, cut to a few KiB.
 type Fail struct {
 	Reason  string
 	BadData bool // data cannot be read, or changed
@@ -134,7 +134,7 @@ func (k *rank) total() Counters { return k.earlier.add(k.counters) }
 
 func (c Fail) apply(s *State, ch *Changes) (Reply, error) {
 	if s.failure == "" && c.Reason != "" {
-		s.failure, s.badData = c.Reason, c.BadData
+		s.failure, s.badData = short(c.Reason, maxReason), c.BadData
 		ch.Head = true
 	}
 	return Reply{}, nil

@@ -17,8 +17,9 @@ import (
 // A trainer stops reading where it is refused, until its grants change. So a report counts only if it was made with the newest
 // grants: a late one could take away rows that were granted again since, and read.
 
-// maxWords bounds what a worker says of a refusal, in bytes: it is kept for as long as the session.
-const maxWords = 400
+// maxWords bounds what a worker says of a refusal, and maxReason why the session fails, in bytes: they are kept for as long as the
+// session.
+const maxWords, maxReason = 400, 4 << 10
 
 // Refusal is a stream that no worker goes on with.
 type Refusal struct {
@@ -54,7 +55,7 @@ func (s *State) refused(c Sync, k *rank, ch *Changes) {
 	}
 	for _, r := range c.Refused {
 		if s.id.Lanes > 0 && s.failure == "" { // its rows were counted: nothing can be left out
-			r.Words = short(r.Words)
+			r.Words = short(r.Words, maxWords)
 			s.failure, s.badData = s.intolerable(r), true
 			ch.Head = true
 			continue
@@ -63,7 +64,7 @@ func (s *State) refused(c Sync, k *rank, ch *Changes) {
 		if len(part) == 0 || s.failure != "" {
 			continue
 		}
-		r.Words = short(r.Words)
+		r.Words = short(r.Words, maxWords)
 		if why := s.intolerable(r); why != "" {
 			s.failure, s.badData = why, true
 			ch.Head = true
@@ -161,9 +162,10 @@ func (s *State) checkSkipped() error {
 	return disjoint(sets)
 }
 
-func short(words string) string {
-	if len(words) > maxWords {
-		words = words[:maxWords] + " ..."
+// short makes words what etcd takes: they may come from a file, which has any bytes, and as many.
+func short(words string, most int) string {
+	if len(words) > most {
+		words = words[:most] + " ..."
 	}
 	return strings.ToValidUTF8(words, "\uFFFD")
 }
