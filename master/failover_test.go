@@ -3,6 +3,8 @@ package master_test
 import (
 	"context"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/master"
 )
 
 func TestTheNextMasterGoesOn(t *testing.T) {
@@ -85,6 +89,58 @@ func TestADeposedLeaderDoesNotAcknowledge(t *testing.T) {
 	eventually(t, "the first one names the second", func() bool { return namedLeader(first, t) == second.address })
 	next.work(next.finished)
 	once(t, 4, 1, r, next)
+}
+
+// hanging does not answer reads of a file until it is mended, whatever becomes of who asked, as a file system whose server is away.
+type hanging struct {
+	storage.Storage
+	mended chan struct{}
+	reads  atomic.Int32 // that hang, or did
+}
+
+func (h *hanging) ReadAt(ctx context.Context, profile string, file *pb.File, buf []byte, offset int64) error {
+	if strings.Contains(file.GetUri(), "day=1") {
+		h.reads.Add(1)
+		<-h.mended
+	}
+	return h.Storage.ReadAt(ctx, profile, file, buf, offset)
+}
+
+// A storage that hangs keeps nobody from leading: neither the next master when the leader is stopped, nor one that lost the leadership
+// from standing again.
+func TestAHangingStorage(t *testing.T) {
+	e := etcd(t, "127.0.0.1:0")
+	wire := rpctest.NewWire(t, strings.TrimPrefix(e.Endpoints()[0], "http://"))
+	disk, err := storage.New(storage.Config{})
+	check(t, err)
+	h := &hanging{Storage: disk, mended: make(chan struct{})}
+	cfg := master.Config{Storage: h}
+	first := start(t, settings{endpoints: []string{"http://" + wire.Address}, call: time.Second, ttl: time.Second, Config: cfg})
+	second := start(t, settings{endpoints: e.Endpoints(), Config: cfg})
+	mend := sync.OnceFunc(func() { close(h.mended) })
+	t.Cleanup(mend)
+	s := newSpec(dataset(t, 3))
+	s.Shuffle = false
+	openSession(t, first, "run", s, 1)
+	a := newTrainer(t, first, "run", 0, 1).mustJoin("a")
+	a.work(func() bool { return h.reads.Load() >= 1 })
+
+	wire.Cut()
+	b := newTrainer(t, second, "run", 0, 1)
+	eventually(t, "the second leads", func() bool { return b.join("b") == nil })
+	b.work(func() bool { return h.reads.Load() >= 2 })
+	wire.Mend()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		second.stop()
+	}()
+	c := newTrainer(t, first, "run", 0, 1)
+	eventually(t, "the first leads again", func() bool { return c.join("c") == nil })
+	mend()
+	<-stopped
+	c.work(c.finished)
+	once(t, 3, 1, a, b, c)
 }
 
 // A leader that etcd does not answer for a while says so, and goes on with the same term.

@@ -30,10 +30,11 @@ func (m *Master) lead(ctx context.Context) error {
 			m.pause(ctx, "cannot campaign for the leadership; trying on", err)
 			continue
 		}
-		err = m.serveTerm(ctx, leadership)
+		t, err := m.serveTerm(ctx, leadership)
 		resignCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), retryEvery)
 		err = errors.Join(err, leadership.Resign(resignCtx))
 		cancel()
+		t.awaitReading()
 		if ctx.Err() == nil {
 			m.pause(ctx, "leadership lost", err)
 		}
@@ -75,8 +76,8 @@ func (m *Master) pause(ctx context.Context, what string, err error) {
 	}
 }
 
-// serveTerm leads until the leadership or ctx ends.
-func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) error {
+// serveTerm leads until the leadership or ctx ends. It returns the term, of which nothing runs any more but what reads datasets.
+func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) (*term, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -93,7 +94,7 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) er
 	if err := t.load(); err != nil {
 		cancel()
 		t.close()
-		return errors.Join(err, group.Wait())
+		return t, errors.Join(err, group.Wait())
 	}
 	group.Go(t.compact)
 	group.Go(t.tellWorkers)
@@ -110,7 +111,7 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) er
 	<-ctx.Done()
 	m.setTerm(nil)
 	t.close()
-	return group.Wait()
+	return t, group.Wait()
 }
 
 func (m *Master) setTerm(t *term) {

@@ -201,7 +201,7 @@ func (r *runner) plan() {
 	}
 	r.planning = true
 	fails := r.planFails
-	r.term.group.Go(func() error {
+	r.term.reading.Go(func() {
 		r.pauseAfter(fails)
 		block, rows, blocks, err := r.planner.plan(r.ctx, epoch, index)
 		p := plannedBlock{block: block, err: err, command: session.Planned{
@@ -212,7 +212,6 @@ func (r *runner) plan() {
 		case <-r.stopped:
 		case <-r.term.ctx.Done():
 		}
-		return nil
 	})
 }
 

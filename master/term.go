@@ -24,6 +24,8 @@ const (
 	loadsAtOnce = 16
 	// openingsAtOnce bounds the sessions that are being opened, and openingsOfOne those of a namespace.
 	openingsAtOnce, openingsOfOne = 64, 16
+	// readingPatience bounds how long a term waits for its reads once it is over.
+	readingPatience = 2 * time.Second
 )
 
 // term is a time of leadership and the sessions run in it.
@@ -31,7 +33,8 @@ type term struct {
 	master     *Master
 	leadership *store.Leadership
 	ctx        context.Context // ends with the term
-	group      *errgroup.Group
+	group      *errgroup.Group // what ends before the leadership is resigned
+	reading    sync.WaitGroup  // what reads datasets, for as long as storage takes
 	events     *events.Log
 	scaler     *scaler // nil: nobody scales
 
@@ -126,6 +129,23 @@ func (t *term) close() {
 	t.closed = true
 }
 
+// awaitReading waits until nothing reads datasets any more, but not for long: reads of a file system that hangs end when it likes, and
+// must keep nobody from leading. What is left behind can write nothing, for its context has ended, and with it the leadership.
+func (t *term) awaitReading() {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.reading.Wait()
+	}()
+	patience := time.NewTimer(readingPatience)
+	defer patience.Stop()
+	select {
+	case <-done:
+	case <-patience.C:
+		t.master.cfg.Logger.Warn("storage does not answer; reads of the leadership that has ended are left behind")
+	}
+}
+
 // find returns a session.
 func (t *term) find(name store.Name) (*runner, error) {
 	t.mu.Lock()
@@ -215,14 +235,13 @@ func (t *term) findOrOpen(req *wanted) (*runner, *opening, error) {
 	}
 	o := &opening{spec: req.GetSpec(), minWorkers: req.GetShare().GetMinWorkers(), done: make(chan struct{})}
 	t.openings[req.name] = o
-	t.group.Go(func() error {
+	t.reading.Go(func() {
 		defer close(o.done)
 		defer end()
 		o.err = t.create(req)
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.openings, req.name)
-		return nil
 	})
 	return nil, o, nil
 }
