@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/store"
+	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
 // A session that this release cannot run is told apart from one that does not exist, does not keep others from
@@ -48,6 +49,32 @@ func TestADamagedSession(t *testing.T) {
 	_, err = m.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "future"})
 	check(t, err)
 	openSession(t, m, "future", newSpec(dir), 1)
+}
+
+// An etcd that has too much to do refuses a request: that is no damage of the session that was to be read.
+func TestARefusalIsNoDamage(t *testing.T) {
+	e := etcd(t, "127.0.0.1:0")
+	proxy, err := storetest.NewProxy(t.Context(), e.Endpoints()[0])
+	check(t, err)
+	t.Cleanup(func() { check(t, proxy.Close()) })
+	first := start(t, settings{endpoints: e.Endpoints()})
+	openSession(t, first, "run", newSpec(dataset(t, 1)), 1)
+	second := start(t, settings{endpoints: []string{proxy.Endpoint}})
+	var refused atomic.Bool
+	proxy.OnTxn(func(forward func() error) error { // the first is that of a load
+		if refused.CompareAndSwap(false, true) {
+			return status.Error(codes.ResourceExhausted, "etcdserver: too many requests")
+		}
+		return forward()
+	})
+	first.stop()
+	eventually(t, "the second master has the session", func() bool {
+		_, err := second.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+		if err != nil && status.Code(err) != codes.Unavailable {
+			t.Fatal(err)
+		}
+		return err == nil && refused.Load()
+	})
 }
 
 // scrambled says of a file what is no text.

@@ -109,6 +109,11 @@ func newRunner(t *term, name store.Name) (*runner, error) {
 	return r, nil
 }
 
+// damage is why this release cannot run what lies in etcd, however often it is read.
+type damage struct{ error }
+
+func (d damage) Unwrap() error { return d.error }
+
 // load takes the state from etcd. All leases start anew.
 func (r *runner) load() error {
 	stored, err := r.term.master.cfg.Store.Load(r.term.ctx, r.term.leadership, r.name)
@@ -117,12 +122,12 @@ func (r *runner) load() error {
 	}
 	state, err := stateOf(stored)
 	if err != nil {
-		return fmt.Errorf("master: %w", err)
+		return damage{fmt.Errorf("master: %w", err)}
 	}
 	if r.planner == nil {
 		r.meta = stored.Meta
 		if r.planner, err = newBlockPlanner(r.term.master, stored, r.logger); err != nil {
-			return err
+			return damage{err}
 		}
 	}
 	r.stored, r.state = stored, state

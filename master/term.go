@@ -92,16 +92,18 @@ func (t *term) load() error {
 	return group.Wait()
 }
 
-// takeUp runs a session that lies in etcd. The damage of one session does not stop the others.
+// takeUp runs a session that lies in etcd. The damage of one session does not stop the others; what etcd refuses, as it does while
+// it has too much to do, is no damage.
 func (t *term) takeUp(name store.Name) error {
 	r, err := newRunner(t, name)
+	_, damaged := errors.AsType[damage](err)
 	switch {
 	case err == nil:
 		return t.add(r)
-	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrNotLeader):
-		return err
 	case errors.Is(err, store.ErrNotFound):
 		return nil
+	case !damaged && !errors.Is(err, store.ErrCorrupt):
+		return err
 	}
 	t.master.cfg.Logger.Error("a session cannot be taken up; delete it, or run the release that opened it", "session", name, "error", err)
 	t.mu.Lock()

@@ -41,8 +41,8 @@ const loadTries = 3
 // unchanged, so that a write of this leadership whose outcome was unknown can no longer happen: what Load returns is
 // how it went.
 func (s *Store) Load(ctx context.Context, lead *Leadership, id Name) (*Session, error) {
-	if err := id.check(); err != nil {
-		return nil, err
+	if err := id.check(); err != nil { // a key of somebody else
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	name := fmt.Sprintf("load session %q", id)
 	for try := 1; ; try++ {
