@@ -202,21 +202,28 @@ func (s *Store) sweep(ctx context.Context, lead *Leadership) error {
 	})
 }
 
-// Delete removes a session. It fails with ErrNotFound if there is none.
+// Delete removes a session. It fails with ErrNotFound if there is none. What is removed is what lies there now: a Delete that etcd
+// is late to do leaves a session alone that was created under the id, or loaded, meanwhile.
 func (s *Store) Delete(ctx context.Context, lead *Leadership, id Name) error {
 	if err := id.check(); err != nil {
 		return err
 	}
 	dir := s.keys.session(id)
-	_, resp, err := s.run(ctx, lead, write{
-		name: fmt.Sprintf("delete session %q", id),
-		then: []clientv3.Op{clientv3.OpDelete(dir, clientv3.WithPrefix())},
-	})
-	if err != nil {
-		return err
+	for {
+		meta, err := s.get(ctx, dir+keyMeta)
+		if err != nil {
+			return err
+		}
+		if meta == nil {
+			return fmt.Errorf("%w: %q", ErrNotFound, id)
+		}
+		_, _, err = s.run(ctx, lead, write{
+			name: fmt.Sprintf("delete session %q", id),
+			when: []clientv3.Cmp{unchanged(dir+keyMeta, meta.ModRevision)},
+			then: []clientv3.Op{clientv3.OpDelete(dir, clientv3.WithPrefix())},
+		})
+		if !errors.Is(err, ErrConflict) { // which a Load in between leads to
+			return err
+		}
 	}
-	if resp.Responses[0].GetResponseDeleteRange().GetDeleted() == 0 {
-		return fmt.Errorf("%w: %q", ErrNotFound, id)
-	}
-	return nil
 }

@@ -91,6 +91,60 @@ func TestAnAmbiguousTransaction(t *testing.T) {
 	}
 }
 
+// A deletion that arrives late leaves alone what has the id by then: a session that was created anew, or one that was loaded to
+// see what had become of the deletion.
+func TestALateDeletion(t *testing.T) {
+	s, proxy := proxied(t)
+	l := lead(t, s)
+	ctx := t.Context()
+	for name, meanwhile := range map[string]func(){
+		"created anew": func() {
+			check(t, s.Delete(ctx, l, "run"))
+			_, err := s.Create(ctx, l, meta("run"), files(1))
+			check(t, err)
+		},
+		"loaded": func() {},
+	} {
+		_, err := s.Create(ctx, l, meta("run"), files(1))
+		check(t, err)
+		var late func() error
+		proxy.OnTxn(func(forward func() error) error { late = forward; return storetest.ErrLost })
+		if err := s.Delete(ctx, l, "run"); !errors.Is(err, ErrUnknown) {
+			t.Fatalf("the request is late: %v", err)
+		}
+		proxy.OnTxn(nil)
+		meanwhile()
+		_, err = s.Load(ctx, l, "run")
+		check(t, err)
+		check(t, late())
+		if _, err := s.Load(ctx, l, "run"); err != nil {
+			t.Errorf("%s: the late deletion removes it: %v", name, err)
+		}
+		check(t, s.Delete(ctx, l, "run"))
+		if err := s.Delete(ctx, l, "run"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: deleted again: %v", name, err)
+		}
+	}
+}
+
+// A session that is loaded while it is being deleted is deleted.
+func TestADeletionGoesOnAfterALoad(t *testing.T) {
+	s, proxy := proxied(t)
+	l := lead(t, s)
+	ctx := t.Context()
+	_, err := s.Create(ctx, l, meta("run"), files(1))
+	check(t, err)
+	proxy.OnTxn(func(forward func() error) error {
+		proxy.OnTxn(nil)
+		_, err := s.Load(ctx, l, "run")
+		return errors.Join(err, forward())
+	})
+	check(t, s.Delete(ctx, l, "run"))
+	if _, err := s.Load(ctx, l, "run"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("it is there still: %v", err)
+	}
+}
+
 // An etcd that refuses to write says what to do, loses nothing, and serves again once somebody did it.
 func TestAFullEtcd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -143,7 +143,7 @@ func TestEtcdIsGone(t *testing.T) {
 		{"commit", func() error { return s.Commit(ctx, l, session, Writes{Head: head(1)}) }, ErrUnknown},
 		{"commit again", func() error { return s.Commit(ctx, l, session, Writes{Head: head(1)}) }, ErrStale},
 		{"create", func() error { _, err := s.Create(ctx, l, meta("other"), nil); return err }, ErrUnknown},
-		{"delete", func() error { return s.Delete(ctx, l, "run") }, ErrUnknown},
+		{"delete", func() error { return s.Delete(ctx, l, "run") }, ErrUnavailable},
 		{"load", func() error { _, err := s.Load(ctx, l, "run"); return err }, ErrUnknown},
 		{"list", func() error { _, err := s.List(ctx); return err }, ErrUnavailable},
 		{"leader", func() error { _, err := s.Leader(ctx); return err }, ErrUnavailable},
