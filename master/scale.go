@@ -45,7 +45,7 @@ type scaler struct {
 	sampled  time.Time
 	window   autoscale.Window
 	past     autoscale.Past
-	recorded *autoscale.Decision // the newest that is an event and was not obeyed yet
+	recorded *autoscale.Decision // the newest that was made an event and is not obeyed yet
 	trouble  string              // the actuator's newest error; "" if it works
 
 	mu    sync.Mutex
@@ -105,20 +105,21 @@ func (s *scaler) step(ctx context.Context, seen *observe.Fleet) error {
 	return nil
 }
 
-// record makes an event of a decision before it is obeyed, unless it is the one that could not be obeyed before.
+// record makes an event of a decision, unless it is the one that could not be obeyed before, and waits until it is kept.
 func (s *scaler) record(ctx context.Context, d *autoscale.Decision) error {
-	again := s.recorded != nil && s.recorded.To == d.To && s.recorded.From == d.From
-	if !d.News || again {
+	if !d.News {
 		return nil
 	}
-	s.term.events.Add(&pb.Event{Kind: pb.EventKind_SCALE, Words: d.Reason, Decision: d.Proto()})
-	s.term.master.cfg.Logger.Info("scaling", "from", d.From, "to", d.To, "reason", d.Reason)
+	if again := s.recorded != nil && s.recorded.To == d.To && s.recorded.From == d.From; !again {
+		s.term.events.Add(&pb.Event{Kind: pb.EventKind_SCALE, Words: d.Reason, Decision: d.Proto()})
+		s.term.master.cfg.Logger.Info("scaling", "from", d.From, "to", d.To, "reason", d.Reason)
+		s.recorded = d
+	}
 	call, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
 	if err := s.term.events.Settle(call); err != nil {
 		return fmt.Errorf("master: a decision of the scaler is not obeyed, for it is not recorded: %w", err)
 	}
-	s.recorded = d
 	return nil
 }
 
