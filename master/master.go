@@ -131,10 +131,11 @@ func New(cfg Config) (*Master, error) {
 	if m.grpc, err = rpc.NewServer(bounded, rpc.Guarded(m.cfg.Access.Gate)); err != nil {
 		return nil, err
 	}
-	pb.RegisterMasterServer(m.grpc, &service{master: m})
+	own := &service{master: m}
+	pb.RegisterMasterServer(m.grpc, own)
 	flight.RegisterFlightServiceServer(m.grpc, &flightInfo{master: m, turns: access.NewTurns(infosAtOnce, infosOfOne)})
 	healthpb.RegisterHealthServer(m.grpc, m.health)
-	m.viewer = &viewer{own: &service{master: m}, pool: rpc.NewPool(cfg.RPC)}
+	m.viewer = &viewer{own: own, pool: rpc.NewPool(cfg.RPC)}
 	if m.http, err = m.newHTTP(); err != nil {
 		return nil, err
 	}
