@@ -85,6 +85,9 @@ func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequ
 	if err := access.MayDelete(identity.From(ctx), r.meta.GetSession().GetOwner(), "put it back to a checkpoint"); err != nil {
 		return nil, err
 	}
+	if err := r.term.mayResume(s.master.cfg.Access.Limits(identity.From(ctx)), r); err != nil {
+		return nil, err
+	}
 	c := session.Restore{Checkpoint: session.Named{Name: req.GetName()}, World: req.GetWorldSize(), Nonce: req.GetNonce()}
 	if given := req.GetCheckpoint(); given != nil {
 		if given.GetState() == nil {

@@ -51,6 +51,16 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 	return files, nil
 }
 
+// mayResume refuses to bring a session back that is over, if others have the workers by now that were kept for it.
+func (t *term) mayResume(limits access.Limits, r *runner) error {
+	if !r.over.Load() {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return limits.Keep(t.usage(r.namespace()).MinWorkers, int(r.meta.GetSession().GetShare().GetMinWorkers()))
+}
+
 // mayRead refuses a spec that names what a namespace may not read.
 func mayRead(limits access.Limits, s *pb.Spec) error {
 	if s == nil {

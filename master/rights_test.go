@@ -232,6 +232,40 @@ func TestNamespacesReadWhatIsTheirs(t *testing.T) {
 	}
 }
 
+// TestNothingIsKeptForSessionsThatAreOver holds that a session which is over takes none of its namespace's workers from the next one, and
+// is not brought back while that has them.
+func TestNothingIsKeptForSessionsThatAreOver(t *testing.T) {
+	dir := dataset(t, 1)
+	g := startGuarded(t, fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_workers: 4}\n", dir), master.Config{})
+	alice := g.master("alice")
+	open := func(id string) error {
+		ctx, cancel := timely(t)
+		defer cancel()
+		_, err := alice.Open(ctx, &pb.OpenRequest{Session: id, Spec: newSpec(dir), WorldSize: 1, Share: &pb.Share{MinWorkers: 4}})
+		return err
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "max_workers") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	check(t, open("monday"))
+	refused("the next one while the first is read", open("tuesday"))
+	r := newTrainer(t, g.node, "monday", 0, 1)
+	r.master = alice
+	begin := r.mustJoin("a").state()
+	r.work(r.finished)
+	check(t, open("tuesday"))
+	refused("restored, while the next one is there", r.restore("b", true, begin))
+	_, err := alice.RestoreSession(t.Context(), &pb.RestoreSessionRequest{Session: "monday", Name: "none", Nonce: "c"})
+	refused("put back to a checkpoint", err)
+	_, err = alice.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "tuesday"})
+	check(t, err)
+	check(t, r.restore("b", true, begin))
+	refused("the next one once the first is back", open("wednesday"))
+}
+
 // TestAbandonedSessionsExpire holds that a session is deleted when no trainer was heard of for long, by whichever master leads then, and
 // not before.
 func TestAbandonedSessionsExpire(t *testing.T) {

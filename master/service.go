@@ -117,6 +117,11 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 	if _, err := spec.BatchSize(stored.GetSpec(), stored.GetWorldSize(), req.GetWorldSize()); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "rank %d joins session %q: %v", req.GetRank(), req.GetSession(), err)
 	}
+	if req.GetRestoring() || len(req.GetRestore()) > 0 {
+		if err := r.term.mayResume(s.master.cfg.Access.Limits(identity.From(ctx)), r); err != nil {
+			return nil, err
+		}
+	}
 	c := session.Join{Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(), Restoring: req.GetRestoring()}
 	for _, st := range req.GetRestore() {
 		c.Restore = append(c.Restore, session.CheckpointFromProto(st))

@@ -269,7 +269,11 @@ func (t *term) usage(namespace string) access.Usage {
 		}
 	}
 	for name, r := range t.sessions {
-		count(name, r.meta.GetSession().GetShare().GetMinWorkers())
+		kept := r.meta.GetSession().GetShare().GetMinWorkers()
+		if r.over.Load() { // nothing is kept for it
+			kept = 0
+		}
+		count(name, kept)
 	}
 	for name, o := range t.openings {
 		if t.sessions[name] == nil {

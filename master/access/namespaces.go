@@ -195,7 +195,7 @@ func orNothing(list []string) string {
 // Usage is what sessions of a namespace take.
 type Usage struct {
 	Sessions   int
-	MinWorkers int // that are kept for them
+	MinWorkers int // that are kept for those that are not over
 }
 
 // Admit refuses a session of a weight for which minWorkers are kept beside those that there are.
@@ -208,9 +208,14 @@ func (l Limits) Admit(used Usage, minWorkers int, weight float64) error {
 		return status.Errorf(codes.FailedPrecondition, "namespace %s has %d sessions, and may have %d (max_sessions): delete one that has ended (`penstock session list`, `penstock session delete ID`), or ask an administrator for more",
 			l.name, used.Sessions, *l.MaxSessions)
 	}
-	if l.MaxWorkers != nil && minWorkers > 0 && used.MinWorkers+minWorkers > *l.MaxWorkers {
-		return status.Errorf(codes.FailedPrecondition, "the session asks for %d workers at least, and the other sessions of namespace %s for %d; together they may have %d (max_workers): ask for fewer, wait until another session is deleted, or ask an administrator for more",
-			minWorkers, l.name, used.MinWorkers, *l.MaxWorkers)
+	return l.Keep(used.MinWorkers, minWorkers)
+}
+
+// Keep refuses to keep minWorkers for a session beside those that are kept for others.
+func (l Limits) Keep(kept, minWorkers int) error {
+	if l.MaxWorkers != nil && minWorkers > 0 && kept+minWorkers > *l.MaxWorkers {
+		return status.Errorf(codes.FailedPrecondition, "the session asks for %d workers at least, and the other sessions of namespace %s for %d; together they may have %d (max_workers): ask for fewer, wait until another session has ended, or ask an administrator for more",
+			minWorkers, l.name, kept, *l.MaxWorkers)
 	}
 	return nil
 }
