@@ -1,6 +1,10 @@
 package rpc
 
-import "crypto/tls"
+import (
+	"context"
+	"crypto/tls"
+	"net"
+)
 
 // HTTPTLS is how an HTTP port of this process encrypts: with the certificate of the gRPC port, read anew for each handshake. It is nil
 // where there is none. Callers need no certificate of their own, since kubelets have none to show: what is not public asks for a token.
@@ -19,4 +23,15 @@ func HTTPTLS(cfg Config) (*tls.Config, error) {
 		return nil, err
 	}
 	return each(files), nil
+}
+
+// TLSDialer returns how a client of others' ports, as of HTTPS, connects to them: the files of cfg are read anew for each handshake.
+func TLSDialer(cfg Config) (func(ctx context.Context, network, address string) (net.Conn, error), error) {
+	files, err := keep(func() (*tls.Config, error) { return clientTLS(cfg) })
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return (&tls.Dialer{Config: files.get()}).DialContext(ctx, network, address)
+	}, nil
 }

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,14 +76,9 @@ func NewReview(cfg ReviewConfig) (*Review, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--token-review: %w", err)
 	}
-	ca := cmp.Or(cfg.CA, inCluster+"ca.crt")
-	pem, err := os.ReadFile(ca)
+	dial, err := rpc.TLSDialer(rpc.Config{CA: cmp.Or(cfg.CA, inCluster+"ca.crt")})
 	if err != nil {
 		return nil, fmt.Errorf("--token-review: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("--token-review: no PEM certificate in %s", ca)
 	}
 	server := cmp.Or(strings.TrimSuffix(cfg.Server, "/"), "https://"+net.JoinHostPort(host, port))
 	if !strings.HasPrefix(server, "https://") {
@@ -96,7 +89,7 @@ func NewReview(cfg ReviewConfig) (*Review, error) {
 		client: &http.Client{
 			Timeout:       reviewTimeout,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, IdleConnTimeout: time.Minute},
+			Transport:     &http.Transport{DialTLSContext: dial, IdleConnTimeout: time.Minute},
 		},
 		slots: make(chan struct{}, reviewsAtOnce), kept: map[[sha256.Size]byte]verdict{},
 	}, nil

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +23,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/rpc/rpctest"
 	"github.com/penstock-ml/penstock/master/access"
 )
 
@@ -116,6 +120,50 @@ func TestServiceAccounts(t *testing.T) {
 	}
 	if len(a.asked) != asked {
 		t.Errorf("asked again, or of what is no JWT: %.20q", a.asked[asked:])
+	}
+}
+
+// TestReviewsFollowTheAuthority holds that trainers are known after the API has a certificate of a new authority, without a restart.
+func TestReviewsFollowTheAuthority(t *testing.T) {
+	a := &apiServer{code: http.StatusCreated, answer: map[string]string{}}
+	dir, old, next := t.TempDir(), rpctest.NewAuthority(t), rpctest.NewAuthority(t)
+	cert, key := old.Issue(t, dir)
+	s := httptest.NewUnstartedServer(a)
+	var err error
+	if s.TLS, err = rpc.HTTPTLS(rpc.Config{Cert: cert, Key: key}); err != nil { // read anew for each handshake
+		t.Fatal(err)
+	}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	r, err := access.NewReview(access.ReviewConfig{On: true, Audiences: []string{"penstock"}, Server: s.URL, CA: old.CA, TokenFile: write(t, "token", "the-masters-own")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	show := func(token string) error {
+		a.mu.Lock()
+		a.answer[token] = account("system:serviceaccount:vision:trainer", "penstock")
+		a.mu.Unlock()
+		_, err := r.Authenticate(t.Context(), token)
+		return err
+	}
+	if err := show("a.b.1"); err != nil {
+		t.Error(err)
+	}
+	next.Issue(t, dir)
+	s.CloseClientConnections()
+	if show("a.b.2") == nil {
+		t.Error("a certificate of an authority that nobody named is taken")
+	}
+	text, err := os.ReadFile(next.CA)
+	if err == nil {
+		err = os.WriteFile(old.CA, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := show("a.b.2"); err != nil {
+		t.Errorf("once its authority is named: %v", err)
 	}
 }
 
