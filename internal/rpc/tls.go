@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -153,29 +152,17 @@ func Check(ctx context.Context, address string, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	_ = conn.Close()                                                       // it was never opened
-	t := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} //nolint:gosec // nothing is sent, see below
+	_ = conn.Close() // it was never opened
 	if cfg.encrypted() {
-		if t, err = clientTLS(cfg); err != nil {
-			return err
+		_, err := Handshake(ctx, address, cfg)
+		if explained := explain(address, err); explained != err { //nolint:errorlint // whether it was explained, not what it is
+			return fmt.Errorf("rpc: dial: %w", explained)
 		}
-		t.NextProtos = []string{"h2"}
+		return nil
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil //nolint:nilerr // no TCP address
-	}
-	t.ServerName = cmp.Or(cfg.ServerName, host)
-	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil //nolint:nilerr // it may answer later
-	}
-	defer raw.Close()
-	err = tls.Client(raw, t).HandshakeContext(ctx)
-	switch explained := explain(address, err); {
-	case cfg.encrypted() && explained != err: //nolint:errorlint // whether it was explained, not what it is
-		return fmt.Errorf("rpc: dial: %w", explained)
-	case !cfg.encrypted() && err == nil:
+	t := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}} //nolint:gosec // nothing is sent
+	if speaks, err := (&tls.Dialer{Config: t}).DialContext(ctx, "tcp", address); err == nil {
+		_ = speaks.Close() // it has told what it is
 		return fmt.Errorf("rpc: dial: %s speaks TLS; set --tls-ca, or --tls if a public authority signed its certificate", address)
 	}
 	return nil
