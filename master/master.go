@@ -68,6 +68,8 @@ type Config struct {
 	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not; 0: never.
 	SessionTTL time.Duration
 	Logger     *slog.Logger
+	// KeepHistory leaves it to others to compact etcd.
+	KeepHistory bool
 	// Scaling says how many workers there should be, and who keeps them.
 	Scaling Scaling
 	// Up, if set, is called once with the control and gossip addresses when this master leads or knows who does.

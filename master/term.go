@@ -328,8 +328,11 @@ func (t *term) deleteDamaged(ctx context.Context, name store.Name) error {
 	return err
 }
 
-// compact keeps etcd small.
+// compact keeps etcd small, unless others do.
 func (t *term) compact() error {
+	if t.master.cfg.KeepHistory {
+		return nil
+	}
 	ticker := time.NewTicker(compactEvery)
 	defer ticker.Stop()
 	for {

@@ -357,6 +357,15 @@ func TestProductionLimitsNamespaces(t *testing.T) {
 	t.Error("there is no ConfigMap penstock-rights")
 }
 
+// TestProductionKeepsHistory holds that masters do not compact an etcd of others.
+func TestProductionKeepsHistory(t *testing.T) {
+	for _, o := range build(t, filepath.Join(withKeys(t), "production")) {
+		if c, ok := o.(*corev1.ConfigMap); ok && strings.HasPrefix(c.Name, "penstock-master-settings") && c.Data["PENSTOCK_ETCD_COMPACT"] != "false" {
+			t.Errorf("%v", c.Data)
+		}
+	}
+}
+
 // TestNoSecretsCommitted holds that keys come from `penstock keys` alone.
 func TestNoSecretsCommitted(t *testing.T) {
 	_, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), withoutKeys(t))

@@ -74,7 +74,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 	if err != nil {
 		return err
 	}
-	cfg := master.Config{Advertise: f.advertise, Ops: ops, Lease: f.lease, SessionTTL: f.sessionTTL}
+	cfg := master.Config{Advertise: f.advertise, Ops: ops, Lease: f.lease, SessionTTL: f.sessionTTL, KeepHistory: !f.etcd.compact}
 	if cfg.Logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
@@ -166,12 +166,14 @@ func runUntil(ctx context.Context, ended <-chan error, run func(context.Context)
 // etcdFlags are the settings of an etcd of one's own.
 type etcdFlags struct {
 	endpoints                               []string
+	compact                                 bool
 	prefix, user, password, ca, cert, keyOf string
 }
 
 func (f *etcdFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.endpoints, "etcd", nil, "etcd endpoints (default: an embedded etcd)")
 	flags.StringVar(&f.prefix, "etcd-prefix", "penstock/", "prefix of all keys")
+	flags.BoolVar(&f.compact, "etcd-compact", true, "let the leading master have etcd forget the history of its keys each minute, all of them, those of others too; without it, etcd must do so by itself (--auto-compaction-retention=5m)")
 	flags.StringVar(&f.user, "etcd-user", "", "user name")
 	flags.StringVar(&f.password, "etcd-password-file", "", "file with the password of --etcd-user")
 	flags.StringVar(&f.ca, "etcd-ca", "", "PEM authorities of etcd's certificate")
