@@ -88,6 +88,7 @@ type Master struct {
 	places   *placement
 	observed *observe.Observer
 	footers  *footer.Cache
+	listings *listings
 	counts   *counter
 
 	announce sync.Once
@@ -120,7 +121,7 @@ func New(cfg Config) (*Master, error) {
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
 		cfg: cfg, signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
-		footers: footer.NewCache(footerBytes),
+		footers: footer.NewCache(footerBytes), listings: newListings(listingBytes),
 	}
 	bounded := cfg.RPC
 	bounded.MaxMessage = rpc.MaxRequest

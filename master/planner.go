@@ -66,53 +66,50 @@ func schemaOf(files []plan.File) (spec.Schema, error) {
 type blockPlanner struct {
 	cfg     plan.Config
 	program *pb.Program
-	listing func(context.Context) ([]*pb.File, error)
+	listed  func(context.Context) ([]*pb.File, error) // the listing: a master that takes over does not wait for it
 	footers *footerLoader
 	counts  *counter // nil: outputs are not counted
 	session *pb.Session
 	logger  *slog.Logger
 
 	mu    sync.Mutex
-	files []*pb.File         // the listing, once a block was planned: a master that takes over does not wait for it
-	epoch map[uint32][][]int // the blocks of epochs, as indices of files
+	epoch map[uint32][][]int // the blocks of epochs, as indices of the listing's files
 }
 
 func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*blockPlanner, error) {
 	p := &blockPlanner{
 		cfg: plan.ConfigFromProto(stored.Meta.GetPlanner()), program: &pb.Program{}, epoch: map[uint32][][]int{},
-		listing: func(ctx context.Context) ([]*pb.File, error) { return m.cfg.Store.Listing(ctx, stored) },
+	}
+	s := stored.Meta.GetSession()
+	p.listed = func(ctx context.Context) ([]*pb.File, error) {
+		files, err := m.listings.get(ctx, string(s.GetDatasetDigest()), s.GetFiles(), func(ctx context.Context) ([]*pb.File, error) {
+			return m.cfg.Store.Listing(ctx, stored)
+		})
+		if err != nil {
+			return nil, fmt.Errorf("master: %w", err)
+		}
+		return files, nil
 	}
 	if v := stored.Meta.GetPlannerVersion(); v != plan.Version {
 		return nil, fmt.Errorf("master: session %s was planned by version %d of the planner, this master has %d; run the release that opened it",
 			stored.Name, v, plan.Version)
 	}
-	if err := proto.Unmarshal(stored.Meta.GetSession().GetProgram(), p.program); err != nil {
+	if err := proto.Unmarshal(s.GetProgram(), p.program); err != nil {
 		return nil, fmt.Errorf("master: session %s: program: %w", stored.Name, err)
 	}
 	p.footers = &footerLoader{storage: m.cfg.Storage, cache: m.footers, profile: p.program.GetStorage()}
-	p.session, p.logger = stored.Meta.GetSession(), logger
-	if spec.Counted(stored.Meta.GetSession().GetSpec()) {
+	p.session, p.logger = s, logger
+	if spec.Counted(s.GetSpec()) {
 		p.counts = m.counts
 	}
 	return p, nil
 }
 
-// listed is the listing.
-func (p *blockPlanner) listed(ctx context.Context) ([]*pb.File, error) {
+// rest forgets what is read or made again for the next block, of a session that may have none.
+func (p *blockPlanner) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	err := p.list(ctx)
-	return p.files, err
-}
-
-// list reads the listing, once. p.mu must be held.
-func (p *blockPlanner) list(ctx context.Context) (err error) {
-	if p.files == nil {
-		if p.files, err = p.listing(ctx); err != nil {
-			return fmt.Errorf("master: %w", err)
-		}
-	}
-	return nil
+	clear(p.epoch)
 }
 
 // plan plans a block and says how many its epoch has. Where outputs are counted, the block has them.
@@ -168,14 +165,14 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (block *pb.
 
 // blocks returns the listing and how an epoch's order of it is cut.
 func (p *blockPlanner) blocks(ctx context.Context, epoch uint32) (listed []*pb.File, cut [][]int, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err := p.list(ctx); err != nil {
+	if listed, err = p.listed(ctx); err != nil {
 		return nil, nil, err
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	cut, ok := p.epoch[epoch]
 	if !ok {
-		cut = plan.Blocks(p.cfg, p.files, plan.Order(p.files, p.program.GetSeed(), p.program.GetShuffle(), epoch))
+		cut = plan.Blocks(p.cfg, listed, plan.Order(listed, p.program.GetSeed(), p.program.GetShuffle(), epoch))
 		p.epoch[epoch] = cut
 	}
 	for e := range p.epoch {
@@ -183,7 +180,7 @@ func (p *blockPlanner) blocks(ctx context.Context, epoch uint32) (listed []*pb.F
 			delete(p.epoch, e)
 		}
 	}
-	return p.files, cut, nil
+	return listed, cut, nil
 }
 
 // plannedBlock is what planning a block came to.

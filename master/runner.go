@@ -142,7 +142,10 @@ func (r *runner) load() error {
 // publish tells of the state what other goroutines may know.
 func (r *runner) publish() {
 	r.world.Store(r.state.World())
-	r.over.Store(r.state.Finished() || r.state.Failure() != "")
+	over := r.state.Finished() || r.state.Failure() != ""
+	if r.over.Store(over); over {
+		r.planner.rest()
+	}
 }
 
 // stateOf is the state that lies in etcd, or that of a session in which nothing has happened yet.

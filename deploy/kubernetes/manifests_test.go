@@ -19,6 +19,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
@@ -266,6 +267,10 @@ func checkSettings(t *testing.T, objects []runtime.Object, name string, c corev1
 			}
 			return map[string]string{"MEMORY_LIMIT": "1073741824"}[key]
 		}))
+	}
+	if limit, err := resource.ParseQuantity(strings.TrimSuffix(env["GOMEMLIMIT"], "B")); c.Args[0] == "master" &&
+		(err != nil || limit.Value() > c.Resources.Limits.Memory().Value()*15/16 || limit.Value() < c.Resources.Limits.Memory().Value()*3/4) {
+		t.Errorf("%s: GOMEMLIMIT is %q, and its container may have %v", name, env["GOMEMLIMIT"], c.Resources.Limits.Memory())
 	}
 	for key, value := range env {
 		if setting, ok := strings.CutPrefix(key, "PENSTOCK_"); ok && !strings.HasPrefix(setting, "STORAGE_") {
