@@ -20,7 +20,7 @@ import (
 
 const (
 	// maxEndpointBytes bounds the answer to one GetFlightInfo.
-	maxEndpointBytes = 64 << 20
+	maxEndpointBytes = 16 << 20
 	// infosAtOnce bounds how many are answered at once, and infosOfOne those of a namespace.
 	infosAtOnce, infosOfOne = 16, 4
 )

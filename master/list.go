@@ -19,22 +19,29 @@ import (
 )
 
 const (
-	// listPatience is how long a list waits for a session that is busy with a slow etcd.
+	// listPatience is how long a list waits for its turn, and for a session that is busy with a slow etcd.
 	listPatience = 3 * time.Second
 	// maxList bounds the specs and ranks of a list, in bytes: a spec may have a megabyte. Sessions beyond are listed without them.
-	maxList = 64 << 20
+	maxList = 16 << 20
+	// listsAtOnce bounds the lists that are made at once, and listsOfOne those of a namespace.
+	listsAtOnce, listsOfOne = 16, 4
 )
 
 // ListSessions answers even if some sessions do not: those have no state.
 // It lists what the caller may see: all namespaces, for one who may see them all and names none.
 func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (*pb.ListSessionsReply, error) {
+	who := identity.From(ctx)
+	patient, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	end, ok := s.master.lists.Await(patient, who)
+	if !ok {
+		return nil, status.Errorf(codes.ResourceExhausted, "too many lists of sessions are being made: %d at once, and %d for one namespace; try again", listsAtOnce, listsOfOne)
+	}
+	defer end()
 	t, err := s.leader(ctx)
 	if err != nil {
 		return nil, err
 	}
-	patient, cancel := context.WithTimeout(ctx, listPatience)
-	defer cancel()
-	who := identity.From(ctx)
 	runners := slices.DeleteFunc(t.all(), func(r *runner) bool { return !who.Sees(r.meta.GetSession().GetNamespace()) })
 	if len(runners) == 0 { // else their states tell whether this master leads still
 		if address, err := s.master.cfg.Store.Leader(patient); err != nil || address != s.master.cfg.Advertise {

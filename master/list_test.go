@@ -3,11 +3,30 @@ package master
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
 )
+
+// TestListsTakeTurns holds that a list waits while as many are made as may be, and not for long.
+func TestListsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &Master{lists: access.NewTurns(listsAtOnce, 1)}
+		ctx := identity.With(t.Context(), identity.Identity{Namespace: "vision"})
+		if _, ok := m.lists.Take(identity.From(ctx)); !ok {
+			t.Fatal("there is no turn")
+		}
+		if _, err := (&service{master: m}).ListSessions(ctx, &pb.ListSessionsRequest{}); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("one more: %v", err)
+		}
+	})
+}
 
 // TestListsFit holds that a list of very many sessions, with specs as large as they may be, is an answer that callers take.
 func TestListsFit(t *testing.T) {

@@ -86,6 +86,7 @@ type Master struct {
 	viewer   *viewer
 	fleet    *fleet.Fleet
 	places   *placement
+	lists    *access.Turns // of sessions
 	observed *observe.Observer
 	footers  *footer.Cache
 	listings *listings
@@ -121,7 +122,7 @@ func New(cfg Config) (*Master, error) {
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
 		cfg: cfg, signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
-		footers: footer.NewCache(footerBytes), listings: newListings(listingBytes),
+		footers: footer.NewCache(footerBytes), listings: newListings(listingBytes), lists: access.NewTurns(listsAtOnce, listsOfOne),
 	}
 	bounded := cfg.RPC
 	bounded.MaxMessage = rpc.MaxRequest

@@ -176,6 +176,7 @@ func (s *stranger) Read(b []byte) (int, error) {
 // Close implements net.Conn.
 func (s *stranger) Close() error {
 	s.door.forget(s)
+	s.door.waive(s)
 	return s.Conn.Close()
 }
 

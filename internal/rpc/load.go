@@ -7,12 +7,15 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	protocodec "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 )
 
-// mostUnderWay bounds the requests that are under way on connections whose callers are known, in bytes: what has come of those that
-// are still coming, and those that are being answered. Beyond it the connection with the most is closed, which nobody needs to be who is
-// well: it is eight of the largest requests.
+// mostUnderWay bounds what is under way on connections whose callers are known, in bytes: what has come of requests that are still coming,
+// those that are being answered, and answers that have not been written yet. Beyond it the connection with the most is closed, which
+// nobody needs to be who is well: it is eight of the largest requests.
 const mostUnderWay = 8 * MaxRequest
 
 // loads is what all connections of a doorstep have under way. doorstep.mu guards it, and each load.
@@ -26,6 +29,8 @@ type load struct {
 	coming int   // requests
 	loose  int64 // bytes that came meanwhile: which request's they are is not known before it is there
 	held   int64 // bytes of the requests that are being answered
+	owed   int64 // bytes of the answers that have not been written
+	gone   bool  // it is closed, and nothing is owed any more
 }
 
 // underWay is a call's part.
@@ -75,13 +80,47 @@ func (s *stranger) add(coming int, held int64) {
 		d.under -= s.loose
 		s.loose = 0
 	}
-	if d.of[s] = struct{}{}; s.coming == 0 && s.held == 0 {
-		delete(d.of, s)
-	}
+	s.note()
 	greedy := d.greedy()
 	d.mu.Unlock()
 	greedy.sendAway()
 }
+
+// owe adds to what a connection is owed, or takes from it. It reports whether the connection is there still.
+func (s *stranger) owe(bytes int64) bool {
+	d := s.door
+	d.mu.Lock()
+	if s.gone {
+		d.mu.Unlock()
+		return false
+	}
+	s.owed += bytes
+	d.under += bytes
+	s.note()
+	greedy := d.greedy()
+	d.mu.Unlock()
+	greedy.sendAway()
+	return greedy != s
+}
+
+// waive says that a connection is closed: gRPC drops the answers that it has for it.
+func (d *doorstep) waive(s *stranger) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.under -= s.owed
+	s.owed, s.gone = 0, true
+	s.note()
+}
+
+// note keeps a connection among those that have anything under way while it does. door.mu must be held.
+func (s *stranger) note() {
+	if s.door.of[s] = struct{}{}; s.coming == 0 && s.held == 0 && s.owed == 0 {
+		delete(s.door.of, s)
+	}
+}
+
+// all is what a connection has under way, in bytes. door.mu must be held.
+func (l *load) all() int64 { return l.loose + l.held + l.owed }
 
 // carry adds what was read from a connection to what is coming on it, if anything is.
 func (d *doorstep) carry(s *stranger, bytes int64) {
@@ -101,7 +140,7 @@ func (d *doorstep) greedy() (most *stranger) {
 		return nil
 	}
 	for s := range d.of {
-		if most == nil || s.loose+s.held > most.loose+most.held {
+		if most == nil || s.all() > most.all() {
 			most = s
 		}
 	}
@@ -114,10 +153,64 @@ func (s *stranger) sendAway() {
 	}
 }
 
-// unary counts the requests of calls with one answer.
+// unary counts the requests of calls with one answer, and has codec count the answer.
 func unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	defer answering(ctx, request)()
-	return handle(ctx, request)
+	reply, err := handle(ctx, request)
+	u, ok := ctx.Value(underWayKey{}).(*underWay)
+	if message, is := reply.(proto.Message); ok && is && err == nil {
+		return &answer{Message: message, conn: u.conn}, nil
+	}
+	return reply, err
+}
+
+// answer is a call's, on its way to codec.
+type answer struct {
+	proto.Message
+	conn *stranger
+}
+
+// debt is an answer's bytes until gRPC has written them: a handler's end says only that they wait for their turn, and a caller who reads
+// nothing gives them none. It is the mem.BufferPool that they go back to.
+type debt struct {
+	conn  *stranger
+	bytes int64
+}
+
+// Get implements mem.BufferPool.
+func (debt) Get(int) *[]byte { panic("rpc: nothing is taken out of a debt") }
+
+// Put is called once the bytes were written, or never will be.
+func (d debt) Put(b *[]byte) {
+	mem.DefaultBufferPool().Put(b)
+	d.conn.owe(-d.bytes)
+}
+
+// codec is gRPC's for protobuf, which counts answers.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	a, ok := v.(*answer)
+	if !ok {
+		return c.CodecV2.Marshal(v)
+	}
+	size := proto.Size(a.Message)
+	if mem.IsBelowBufferPoolingThreshold(size) { // gRPC counts no references to it
+		return c.CodecV2.Marshal(a.Message)
+	}
+	d := debt{a.conn, int64(size)}
+	if !a.conn.owe(d.bytes) {
+		return nil, errors.New("the connection is closed")
+	}
+	bytes := mem.DefaultBufferPool().Get(size)
+	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*bytes)[:0], a.Message); err != nil {
+		d.Put(bytes)
+		return nil, err
+	}
+	return mem.BufferSlice{mem.NewBuffer(bytes, d)}, nil
 }
 
 // streaming counts the requests of the others.

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/encoding/gzip"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -22,12 +23,13 @@ type desk struct {
 	at      string
 	came    chan int      // a request, by its bytes
 	answer  chan struct{} // closed: at once
+	listed  chan struct{} // a List, which has a large answer
 	stopped chan struct{} // a call that ended without an answer
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{came: make(chan int, 100), answer: make(chan struct{}), stopped: make(chan struct{}, 100)}
+	d := &desk{came: make(chan int, 100), answer: make(chan struct{}), listed: make(chan struct{}, 100), stopped: make(chan struct{}, 100)}
 	s, err := rpc.NewServer(rpc.Config{MaxMessage: rpc.MaxRequest}, rpc.Guarded(func(ctx context.Context, _ rpc.Call) (context.Context, error) {
 		rpc.Welcome(ctx)
 		return ctx, nil
@@ -62,6 +64,12 @@ func (d *desk) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*he
 		d.stopped <- struct{}{}
 		return nil, ctx.Err()
 	}
+}
+
+// List implements healthpb.HealthServer.
+func (d *desk) List(context.Context, *healthpb.HealthListRequest) (*healthpb.HealthListResponse, error) {
+	d.listed <- struct{}{}
+	return &healthpb.HealthListResponse{Statuses: map[string]*healthpb.HealthCheckResponse{strings.Repeat("x", large): {}}}, nil
 }
 
 // Watch implements healthpb.HealthServer. Its request is there, and it goes on.
@@ -159,6 +167,52 @@ func TestRequestsUnderWay(t *testing.T) {
 	}
 	if err != nil {
 		t.Errorf("one large request after another: %v", err)
+	}
+}
+
+// lists makes calls with large answers, one after the other, and takes none of them.
+func (d *desk) lists(t *testing.T, conn *grpc.ClientConn, n int) (unread []grpc.ClientStream) {
+	t.Helper()
+	for range n {
+		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, healthpb.Health_List_FullMethodName)
+		if err == nil {
+			err = stream.SendMsg(&healthpb.HealthListRequest{})
+		}
+		if err == nil {
+			err = stream.CloseSend()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-d.listed
+		unread = append(unread, stream)
+	}
+	return unread
+}
+
+// TestAnswersUnderWay: answers that nobody takes count until they are written, though their handlers have long ended. Who asks for more
+// and more of them loses its connection, and what it was owed counts no more.
+func TestAnswersUnderWay(t *testing.T) {
+	d := newDesk(t)
+	for range 2 {
+		conn, err := rpc.Dial(d.at, rpc.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		for range 2 { // what was taken counts no more
+			for _, stream := range d.lists(t, conn, 8) {
+				if err := stream.RecvMsg(&healthpb.HealthListResponse{}); err != nil {
+					t.Errorf("of eight large answers one ends with %v", err)
+				}
+			}
+		}
+		d.lists(t, conn, 9)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if !conn.WaitForStateChange(ctx, connectivity.Ready) {
+			t.Error("nine large answers that nobody takes lie at the server")
+		}
 	}
 }
 

@@ -128,6 +128,7 @@ func NewServer(cfg Config, also ...grpc.ServerOption) (*grpc.Server, error) {
 		grpc.WriteBufferSize(256 << 10),
 		grpc.WaitForHandlers(true), // so that Stop leaves no goroutine behind
 		grpc.ChainUnaryInterceptor(unary),
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ChainStreamInterceptor(streaming),
 		grpc.RPCDecompressor(uncompressed{}), //nolint:staticcheck // a compressor that others have registered for their clients cannot be taken away
 		grpc.ConnectionTimeout(handshakeTimeout),

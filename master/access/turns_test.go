@@ -1,7 +1,9 @@
 package access_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/access"
@@ -33,4 +35,41 @@ func TestTurns(t *testing.T) {
 	last()
 	take(vision, false)
 	take(speech, true)
+}
+
+// TestTurnsAreAwaited holds that who waits for a turn gets one that is given back, and none once patience has ended.
+func TestTurnsAreAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		who := identity.Identity{Namespace: "vision"}
+		turns := access.NewTurns(2, 1)
+		end, ok := turns.Await(t.Context(), who)
+		if !ok {
+			t.Fatal("the first one waits")
+		}
+		got := make(chan bool, 1)
+		wait := func() context.CancelFunc {
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() {
+				_, ok := turns.Await(ctx, who)
+				got <- ok
+			}()
+			synctest.Wait()
+			return cancel
+		}
+		for _, given := range []bool{false, true} {
+			impatient := wait()
+			if len(got) > 0 {
+				t.Error("a namespace has more turns than it may")
+			}
+			if given {
+				end()
+			} else {
+				impatient()
+			}
+			if <-got != given {
+				t.Errorf("given back: %v, and it gets the opposite", given)
+			}
+			impatient()
+		}
+	})
 }

@@ -38,6 +38,12 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 
 func (d *Dashboard) sessions(w http.ResponseWriter, r *http.Request) {
 	sessions, err := d.cfg.Source.ListSessions(r.Context(), &pb.ListSessionsRequest{})
+	for _, s := range sessions.GetSessions() { // what the page does not show, and may be a megabyte
+		s.Spec, s.Program, s.Fingerprint, s.Skipped = nil, nil, nil, nil
+		if s.Progress != nil {
+			s.Progress.Ranks = nil
+		}
+	}
 	reply(w, sessions, err)
 }
 

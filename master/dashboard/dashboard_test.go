@@ -88,9 +88,12 @@ func (s *source) ListEvents(_ context.Context, req *pb.ListEventsRequest) (*pb.L
 func (s *source) ListSessions(context.Context, *pb.ListSessionsRequest) (*pb.ListSessionsReply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := &pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7"}}}
+	out := &pb.ListSessionsReply{Sessions: []*pb.Session{{
+		Id: "run-7", Spec: &pb.Spec{Filter: "x > 1"}, Program: []byte("p"), Fingerprint: &pb.Fingerprint{}, Skipped: []*pb.SkippedRows{{}},
+		Progress: &pb.Progress{RowsDelivered: 7, Ranks: []*pb.RankProgress{{Rank: 1}}},
+	}}}
 	for _, x := range s.over {
-		out.Sessions = append(out.Sessions, &pb.Session{Id: x.GetSession(), State: x.GetState(), Failure: x.GetVerdict(), Progress: x.GetProgress(), CreatedUnix: begin / 1000})
+		out.Sessions = append(out.Sessions, &pb.Session{Id: x.GetSession(), State: x.GetState(), Failure: x.GetVerdict(), Progress: proto.CloneOf(x.GetProgress()), CreatedUnix: begin / 1000})
 	}
 	return out, s.err
 }
@@ -127,7 +130,7 @@ func TestAnswers(t *testing.T) {
 		{"/api/v1/observation?workers=1", s.seen, &pb.Observation{}},
 		{"/api/v1/events?after=1", &pb.ListEventsReply{Events: s.happened[1:]}, &pb.ListEventsReply{}},
 		{"/api/v1/events?session=run-0", &pb.ListEventsReply{Events: s.happened[:1]}, &pb.ListEventsReply{}},
-		{"/api/v1/sessions", &pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7"}}}, &pb.ListSessionsReply{}},
+		{"/api/v1/sessions", &pb.ListSessionsReply{Sessions: []*pb.Session{{Id: "run-7", Progress: &pb.Progress{RowsDelivered: 7}}}}, &pb.ListSessionsReply{}},
 	} {
 		resp, body := get(t, srv.URL+c.path) //nolint:bodyclose // get closes it
 		if err := protojson.Unmarshal([]byte(body), c.into); err != nil || resp.StatusCode != 200 || !proto.Equal(c.into, c.want) {
