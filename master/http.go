@@ -43,6 +43,9 @@ func (m *Master) newHTTP() (*telemetry.Server, error) {
 
 // ready says why this master's answers would help nobody.
 func (m *Master) ready() error {
+	if m.store() == nil {
+		return errors.New(awaitsEtcd)
+	}
 	if m.leaderAddress() == "" {
 		return errors.New("no master leads at the moment")
 	}

@@ -55,8 +55,9 @@ type Config struct {
 	RPC   rpc.Config
 	// Access says who may do what; nil lets all do everything who show RPC's token, if there is one.
 	Access *access.Control
-	// Store is open; the master does not close it.
+	// Store is open; the master does not close it. Where it is nil, Run has Connect open it, and serves probes and refusals meanwhile.
 	Store   *store.Store
+	Connect func(context.Context) (*store.Store, error)
 	Storage storage.Storage
 	Ops     spec.Catalog
 	// Plan says how finely datasets are cut.
@@ -92,7 +93,8 @@ type Master struct {
 	listings *listings
 	counts   *counter
 
-	announce sync.Once
+	connected chan struct{} // closed once cfg.Store is there
+	announce  sync.Once
 
 	mu     sync.Mutex
 	term   *term  // nil while another master leads
@@ -101,8 +103,8 @@ type Master struct {
 
 // New prepares a master; Run runs it and closes its listener.
 func New(cfg Config) (*Master, error) {
-	if cfg.Listener == nil || cfg.Store == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Signer == nil || cfg.Logger == nil {
-		return nil, errors.New("master: Listener, Store, Storage, Ops, Signer and Logger are needed")
+	if cfg.Listener == nil || cfg.Store == nil && cfg.Connect == nil || cfg.Storage == nil || cfg.Ops == nil || cfg.Signer == nil || cfg.Logger == nil {
+		return nil, errors.New("master: Listener, Store or Connect, Storage, Ops, Signer and Logger are needed")
 	}
 	cfg.Lease = cmp.Or(cfg.Lease, 90*time.Second)
 	if cfg.Lease < leastLease {
@@ -121,8 +123,11 @@ func New(cfg Config) (*Master, error) {
 	self.Role, self.Address = fleet.Master, cfg.Advertise
 	cfg.Fleet.Logger = cfg.Logger
 	m := &Master{
-		cfg: cfg, signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
+		cfg: cfg, connected: make(chan struct{}), signer: cfg.Signer, health: health.NewServer(), places: &placement{}, observed: observe.New(cfg.Scaling.Utilisation),
 		footers: footer.NewCache(footerBytes), listings: newListings(listingBytes), lists: access.NewTurns(listsAtOnce, listsOfOne),
+	}
+	if cfg.Store != nil {
+		close(m.connected)
 	}
 	bounded := cfg.RPC
 	bounded.MaxMessage = rpc.MaxRequest
@@ -156,8 +161,13 @@ func (m *Master) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return m.fleet.Run(ctx) })
 	group.Go(func() error { return m.followFleet(ctx) })
-	group.Go(func() error { return m.lead(ctx) })
-	group.Go(func() error { return m.follow(ctx) })
+	group.Go(func() error {
+		if err := m.connect(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+		group.Go(func() error { return m.follow(ctx) })
+		return m.lead(ctx)
+	})
 	if m.http != nil {
 		group.Go(func() error { return m.http.Run(ctx) })
 	}
@@ -178,6 +188,33 @@ func (m *Master) Run(ctx context.Context) error {
 	})
 	err = group.Wait()
 	return errors.Join(err, m.fleet.Close(), m.counts.pool.Close(), m.viewer.pool.Close())
+}
+
+// connect opens the store if it is not open. That a master is to stop while it waits is no error.
+func (m *Master) connect(ctx context.Context) error {
+	if m.cfg.Store != nil {
+		return nil
+	}
+	opened, err := m.cfg.Connect(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("master: %w", err)
+	}
+	m.cfg.Store = opened
+	close(m.connected)
+	return nil
+}
+
+// store is that of etcd, nil while it does not answer for the first time.
+func (m *Master) store() *store.Store {
+	select {
+	case <-m.connected:
+		return m.cfg.Store
+	default:
+		return nil
+	}
 }
 
 // close closes what Run would have served.

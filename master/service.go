@@ -25,6 +25,9 @@ const (
 	maxText = 256
 	// maxReport bounds what a worker tells of itself: some hundred bytes for each of its sessions and their ops.
 	maxReport = 1 << 20
+
+	// awaitsEtcd is what a master says that has just started.
+	awaitsEtcd = "this master waits for etcd, which does not answer yet; its log says why"
 )
 
 // service answers the control plane's calls.
@@ -39,7 +42,11 @@ func (s *service) leader(ctx context.Context) (*term, error) {
 	if t := s.master.leading(); t != nil {
 		return t, nil
 	}
-	address, err := s.master.cfg.Store.Leader(ctx)
+	etcd := s.master.store()
+	if etcd == nil {
+		return nil, status.Error(codes.Unavailable, awaitsEtcd)
+	}
+	address, err := etcd.Leader(ctx)
 	if errors.Is(err, store.ErrUnavailable) {
 		return nil, status.Error(codes.Unavailable, "no master leads, for etcd does not answer; streams go on, and all else does once it is back: "+err.Error())
 	}

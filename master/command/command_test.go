@@ -9,10 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
@@ -351,6 +353,12 @@ type addresses struct{ Address, Gossip string }
 // runMaster runs a master as a command until it is up and use has returned, and returns what it logs.
 func runMaster(t *testing.T, use func(addresses), args ...string) (logged string) {
 	t.Helper()
+	return runMasterAfter(t, func() {}, use, args...)
+}
+
+// runMasterAfter is runMaster of one that is up only after something else, which it runs meanwhile.
+func runMasterAfter(t *testing.T, meanwhile func(), use func(addresses), args ...string) (logged string) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var log bytes.Buffer
@@ -365,6 +373,7 @@ func runMaster(t *testing.T, use func(addresses), args ...string) (logged string
 		in.CloseWithError(io.EOF)
 		done <- err
 	}()
+	meanwhile()
 	var up addresses
 	check(t, json.NewDecoder(out).Decode(&up))
 	use(up)
@@ -411,4 +420,43 @@ func TestMasterSaysThatKeysAreShared(t *testing.T) {
 			t.Errorf("start %d logs %q", i, logged)
 		}
 	}
+}
+
+// TestMasterWaitsForEtcd holds that a master which starts while etcd is away lives, says what it waits for, and leads once etcd is there.
+func TestMasterWaitsForEtcd(t *testing.T) {
+	defer http.DefaultClient.CloseIdleConnections()
+	at, probes, control := nobody(t), nobody(t), nobody(t)
+	probe := func(path string) (int, string) {
+		t.Helper()
+		resp, err := http.Get("http://" + probes + path)
+		for end := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(end); { // it is not up yet
+			time.Sleep(10 * time.Millisecond)
+			resp, err = http.Get("http://" + probes + path)
+		}
+		check(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		check(t, err)
+		return resp.StatusCode, string(text)
+	}
+	var e *store.Embed
+	runMasterAfter(t, func() {
+		if code, text := probe("/healthz"); code != http.StatusOK {
+			t.Errorf("/healthz: %d %s", code, text)
+		}
+		if code, text := probe("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(text, "etcd") {
+			t.Errorf("/readyz: %d %s", code, text)
+		}
+		if out, err := run(t, command.Session(), "list", "--master", control); err == nil || !strings.Contains(err.Error(), "etcd") {
+			t.Errorf("its sessions: %v %s", err, out)
+		}
+		var err error
+		e, err = store.Embedded(t.Context(), t.TempDir(), at, slog.New(slog.DiscardHandler))
+		check(t, err)
+	}, func(addresses) {
+		if code, text := probe("/readyz"); code != http.StatusOK {
+			t.Errorf("/readyz, once it leads: %d %s", code, text)
+		}
+	}, "--data-dir="+t.TempDir(), "--etcd=http://"+at, "--http="+probes, "--listen="+control)
+	check(t, e.Close())
 }

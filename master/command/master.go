@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -23,7 +24,7 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// etcdPatience is how long a master waits for its etcd when it starts: both may come up together.
+// etcdPatience is how long a master waits for the etcd that it embeds. One of its own may be away for longer: to end would help nobody.
 const etcdPatience = 2 * time.Minute
 
 // masterFlags are the settings of `penstock master`.
@@ -108,13 +109,22 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		defer func() { err = errors.Join(err, embedded.Close()) }()
 		ended = embedded.Err()
 		storeConfig.Endpoints = embedded.Endpoints()
-	} else if storeConfig.TLS, err = f.etcd.tls(); err != nil {
-		return err
+	} else {
+		storeConfig.Patience = math.MaxInt64
+		if storeConfig.TLS, err = f.etcd.tls(); err != nil {
+			return err
+		}
 	}
-	if cfg.Store, err = store.Open(cmd.Context(), storeConfig); err != nil {
-		return err
+	var opened *store.Store
+	cfg.Connect = func(ctx context.Context) (_ *store.Store, err error) {
+		opened, err = store.Open(ctx, storeConfig)
+		return opened, err
 	}
-	defer func() { err = errors.Join(err, cfg.Store.Close()) }()
+	defer func() {
+		if opened != nil {
+			err = errors.Join(err, opened.Close())
+		}
+	}()
 	workers, scaling, err := f.scaling.actuator(cmd, f.dataDir, cfg.Logger)
 	if err != nil {
 		return err
