@@ -297,7 +297,10 @@ func (m *chunkMemory) tryGet(size int64) ([]byte, bool) {
 			return b[:size], true
 		}
 	}
-	m.dropFree(m.reserved - size)
+	// What is dropped stays reserved until this buffer is counted: if another stream came between, and no buffer were out, nobody would
+	// ever put one back.
+	m.dropFree(max(m.base, min(m.reserved, m.most)) - size)
+	defer m.giveBack()
 	for _, n := range []int64{size + size/roomier, size} {
 		if m.reserve(n) {
 			return make([]byte, size, n), true
@@ -329,6 +332,7 @@ func (m *chunkMemory) put(buffer []byte) {
 	m.free = append(m.free, buffer)
 	if m.account.budget.pressed() {
 		m.dropFree(m.base)
+		m.giveBack()
 	}
 	select {
 	case m.freed <- struct{}{}:
@@ -336,12 +340,16 @@ func (m *chunkMemory) put(buffer []byte) {
 	}
 }
 
-// dropFree drops buffers that are free until at most so many bytes are used, and gives back what was reserved for them beyond base.
+// dropFree drops buffers that are free until at most so many bytes are used.
 func (m *chunkMemory) dropFree(most int64) {
 	for len(m.free) > 0 && m.used > most {
 		m.used -= int64(cap(m.free[0]))
 		m.free = slices.Delete(m.free, 0, 1)
 	}
+}
+
+// giveBack gives back what is reserved beyond base, and not used.
+func (m *chunkMemory) giveBack() {
 	if back := m.reserved - max(m.base, m.used); back > 0 {
 		m.account.give(back)
 		m.reserved -= back

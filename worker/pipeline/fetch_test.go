@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,55 @@ func TestPieceThatCannotBeRead(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "row group 1 column text: page at byte ") || !strings.Contains(err.Error(), "broken disk") ||
 		len(rows) < 10 || len(rows) > 6000 {
 		t.Errorf("%d rows, %v", len(rows), err)
+	}
+}
+
+// TestChunkMemoryThatIsAllFree: who has all of its chunk memory, and no buffer out, gets a buffer of it: whatever a kit brought beyond what
+// the stream may hold, and whoever waits for what it would give back.
+func TestChunkMemoryThatIsAllFree(t *testing.T) {
+	for name, c := range map[string]struct {
+		base, most   int64
+		buffer, size int64 // of each of five that are free, and of what is wanted, which none of them fits
+		waits        int64 // for so much another stream waits, for which there is no room
+	}{
+		"more than the stream may hold": {base: 10, most: 16, buffer: 4, size: 5},
+		"others wait":                   {base: 10, most: 40, buffer: 8, size: 3, waits: 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const total = 100
+				b := newBudget(total, 0)
+				a, other := b.open(), b.open()
+				mustGrow(t, a, 5*c.buffer)
+				m := newChunkMemory(a, c.base, c.most)
+				var buffers [][]byte
+				for range 5 {
+					buffers = append(buffers, make([]byte, c.buffer))
+				}
+				m.use(buffers, c.base, 5*c.buffer)
+				mustGrow(t, other, total-5*c.buffer-c.waits/2)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				var waiting sync.WaitGroup
+				if c.waits > 0 {
+					waiting.Go(func() {
+						if err := other.grow(ctx, c.waits); err != nil {
+							t.Error(err)
+						}
+					})
+					synctest.Wait()
+				}
+				if got, err := m.get(ctx, c.size); err != nil || int64(len(got)) != c.size {
+					t.Errorf("%d bytes for %d, of %d that are free: %v", len(got), c.size, 5*c.buffer, err)
+				}
+				if a.holds() != max(m.base, m.used) || m.reserved != a.holds() {
+					t.Errorf("it holds %d bytes, and uses %d", a.holds(), m.used)
+				}
+				a.close()
+				waiting.Wait()
+				other.close()
+			})
+		})
 	}
 }
 
