@@ -149,9 +149,7 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 		switch status.Code(err) {
 		case codes.OK:
 			return nil
-		case codes.FailedPrecondition:
-			return fmt.Errorf("%w: %s", errBadData, status.Convert(err).Message())
-		case codes.DataLoss:
+		case codes.FailedPrecondition, codes.DataLoss: // another one may see other files, or have better memory
 			unreadable = append(unreadable, w.GetName())
 		default:
 			if rpc.Refused(err) {

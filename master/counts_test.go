@@ -181,15 +181,19 @@ func TestWorkersThatRefuseToCountAtFirst(t *testing.T) {
 	})
 }
 
-// One worker's word is not taken for it that data cannot be read.
+// One worker's word is not taken for it that data cannot be read, or have changed.
 func TestDamageThatOneWorkerSees(t *testing.T) {
-	m := single(t)
-	addCounting(t, m, "wrong", func(*pb.Ticket) error { return status.Error(codes.DataLoss, "bad memory") })
-	addCounting(t, m, "right", fine)
-	openSession(t, m, "run", filtered(dataset(t, 4)), 1)
-	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
-	eventually(t, "shards are granted", func() bool {
-		check(t, r.sync())
-		return len(r.last.GetGrants()) > 0
-	})
+	for says, code := range map[string]codes.Code{"bad memory": codes.DataLoss, "a stale mount": codes.FailedPrecondition} {
+		t.Run(says, func(t *testing.T) {
+			m := single(t)
+			addCounting(t, m, "wrong", func(*pb.Ticket) error { return status.Error(code, says) })
+			addCounting(t, m, "right", fine)
+			openSession(t, m, "run", filtered(dataset(t, 4)), 1)
+			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+			eventually(t, "shards are granted", func() bool {
+				check(t, r.sync())
+				return len(r.last.GetGrants()) > 0
+			})
+		})
+	}
 }

@@ -27,15 +27,15 @@ func IsTransient(err error) bool { return object.IsTransient(err) }
 func IsOurs(err error) bool { return object.IsOurs(err) }
 
 // blame marks an error of a backend as this process's own unless it is known to be the file's: gone, changed, shorter than it was
-// listed, or on a disk that cannot read it.
+// listed, or on a disk that cannot read it. What is marked already may be about a file of the configuration that is gone.
 func blame(err error) error {
+	if IsTransient(err) || IsOurs(err) {
+		return err
+	}
 	for _, known := range []error{ErrChanged, fs.ErrNotExist, io.ErrUnexpectedEOF, syscall.EIO, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
 			return err
 		}
-	}
-	if IsTransient(err) {
-		return err
 	}
 	return object.Ours(err)
 }

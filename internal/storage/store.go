@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 	"github.com/penstock-ml/penstock/internal/storage/keys"
+	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/storage/s3"
 )
 
@@ -98,7 +99,9 @@ func (s *Store) client(key string) (*s3.Client, error) {
 // ReadAt fills buf with the bytes of f from offset.
 func (s *Store) ReadAt(ctx context.Context, profile string, f *pb.File, buf []byte, offset int64) error {
 	b, err := s.backend(profile, f.Uri)
-	if err == nil {
+	if err != nil {
+		err = object.Ours(err)
+	} else {
 		err = b.ReadAt(ctx, f, buf, offset)
 	}
 	if err != nil {

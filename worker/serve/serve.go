@@ -271,13 +271,15 @@ func grpcError(err error) error {
 		code = codes.ResourceExhausted
 	case errors.Is(err, errDraining), errors.Is(err, context.DeadlineExceeded), storage.IsTransient(err):
 		code = codes.Unavailable
+	case storage.IsOurs(err): // though a file be gone: it is one of this worker's configuration
+		code = codes.Aborted
 	case errors.Is(err, storage.ErrChanged), errors.Is(err, fs.ErrNotExist):
 		code = codes.FailedPrecondition
 	case errors.Is(err, pipeline.ErrProgram):
 		code = codes.Unimplemented
 	case errors.Is(err, columns.ErrMemory):
 		code = codes.OutOfRange
-	case isBug(err), storage.IsOurs(err):
+	case isBug(err):
 		code = codes.Aborted
 	}
 	return status.Error(code, short(err.Error()))

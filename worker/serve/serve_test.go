@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -540,6 +541,19 @@ func TestWhosePanic(t *testing.T) {
 		got := status.Convert(grpcError(err))
 		if got.Code() != code || !strings.Contains(got.Message(), string(who)+" panicked") || strings.Contains(got.Message(), "secret") {
 			t.Errorf("%v: got %v, want %v without the stack", err, got, code)
+		}
+	}
+}
+
+// TestWhoseFile: a file that is gone ends the session where it is one of the dataset, and not where this worker alone lacks it.
+func TestWhoseFile(t *testing.T) {
+	gone := &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}
+	for _, c := range []struct {
+		err  error
+		code codes.Code
+	}{{gone, codes.FailedPrecondition}, {storage.ErrChanged, codes.FailedPrecondition}, {storage.Ours(gone), codes.Aborted}} {
+		if got := status.Code(grpcError(fmt.Errorf("read f: %w", c.err))); got != c.code {
+			t.Errorf("%v: got %v, want %v", c.err, got, c.code)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -66,20 +67,20 @@ type chain struct {
 func (c *chain) Retrieve() (credentials.Value, error) { return c.RetrieveWithCredContext(nil) }
 
 func (c *chain) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
-	var errs []error
+	var why []string // as text: a shared file that is missing is no file of the dataset that is gone
 	for _, p := range c.providers {
 		v, err := p.RetrieveWithCredContext(cc)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", p.name, err))
+			why = append(why, fmt.Sprintf("%s: %v", p.name, err))
 		case v.AccessKeyID == "" || v.SecretAccessKey == "":
-			errs = append(errs, fmt.Errorf("%s: none", p.name))
+			why = append(why, p.name+": none")
 		default:
 			c.current = p
 			return v, nil
 		}
 	}
-	err := fmt.Errorf("%w; set them up or use a profile with credentials: anonymous: %w", errNoCredentials, errors.Join(errs...))
+	err := object.Ours(fmt.Errorf("%w; set them up or use a profile with credentials: anonymous: %s", errNoCredentials, strings.Join(why, "; ")))
 	if c.current != nil || hasRole() {
 		return credentials.Value{}, object.Transient(err) // the service that renews them may come back
 	}

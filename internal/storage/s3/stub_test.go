@@ -155,8 +155,8 @@ func TestPrivateCA(t *testing.T) {
 		}
 	}
 	for profile, want := range map[string]string{"without": "set the storage profile's ca_file", "missing": "ca.pem.missing"} {
-		if err := s.ReadAt(t.Context(), profile, stubFile, buf, 2); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: error %v, want one with %q", profile, err, want)
+		if err := s.ReadAt(t.Context(), profile, stubFile, buf, 2); err == nil || !strings.Contains(err.Error(), want) || !storage.IsOurs(err) {
+			t.Errorf("%s: error %v, of this process: %v; want one with %q", profile, err, storage.IsOurs(err), want)
 		}
 	}
 }
@@ -180,6 +180,9 @@ func TestNoCredentials(t *testing.T) {
 		err := s.ReadAt(t.Context(), profile, stubFile, make([]byte, 5), 2)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "attempts") {
 			t.Errorf("%q: error %v, want one with %q at the first attempt", profile, err, want)
+		}
+		if !storage.IsOurs(err) || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: error %v is taken for one of the dataset's file", profile, err)
 		}
 	}
 }
