@@ -25,6 +25,7 @@ func (s *Stream) excerpt(ctx context.Context, w *tensor.Window) error {
 			scratch.excerpted += vector.SizeOf(v, w.Order)
 		}
 	}
+	scratch.trim()
 	if err := s.raise(ctx, &s.holds.results, scratch.excerpted, 1); err != nil {
 		return err
 	}
@@ -40,6 +41,22 @@ func (s *Stream) excerpt(ctx context.Context, w *tensor.Window) error {
 	w.Rows, w.Chosen, w.Order = len(w.Order), w.Order, nil
 	return nil
 }
+
+// trim has memory of excerpts not be used again that is far more than those of a window ever took together: it grows to what each source
+// had at most, and these may have been in different windows.
+func (w *windowScratch) trim() {
+	w.most = max(w.most, w.excerpted)
+	held := int64(0)
+	for i := range w.excerpts {
+		held += w.excerpts[i].Held()
+	}
+	if held > 2*w.most+int64(len(w.excerpts))*leastExcerpt {
+		clear(w.excerpts)
+	}
+}
+
+// leastExcerpt is how many bytes the excerpt of a source may have however little it holds: slices are made longer than they need be.
+const leastExcerpt = 2 << 10
 
 // transformExcerpt runs the steps on the chosen rows alone.
 func (s *Stream) transformExcerpt(ctx context.Context, w *tensor.Window) error {

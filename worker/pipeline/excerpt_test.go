@@ -17,8 +17,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/tensor"
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // Whatever part of its rows a window keeps, each is what it is where all are kept.
@@ -90,6 +93,34 @@ func TestPicturesDoNotDependOnWhichAreKept(t *testing.T) {
 		p.Filter = fmt.Sprintf("label in (3, 4, 77, %d)", rapid.IntRange(0, 119).Draw(t, "a row"))
 		compareKept(t, &store, ticket, p)
 	})
+}
+
+// TestExcerptsOfOneSourceAtATime: where another source has the long values in each window, excerpts hold about what those of one window do.
+func TestExcerptsOfOneSourceAtATime(t *testing.T) {
+	const sources, long = 20, 1 << 20
+	s := &Stream{engine: &engine{reads: slices.Repeat([]bool{true}, sources)}, holds: holding{results: 2 * long}}
+	for window := range 2 * sources {
+		w := &tensor.Window{Rows: 8, Order: []int32{3, 0}}
+		for i := range sources {
+			n := int32(10)
+			if i == window%sources {
+				n = long
+			}
+			w.Slots = append(w.Slots, &vector.Vector{
+				Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 8, Data: make([]byte, n), Ends: []int32{0, n, n, n, n, n, n, n, n},
+			})
+		}
+		if err := s.excerpt(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+		var held int64
+		for i := range s.windows.excerpts {
+			held += s.windows.excerpts[i].Held()
+		}
+		if held < long || held > 4*long {
+			t.Fatalf("window %d: %d bytes are held for excerpts of %d", window, held, s.windows.excerpted)
+		}
+	}
 }
 
 // The memory that pictures are decoded in is the stream's before it is taken; where that grows, it grows for a picture, too.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
@@ -198,6 +199,57 @@ func TestAnyCursorGivesTheSuffix(t *testing.T) {
 			rt.Fatalf("%d bytes are in use after all streams", used)
 		}
 	})
+}
+
+// A batch's memory is about what the largest batch has, also where another column has the long values in each row group.
+func TestBatchesOfOneColumnAtATime(t *testing.T) {
+	const columns, rows, long, batch = 24, 4, 50_000, 100_000
+	var fields []arrow.Field
+	program := &pb.Program{}
+	for i := range columns {
+		name := fmt.Sprint("text", i)
+		fields = append(fields, arrow.Field{Name: name, Type: arrow.BinaryTypes.Binary})
+		program.Sources = append(program.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: pb.Kind_BINARY}})
+		program.Outputs = append(program.Outputs, &pb.Output{
+			Name: name, Layout: pb.Layout_BYTES, Slots: []uint32{uint32(i)}, Columns: []string{name}, Type: &pb.Type{Kind: pb.Kind_BINARY},
+		})
+	}
+	schema := arrow.NewSchema(fields, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	defer b.Release()
+	data := pipelinetest.Write(t, schema, func(yield func(arrow.Record) bool) {
+		for group := range columns {
+			for i := range rows * columns {
+				value := []byte("short")
+				if i/rows == group {
+					value = make([]byte, long)
+				}
+				b.Field(i / rows).(*array.BinaryBuilder).Append(value)
+			}
+			if !yield(b.NewRecord()) {
+				return
+			}
+		}
+	})
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), rows)
+	s, err := newPipeline(&store, batch).Open(t.Context(), ticket, program, Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var sent int64
+	err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+		defer b.Release()
+		sent += b.Bytes
+		if held := b.Held(); held > 2*2*batch { // none has more than twice what is wanted
+			return fmt.Errorf("%d bytes are kept for batches of %d", held, b.Bytes)
+		}
+		return nil
+	})
+	if err != nil || sent < columns*rows*long {
+		t.Errorf("%d bytes were sent: %v", sent, err)
+	}
 }
 
 // checkRows checks what a stream's rows must be, whatever the program.

@@ -20,6 +20,7 @@ type windowScratch struct {
 	excerpts  []vector.Excerpt // of sources
 	sources   []*vector.Vector // that they make
 	excerpted int64            // bytes of them
+	most      int64            // of what was ever excerpted of a window
 }
 
 // compute takes the fetched row groups through decoding, filter, transforms and tensors, window by window.
@@ -257,6 +258,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, from, to) }); err != nil {
 			return err
 		}
+		b.Trim(2 * s.holds.batch)
 		if err := s.raise(ctx, &s.holds.scratch, s.chain.Scratch(), 1); err != nil {
 			b.Release()
 			return fmt.Errorf("memory to make pictures in: %w", err)

@@ -41,6 +41,26 @@ func (b *Batch) reset(rows int) {
 	b.ones, b.counts = vector.Counting(rows), false
 }
 
+// Trim has the batch's memory not be used again if that is more than `most` bytes, and a little for each output. It grows to what each of
+// the outputs had at most, and these may have been parts of different batches.
+func (b *Batch) Trim(most int64) {
+	if b.Held() > most {
+		clear(b.mem)
+	}
+}
+
+// Held is how many bytes there are for the next batch, but for a little for each output.
+func (b *Batch) Held() (n int64) {
+	for i := range b.mem {
+		m := &b.mem[i]
+		n += int64(max(0, cap(m.values)-little) + max(0, cap(m.weights)-little) + 4*max(0, cap(m.offsets)-little))
+	}
+	return n
+}
+
+// little is what vector.Grow adds to slices however short they are.
+const little = 64
+
 // add adds an array of n values without nulls, with the buffers that it has beside the validity.
 func (b *Batch) add(n int, buffers ...[]byte) {
 	b.Nodes = append(b.Nodes, Node{Length: int64(n)})

@@ -89,3 +89,60 @@ func build(t *testing.T, o *pb.Output, order []int32, from, to int, vs ...*vecto
 	}
 	return texts[0], nil
 }
+
+// TestMemoryOfBatches: where each output has the long values in another batch, a batch holds about what the largest has; and where batches
+// differ as they do, its memory stays.
+func TestMemoryOfBatches(t *testing.T) {
+	const outputs, long = 20, 1 << 20
+	p := &pb.Program{}
+	for i := range outputs {
+		o := tensorOf(pb.Layout_BYTES, pb.Kind_BINARY, uint32(i))
+		o.Name = fmt.Sprint(i)
+		p.Sources, p.Outputs = append(p.Sources, &pb.Source{Type: &pb.Type{Kind: pb.Kind_BINARY}}), append(p.Outputs, o)
+	}
+	b, err := NewBuilder(p, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := func(lengths func(output int) int32) *Batch {
+		t.Helper()
+		w := &Window{Rows: 2}
+		for i := range outputs {
+			n := lengths(i)
+			w.Slots = append(w.Slots, &vector.Vector{Type: spec.Type{Kind: pb.Kind_BINARY}, Rows: 2, Data: make([]byte, n), Ends: []int32{0, n, n}})
+		}
+		batch, err := b.Take(t.Context())
+		if err == nil {
+			err = b.Build(batch, w, 0, 2)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch.Trim(2 * long)
+		return batch
+	}
+	for n := range 2 * outputs {
+		batch := build(func(output int) int32 {
+			if output == n%outputs {
+				return long
+			}
+			return 10
+		})
+		if held := batch.Held(); held > 2*long || batch.Bytes < long {
+			t.Fatalf("batch %d of %d bytes keeps %d", n, batch.Bytes, held)
+		}
+		batch.Release()
+	}
+	var memory *byte
+	for n := range 3 * outputs {
+		batch := build(func(output int) int32 { return long/outputs - int32((output+n)%outputs*100) })
+		if first := &batch.Buffers[2][0]; n == 0 {
+			memory = first
+		} else if n >= outputs && first != memory {
+			t.Fatalf("batch %d is on other memory", n)
+		} else {
+			memory = first
+		}
+		batch.Release()
+	}
+}

@@ -23,6 +23,14 @@ func SizeOf(from *Vector, rows []int32) int64 {
 	return int64(8*values + bytes)
 }
 
+// Held is how many bytes its memory has.
+func (e *Excerpt) Held() int64 {
+	v := &e.out
+	words := cap(e.valid) + cap(e.elemValid) + cap(e.wide) + cap(v.F64)
+	halves := cap(v.Offsets) + cap(e.narrow) + cap(v.I32) + cap(v.F32) + cap(v.Ends)
+	return 8*int64(words) + 4*int64(halves) + int64(cap(v.Bool)+cap(v.Data))
+}
+
 // Take returns a vector of those rows of another one that are listed, in the list's order. It is valid until the next Take, however
 // the other one changes. That must hold values: neither codes nor pictures.
 func (e *Excerpt) Take(from *Vector, rows []int32) *Vector {
