@@ -49,7 +49,7 @@ const (
 	// syncEvery is how often a worker tells the masters of itself, and syncTimeout how long it waits for the answer.
 	syncEvery   = 2 * time.Second
 	syncTimeout = 2 * time.Second
-	// drainTimeout bounds how long running streams may take to reach a batch's end.
+	// drainTimeout bounds how long running streams may take to reach a batch's end, and then to return from what they are in.
 	drainTimeout = 10 * time.Second
 	// linger is how long a worker that a master told to drain waits to be stopped.
 	linger = 2 * time.Minute
@@ -196,8 +196,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	})
 	group.Go(func() error {
 		<-ctx.Done()
-		w.stop()
-		return nil
+		return w.stop(context.WithoutCancel(ctx))
 	})
 	err = group.Wait()
 	return errors.Join(err, w.fleet.Close())
@@ -223,13 +222,18 @@ func (w *Worker) drain() {
 	})
 }
 
-// stop drains and waits for the streams to end.
-func (w *Worker) stop() {
+// stop drains and waits for the streams to end, for calls and then for what they ran.
+func (w *Worker) stop(ctx context.Context) error {
 	w.drain()
 	hard := time.AfterFunc(drainTimeout, w.grpc.Stop)
 	defer hard.Stop()
 	w.grpc.GracefulStop()
-	w.server.Wait()
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	if err := w.server.Wait(ctx); err != nil {
+		return fmt.Errorf("worker: stopped all the same: %w", err)
+	}
+	return nil
 }
 
 // sync tells the masters of this worker again and again, and takes their orders, until ctx ends or an order to drain is some time ago.

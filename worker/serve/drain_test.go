@@ -2,14 +2,18 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/pipeline"
@@ -60,6 +64,52 @@ func TestDrainDuringARead(t *testing.T) {
 	if _, err := r.get(t.Context(), t, r.request(t, pipeline.Cursor{})); status.Code(err) != codes.Unavailable {
 		t.Errorf("got %v, want Unavailable", err)
 	}
+}
+
+// A stream that stands in a read that never returns holds up neither a drain nor, for longer than is waited, the worker's end, though its
+// trainer has gone before.
+func TestDrainOfAReadThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := bufconn.Listen(1 << 10)
+		dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) })
+		r := newRigOn(t, l, &pipelinetest.Store{}, 1, nil, dial).shard(t, 20)
+		hangs := make(chan struct{})
+		r.store.Hook = func(context.Context, *pb.File, int64, int64) error {
+			<-hangs
+			return errors.New("a disk that is there no more")
+		}
+		body, err := proto.Marshal(r.request(t, pipeline.Cursor{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := make(chan error, 1)
+		go func() {
+			answer <- r.server.serve(ctx, body, func(q *request) error {
+				_, err := r.server.open(q)
+				return err
+			})
+		}()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		r.server.Drain()
+		synctest.Wait()
+		select {
+		case err := <-answer:
+			if status.Code(err) != codes.Unavailable {
+				t.Errorf("the call ended with %v, want Unavailable", err)
+			}
+		default:
+			t.Error("the call outlasts the drain")
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.server.Wait(ctx); err == nil || !strings.Contains(err.Error(), "mem://f.parquet") {
+			t.Errorf("the end of the streams: %v; want one that names the file", err)
+		}
+		close(hangs)
+	})
 }
 
 // A drain ends a stream whose trainer does not read, and gives back what it held. What was sent before can be read.

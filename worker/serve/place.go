@@ -29,6 +29,7 @@ type place struct {
 	sends  time.Time // since when; zero: it does not. Under Server.mu
 
 	session string
+	file    string
 	weight  float64 // of the session, in its share of the pool
 	since   time.Time
 }
@@ -36,7 +37,10 @@ type place struct {
 // enter takes a place for a call, whose trainer may take from its streams in turns. If all are taken, the one goes for it that has been
 // held back longest, or one of the session that has most for its weight.
 func (s *Server) enter(ctx context.Context, t *pb.Ticket, turns bool) (*place, error) {
-	p := &place{session: t.GetNamespace() + "\x00" + t.GetSession(), weight: cmp.Or(max(0, t.GetWeight()), 1), since: time.Now()}
+	p := &place{
+		session: t.GetNamespace() + "\x00" + t.GetSession(), file: t.GetFile().GetUri(),
+		weight: cmp.Or(max(0, t.GetWeight()), 1), since: time.Now(),
+	}
 	select {
 	case s.slots <- struct{}{}:
 	default:

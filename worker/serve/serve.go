@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,12 +71,28 @@ func (s *Server) Streams() int { return len(s.slots) }
 func (s *Server) Drain() { s.drain(errDraining) }
 
 // Wait waits until all streams have ended and lets none begin any more. It is called last, after the gRPC server
-// has stopped.
-func (s *Server) Wait() {
+// has stopped. If ctx ends before, its error names the files whose streams are left: nobody can end a read that the kernel does not.
+func (s *Server) Wait(ctx context.Context) error {
+	defer s.links.Close()
 	for range cap(s.slots) {
-		s.slots <- struct{}{}
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("these files' streams have not ended, as where storage does not answer: %s", strings.Join(s.files(), ", "))
+		}
 	}
-	s.links.Close()
+	return nil
+}
+
+// files are those of what runs.
+func (s *Server) files() (uris []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.places {
+		uris = append(uris, p.file)
+	}
+	slices.Sort(uris)
+	return slices.Compact(uris)
 }
 
 // Enter takes over a connection that is to carry streams' batches beside gRPC, see rpc.Links.
@@ -146,13 +163,18 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 	case err = <-ended:
 	case <-r.ctx.Done():
 		// The stream may stand in a send that its trainer has no room for. To return ends out's context, and the send.
-		if err = context.Cause(r.ctx); !errors.Is(err, errDraining) && !errors.Is(err, errYielded) { //nolint:contextcheck // ctx is its parent
-			err = <-ended
-		} else if stop != nil {
+		err = context.Cause(r.ctx) //nolint:contextcheck // ctx is its parent
+		switch moves := errors.Is(err, errDraining) || errors.Is(err, errYielded); {
+		case moves && stop != nil:
 			stop()
 			if <-ended == nil {
 				err = nil // the stream came to its end meanwhile
 			}
+		case moves:
+		case stop == nil && ctx.Err() != nil:
+			err = s.endOf(ended)
+		default:
+			err = <-ended
 		}
 	}
 	if errors.Is(err, pipeline.ErrBusy) {
@@ -162,6 +184,16 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 		s.log(r.ticket, err)
 	}
 	return grpcError(err)
+}
+
+// endOf waits for the end of a stream whose caller has gone, or for a drain: a call that lasts longer has the gRPC server never stop.
+func (s *Server) endOf(ended <-chan error) error {
+	select {
+	case err := <-ended:
+		return err
+	case <-s.draining.Done():
+		return errDraining
+	}
 }
 
 // programOf parses the program that a ticket was granted for, unless another stream has it.

@@ -80,8 +80,7 @@ func newRigOn(t *testing.T, l net.Listener, store *pipelinetest.Store, slots int
 	go func() { served <- srv.Serve(l) }()
 	t.Cleanup(func() {
 		srv.Stop()
-		r.server.Wait()
-		if err := <-served; err != nil {
+		if err := errors.Join(r.server.Wait(context.Background()), <-served); err != nil {
 			t.Error(err)
 		}
 	})
