@@ -25,6 +25,7 @@ type unit struct {
 	pieces pieces          // of a row group that is read in parts
 	size   int64           // of the memory that it takes
 	buffer []byte
+	index  int64         // bytes of the page index, beside those of chunks
 	done   chan struct{} // closed when it has been read, or could not be
 }
 
@@ -56,7 +57,7 @@ func (s *Stream) prunedUnit(i int, p *pruned) *unit {
 		g.ranges, g.perLeaf = append(g.ranges, ranges...), append(g.perLeaf, len(ranges))
 	}
 	how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
-	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), done: make(chan struct{})}
+	u := &unit{groups: []*rowGroup{g}, how: how, ranges: g.ranges, size: how.Size(g.ranges), index: p.bytes(), done: make(chan struct{})}
 	if u.size > s.chunks.base { // there might never be room for it
 		return nil
 	}
@@ -70,6 +71,7 @@ func (s *Stream) next(ctx context.Context, i int) *unit {
 		if u := s.prunedUnit(i, p); u != nil {
 			return u
 		}
+		s.account.give(p.bytes())
 	}
 	if i == s.start.rowGroup || s.expr != nil && s.large(groups[i]) {
 		return s.unit(i, 1, s.limit)
@@ -204,6 +206,9 @@ func (s *Stream) eachRowGroup(ctx context.Context, in <-chan *unit, f func(*rowG
 			}
 		}
 		s.chunks.put(u.buffer)
+		if u.index > 0 {
+			s.account.give(u.index)
+		}
 	}
 	return context.Cause(ctx) // fetch may have ended before the shard did
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
@@ -23,7 +24,8 @@ type pruned struct {
 }
 
 // prune finds by the page index which windows of a row group of the ticket have no row that passes the filter, or lie before the
-// cursor. It returns nil if there are none, or if the file does not tell: an index that cannot be read is as good as none.
+// cursor. It returns nil if there are none, or if the file does not tell: an index that cannot be read is as good as none. What it
+// returns is counted, as long as its unit is there.
 func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned {
 	if s.expr == nil && skip == 0 {
 		return nil
@@ -44,7 +46,8 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	if indexes == 0 || indexes > maxIndexes || !s.large(g) {
 		return nil
 	}
-	data, err := s.readIndexes(ctx, ranges)
+	data, raw, err := s.readIndexes(ctx, ranges)
+	defer func() { s.account.give(raw) }()
 	if err != nil {
 		return nil
 	}
@@ -69,17 +72,24 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 			p.pages[i] = []footer.Page{{Offset: rg.Chunks[leaf].Offset}}
 		}
 	}
+	if !s.account.try(p.bytes()) {
+		return nil
+	}
 	return p
 }
 
-// readIndexes reads page indexes, in memory that is given back at once: parsed they are few. It does not wait for that, as the decoder
-// may at the same time.
-func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) ([][]byte, error) {
-	taken := int64(0)
-	defer func() { s.account.give(taken) }()
+// bytes is what it holds.
+func (p *pruned) bytes() (n int64) {
+	for _, pages := range p.pages {
+		n += int64(cap(pages)) * int64(unsafe.Sizeof(footer.Page{}))
+	}
+	return n
+}
+
+// readIndexes reads page indexes, in memory that the caller gives back. It does not wait for that, as the decoder may at the same time.
+func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) (data [][]byte, taken int64, err error) {
 	stats := s.stats
-	var data [][]byte
-	err := stats.timed(&stats.storage, func() (err error) {
+	err = stats.timed(&stats.storage, func() (err error) {
 		how := storage.Reading{MaxGap: s.pipeline.cfg.OverRead}
 		data, err = storage.ReadRanges(ctx, s.storage, s.program.GetStorage(), s.ticket.GetFile(), ranges, how, func(size int64) ([]byte, error) {
 			if !s.account.try(size) {
@@ -90,7 +100,7 @@ func (s *Stream) readIndexes(ctx context.Context, ranges []storage.Range) ([][]b
 		})
 		return err
 	})
-	return data, err
+	return data, taken, err
 }
 
 // filterLeaves are the leaves of the filter's columns that pages have statistics of: those of scalars.

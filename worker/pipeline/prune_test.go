@@ -182,11 +182,78 @@ func TestPruningWaitsForNothing(t *testing.T) {
 	other := s.pipeline.memory.open()
 	defer other.close()
 	mustGrow(t, other, s.pipeline.cfg.Memory-s.pipeline.memory.inUse())
-	if _, err := s.readIndexes(t.Context(), []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) || s.account.answer != nil {
+	if _, _, err := s.readIndexes(t.Context(), []storage.Range{{Length: 100}}); !errors.Is(err, ErrBusy) || s.account.answer != nil {
 		t.Errorf("an index without memory for it: %v; want %v at once", err, ErrBusy)
 	}
 	s.chunks = newChunkMemory(s.account, 1, 1)
 	if u := s.prunedUnit(0, &pruned{want: []bool{true}, pages: make([][]footer.Page, len(s.leaves))}); u != nil {
 		t.Errorf("%d bytes are to be read where there is never room for more than one", u.size)
+	}
+}
+
+// TestPageIndexesAreCounted: what is known of a row group's pages is the stream's memory until the row group has been read; where there is
+// none for it, all of the row group is.
+func TestPageIndexesAreCounted(t *testing.T) {
+	store, _, files := clustered(t)
+	ticket := pipelinetest.Ticket(t, store, store.Put("mem://f.parquet", files[0]), 100)
+	program := pipelinetest.Program()
+	program.Filter = "label == 17 or label == 50"
+	p := newPipeline(store, 4096)
+	s, err := p.Open(t.Context(), ticket, program, Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	before := s.account.holds()
+	u := s.next(t.Context(), 0)
+	var pages int64
+	if g := u.groups[0]; g.pruned != nil {
+		for _, p := range g.pruned.pages {
+			pages += int64(len(p))
+		}
+	}
+	index := s.account.holds() - before
+	if pages < 100 || index < 16*pages || index > 2*16*pages {
+		t.Fatalf("%d bytes are taken for the places of %d pages", index, pages)
+	}
+	s.account.give(index)
+
+	other := p.memory.open()
+	defer other.close()
+	var raw int64
+	for leaf, c := range s.footer.RowGroups[0].Chunks {
+		raw += c.OffsetIndex().Length
+		if leaf == 0 {
+			raw += c.ColumnIndex().Length
+		}
+	}
+	mustGrow(t, other, p.MemoryLimit()-p.MemoryInUse()-raw-index/2)
+	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.holds() != before {
+		t.Errorf("%d bytes are taken where there is no memory for an index of %d and %d", s.account.holds()-before, raw, index)
+	}
+	other.give(index)
+	if u = s.next(t.Context(), 0); u.groups[0].pruned == nil {
+		t.Fatal("an index for which there is memory is not used")
+	}
+
+	if u.buffer, err = s.chunks.get(t.Context(), u.size); err == nil {
+		err = s.read(t.Context(), u)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(u.done)
+	units := make(chan *unit, 1)
+	units <- u
+	close(units)
+	held := s.account.holds()
+	err = s.eachRowGroup(t.Context(), units, func(*rowGroup) error { return nil })
+	if gave := held - s.account.holds(); err != nil || gave != index {
+		t.Errorf("%d bytes are given back behind the row group, of %d: %v", gave, index, err)
+	}
+
+	held, s.chunks = s.account.holds(), newChunkMemory(s.account, 1, 1) // which is too little for what is left of the row group
+	if u := s.next(t.Context(), 0); u.groups[0].pruned != nil || s.account.holds() != held {
+		t.Errorf("%d bytes are held for an index that is not used", s.account.holds()-held)
 	}
 }
