@@ -18,9 +18,11 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
+	"github.com/penstock-ml/penstock/worker/vector"
 )
 
 // columnsOf writes a row group of random numbers, which are the more in number the more kinds there are, and a program that shows them.
@@ -86,6 +88,71 @@ func TestMemoryThatIsAskedForIsEnough(t *testing.T) {
 				t.Errorf("%s of %d kinds: 1 MiB is enough", name, kinds)
 			}
 		}
+	}
+}
+
+// swelling is a kernel whose results are as large as it says.
+type swelling struct {
+	bytes func() int64
+	runs  int
+}
+
+func (k *swelling) Size([]*vector.Vector) (int64, error) { return k.bytes(), nil }
+
+func (k *swelling) Run(out *vector.Vector, in []*vector.Vector) error {
+	k.runs++
+	out.I32 = make([]int32, in[0].Rows, k.bytes()/4)
+	return nil
+}
+
+// openSwelling opens a stream of three windows with a step that swells.
+func openSwelling(t *testing.T, k *swelling) *Stream {
+	t.Helper()
+	ops, err := transform.Builtin().With(transform.Op{
+		Name: "swell", Version: 1,
+		Infer: func(_ transform.Params, in []spec.Type) (spec.Type, error) { return in[0], nil },
+		New:   func(transform.Params, []spec.Type) (transform.Kernel, error) { return k, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := pipelinetest.Program()
+	program.Outputs[1].Slots[0] = step(program, "sigrid_hash", map[string]*pb.Value{"salt": num(3), "max": num(1000)}, pipelinetest.IDs)
+	program.Outputs[3].Slots[0] = uint32(len(program.Sources)) + 1
+	program.Steps = append(program.Steps, &pb.Step{
+		At: "transforms[1]", Op: "swell", Version: 1, Name: "swell", In: []uint32{pipelinetest.Label}, Outs: 1, Type: &pb.Type{Kind: pb.Kind_INT32},
+	})
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Parquet(t, 1, 900)), 300)
+	p := newPipeline(&store, 10_000)
+	p.cfg.Ops = ops
+	s, err := p.Open(t.Context(), ticket, program, Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A result that swells is made only where there is memory for it beside the other steps' results, and it is counted once, however many
+// windows have one.
+func TestMemoryOfResultsThatSwell(t *testing.T) {
+	drop := func(_ context.Context, b Batch) error { b.Release(); return nil }
+	k := &swelling{}
+	s := openSwelling(t, k)
+	k.bytes = func() int64 { return s.pipeline.MemoryLimit() - s.pipeline.MemoryInUse() + s.expects.results/2 }
+	if err := s.Run(t.Context(), drop); !errors.Is(err, columns.ErrMemory) || k.runs != 0 {
+		t.Errorf("%v; the step ran %d times", err, k.runs)
+	}
+	const bytes = 1 << 20
+	k = &swelling{bytes: func() int64 { return bytes }}
+	s = openSwelling(t, k)
+	before := s.holds.results
+	if err := s.Run(t.Context(), drop); err != nil || k.runs != 3 {
+		t.Errorf("%v; the step ran %d times", err, k.runs)
+	}
+	if more := s.holds.results - before; before == 0 || more < bytes || more > bytes+before {
+		t.Errorf("%d bytes more are counted for results of %d, beside %d", more, bytes, before)
 	}
 }
 

@@ -233,6 +233,7 @@ func (s *Stream) expect(ctx context.Context, sources []*vector.Vector) error {
 }
 
 // correct takes what the results of a window's steps hold beyond what was expected. Those of steps that were taken early are the sources.
+// What steps asked for is left out of what is expected of the next window: they will ask again.
 func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 	bytes := s.windows.excerpted
 	for _, v := range results {
@@ -240,7 +241,7 @@ func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 			bytes += bytesOf(v)
 		}
 	}
-	s.expects.results = max(s.expects.results, bytes)
+	s.expects.results = max(s.expects.results, bytes-s.unexpected)
 	return s.raise(ctx, &s.holds.results, bytes, 1)
 }
 

@@ -29,7 +29,7 @@ func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch)
 	s.sent = at
 	s.chain.Ask(func(bytes int64) error {
 		s.unexpected += bytes
-		return s.raise(ctx, &s.holds.results, s.unexpected, 1)
+		return s.raise(ctx, &s.holds.results, s.expects.results+s.unexpected, 1)
 	})
 	s.pictures.Take = func(bytes int64) error {
 		return s.raise(ctx, &s.holds.scratch, s.chain.Scratch()+bytes, 1)
