@@ -218,7 +218,9 @@ func (p *packer) unpack(dst, buf []byte, c Compression) (err error) {
 		return nil
 	}
 	if p.unstd == nil {
-		if p.unstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody)); err != nil {
+		// Not what the packed bytes say that they hold is allocated, but what dst has is the most that they may.
+		p.unstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBody), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
 			return err
 		}
 	}

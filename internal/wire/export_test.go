@@ -38,6 +38,15 @@ func (s scattered) read(p, more []byte) (int, error) {
 
 func (scattered) await(int) {}
 
+// Decompress decompresses a buffer of a batch.
+func Decompress(buffer []byte, c Compression) error {
+	m, err := decompress(&Batch{Buffers: [][]byte{buffer}}, c, int64(len(buffer)), new(Pool))
+	if err == nil {
+		m.Free()
+	}
+	return err
+}
+
 // LinkBytes are those of batches that are sent at once on a link.
 func LinkBytes(pool *Pool, batches ...*Batch) []byte {
 	var run []*parcel

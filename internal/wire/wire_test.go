@@ -3,9 +3,11 @@ package wire_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -391,6 +393,22 @@ func TestFewBytesForMany(t *testing.T) {
 	}
 	if b, err := m.Batch(); err == nil {
 		t.Errorf("a message of %d bytes became a batch of %d", len(data), b.Bytes)
+	}
+}
+
+// TestFrameThatClaimsMore: what a compressed buffer says within itself that it holds is not believed beyond what the batch says.
+func TestFrameThatClaimsMore(t *testing.T) {
+	const claimed, inside = 64, 200 << 20
+	buffer := binary.LittleEndian.AppendUint64(nil, claimed)
+	buffer = append(buffer, 0x28, 0xb5, 0x2f, 0xfd, 0xc0, 0) // a zstd frame that tells its contents' size, in 8 bytes, and has a window of 1 KiB
+	buffer = binary.LittleEndian.AppendUint64(buffer, inside)
+	buffer = append(buffer, 1, 0, 0) // the last block, which is empty
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := wire.Decompress(buffer, wire.Zstd)
+	runtime.ReadMemStats(&after)
+	if bytes := after.TotalAlloc - before.TotalAlloc; err == nil || bytes > inside/4 {
+		t.Errorf("%d bytes were allocated for %d: %v", bytes, claimed, err)
 	}
 }
 
