@@ -6,16 +6,17 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/file"
 )
 
-// errOutside says that a link leads out of a directory.
-var errOutside = errors.New("a link leads out of the directory")
+// ErrOutside says that a link leads out of a directory.
+var ErrOutside = errors.New("a link leads out of the directory")
 
-// Confined fails if a link on the way to what a URI names leads out of a directory, itself a URI, above it: as far as the URI has
-// no wildcards. Only disks have links.
+// Confined fails with ErrOutside if a link on the way to what a URI names leads out of a directory, itself a URI, above it: as far as the
+// URI has no wildcards. Only disks have links. It fails, too, where that cannot be told.
 func Confined(dir, uri string) error {
 	canonical, err := Canonical(uri)
 	if err != nil || !strings.HasPrefix(dir, file.Scheme) {
@@ -36,11 +37,20 @@ func Confined(dir, uri string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errOutside
+	return outside(canonical, err)
 }
 
-// ConfinedFiles fails if one of the files that were listed below a directory does not lie there, but where a link leads. That it is
-// the very file which was listed shows by its ETag: exchanging a link meanwhile does not help.
+// outside is what it means that a path cannot be followed below a root. That it leads out is the root's own word, the rest the system's.
+func outside(uri string, err error) error {
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return fmt.Errorf("look for links on the way to %s: %w", uri, err)
+	}
+	return ErrOutside
+}
+
+// ConfinedFiles fails with ErrOutside if one of the files that were listed below a directory does not lie there, but where a link leads.
+// That it is the very file which was listed shows by its ETag: exchanging a link meanwhile does not help. It fails, too, where a file has
+// changed since.
 func ConfinedFiles(dir string, files []*pb.File) error {
 	if !strings.HasPrefix(dir, file.Scheme) {
 		return nil
@@ -55,11 +65,22 @@ func ConfinedFiles(dir string, files []*pb.File) error {
 			continue
 		}
 		info, err := root.Stat(below(dir, f.GetUri()))
-		if err != nil || file.ETag(info) != f.GetEtag() {
-			return errOutside
+		if err != nil {
+			return outside(f.GetUri(), err)
+		}
+		if file.ETag(info) != f.GetEtag() {
+			return exchanged(f)
 		}
 	}
 	return nil
+}
+
+// exchanged says of a file which is not the one that was listed whether that one is still there, but where a link leads.
+func exchanged(f *pb.File) error {
+	if info, err := os.Stat(strings.TrimPrefix(f.GetUri(), file.Scheme)); err == nil && file.ETag(info) == f.GetEtag() {
+		return ErrOutside
+	}
+	return fmt.Errorf("%s: %w", f.GetUri(), ErrChanged)
 }
 
 // below is the path from a directory to what lies in it, "." for itself.

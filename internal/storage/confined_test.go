@@ -1,8 +1,11 @@
 package storage_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -36,7 +39,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 		mine + "/in/": true, dataset + "in/*.parquet": true, mine + "/inside/": true, dataset + "in/a.parquet": true, dataset + "none/": true,
 		mine + "/dir/": false, mine + "/dir/*.parquet": false, mine + "/abs/": false, dataset + "file.parquet": false, dataset + "dir/secret.parquet": false,
 	} {
-		if err := storage.Confined(dataset, uri); (err == nil) != ok {
+		if err := storage.Confined(dataset, uri); (err == nil) != ok || !ok && !errors.Is(err, storage.ErrOutside) {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
@@ -45,7 +48,7 @@ func TestLinksLeadNowhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := storage.ConfinedFiles(dataset, files); (err == nil) != ok {
+		if err := storage.ConfinedFiles(dataset, files); (err == nil) != ok || !ok && !errors.Is(err, storage.ErrOutside) {
 			t.Errorf("%s: %d files, %v", uri, len(files), err)
 		}
 	}
@@ -65,5 +68,30 @@ func TestLinksLeadNowhere(t *testing.T) {
 	}
 	if err := storage.ConfinedFiles("s3://bucket/", files); err != nil {
 		t.Errorf("elsewhere there are no links: %v", err)
+	}
+}
+
+// TestFilesThatChangeAreNoLinks: a file that is written or removed while a dataset is listed, or cannot be looked at, is refused, and not
+// for a link.
+func TestFilesThatChangeAreNoLinks(t *testing.T) {
+	dir, store := t.TempDir(), newStore(t)
+	dataset := "file://" + dir + "/"
+	put(t, dir, "a.parquet", []byte("rows"))
+	files, err := store.List(t.Context(), "", []string{dataset})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "a.parquet", []byte("more rows"))
+	if err := storage.ConfinedFiles(dataset, files); !errors.Is(err, storage.ErrChanged) || errors.Is(err, storage.ErrOutside) {
+		t.Errorf("a file that was written: %v, want %v", err, storage.ErrChanged)
+	}
+	if err := os.Remove(filepath.Join(dir, "a.parquet")); err != nil {
+		t.Fatal(err)
+	}
+	if err := storage.ConfinedFiles(dataset, files); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, storage.ErrOutside) {
+		t.Errorf("a file that was removed: %v, want %v", err, fs.ErrNotExist)
+	}
+	if err := storage.Confined(dataset, dataset+strings.Repeat("x", 300)); err == nil || errors.Is(err, storage.ErrOutside) {
+		t.Errorf("a name that no file can have: %v", err)
 	}
 }
