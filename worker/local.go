@@ -41,6 +41,8 @@ func (l *Local) add(address string, s *serve.Server) (remove func()) {
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.servers, address)
+		if l.servers[address] == s { // else another one has the address since
+			delete(l.servers, address)
+		}
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/serve"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
@@ -353,6 +354,20 @@ func TestWorkerReportsToAllMasters(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLocalSuccessor: a worker that ends leaves the list to one that has its address since.
+func TestLocalSuccessor(t *testing.T) {
+	var l Local
+	successor := &serve.Server{}
+	removeFirst := l.add("a:1", &serve.Server{})
+	removeSuccessor := l.add("a:1", successor)
+	if removeFirst(); l.servers["a:1"] != successor {
+		t.Error("a worker that runs is not listed")
+	}
+	if removeSuccessor(); len(l.servers) != 0 {
+		t.Error("a worker that has ended is listed")
 	}
 }
 
