@@ -41,11 +41,12 @@ type account struct {
 	age    int64
 	enough int64 // of a budget for this account alone, as far as is known
 	leaves *kit  // when it is closed, unless it is nil
+	// later says that what it takes is reserved, from reserve to begin. Only who opens the stream has the account until then, and writes it.
+	later bool
 
 	// Under budget.mu:
 	held   int64
 	idle   int64 // of held: reserved, and not in use yet
-	later  bool  // what it takes is reserved
 	wants  int64
 	answer chan error
 }
