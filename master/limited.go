@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -29,8 +30,11 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 		if err != nil {
 			return nil, err
 		}
-		if err := storage.Confined(dataset, uri); err != nil {
+		switch err := storage.Confined(dataset, uri); {
+		case errors.Is(err, storage.ErrOutside):
 			return nil, status.Errorf(codes.PermissionDenied, "dataset.uri %q leads out of %s by a link; name what it leads to, or ask an administrator", uri, dataset)
+		case err != nil:
+			return nil, err
 		}
 		datasets[dataset] = true
 	}
@@ -44,8 +48,11 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 		}
 	}
 	for dataset := range datasets {
-		if err := storage.ConfinedFiles(dataset, files); err != nil {
+		switch err := storage.ConfinedFiles(dataset, files); {
+		case errors.Is(err, storage.ErrOutside):
 			return nil, status.Errorf(codes.PermissionDenied, "a link below %s leads out of it, and may not be followed; remove it, or ask an administrator", dataset)
+		case err != nil:
+			return nil, err
 		}
 	}
 	return files, nil
