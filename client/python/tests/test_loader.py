@@ -214,6 +214,20 @@ def test_done_says_how_far_a_loop_is_that_reads_ahead(shared_fleet: Fleet, datas
         assert resumed.epoch == 2
 
 
+def test_an_epoch_that_is_done_stays_done_while_the_next_is_read_ahead(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        for batch in loader:
+            loader.done(batch)
+        ended = loader.state_dict()
+        first, second = take(loader, 2)
+        assert loader.state_dict() == ended
+        assert ended["epoch"] == 1
+        loader.done(first)
+        assert loader.state_dict() == loader.state_dict(after=first)
+        loader.done(second)
+        assert loader.state_dict() == loader.state_dict(after=second)
+
+
 def test_a_state_knows_whether_the_loop_has_ended_the_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
     with make(shared_fleet, dataset, epochs=2) as loader:
         inside = [loader.state_dict() for _ in loader][-1]
@@ -392,6 +406,26 @@ def test_map_and_a_map_that_fails(shared_fleet: Fleet, dataset: Dataset) -> None
         rest = [batch for batch, _ in batches]
         assert Counter(places([first, *rest])) == Counter(dataset.places())
         assert loader.stats().map_seconds > 0
+
+
+def test_a_batch_that_an_epoch_begins_with_and_that_fails_is_in_no_state(shared_fleet: Fleet, dataset: Dataset) -> None:
+    fail = [False]
+
+    def failing(batch: penstock.Batch) -> penstock.Batch:
+        if fail[0]:
+            raise MemoryError
+        return batch
+
+    with make(shared_fleet, dataset, epochs=2, map=failing) as loader:
+        list(loader)
+        fail[0] = True
+        with pytest.raises(MemoryError):
+            next(iter(loader))
+        state = loader.state_dict()
+    with make(shared_fleet, dataset, epochs=2) as resumed:
+        resumed.load_state_dict(state)
+        assert resumed.epoch == 1
+        assert Counter(places(resumed)) == Counter(dataset.places())
 
 
 def test_a_short_run_logs_its_statistics(shared_fleet: Fleet, dataset: Dataset) -> None:

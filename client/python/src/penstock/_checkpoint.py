@@ -11,6 +11,7 @@ import binascii
 import collections
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from google.protobuf.message import DecodeError, Message
@@ -112,24 +113,33 @@ def from_dict(given: Mapping[str, Any]) -> pb.State:
         ) from err
 
 
+@dataclass(eq=False)
+class _Open:
+    """A batch that is not done."""
+
+    position: Position
+    kept: Any  # what is to be yielded again, unless the batch gets done; else None
+
+
 class InFlight:
     """Batches that were yielded, and how far the loop has come with them."""
 
     def __init__(self, start: pb.State) -> None:
-        self._done: Callable[[], pb.State] = lambda: start  # as of the newest batch that is done
-        self._newest = self._done  # as of the newest batch that was yielded
-        self._open: collections.deque[tuple[Position, Any]] = collections.deque(maxlen=_MOST)
+        self._done: Callable[[], pb.State] = lambda: start  # behind what is done, and an epoch's end right behind that
+        self._newest = self._done  # behind what was yielded, be it a batch or an epoch's end
+        self._open: collections.deque[_Open] = collections.deque(maxlen=_MOST)
         self.follows = False  # the loop says which batches it is done with
         self.keeps = False  # batches are kept until they are done
 
     def yielded(self, position: Position, item: Any) -> None:
         """Notes a batch that the loop gets."""
         self._newest = position._state
-        self._open.append((position, item if self.keeps else None))
+        self._open.append(_Open(position, item if self.keeps else None))
 
-    def ended(self, state: Callable[[], pb.State]) -> None:
+    def ended(self, state: pb.State) -> None:
         """Notes that the loop was told of an epoch's end."""
-        self._newest = state
+        self._newest = lambda: state
+        self._catch_up()
 
     def done(self, position: Position | None) -> None:
         """Notes that the loop has finished with a batch and those before it; with None, with the oldest."""
@@ -137,19 +147,48 @@ class InFlight:
         if position is None:
             if not self._open:
                 raise UsageError("done() without a batch, and none is in flight; call it once for each batch")
-            position = self._open[0][0]
-        while self._open and self._open[0][0].number <= position.number:
-            self._done = self._open.popleft()[0]._state
+            position = self._open[0].position
+        while self._open and self._open[0].position.number <= position.number:
+            self._done = self._open.popleft().position._state
+        self._catch_up()
 
-    def undone(self) -> Iterator[Any]:
+    def _catch_up(self) -> None:
+        if not self._open:
+            self._done = self._newest
+
+    def keep(self) -> None:
+        """Has batches kept until they are done."""
+        self.keeps = self.follows = True
+
+    def let_go(self) -> None:
+        """Ends what keep() began: the loop gets what is kept again, and has it then."""
+        if self.keeps:
+            self.keeps = self.follows = False
+
+    def undone(self) -> Iterator[tuple[Position, Any]]:
         """The batches that are kept and not done, to be yielded again."""
-        for position, item in list(self._open):
-            if item is not None and any(p is position for p, _ in self._open):
-                yield item
+        for each in list(self._open):
+            item = each.kept
+            if item is not None and each in self._open:
+                if not self.keeps:
+                    each.kept = None
+                yield each.position, item
+
+    @property
+    def keeps_undone(self) -> bool:
+        """Whether there are any."""
+        return any(each.kept is not None for each in self._open)
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
     def state(self) -> pb.State:
         """The loop's state: behind the newest batch, or, once done() was called, behind the newest that is done."""
-        return self._done() if self.follows and self._open else self._newest()
+        if self.follows:
+            return self._done()
+        at = self._done
+        for each in self._open:
+            if each.kept is not None:
+                return at()  # what is kept comes again
+            at = each.position._state
+        return self._newest()

@@ -75,7 +75,7 @@ def reads_ahead() -> str | None:
 
 
 def saves_ahead() -> str | None:
-    """The framework that asks for the state of a loader that it has read ahead, if one does in this call."""
+    """The framework that reads a loader ahead and asks for its state, if it does one of the two in this call."""
     modules = ("lightning.pytorch.utilities.combined_loader", "pytorch_lightning.utilities.combined_loader")
     return "Lightning" if next(_callers(*modules), None) is not None else None
 

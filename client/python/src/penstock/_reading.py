@@ -141,7 +141,7 @@ class Reading:
     @property
     def exhausted(self) -> bool:
         """Whether nothing is left to iterate over."""
-        return self.epoch >= self.epochs and not (self.flight.keeps and self.flight)
+        return self.epoch >= self.epochs and not self.flight.keeps_undone
 
     def length(self) -> int | None:
         """Batches of the epoch, where that is known."""
@@ -215,7 +215,7 @@ class Reading:
             self._progress.update(rows)
 
     def _end(self) -> None:
-        self.flight.ended(self._reader.state)
+        self.flight.ended(self._reader.state())
         read = {"epoch": self.epoch - 1, "batches": self._of_epoch, "rows": self._rows_of_epoch}
         log_event(
             Event(
@@ -272,8 +272,8 @@ class Pass(Iterator[Any]):
             raise UsageError("a newer iter(loader) reads on from here; use one iterator at a time")
         if self._over:
             raise StopIteration
-        for item in self._again:
-            self._may_be_over = False
+        for position, item in self._again:
+            reading.position, self._may_be_over = position, False
             return item
         try:
             if reading.epoch >= reading.epochs:

@@ -45,6 +45,11 @@ class ExactState(_callback()):  # type: ignore[misc]
         for loader in _loaders(trainer.train_dataloader):
             loader._follow(True)
 
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """Leaves the loaders to whoever iterates next."""
+        for loader in _loaders(trainer.train_dataloader):
+            loader._follow(False)
+
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Tells the loaders of a batch that is done."""
         by_loader = {id(p._loader): p for p in _positions(batch)}

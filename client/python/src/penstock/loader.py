@@ -179,6 +179,9 @@ class DataLoader:
         _hosts.check()
         _hosts.register(DataLoader, Batch)
         reading = self._open()
+        self._keeps = self._keeps and _hosts.saves_ahead() is not None  # a framework that failed does not say so
+        if not self._keeps:
+            reading.flight.let_go()
         if reading.exhausted:
             raise EpochsExhausted(self._no_more("all have been read", reading.epochs))
         reading.reads_ahead = _hosts.reads_ahead() or reading.reads_ahead
@@ -274,7 +277,7 @@ class DataLoader:
         if after is not None:
             return self._as_dict(self._position(after)._state())
         saver = _hosts.saves_ahead()
-        if saver is not None and not self._keeps:
+        if saver is not None and not reading.flight.keeps:
             raise UsageError(
                 f"{saver} reads batches ahead, and saves the loader's state without saying how far its loop has come; "
                 "add penstock.lightning.ExactState() to the Trainer's callbacks"
@@ -376,14 +379,14 @@ class DataLoader:
         self._restore, self._going_on = restore, session
 
     def _follow(self, keeps: bool) -> None:
-        """For a framework's callback, which calls _finished() with each batch.
+        """For a framework's callback, which calls _finished() with each batch, until it says that it has ended.
 
-        Batches that the framework took and lost are yielded again.
+        Batches that the framework took and lost are yielded again. Once it has ended, states stay as of what was done
+        until the next iter().
         """
         self._keeps = keeps
-        if self._reading is not None:
-            self._reading.flight.keeps = keeps
-            self._reading.flight.follows |= keeps
+        if keeps and self._reading is not None:
+            self._reading.flight.keep()
 
     def _finished(self, position: Position | None) -> None:
         """For a framework's callback: its loop is done with a batch, or with the oldest one."""

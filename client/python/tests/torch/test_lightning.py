@@ -14,7 +14,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 import penstock.lightning
 from penstock import errors
 from penstock.loader import DataLoader
-from tests.test_loader import BATCH, Place, make, places
+from tests.test_loader import BATCH, Place, make, places, take
 from tests.torch import jobs
 
 if TYPE_CHECKING:
@@ -118,6 +118,82 @@ def test_what_lightning_reads_and_leaves_comes_again(shared_fleet: Fleet, datase
         rest = list(loader)
     assert len(model.rows()) == 15 * BATCH
     assert Counter(model.rows() + places(rest)) == Counter(dataset.places())
+
+
+def test_a_loop_of_one_s_own_behind_lightning_s(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """It is not followed: what Lightning had read ahead comes again once, and states are as of the newest batch."""
+    model = Model()
+    options: dict[str, Any] = {"epochs": 2, "filter": "label >= 0"}
+    with make(shared_fleet, dataset, **options) as loader:
+        once = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1, limit_train_batches=5)
+        once.fit(model, loader)
+        once.save_checkpoint(tmp_path / "after.ckpt")
+        trained = loader.state_dict()
+        read = take(loader, 1)
+        again = loader.state_dict()
+        read += take(loader, 3)
+        further = loader.state_dict()
+        epochs = [read + list(loader), list(loader)]
+        with pytest.raises(errors.EpochsExhausted):
+            iter(loader)
+    assert Counter(model.rows() + places(epochs[0])) == Counter(dataset.places())
+    assert Counter(places(epochs[1])) == Counter(dataset.places())
+    for state, behind in ((trained, 0), (again, 1), (further, 4)):
+        with make(shared_fleet, dataset, **options) as resumed:
+            resumed.load_state_dict(state)
+            assert Counter(model.rows() + places(read[:behind]) + places(resumed)) == Counter(dataset.places())
+    saved = torch.load(tmp_path / "after.ckpt", weights_only=False)["loops"]["fit_loop"]["state_dict"]
+    assert saved["combined_loader"] == [trained]
+
+
+def test_a_loop_of_one_s_own_behind_a_step_that_fails(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    class Failing(Model):
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+            if batch_idx == 3:
+                raise ValueError("no memory")
+            return super().training_step(batch, batch_idx)
+
+    model = Failing()
+    with make(shared_fleet, dataset, filter="label >= 0") as loader:
+        with pytest.raises(ValueError, match="no memory"):
+            trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1).fit(model, loader)
+        read = take(loader, 4)
+        state = loader.state_dict()
+        rest = list(loader)
+    with make(shared_fleet, dataset, filter="label >= 0") as resumed:
+        resumed.load_state_dict(state)
+        for after in (rest, resumed):
+            assert Counter(model.rows() + places(read) + places(after)) == Counter(dataset.places())
+
+
+def test_a_trainer_without_the_callback_after_one_with_it(
+    shared_fleet: Fleet, dataset: Dataset, tmp_path: Path
+) -> None:
+    with make(shared_fleet, dataset, epochs=2, filter="label >= 0") as loader:
+        trainer(tmp_path, penstock.lightning.ExactState(), saving(tmp_path, every=2), max_steps=3).fit(Model(), loader)
+        with pytest.raises(errors.UsageError, match=r"penstock\.lightning\.ExactState"):
+            trainer(tmp_path, saving(tmp_path, every=2), max_steps=3).fit(Model(), loader)
+
+
+def test_a_checkpoint_of_an_epoch_s_first_step_that_fails(
+    shared_fleet: Fleet, dataset: Dataset, tmp_path: Path
+) -> None:
+    class Failing(Model):
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+            if self.current_epoch == 1:
+                raise ValueError("no memory")
+            return super().training_step(batch, batch_idx)
+
+    first, second = Failing(), Model()
+    options: dict[str, Any] = {"epochs": 2, "filter": "label >= 0"}
+    saves = ModelCheckpoint(tmp_path, every_n_train_steps=STEPS + 1, save_on_exception=True)
+    with make(shared_fleet, dataset, **options) as loader, pytest.raises(ValueError, match="no memory"):
+        trainer(tmp_path, penstock.lightning.ExactState(), saves, max_epochs=2).fit(first, loader)
+    (saved,) = tmp_path.glob("*.ckpt")
+    with make(shared_fleet, dataset, **options) as loader:
+        again = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=2)
+        again.fit(second, loader, ckpt_path=saved, weights_only=False)
+    assert Counter(first.rows()) == Counter(second.rows()) == Counter(dataset.places())
 
 
 def test_with_map(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
