@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import json
 import os
@@ -24,9 +25,12 @@ import pytest
 
 import penstock
 from penstock import errors, monitor
+from penstock._reader import SessionReader
 from penstock.loader import DataLoader
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from tests.conftest import Dataset, Fleet
 
 FEATURES = penstock.dense("int_*") + penstock.sparse("cat_*") + penstock.label("label")
@@ -426,6 +430,52 @@ def test_a_batch_that_an_epoch_begins_with_and_that_fails_is_in_no_state(shared_
         resumed.load_state_dict(state)
         assert resumed.epoch == 1
         assert Counter(places(resumed)) == Counter(dataset.places())
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt once, where a function comes to one of its lines."""
+
+    def __init__(self, function: Any, line: int) -> None:
+        self._code, self._line = function.__code__, line
+        self.raised = False
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> Interrupt | None:
+        if frame.f_code is not self._code:
+            return None
+        if event == "line" and frame.f_lineno == self._line and not self.raised:
+            self.raised = True
+            raise KeyboardInterrupt
+        return self
+
+
+def test_an_interrupt_between_session_and_loop_loses_nothing(
+    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SessionReader, "_planned_rows", lambda reader: None)  # so that it counts them
+    source, first = inspect.getsourcelines(SessionReader.next)
+    call = next(i for i, text in enumerate(source) if "self._session.next()" in text)
+    # Python does not look for signals before a mere return.
+    lines = [first + i for i, text in enumerate(source) if i > call and not text.strip().startswith("return")]
+    assert lines
+    tracing = sys.gettrace()
+    for line in lines:
+        interrupt = Interrupt(SessionReader.next, line)
+        with make(shared_fleet, dataset) as loader:
+            batches, read = iter(loader), []
+            for _ in range(2):  # the second time it goes on
+                sys.settrace(interrupt)
+                try:
+                    for batch in batches:
+                        read.append(batch)
+                except KeyboardInterrupt:
+                    state = loader.state_dict()
+                finally:
+                    sys.settrace(tracing)
+            assert interrupt.raised, source[line - first]
+            assert Counter(places(read)) == Counter(dataset.places()), source[line - first]
+            assert len(loader) == len(read)
+            assert loader.state_dict()["epoch"] == 1
+            assert state["epoch"] == 0
 
 
 def test_a_short_run_logs_its_statistics(shared_fleet: Fleet, dataset: Dataset) -> None:

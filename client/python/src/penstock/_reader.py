@@ -14,7 +14,7 @@ from typing import Protocol
 from penstock._flat import Flat
 from penstock._pb import control_pb2 as pb
 from penstock._pb import spec_pb2
-from penstock._session import Config, Session, SessionStats
+from penstock._session import Config, Rows, Session, SessionStats
 from penstock._session.masters import MasterError, Masters
 from penstock.batch import Checkpoint
 
@@ -69,6 +69,7 @@ class SessionReader:
 
     def __init__(self, session: Session, config: Config) -> None:
         self._session, self._config = session, config
+        self._got: list[Rows | None] = []  # what a call of next that was interrupted has got and not returned
         self._rows: int | None = None  # of an epoch
         begins = session.state()
         self._whole = not begins.base and not begins.consumed  # nothing of this epoch was read before
@@ -79,7 +80,7 @@ class SessionReader:
     @property
     def epoch(self) -> int:
         """The epoch that next() reads."""
-        return self._session.epoch
+        return self._session.epoch - (self._got == [None])  # an end that is still to be told
 
     @property
     def info(self) -> pb.Session:
@@ -87,20 +88,23 @@ class SessionReader:
         return self._session.info
 
     def next(self) -> Read | None:
-        """The next batch of the epoch; None once at its end."""
-        rows = self._session.next()
-        if rows is None:
-            self._note_end()
-            return None
-        self._rows_read += rows.valid
-        return Read(
-            rows.tensors, rows.epoch, rows.valid, functools.partial(self._session.state, rows.after), rows.checkpoint
-        )
+        """The next batch of the epoch; None once at its end.
 
-    def _note_end(self) -> None:
-        if self._rows is None and self._whole and _countable(self.info, self._session.program):
-            self._rows = self._rows_read
-        self._whole, self._rows_read = True, 0
+        An interrupt loses nothing, as in Session.next. Python looks for signals at calls: there is none between what is
+        noted of a batch and its return.
+        """
+        if not self._got:
+            self._got.append(self._session.next())
+        rows = self._got[0]
+        if rows is None:
+            if self._rows is None and self._whole and _countable(self.info, self._session.program):
+                self._rows = self._rows_read
+            self._whole, self._rows_read, self._got = True, 0, []
+            return None
+        state = functools.partial(self._session.state, rows.after)
+        read = Read(rows.tensors, rows.epoch, rows.valid, state, rows.checkpoint)
+        self._rows_read, self._got = self._rows_read + rows.valid, []
+        return read
 
     def state(self) -> pb.State:
         """The checkpoint as of what next() returned last."""

@@ -99,7 +99,7 @@ class Reading:
         self.reads_ahead: str | None = None  # the framework that does
         self.turn: Pass | None = None  # the iterator that may read
         self._evenly = evenly  # batches of all epochs are cut at multiples of batch_size
-        self._read: Read | None = None  # what a call that was interrupted has read and not yielded
+        self._got: list[Read | None] = []  # what a call that was interrupted has read and not yielded
         self._number = 0  # of the next batch
         self._of_epoch = 0  # batches and rows of the reader's epoch that were yielded
         self._rows_of_epoch = 0
@@ -139,9 +139,14 @@ class Reading:
         return fingerprint(self._reader.info.spec)
 
     @property
+    def over(self) -> bool:
+        """Whether nothing is left to read."""
+        return self.epoch >= self.epochs and not self._got
+
+    @property
     def exhausted(self) -> bool:
         """Whether nothing is left to iterate over."""
-        return self.epoch >= self.epochs and not self.flight.keeps_undone
+        return self.over and not self.flight.keeps_undone
 
     def length(self) -> int | None:
         """Batches of the epoch, where that is known."""
@@ -171,16 +176,16 @@ class Reading:
     def next(self) -> Any:
         """What the loop gets next of the epoch. Raises StopIteration once at its end."""
         self.check_process()
-        read = self._read
-        if read is None:
+        if not self._got:
             asked = time.monotonic()
             try:
-                read = self._read = self._reader.next()
+                self._got.append(self._reader.next())
             except Error as err:
                 self._watch.failed(err)
                 raise
             self._watch.failed(None)
             self._wait.add(time.monotonic() - asked)
+        read = self._got[0]
         if read is None:
             self._end()
             raise StopIteration
@@ -194,7 +199,7 @@ class Reading:
         self._count(read.valid)
         self.position = position
         self.flight.yielded(position, item)
-        self._read = None
+        self._got = []
         return item
 
     def _mapped(self, batch: Batch) -> Any:
@@ -225,9 +230,9 @@ class Reading:
                 metadata={"session": self.stream.session, "rank": self.stream.place.rank, **read},
             )
         )
-        self._of_epoch = self._rows_of_epoch = 0
         if self._progress is not None:
             self._progress.end()
+        self._of_epoch, self._rows_of_epoch, self._got = 0, 0, []
 
     def end_epoch_if_read(self) -> None:
         """Ends an epoch of which the loop took all batches, where it counted them and did not ask for one more."""
@@ -252,6 +257,7 @@ class Reading:
             self._progress.end()
         self._wait.flush()
         _system.flush()
+        self._got = []
         self.stream.close()
 
 
@@ -276,11 +282,11 @@ class Pass(Iterator[Any]):
             reading.position, self._may_be_over = position, False
             return item
         try:
-            if reading.epoch >= reading.epochs:
+            if reading.over:
                 raise StopIteration
             item = reading.next()
         except StopIteration:
-            if not self._may_be_over or reading.epoch >= reading.epochs:
+            if not self._may_be_over or reading.over:
                 self._over = True
                 raise
             item = reading.next()

@@ -232,13 +232,15 @@ class Leader:
 
     def __init__(self, channel: Channel, open_reader: Callable[[], Reader]) -> None:
         self._channel = channel
+        self._got: list[Read | None] = []  # what a call of next that was interrupted has read and not returned
+        self._sent = False  # the others know of it
         self._reader: Reader = self._told(open_reader)
         channel.send(self._told(lambda: self._message("opened", self.state(), self.info.SerializeToString())))
 
     @property
     def epoch(self) -> int:
         """The epoch that next() reads."""
-        return self._reader.epoch
+        return self._reader.epoch - (self._got == [None])  # an end that is still to be told
 
     @property
     def info(self) -> pb.Session:
@@ -246,22 +248,29 @@ class Leader:
         return self._reader.info
 
     def next(self) -> Read | None:
-        """The next batch of the epoch; None once at its end. All ranks of the replica must call it."""
-        read, message = self._told(self._next)
-        self._channel.send(message)
+        """The next batch of the epoch; None once at its end. All ranks of the replica must call it.
+
+        An interrupt loses nothing, as in SessionReader.next; one that comes while the others are told may leave them
+        behind.
+        """
+        if not self._got:
+            self._got.append(self._told(self._reader.next))
+        read = self._got[0]
+        if not self._sent:
+            message = self._told(lambda: self._tells(read))
+            self._sent = True  # an interrupt in send() comes behind its broadcast
+            self._channel.send(message)
+        self._got, self._sent = [], False
         return read
 
-    def _next(self) -> tuple[Read | None, list[Any]]:
-        """What next() returns, and what tells the others of it."""
-        read = self._reader.next()
+    def _tells(self, read: Read | None) -> list[Any]:
+        """The message of what next() returns."""
         if read is None:
-            return None, self._message("end", self.state(), b"")
+            return self._message("end", self.state(), b"")
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, read.tensors.schema) as stream:
             stream.write_batch(read.tensors.to_arrow())
-        state = read.state()
-        message = self._message("rows", state, sink.getvalue(), read.valid, read.checkpoint)
-        return replace(read, state=lambda: state), message
+        return self._message("rows", read.state(), sink.getvalue(), read.valid, read.checkpoint)
 
     def state(self) -> pb.State:
         """The checkpoint as of what next() returned last."""
@@ -298,7 +307,8 @@ class Leader:
     ) -> list[Any]:
         stats = self.stats()
         facts = {
-            "kind": kind, "valid": valid, "epoch": self.epoch, "rows": self.rows_per_epoch(), "batches": self.batches(),
+            "kind": kind, "valid": valid, "epoch": self._reader.epoch, "rows": self.rows_per_epoch(),
+            "batches": self.batches(),
             "checkpoint": checkpoint,
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
             "hedges": stats.hedges,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 from penstock import _replica, errors
+from penstock._flat import Flat
 from penstock._pb import control_pb2 as pb
+from penstock._reader import Read
 from penstock._replica import Place
 from penstock._session import SessionStats
+from tests import test_batch
 from tests.torch import jobs
 
 if TYPE_CHECKING:
@@ -119,6 +123,46 @@ def test_followers_hear_of_whatever_fails() -> None:
         leader.next()
     assert [facts["kind"] for facts in channel.sent] == ["opened", "failed"]
     assert channel.sent[-1]["text"] == "no figures"
+
+
+class Counting:
+    """A reader that knows other numbers of rows and batches whenever it is asked, and whose figures are interrupted."""
+
+    epoch, info = 0, pb.Session()
+
+    def __init__(self) -> None:
+        numbers = itertools.count()
+        self.rows_per_epoch = self.batches = lambda: next(numbers)
+        self.reads = [Read(Flat.of(test_batch.record()), 0, n, pb.State) for n in (1, 2)]
+        self.interrupts = [False]
+
+    def next(self) -> Read | None:
+        """The next of them."""
+        return self.reads.pop(0) if self.reads else None
+
+    def state(self) -> pb.State:
+        """An empty one."""
+        return pb.State()
+
+    def stats(self) -> SessionStats:
+        """None, once in a while."""
+        if self.interrupts.pop(0):
+            raise KeyboardInterrupt
+        return SessionStats()
+
+
+def test_a_batch_that_a_leader_was_interrupted_with_comes_again() -> None:
+    channel, reader = Told(), Counting()
+    reader.interrupts += [True, False, True, False, True, False]
+    leader = _replica.Leader(cast("Any", channel), lambda: cast("Any", reader))
+    rows = []
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            leader.next()
+        read = leader.next()
+        rows.append(read and read.valid)
+    assert rows == [1, 2, None]
+    assert [facts["kind"] for facts in channel.sent] == ["opened", *["failed", "rows"] * 2, "failed", "end"]
 
 
 def test_ranks_of_torch_distributed(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
