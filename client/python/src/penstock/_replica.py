@@ -234,6 +234,8 @@ class Leader:
         self._channel = channel
         self._got: list[Read | None] = []  # what a call of next that was interrupted has read and not returned
         self._sent = False  # the others know of it
+        self._rows: int | None = None  # as the others know them
+        self._batches: int | None = None
         self._reader: Reader = self._told(open_reader)
         channel.send(self._told(lambda: self._message("opened", self.state(), self.info.SerializeToString())))
 
@@ -277,12 +279,12 @@ class Leader:
         return self._reader.state()
 
     def rows_per_epoch(self) -> int | None:
-        """How many rows this replica gets in each epoch, where that is known."""
-        return self._reader.rows_per_epoch()
+        """How many rows this replica gets in each epoch, where all its ranks know that."""
+        return self._rows
 
     def batches(self) -> int | None:
-        """How many batches this replica gets of the epoch that next() reads, where the master has told that."""
-        return self._reader.batches()
+        """How many batches this replica gets of the epoch that next() reads, where all its ranks know that."""
+        return self._batches
 
     def stats(self) -> SessionStats:
         """Cumulative figures."""
@@ -306,9 +308,9 @@ class Leader:
         self, kind: str, state: pb.State, payload: Any, valid: int = 0, checkpoint: Checkpoint | None = None
     ) -> list[Any]:
         stats = self.stats()
+        self._rows, self._batches = self._reader.rows_per_epoch(), self._reader.batches()
         facts = {
-            "kind": kind, "valid": valid, "epoch": self._reader.epoch, "rows": self.rows_per_epoch(),
-            "batches": self.batches(),
+            "kind": kind, "valid": valid, "epoch": self._reader.epoch, "rows": self._rows, "batches": self._batches,
             "checkpoint": checkpoint,
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
             "hedges": stats.hedges,

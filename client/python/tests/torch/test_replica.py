@@ -151,6 +151,18 @@ class Counting:
         return SessionStats()
 
 
+def test_a_leader_knows_no_more_than_its_followers() -> None:
+    """Their loops end together if they count batches."""
+    channel, reader = cast("Any", Told()), Counting()
+    reader.interrupts *= 3
+    leader = _replica.Leader(channel, lambda: cast("Any", reader))
+    follower = _replica.Follower(channel)
+    for _ in range(2):
+        assert (leader.rows_per_epoch(), leader.batches()) == (follower.rows_per_epoch(), follower.batches())
+        leader.next()
+        follower.next()
+
+
 def test_a_batch_that_a_leader_was_interrupted_with_comes_again() -> None:
     channel, reader = Told(), Counting()
     reader.interrupts += [True, False, True, False, True, False]
