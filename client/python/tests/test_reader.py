@@ -40,6 +40,33 @@ class Asking:
         return self._reader.rows_per_epoch()
 
 
+@pytest.mark.parametrize(
+    ("begins", "known"),
+    [
+        (pb.State(), [8, 8]),
+        (pb.State(consumed=[pb.Interval()]), [None, 8]),
+        (pb.State(base=[pb.Interval()]), [None, 8]),
+        (pb.State(handed=3), [None, 8]),  # all that a state in order deterministic says of it
+    ],
+)
+def test_the_rows_of_an_epoch_are_counted_from_its_beginning_on(
+    monkeypatch: pytest.MonkeyPatch, begins: pb.State, known: list[int | None]
+) -> None:
+    monkeypatch.setattr(SessionReader, "_planned_rows", lambda reader: None)
+    rows = SimpleNamespace(tensors=None, epoch=0, valid=4, after=None, checkpoint=None)
+    comes = iter([rows, rows, None] * 2)
+    session = SimpleNamespace(
+        state=lambda: begins, info=pb.Session(world_size=1), program=spec_pb2.Program(), next=lambda: next(comes)
+    )
+    reader = SessionReader(cast("Any", session), Config(masters=("127.0.0.1:1",), session="s"))
+    found = []
+    for _ in known:
+        while reader.next() is not None:
+            pass
+        found.append(reader.rows_per_epoch())
+    assert found == known
+
+
 def test_masters_that_are_silent_are_asked_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     asking = Asking(monkeypatch)
     assert {asking.rows() for _ in range(600)} == {None}

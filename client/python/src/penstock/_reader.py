@@ -72,7 +72,8 @@ class SessionReader:
         self._got: list[Rows | None] = []  # what a call of next that was interrupted has got and not returned
         self._rows: int | None = None  # of an epoch
         begins = session.state()
-        self._whole = not begins.base and not begins.consumed  # nothing of this epoch was read before
+        # Nothing of this epoch was read before; in order deterministic the count of batches alone tells.
+        self._whole = not begins.base and not begins.consumed and not begins.handed
         self._rows_read = 0  # of this epoch
         self._masters = Masters(config.masters, config.security)  # for the number of rows
         self._ask_at, self._ask_every = 0.0, _ASK_EVERY
