@@ -432,6 +432,14 @@ def test_a_batch_that_an_epoch_begins_with_and_that_fails_is_in_no_state(shared_
         assert Counter(places(resumed)) == Counter(dataset.places())
 
 
+def test_a_map_that_ends_like_an_iterator(shared_fleet: Fleet, dataset: Dataset) -> None:
+    with (
+        make(shared_fleet, dataset, map=lambda batch: next(iter(()))) as loader,
+        pytest.raises(RuntimeError, match="map= raised StopIteration"),
+    ):
+        list(loader)
+
+
 class Interrupt:
     """Raises KeyboardInterrupt once, where a function comes to one of its lines."""
 

@@ -206,7 +206,10 @@ class Reading:
         if self._making.map is None:
             return batch
         began = time.monotonic()
-        item = self._making.map(batch)
+        try:
+            item = self._making.map(batch)
+        except StopIteration as err:  # which would end the epoch, and the loop in silence
+            raise RuntimeError("map= raised StopIteration") from err
         self._map_seconds += time.monotonic() - began
         return item
 
