@@ -77,7 +77,8 @@ class Making:
     def place(self, batch: Batch) -> Batch:
         """Copies a batch to where the loop wants it."""
         pinned = batch.pin_memory() if self.pin_memory or self._copies_from_pinned() else batch
-        return pinned if self.device is None else pinned.to(self.device, non_blocking=True)
+        # A copy from other memory, if it did not block, might read it when it has the rows of a later batch.
+        return pinned if self.device is None else pinned.to(self.device, non_blocking=self._copies_from_pinned())
 
     def _copies_from_pinned(self) -> bool:
         """Whether only copies from page-locked memory to the device do not block."""

@@ -15,6 +15,7 @@ from torchrec.distributed.train_pipeline import TrainPipelineBase
 
 import penstock
 from penstock import errors
+from penstock._reading import Making
 from tests import test_batch, test_feeder
 from tests.test_loader import make, places
 
@@ -175,6 +176,23 @@ def test_no_device() -> None:
 def test_devices_that_are_not_here(wrong: dict[str, Any]) -> None:
     with pytest.raises(errors.UsageError, match=f"{next(iter(wrong))}=.*; .*leave .* out"):
         penstock.DataLoader("/data", features=penstock.dense("a"), batch_size=1, **wrong)
+
+
+@pytest.mark.parametrize(("device", "waits"), [("cuda", False), ("xpu", False), ("mps", True), ("meta", True)])
+def test_copies_from_memory_that_is_used_again(device: str, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are over before the batch is let go of."""
+    asked = []
+
+    def to(batch: penstock.Batch, device: Any, non_blocking: bool = False) -> penstock.Batch:
+        asked.append(not non_blocking)
+        return batch
+
+    monkeypatch.setattr(penstock.Batch, "to", to)
+    monkeypatch.setattr(penstock.Batch, "pin_memory", lambda batch: batch)
+    for backend in (torch.cuda, torch.xpu, torch.mps):
+        monkeypatch.setattr(backend, "device_count", lambda: 1)
+    Making("train", "torch", device).place(test_batch.batch(test_batch.record(), "torch"))
+    assert asked == [waits]
 
 
 def test_pinned_memory(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
