@@ -103,11 +103,11 @@ class Stream:
 def _close_all(resources: list[Any], pid: int) -> None:
     if os.getpid() != pid:
         return  # they are the parent's
-    failure: Exception | None = None
+    failure: BaseException | None = None
     while resources:
         try:
             resources.pop().close()
-        except Exception as err:
+        except BaseException as err:  # such as a second interrupt: nobody closes the others then
             failure = failure or err
     if failure is not None:
         raise failure
