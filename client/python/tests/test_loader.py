@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
 import io
 import json
@@ -12,7 +13,9 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import uuid
+import weakref
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +30,7 @@ import penstock
 from penstock import errors, monitor
 from penstock._reader import SessionReader
 from penstock.loader import DataLoader
+from tests.session_cases import threads
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -484,6 +488,26 @@ def test_an_interrupt_between_session_and_loop_loses_nothing(
             assert len(loader) == len(read)
             assert loader.state_dict()["epoch"] == 1
             assert state["epoch"] == 0
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_a_loader_that_is_forgotten_leaves_without_the_garbage_collector(
+    shared_fleet: Fleet, dataset: Dataset, progress: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    gc.disable()
+    try:
+        loader = make(shared_fleet, dataset, progress=progress)
+        assert sum(map(len, loader)) == dataset.rows
+        stream = weakref.ref(loader._open().stream)
+        del loader
+        assert stream() is None
+    finally:
+        gc.enable()
+    for thread in threading.enumerate():
+        if thread.name == "penstock-close":
+            thread.join(30)
+    assert not threads()
 
 
 def test_a_short_run_logs_its_statistics(shared_fleet: Fleet, dataset: Dataset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -39,3 +40,26 @@ def test_an_interrupt_while_a_stream_closes_leaves_nothing_open() -> None:
         closing.close()
     assert all(resource.closed.is_set() for resource in resources)
     closing.close()
+
+
+def test_the_garbage_collector_does_not_wait_for_a_forgotten_stream() -> None:
+    """It may run where a lock is held that closing takes."""
+    resource = Resource()
+    forgotten = stream(resource)
+    forgotten.cycle = forgotten  # type: ignore[attr-defined]
+    del forgotten
+    gc.collect()
+    assert resource.closed.wait(30)
+    assert resource.by == "penstock-close"
+
+
+def test_a_stream_that_was_closed_is_not_closed_again() -> None:
+    resource = Resource()
+    closed = stream(resource)
+    closed.close()
+    assert resource.by == threading.current_thread().name
+    resource.closed.clear()
+    before = threading.active_count()
+    del closed
+    assert threading.active_count() == before
+    assert not resource.closed.is_set()

@@ -6,10 +6,13 @@ the training loop; what is opened is closed with its Stream, or when the process
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import numbers
 import os
 import re
+import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,7 +89,8 @@ class Stream:
         self.place, self.session, self.world = place, session, world
         self.pid = os.getpid()
         self._resources: list[Any] = []  # in the order in which they were opened
-        self._finalizer = weakref.finalize(self, _close_all, self._resources, self.pid)
+        weakref.finalize(self, _close_forgotten, self._resources, self.pid).atexit = False
+        _streams.add(self)
         if world is not None:
             self.owns(world)
         self.reader: Reader
@@ -97,7 +101,7 @@ class Stream:
 
     def close(self) -> None:
         """Gives back what is held. A second call does nothing."""
-        self._finalizer()
+        _close_all(self._resources, self.pid)
 
 
 def _close_all(resources: list[Any], pid: int) -> None:
@@ -111,6 +115,25 @@ def _close_all(resources: list[Any], pid: int) -> None:
             failure = failure or err
     if failure is not None:
         raise failure
+
+
+def _close_forgotten(resources: list[Any], pid: int) -> None:
+    """Closes what a stream had that is gone.
+
+    The garbage collector may be who calls, in any thread, which may hold the very locks that closing takes.
+    """
+    if resources and os.getpid() == pid:
+        threading.Thread(target=_close_all, args=(resources, pid), name="penstock-close").start()
+
+
+_streams: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    with contextlib.ExitStack() as streams:
+        for stream in list(_streams):
+            streams.callback(stream.close)
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ class Reading:
         self.flight = InFlight(self._reader.state())
         self.position: Position | None = None  # of the batch yielded last
         self.reads_ahead: str | None = None  # the framework that does
-        self.turn: Pass | None = None  # the iterator that may read
+        self.turn: object | None = None  # which the iterator has that may read
         self._evenly = evenly  # batches of all epochs are cut at multiples of batch_size
         self._got: list[Read | None] = []  # what a call that was interrupted has read and not yielded
         self._number = 0  # of the next batch
@@ -111,7 +111,8 @@ class Reading:
             f"penstock.{making.name}.wait_seconds",
             [Aggregation.COUNT, Aggregation.MEAN, P99, Aggregation.MAX, Aggregation.SUM],
         )
-        self._progress = Progress(making.name, lambda: self._reader.stats().stall_seconds) if making.progress else None
+        reader = stream.reader  # a display that knew this object would leave both to the garbage collector
+        self._progress = Progress(making.name, lambda: reader.stats().stall_seconds) if making.progress else None
 
     @property
     def epoch(self) -> int:
@@ -274,11 +275,11 @@ class Pass(Iterator[Any]):
         # A pass before this one may have taken the epoch's last batch and not asked for more.
         self._may_be_over = reading.has_begun_epoch
         self._over = False
-        reading.turn = self
+        self._turn = reading.turn = object()
 
     def __next__(self) -> Any:
         reading = self._reading
-        if reading.turn is not self:
+        if reading.turn is not self._turn:
             raise UsageError("a newer iter(loader) reads on from here; use one iterator at a time")
         if self._over:
             raise StopIteration

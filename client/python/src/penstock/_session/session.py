@@ -36,7 +36,7 @@ from penstock._session.joining import Joined, first_epoch, open_session
 from penstock._session.masters import MasterError, Masters
 from penstock.batch import Checkpoint
 
-THREADS = "penstock-"  # how the names of the package's threads begin
+THREADS = "penstock-feed"  # how the names of threads that receive begin
 STATES_KEPT = 1024  # moments, the newest, of which the state can be asked for
 WAIT = 1.0  # seconds between looks at why nothing comes
 LOOKS = 60  # that the process may be silent: not seconds of the clock, for both may have been stopped
@@ -172,7 +172,7 @@ class Session:
         self._begins = self._after(0)
         self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
         self._closed = False
-        self._thread = threading.Thread(target=self._receive, name=THREADS + "feed", daemon=True)
+        self._thread = threading.Thread(target=self._receive, name=THREADS, daemon=True)
         self._thread.start()
         try:
             answer = self._ask(pb.FeedRequest(open=_open(config, joined)))
@@ -451,8 +451,8 @@ class Session:
     def close(self) -> None:
         """Leaves the session: what this rank holds and has not consumed goes back at once.
 
-        Batches stay, and states that are held. In a forked process it does nothing. A thread of the package cannot
-        wait: there the session ends by itself a moment later.
+        Batches stay, and states that are held. In a forked process it does nothing. A thread that receives cannot wait:
+        there the session ends by itself a moment later.
         """
         if os.getpid() != self._pid or self._closed:
             return
