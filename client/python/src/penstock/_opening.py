@@ -278,7 +278,9 @@ class Opening:
         )
         session = Session(config)
         stream.owns(session)
-        return SessionReader(session, config)
+        reader = SessionReader(session, config)
+        stream.owns(reader)
+        return reader
 
 
 class _Claim:

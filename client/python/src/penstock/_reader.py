@@ -60,12 +60,9 @@ class Reader(Protocol):
     def stats(self) -> SessionStats:
         """Cumulative figures."""
 
-    def close(self) -> None:
-        """Gives back what is held."""
-
 
 class SessionReader:
-    """Reads a session of its own."""
+    """Reads a session, which whoever opened it closes."""
 
     def __init__(self, session: Session, config: Config) -> None:
         self._session, self._config = session, config
@@ -143,9 +140,9 @@ class SessionReader:
         return self._session.stats()
 
     def close(self) -> None:
-        """Gives back what is held."""
+        """Lets go of masters, and of what was not returned."""
+        self._got = []
         self._masters.close()
-        self._session.close()
 
 
 def _countable(info: pb.Session, program: spec_pb2.Program) -> bool:

@@ -290,10 +290,6 @@ class Leader:
         """Cumulative figures."""
         return self._reader.stats()
 
-    def close(self) -> None:
-        """Gives back what is held."""
-        self._reader.close()
-
     def _told(self, call: Callable[[], _T]) -> _T:
         """A call's result; the others learn of its failure."""
         try:
@@ -366,9 +362,6 @@ class Follower:
     def stats(self) -> SessionStats:
         """Cumulative figures."""
         return self._stats
-
-    def close(self) -> None:
-        """Nothing is held here."""
 
     def _receive(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         said, state, cause, payload = self._channel.receive(_PARTS)

@@ -245,7 +245,7 @@ def test_errors_reach_all_ranks_of_a_replica(fleet: Fleet, dataset: Dataset, tmp
             try:
                 for i, batch in enumerate(train):
                     if i == 1 and hasattr(train._reading.stream.reader, "_reader"):
-                        train._reading.stream.reader.close()
+                        train._reading.stream.reader._reader._session.close()
             except errors.Error as err:
                 said.append([type(err).__name__, str(err)])
     found(said)
