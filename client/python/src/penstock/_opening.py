@@ -188,11 +188,8 @@ class Opening:
         session = session or self.given_session
         dist = _replica.distributed()
         shared = self.process_group is not None or self.mesh is not None
-        world = (
-            _replica.World(dist)
-            if dist is not None and (shared or session is None) and dist.get_world_size() > 1
-            else None
-        )
+        collective = shared or (session is None and at.world_size > 1)  # else the other ranks may have no such loader
+        world = _replica.World(dist) if collective and dist is not None and dist.get_world_size() > 1 else None
         if session is None:
             session = self._unique(at, world)
         stream = Stream(at, session, world)

@@ -68,7 +68,9 @@ class DataLoader:
         session: the id under which all ranks of the job read, and under which a restarted job finds its session again.
             By default the job's run id (PENSTOCK_RUN_ID, torchrun, Kubernetes indexed Job, Slurm) with `name`; else
             unique.
-        name: tells the loaders of one job apart, such as "train" and "validation".
+        name: tells the loaders of one job apart, such as "train" and "validation". Where several ranks each read all
+            rows, as rank=0 of world_size=1, and the job has a run id, theirs too: name=f"validation-{rank}". With one
+            name they would be the same rank of one session, of whom all but the newest get Fenced.
         rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE, else
             that of srun's task. Ranks take rows as fast as they are, and so get different numbers of batches. One that
             has read its last row waits in the iterator until all have: a loop whose ranks wait for each other, as under

@@ -177,6 +177,25 @@ def test_a_batch_that_a_leader_was_interrupted_with_comes_again() -> None:
     assert [facts["kind"] for facts in channel.sent] == ["opened", *["failed", "rows"] * 2, "failed", "end"]
 
 
+def test_a_loader_of_one_rank_asks_no_other(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """Rank 0 validates alone, then each rank reads all rows."""
+    fleet.start(workers=1)
+    code = """
+    dist.init_process_group("gloo")
+    read = []
+    if RANK == 0:
+        with loader(rank=0, world_size=1) as validation:
+            read += places(validation)
+    dist.barrier()
+    with loader(rank=0, world_size=1) as every:
+        read += places(every)
+    found(read)
+    """
+    ranks = jobs.run(code, 2, tmp_path, {"master": fleet.master, "uri": dataset.uri})
+    for passes, read in zip((2, 1), ranks, strict=True):
+        assert Counter(map(tuple, read)) == Counter([*dataset.places()] * passes)
+
+
 def test_ranks_of_torch_distributed(fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
     fleet.start(workers=2)
     code = """
