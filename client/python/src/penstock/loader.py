@@ -318,7 +318,11 @@ class DataLoader:
         return Watch().stats(SessionStats()) if self._reading is None else self._reading.stats()
 
     def close(self) -> None:
-        """Leaves the session: what this rank holds and has not read goes back at once. A second call does nothing."""
+        """Leaves the session: what this rank holds and has not read goes back at once. A second call does nothing.
+
+        A batch that map= or the copy to the device failed with was read, and does not go back. No state has it, so that
+        who goes on from a checkpoint gets it.
+        """
         self._closed = True
         if self._reading is not None:
             self._reading.close()
