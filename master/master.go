@@ -196,10 +196,10 @@ func (m *Master) connect(ctx context.Context) error {
 		return nil
 	}
 	opened, err := m.cfg.Connect(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return fmt.Errorf("master: %w", err)
 	}
 	m.cfg.Store = opened
