@@ -198,7 +198,7 @@ func (m *Master) connect(ctx context.Context) error {
 	opened, err := m.cfg.Connect(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil
+		return nil //nolint:nilerr // it was to stop
 	case err != nil:
 		return fmt.Errorf("master: %w", err)
 	}
