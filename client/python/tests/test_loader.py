@@ -30,6 +30,7 @@ import penstock
 from penstock import errors, monitor
 from penstock._reader import SessionReader
 from penstock.loader import DataLoader
+from tests.conftest import write_dataset
 from tests.session_cases import threads
 
 if TYPE_CHECKING:
@@ -834,13 +835,14 @@ def test_a_batch_may_be_pickled(shared_fleet: Fleet, dataset: Dataset) -> None:
         assert loader.state_dict(after=copy.deepcopy(batch)) == loader.state_dict()
 
 
-def test_ctrl_c(shared_fleet: Fleet, dataset: Dataset) -> None:
+def test_ctrl_c(shared_fleet: Fleet, tmp_path: Path) -> None:
     """A loop that waits for its epoch's end ends at once, with nothing but KeyboardInterrupt."""
+    dataset = write_dataset(tmp_path / "many", files=100, rows=100)  # more than the first loader takes at once
     session = uuid.uuid4().hex
     code = (
         """
 import sys, penstock
-options = dict(features=penstock.dense("int_*"), batch_size=1000, master=sys.argv[1] if sys.argv[1:] else "MASTER")
+options = dict(features=penstock.dense("int_*"), batch_size=10, master=sys.argv[1] if sys.argv[1:] else "MASTER")
 with penstock.DataLoader("URI", session="SESSION", rank=0, world_size=2, **options) as loader:
     for i, batch in enumerate(loader):
         print(i, flush=True)
@@ -849,8 +851,8 @@ with penstock.DataLoader("URI", session="SESSION", rank=0, world_size=2, **optio
         .replace("SESSION", session)
     )
     with DataLoader(
-        dataset.uri, features=penstock.dense("int_*"), batch_size=1000, master=shared_fleet.master,
-        session=session, rank=1, world_size=2,
+        dataset.uri, features=penstock.dense("int_*"), batch_size=10, master=shared_fleet.master,
+        session=session, rank=1, world_size=2, budget=1 << 10,
     ) as other:  # fmt: skip
         next(iter(other))  # and holds rows, without which the epoch does not end
         process = run(code)
