@@ -19,14 +19,6 @@ type expectedFile struct {
 	hashes []uint64
 }
 
-// Rows is the number of rows expected.
-func (e *Expected) Rows() (n int64) {
-	for _, f := range e.files {
-		n += int64(len(f.rows))
-	}
-	return n
-}
-
 // All yields what is expected, in order of file and row.
 func (e *Expected) All() iter.Seq[Record] {
 	return func(yield func(Record) bool) {

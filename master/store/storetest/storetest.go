@@ -208,9 +208,6 @@ func (m *Member) Process() *process.Process { return m.process }
 // Kill kills the member with SIGKILL and waits for its end.
 func (m *Member) Kill() error { return errors.Join(m.process.Kill(), m.process.Wait()) }
 
-// Signal sends a signal, such as SIGSTOP.
-func (m *Member) Signal(s os.Signal) error { return m.process.Signal(s) }
-
 // Restart starts a member that was killed, with its data. It does not wait until it serves.
 func (m *Member) Restart() error {
 	select {
