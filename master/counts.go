@@ -141,24 +141,28 @@ func (c *count) shard(ctx context.Context, places *places, s *pb.Shard) error {
 	}
 	var unreadable []string // to whom
 	own := 0                // who refuse for reasons of their own
+	var changed error       // from one who says that the file is not the one that was listed
 	for _, w := range workers {
 		var counts *pb.CountReply
 		if counts, err = c.call(ctx, w, body); err == nil {
 			err = setOutputs(s, counts)
 		}
-		switch status.Code(err) {
-		case codes.OK:
+		code, refused := status.Code(err), rpc.Refused(err)
+		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), code, status.Convert(err).Message())
+		switch {
+		case code == codes.OK:
 			return nil
-		case codes.FailedPrecondition, codes.DataLoss: // another one may see other files, or have better memory
+		case code == codes.DataLoss: // another one may have better memory
 			unreadable = append(unreadable, w.GetName())
-		default:
-			if rpc.Refused(err) {
-				own++
-			}
+		case code == codes.FailedPrecondition: // or see other files
+			unreadable, changed = append(unreadable, w.GetName()), err
+		case refused:
+			own++
 		}
-		err = fmt.Errorf("worker %s: %s: %s", w.GetName(), status.Code(err), status.Convert(err).Message())
 	}
 	switch {
+	case changed != nil && len(unreadable)+own == len(workers):
+		return fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, changed)
 	case len(unreadable) == len(workers):
 		return fmt.Errorf("%w, as workers %v say: %w", errBadData, unreadable, err)
 	case len(unreadable)+own == len(workers):

@@ -5918,8 +5918,8 @@ type SessionHead struct {
 	// When a trainer was heard of last, to some part of the time after which abandoned sessions are deleted; 0: not since it was opened.
 	HeardUnixMs int64 `protobuf:"varint,31,opt,name=heard_unix_ms,json=heardUnixMs,proto3" json:"heard_unix_ms,omitempty"`
 	// Where ranks count steps: the steps from where the training loops of this generation began to the start of the open epoch; below 0
-	// if they began within that.
-	StepsClosed   int64 `protobuf:"zigzag64,32,opt,name=steps_closed,json=stepsClosed,proto3" json:"steps_closed,omitempty"`
+	// if they began within that. Not set if a release that does not know it has led meanwhile.
+	StepsClosed   *int64 `protobuf:"zigzag64,32,opt,name=steps_closed,json=stepsClosed,proto3,oneof" json:"steps_closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6137,8 +6137,8 @@ func (x *SessionHead) GetHeardUnixMs() int64 {
 }
 
 func (x *SessionHead) GetStepsClosed() int64 {
-	if x != nil {
-		return x.StepsClosed
+	if x != nil && x.StepsClosed != nil {
+		return *x.StepsClosed
 	}
 	return 0
 }
@@ -7227,7 +7227,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blockFiles\x12\x1f\n" +
 	"\vshard_bytes\x18\x04 \x01(\x03R\n" +
 	"shardBytes\x12!\n" +
-	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xd6\b\n" +
+	"\fwindow_bytes\x18\x05 \x01(\x03R\vwindowBytes\"\xec\b\n" +
 	"\vSessionHead\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -7263,8 +7263,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\rrestored_from\x18\x1d \x01(\v2\x19.penstock.v1.RestoredFromR\frestoredFrom\x12\x1f\n" +
 	"\vrestored_by\x18\x1e \x01(\tR\n" +
 	"restoredBy\x12\"\n" +
-	"\rheard_unix_ms\x18\x1f \x01(\x03R\vheardUnixMs\x12!\n" +
-	"\fsteps_closed\x18  \x01(\x12R\vstepsClosed\"\xcc\x01\n" +
+	"\rheard_unix_ms\x18\x1f \x01(\x03R\vheardUnixMs\x12&\n" +
+	"\fsteps_closed\x18  \x01(\x12H\x00R\vstepsClosed\x88\x01\x01B\x0f\n" +
+	"\r_steps_closed\"\xcc\x01\n" +
 	"\x11PendingCheckpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -7635,6 +7636,7 @@ func file_api_pb_control_proto_init() {
 	file_api_pb_stream_proto_init()
 	file_api_pb_control_proto_msgTypes[48].OneofWrappers = []any{}
 	file_api_pb_control_proto_msgTypes[50].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[67].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -203,6 +204,24 @@ func TestARankThatComesBackInALaterEpochIsInStep(t *testing.T) {
 	tell(0, Steps{Epoch: 1}, 2, first...)
 	if zero, one := j.s.rank(0).step(), j.s.rank(1).step(); zero != 2 || one != 2 {
 		t.Errorf("at the begin of the second epoch they count %d and %d steps", zero, one)
+	}
+}
+
+// Where a release has led that does not know how many steps closed epochs had, a rank counts on from what it said.
+func TestStepsThatAnEarlierReleaseForgot(t *testing.T) {
+	j := newPadded(t, 2, 2)
+	q := j.got(1, 7) // of which 4 were in an epoch before
+	q.Steps = &Steps{Handed: 3, Ready: 3}
+	j.do(q)
+	head, ranks := j.s.Head(), map[uint32]*pb.SessionRank{0: j.s.Rank(0), 1: j.s.Rank(1)}
+	head.StepsClosed = nil
+	var err error
+	if j.s, err = Load(j.s.id, head, ranks, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	j.join(1, "again")
+	if got := j.s.rank(1).step(); got != 7 || j.s.Head().StepsClosed != nil {
+		t.Errorf("it counts %d steps, head %v", got, j.s.Head().StepsClosed)
 	}
 }
 

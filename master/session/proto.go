@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
@@ -16,9 +18,12 @@ func (s *State) Head() *pb.SessionHead {
 		ClosedEpochs: s.closed, WorldSize: s.world, Failure: s.failure,
 		SeenBlocks: s.seen.blocks, SeenShards: s.seen.shards,
 		RestoreAttempt: s.restore.attempt, RestoreRound: s.restore.round, RestoreWorldSize: s.restore.world,
-		Restored: s.restored, Steps: EpochStepsProto(s.steps), Begun: s.begun.Proto(), Promised: s.promised, StepsClosed: s.stepsClosed,
+		Restored: s.restored, Steps: EpochStepsProto(s.steps), Begun: s.begun.Proto(), Promised: s.promised,
 		Skipped: SkippedProto(s.skipped), SkippedBefore: s.skippedBefore, BadData: s.badData,
 		Checkpoint: s.taking.proto(), RestoredFrom: s.from.Proto(), RestoredBy: s.restoredBy,
+	}
+	if !s.stepsLost {
+		h.StepsClosed = proto.Int64(s.stepsClosed)
 	}
 	for _, b := range s.blocks {
 		m := &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards}
@@ -77,7 +82,7 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 		skipped: skippedFromProto(head.GetSkipped()), skippedBefore: head.GetSkippedBefore(),
 		seen:  seen{blocks: head.GetSeenBlocks(), shards: head.GetSeenShards()},
 		ranks: make([]*rank, head.GetWorldSize()), restored: head.GetRestored(),
-		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(), stepsClosed: head.GetStepsClosed(),
+		steps: epochStepsFromProto(head.GetSteps()), begun: stepsFromProto(head.GetBegun()), promised: head.GetPromised(), stepsClosed: head.GetStepsClosed(), stepsLost: head.StepsClosed == nil,
 		restore: restore{attempt: head.GetRestoreAttempt(), round: head.GetRestoreRound(), world: head.GetRestoreWorldSize()},
 	}
 	s.taking, s.from, s.restoredBy = takingFromProto(head.GetCheckpoint()), restoredFromProto(head.GetRestoredFrom()), head.GetRestoredBy()

@@ -327,7 +327,7 @@ func (s *State) rewind(m merged, ranks []*rank, ch *Changes) {
 	}
 	s.baseVersion++
 	s.begun = m.begun()
-	s.steps, s.stepsClosed, s.promised, s.joins = nil, -int64(m.handed), 0, 1
+	s.steps, s.stepsClosed, s.stepsLost, s.promised, s.joins = nil, -int64(m.handed), false, 0, 1
 	if s.taking.active() {
 		s.giveUp(ch, "the session was restored")
 	}

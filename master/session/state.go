@@ -65,6 +65,7 @@ type State struct {
 	begun       Steps        // where the training loops of this generation began
 	steps       []EpochSteps // of closed epochs that a training loop may be in
 	stepsClosed int64        // from begun to the start of the open epoch
+	stepsLost   bool         // stepsClosed is not known: a release that does not know it has led
 	promised    uint64       // steps of the open epoch, by ranks that have started again since
 	joins       uint64       // the newest rank.joined
 	failure     string

@@ -193,7 +193,9 @@ func (s *State) stepAt(n Steps) uint64 {
 // endSteps fixes the steps of the open epoch, which closes, and forgets those of epochs that no training loop is in.
 func (s *State) endSteps() {
 	steps, _ := s.stepsIn(s.closed)
-	s.stepsClosed += int64(steps)
+	if !s.stepsLost {
+		s.stepsClosed += int64(steps)
+	}
 	ended := EpochSteps{Epoch: s.closed, Steps: steps}
 	switch {
 	case s.id.Lanes > 0:
