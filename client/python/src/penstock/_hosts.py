@@ -76,7 +76,8 @@ def reads_ahead() -> str | None:
 
 def saves_ahead() -> str | None:
     """The framework that reads a loader ahead and asks for its state, if it does one of the two in this call."""
-    modules = ("lightning.pytorch.utilities.combined_loader", "pytorch_lightning.utilities.combined_loader")
+    parts = ("utilities.combined_loader", "trainer.connectors.data_connector")
+    modules = (f"{package}.{part}" for package in ("lightning.pytorch", "pytorch_lightning") for part in parts)
     return "Lightning" if next(_callers(*modules), None) is not None else None
 
 

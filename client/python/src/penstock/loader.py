@@ -170,6 +170,7 @@ class DataLoader:
         self._restore: _opening.Restore | None = None
         self._going_on: str | None = None  # the id of the session that the restore is of
         self._keeps = False  # a framework's callback says what the loop has done: see _follow
+        self._unsaid = False  # a framework has begun to iterate, and its callback has not come yet
         self._closed = False
         _hosts.register(DataLoader, Batch)
 
@@ -181,9 +182,7 @@ class DataLoader:
         _hosts.check()
         _hosts.register(DataLoader, Batch)
         reading = self._open()
-        self._keeps = self._keeps and _hosts.saves_ahead() is not None  # a framework that failed does not say so
-        if not self._keeps:
-            reading.flight.let_go()
+        self._settle(reading)
         if reading.exhausted:
             raise EpochsExhausted(self._no_more("all have been read", reading.epochs))
         reading.reads_ahead = _hosts.reads_ahead() or reading.reads_ahead
@@ -279,7 +278,7 @@ class DataLoader:
         if after is not None:
             return self._as_dict(self._position(after)._state())
         saver = _hosts.saves_ahead()
-        if saver is not None and not reading.flight.keeps:
+        if saver is not None and (self._unsaid or not reading.flight.keeps):
             raise UsageError(
                 f"{saver} reads batches ahead, and saves the loader's state without saying how far its loop has come; "
                 "add penstock.lightning.ExactState() to the Trainer's callbacks"
@@ -388,11 +387,21 @@ class DataLoader:
         """For a framework's callback, which calls _finished() with each batch, until it says that it has ended.
 
         Batches that the framework took and lost are yielded again. Once it has ended, states stay as of what was done
-        until the next iter().
+        until a loop without it begins.
         """
-        self._keeps = keeps
+        self._keeps, self._unsaid = keeps, False
         if keeps and self._reading is not None:
             self._reading.flight.keep()
+
+    def _settle(self, reading: Reading) -> None:
+        """Ends the keeping of batches where nobody says any more that they are done.
+
+        A framework takes batches before its callback comes, and takes them anew once it has come.
+        """
+        if _hosts.saves_ahead() is None:  # one that failed has not said that it ended
+            self._keeps = False
+            reading.flight.let_go()
+        self._unsaid = not self._keeps
 
     def _finished(self, position: Position | None) -> None:
         """For a framework's callback: its loop is done with a batch, or with the oldest one."""

@@ -166,6 +166,19 @@ def test_a_loop_of_one_s_own_behind_a_step_that_fails(shared_fleet: Fleet, datas
             assert Counter(model.rows() + places(read) + places(after)) == Counter(dataset.places())
 
 
+def test_one_trainer_twice(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """What Lightning reads ahead before it asks its callbacks, and reads anew behind them, comes again."""
+    model = Model()
+    with make(shared_fleet, dataset, epochs=3, filter="label >= 0") as loader:
+        twice = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1)
+        twice.fit(model, loader)
+        for epochs in (2, 3):
+            twice.fit_loop.max_epochs = epochs
+            twice.fit(model, loader)
+        assert len(loader._reading.flight._open) == 0
+    assert Counter(model.rows()) == Counter([*dataset.places()] * 3)
+
+
 def test_a_trainer_without_the_callback_after_one_with_it(
     shared_fleet: Fleet, dataset: Dataset, tmp_path: Path
 ) -> None:
