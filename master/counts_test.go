@@ -204,9 +204,7 @@ func TestAChangedFileThatOneWorkerSees(t *testing.T) {
 	addCounting(t, m, "sees", func(*pb.Ticket) error { return status.Error(codes.FailedPrecondition, "the file has changed") })
 	addCounting(t, m, "cannot", func(*pb.Ticket) error { return status.Error(codes.Aborted, "no credentials") })
 	openSession(t, m, "run", filtered(dataset(t, 4)), 1)
-	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
-	r.work(func() bool { return r.last.GetFailure() != "" })
-	if got := r.last.GetFailure(); !strings.Contains(got, "the file has changed") || !r.last.GetBadData() {
-		t.Errorf("it fails with %q, bad data: %v", got, r.last.GetBadData())
+	if got := failure(t, m, "run"); !strings.Contains(got, "cannot be read, as workers [sees] say") || !strings.Contains(got, "the file has changed; bring the file back") {
+		t.Errorf("it fails with %q", got)
 	}
 }
