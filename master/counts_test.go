@@ -111,10 +111,7 @@ func TestTicketsSayWhatWasCounted(t *testing.T) {
 				check(t, r.sync())
 				addCounting(t, m, "able", fine)
 			}
-			eventually(t, "shards are granted", func() bool {
-				check(t, r.sync())
-				return len(r.last.GetGrants()) > 0
-			})
+			r.untilGranted()
 			got := outputs(t, r.last.GetGrants())
 			if len(got) == 0 {
 				t.Fatal("the tickets have no outputs")
@@ -174,11 +171,7 @@ func TestWorkersThatRefuseToCountAtFirst(t *testing.T) {
 		return nil
 	})
 	openSession(t, m, "run", filtered(dataset(t, 1)), 1)
-	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
-	eventually(t, "shards are granted", func() bool {
-		check(t, r.sync())
-		return len(r.last.GetGrants()) > 0
-	})
+	newTrainer(t, m, "run", 0, 1).mustJoin("a").untilGranted()
 }
 
 // One worker's word is not taken for it that data cannot be read, or have changed.
@@ -189,11 +182,7 @@ func TestDamageThatOneWorkerSees(t *testing.T) {
 			addCounting(t, m, "wrong", func(*pb.Ticket) error { return status.Error(code, says) })
 			addCounting(t, m, "right", fine)
 			openSession(t, m, "run", filtered(dataset(t, 4)), 1)
-			r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
-			eventually(t, "shards are granted", func() bool {
-				check(t, r.sync())
-				return len(r.last.GetGrants()) > 0
-			})
+			newTrainer(t, m, "run", 0, 1).mustJoin("a").untilGranted()
 		})
 	}
 }

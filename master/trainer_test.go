@@ -82,6 +82,15 @@ func (r *trainer) request() *pb.SyncRequest {
 // sync makes one exchange and takes over the reply.
 func (r *trainer) sync() error { return r.send(r.request()) }
 
+// untilGranted calls until the rank is granted something.
+func (r *trainer) untilGranted() {
+	r.t.Helper()
+	eventually(r.t, "shards are granted", func() bool {
+		check(r.t, r.sync())
+		return len(r.last.GetGrants()) > 0
+	})
+}
+
 func (r *trainer) send(req *pb.SyncRequest) error {
 	ctx, cancel := timely(r.t)
 	defer cancel()

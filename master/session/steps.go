@@ -132,15 +132,14 @@ func (s *State) startedWith(k *rank, waits func(other *rank) bool) (with *rank) 
 func (s *State) waits(k *rank) bool {
 	handed := k.steps.Handed
 	for epoch := k.begun.Epoch; epoch < k.steps.Epoch; epoch++ {
-		n, known := s.stepsIn(epoch)
-		if s.drops() {
-			told := k.toldOf(epoch)
-			n, known = told.Steps, told.Final
+		told := k.toldOf(epoch) // where batches are dropped: to look at all ranks for each would take their square
+		if !s.drops() {
+			told.Steps, told.Final = s.stepsIn(epoch)
 		}
-		if !known {
+		if !told.Final {
 			return false
 		}
-		handed += n
+		handed += told.Steps
 	}
 	return handed <= k.begun.Handed+firstBatches
 }
