@@ -97,10 +97,10 @@ func (p *piece) place(m *pb.BatchMeta, first bool) (lo, hi int, after position.P
 	return lo, hi, after, nil
 }
 
-// lent is how many records in the queue have memory of a worker of this process.
+// lent is how many records in the queue have memory of a worker's.
 func (p *piece) lent() (n int) {
 	for _, c := range p.queue {
-		if c.rec.lent {
+		if c.rec.batch.Lent {
 			n++
 		}
 	}

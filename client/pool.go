@@ -51,7 +51,7 @@ func (p *pool) get(address string) (*pooled, func(), error) {
 		}
 		c = &pooled{conn: conn}
 		if p.dialLink != nil {
-			c.links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) { return p.dialLink(ctx, address) })
+			c.links = wire.NewLinks(address, func(ctx context.Context) (net.Conn, error) { return p.dialLink(ctx, address) })
 		}
 		p.conns[address] = c
 	}

@@ -37,7 +37,6 @@ type incoming struct {
 	silence  *time.Timer     // ends it
 	patience time.Duration
 	opened   bool // its schema came
-	here     bool // the worker runs in this process, and its batches are where it made them
 }
 
 // read streams from one worker, from behind the last row received. It returns nil when the piece is complete, else
@@ -70,11 +69,9 @@ func (st *stream) read(ctx context.Context, a *attempt, silences int) (err error
 func (in *incoming) get(address string) error {
 	request := in.request()
 	if in.cfg.Local != nil {
-		in.here = true
 		if here, err := in.cfg.Local.Stream(in.ctx, address, request, in); here {
 			return err
 		}
-		in.here = false
 	}
 	worker, done, err := in.pool.get(address)
 	if err != nil {
@@ -89,6 +86,7 @@ func (in *incoming) get(address string) error {
 	if err != nil {
 		return err
 	}
+	get.Return = in.Return
 	if err := in.Schema(in.ctx, get.Schema()); err != nil {
 		return err
 	}
@@ -129,13 +127,13 @@ func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) error {
 
 // Batch takes a batch in, which it releases in the end, and waits until there is room for another one.
 func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
-	size, lent := b.Bytes, in.here
-	if lent && in.full() {
+	size := b.Bytes
+	if b.Lent && in.full() {
 		own := b.Clone(&received)
 		b.Release()
-		b, lent = own, false
+		b = own
 	}
-	complete, err := in.receive(b, lent)
+	complete, err := in.receive(b)
 	if err != nil {
 		return err
 	}
@@ -160,7 +158,7 @@ func (in *incoming) Return() error {
 	in.mu.Lock()
 	var lent []*wireRecord
 	for _, c := range in.p.queue {
-		if c.rec.lent && !slices.Contains(lent, c.rec) {
+		if c.rec.batch.Lent && !slices.Contains(lent, c.rec) {
 			c.rec.retain()
 			lent = append(lent, c.rec)
 		}
@@ -252,7 +250,7 @@ func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
 }
 
 // receive takes in a batch, which goes to the piece's queue or is released. It reports whether the piece is complete.
-func (in *incoming) receive(b *wire.Batch, lent bool) (complete bool, err error) {
+func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	st, a := in.stream, in.a
 	m := new(pb.BatchMeta)
 	rec, err := in.layout.bind(b)
@@ -267,7 +265,7 @@ func (in *incoming) receive(b *wire.Batch, lent bool) (complete bool, err error)
 	if rec.rows != int(m.GetRows()) {
 		return false, fmt.Errorf("record has %d rows; its app_metadata says %d", rec.rows, m.GetRows())
 	}
-	rec.worker, rec.lent = a.worker.GetName(), lent
+	rec.worker = a.worker.GetName()
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.stats.Received += b.Sent

@@ -18,7 +18,6 @@ type wireRecord struct {
 	bytes   int64  // memory that it keeps
 
 	batch *wire.Batch  // whose memory it is
-	lent  bool         // by a worker of this process
 	users atomic.Int32 // who receives it, the queue, and copies that are made of it
 }
 

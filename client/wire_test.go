@@ -257,7 +257,7 @@ func arrive(t testing.TB, d *flight.FlightData) (*Session, error) {
 	if err != nil {
 		return s, err
 	}
-	_, err = in.receive(b, false)
+	_, err = in.receive(b)
 	return s, err
 }
 

@@ -195,6 +195,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error {
+		if err := w.server.ServeNear(ctx, w.cfg.Advertise); err != nil {
+			w.cfg.Logger.Info("trainers on this machine get batches by network", "error", err)
+		}
+		return nil
+	})
+	group.Go(func() error {
 		<-ctx.Done()
 		return w.stop(context.WithoutCancel(ctx))
 	})

@@ -48,7 +48,7 @@ func listen(ctx context.Context, w *worker) (*grpc.ClientConn, func() error, err
 			return nil, nil, errors.Join(err, listener.Close())
 		}
 		options = append(options, grpc.ForceServerCodecV2(wire.NewCodec()), links)
-		w.links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
+		w.links = wire.NewLinks("", func(ctx context.Context) (net.Conn, error) {
 			return rpc.LinkDialer(rpc.Config{})(ctx, listener.Addr().String())
 		})
 	}
@@ -132,18 +132,19 @@ func (w *worker) windowRows(p *pb.Program, rows int) int {
 func cut(ctx context.Context, b *tensor.Builder, w *tensor.Window, send func(*tensor.Batch) error) error {
 	const size = 1 << 20
 	step := b.RowsFor(w, size)
-	for from, to := 0, 0; from < w.Len(); from = to {
-		to, _ = b.Cut(w, from, step, 2*size)
+	for from := 0; from < w.Len(); {
+		p := b.Cut(w, from, step, 2*size)
 		batch, err := b.Take(ctx)
 		if err != nil {
 			return err
 		}
-		if err := b.Build(batch, w, from, to); err != nil {
+		if err := b.Build(batch, w, p); err != nil {
 			return err
 		}
 		if err := send(batch); err != nil {
 			return err
 		}
+		from = p.To
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func receive(ctx context.Context, kind, address string) (int64, error) {
 	}
 	var links *wire.Links
 	if kind == penstock {
-		links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) { return rpc.LinkDialer(rpc.Config{})(ctx, address) })
+		links = wire.NewLinks("", func(ctx context.Context) (net.Conn, error) { return rpc.LinkDialer(rpc.Config{})(ctx, address) })
 		defer links.Close()
 	}
 	n, err := get(ctx, kind, conn, links)

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/penstock-ml/penstock/internal/shared"
 )
 
 // Fields of Flight.proto's FlightData.
@@ -58,6 +60,7 @@ type parcel struct {
 	length  int      // of all, on a link
 	body    []extent
 	placed  map[*byte]extent // large offsets that have their place
+	memory  *shared.Memory   // that is lent rather than sent
 	refs    atomic.Int32
 	release func()
 	pool    *Pool // that it goes back to
@@ -93,7 +96,7 @@ func (p *parcel) Get(int) *[]byte { panic("wire: nothing is taken out of a parce
 
 func (p *parcel) free() {
 	release := p.release
-	p.release = nil
+	p.release, p.memory = nil, nil
 	clear(p.pieces)
 	clear(p.placed)
 	p.pool.parcels.Put(p)

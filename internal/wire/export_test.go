@@ -71,7 +71,7 @@ func (r *recorder) Write(p []byte) (int, error) { return r.Buffer.Write(p) }
 
 // Linked is a stream whose schema came by gRPC, and whose batches come on conn.
 func Linked(ctx context.Context, in grpc.ClientStream, conn net.Conn) *Stream {
-	s := &Stream{ctx: ctx, in: in, next: Message{pool: new(Pool)}, links: NewLinks(nil)}
+	s := &Stream{ctx: ctx, in: in, next: Message{pool: new(Pool)}, links: NewLinks("", nil)}
 	s.use(newLink(conn, ""))
 	return s
 }

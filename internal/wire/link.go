@@ -9,13 +9,19 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // A link is a connection beside gRPC's that carries the batches of one stream at a time: written with writev, and read straight
 // into the memory where they stay. A message on it is a prefix, then Arrow's header, app_metadata and the body. The prefix has their
 // lengths, and how many bytes were written at once behind them. A prefix of zeros ends the stream's batches; its status comes by gRPC.
+//
+// On a near link, between two processes on one machine, a body may lie in memory that both have: its length has the bit lent then, and the
+// memory's number stands in the prefix for what is behind it. The memory's file comes with the message, for the first time in a stream. The
+// client gives the memory back by writing its number, and 0 behind the stream's end, when it has given back all.
 const (
 	prefixBytes = 16
+	lent        = 1 << 31
 	// mostHeader and mostMeta bound a message's header and app_metadata.
 	mostHeader = 16 << 20
 	mostMeta   = 64 << 10
@@ -35,6 +41,7 @@ type link struct {
 	id     string
 	in     inlet        // of a client's
 	socket *socket      // of a client's, if it can be had
+	loans  *loans       // of a client's near one
 	pieces net.Buffers  // of a server's, that are being written
 	header bytes.Buffer // of the last message, whose memory the next one's gets
 	since  time.Time    // when it was used last, while it waits
@@ -46,7 +53,7 @@ type link struct {
 
 // newLink is a client's link.
 func newLink(conn net.Conn, id string) *link {
-	l := &link{Conn: conn, id: id, since: time.Now(), socket: socketOf(conn)}
+	l := &link{Conn: conn, id: id, since: time.Now(), socket: socketOf(conn), loans: newLoans(conn)}
 	l.in.from = l
 	return l
 }
@@ -58,10 +65,22 @@ func (l *link) read(p, more []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if l.socket != nil {
+	switch {
+	case l.socket != nil:
 		return l.socket.read(p, more)
+	case l.loans != nil:
+		return l.loans.read(p)
 	}
 	return l.Read(p)
+}
+
+// Close closes a link. What a client has of a near one's memory stays until it is released.
+func (l *link) Close() error {
+	err := l.Conn.Close()
+	if l.loans != nil {
+		l.loans.close()
+	}
+	return err
 }
 
 func (l *link) await(n int) {
@@ -99,6 +118,10 @@ func (l *link) receive(m *Message) error {
 	}
 	le := binary.LittleEndian
 	header, meta, body, follows := le.Uint32(l.prefix[:]), le.Uint32(l.prefix[4:]), le.Uint32(l.prefix[8:]), le.Uint32(l.prefix[12:])
+	number := uint32(0)
+	if l.loans != nil && body&lent != 0 {
+		body, follows, number = body&^lent, 0, follows
+	}
 	switch {
 	case header == 0 && meta == 0 && body == 0 && follows == 0:
 		return errEnd
@@ -106,7 +129,10 @@ func (l *link) receive(m *Message) error {
 		return fmt.Errorf("%w: header, app_metadata and body of %d, %d and %d bytes, %d more behind them",
 			errMessage, header, meta, body, follows)
 	}
-	size := int(header) + int(meta) + int(body)
+	size := int(header) + int(meta)
+	if number == 0 {
+		size += int(body)
+	}
 	m.size = int64(prefixBytes + size)
 	l.in.expect(size + int(follows))
 	err := l.receiveHeader(int(header))
@@ -114,7 +140,11 @@ func (l *link) receive(m *Message) error {
 	if err == nil {
 		_, err = io.ReadFull(&l.in, m.meta)
 	}
-	if err == nil && body > 0 {
+	switch {
+	case err != nil:
+	case number != 0:
+		m.body, err = l.loans.take(number, int(body))
+	case body > 0:
 		err = l.receiveBody(m, int(body))
 	}
 	if err != nil {
@@ -186,12 +216,36 @@ func (l *link) end() error {
 // line fills the parcel with a batch's message for a link.
 func (p *parcel) line(b *Batch, c Compression) {
 	length, copied := p.place(b)
+	m := p.preface(b, c, copied, length, uint32(length), 0) // what follows the message, send knows
+	p.length = len(m) + int(length)
+	p.cut(m, b.Buffers)
+}
+
+// name fills the parcel with the message of a batch whose memory is lent.
+func (p *parcel) name(b *Batch) error {
+	p.memory, p.body = b.Memory, p.body[:0]
+	memory, end := uintptr(unsafe.Pointer(unsafe.SliceData(b.Memory.Bytes))), 0
+	for _, buf := range b.Buffers {
+		e := extent{length: int64(len(buf))}
+		if len(buf) > 0 {
+			e.offset = int64(uintptr(unsafe.Pointer(unsafe.SliceData(buf))) - memory)
+			end = max(end, int(e.offset+e.length))
+		}
+		p.body = append(p.body, e)
+	}
+	if end > len(b.Memory.Bytes) {
+		return errors.New("wire: a buffer does not lie in the batch's memory")
+	}
+	p.pieces = append(p.pieces[:0], p.preface(b, None, 0, int64(end), uint32(end)|lent, b.Memory.Number))
+	return nil
+}
+
+// preface is what stands before a message's body: the prefix, the header and app_metadata. It has room for more behind it.
+func (p *parcel) preface(b *Batch, c Compression, more int, length int64, body, behind uint32) []byte {
 	header := headerSize(len(b.Nodes), len(p.body))
-	m := p.room(prefixBytes + header + len(b.Meta) + copied)
-	m = binary.LittleEndian.AppendUint32(m, uint32(header))
-	m = binary.LittleEndian.AppendUint32(m, uint32(len(b.Meta)))
-	m = binary.LittleEndian.AppendUint64(m, uint64(length)) // what follows the message, send knows
-	m = appendHeader(m, b, p.body, length, c)
-	p.length = len(m) + len(b.Meta) + int(length)
-	p.cut(append(m, b.Meta...), b.Buffers)
+	m := p.room(prefixBytes + header + len(b.Meta) + more)
+	for _, n := range [...]uint32{uint32(header), uint32(len(b.Meta)), body, behind} {
+		m = binary.LittleEndian.AppendUint32(m, n)
+	}
+	return append(appendHeader(m, b, p.body, length, c), b.Meta...)
 }

@@ -35,7 +35,7 @@ func serveLinked(t *testing.T) *linked {
 		t.Fatal(err)
 	}
 	l.conn = serve(t, &l.server, option)
-	l.links = wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
+	l.links = wire.NewLinks("", func(ctx context.Context) (net.Conn, error) {
 		l.dialed.Add(1)
 		conn, err := rpc.LinkDialer(rpc.Config{})(ctx, l.address)
 		l.last.Store(&conn)
@@ -100,7 +100,7 @@ func TestWithoutLinks(t *testing.T) {
 		s := &server{}
 		conn := serve(t, s)
 		dialed := 0
-		links := wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
+		links := wire.NewLinks("", func(ctx context.Context) (net.Conn, error) {
 			dialed++
 			return dial(ctx, s.address)
 		})

@@ -25,7 +25,8 @@ const (
 
 // Links are a client's links to one server. The zero value has none, and lets streams go by gRPC. Close them.
 type Links struct {
-	dial func(context.Context) (net.Conn, error)
+	dial    func(context.Context) (net.Conn, error)
+	address string // at which there may be near links; "" if not
 
 	mu      sync.Mutex
 	idle    []*link
@@ -33,8 +34,11 @@ type Links struct {
 	closed  bool
 }
 
-// NewLinks makes links of connections that a function opens to a server which calls Lobby.Enter for those that begin with Preface.
-func NewLinks(dial func(context.Context) (net.Conn, error)) *Links { return &Links{dial: dial} }
+// NewLinks makes links to the server at an address: near ones, if it is a process of this user on this machine, or of connections that
+// a function opens to it, where it calls Lobby.Enter for those that begin with Preface.
+func NewLinks(address string, dial func(context.Context) (net.Conn, error)) *Links {
+	return &Links{dial: dial, address: address}
+}
 
 // take returns an idle link, or a new one; nil if none can be had.
 func (l *Links) take(ctx context.Context) *link {
@@ -79,6 +83,30 @@ func (l *Links) prune(now time.Time) {
 	})
 }
 
+// avoid has no links be opened for a while the way that one was, which leads elsewhere than calls do.
+func (l *Links) avoid(in *link) {
+	if in.loans == nil {
+		l.try(time.Now().Add(withoutFor))
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.address = ""
+}
+
+// connect opens a connection.
+func (l *Links) connect(ctx context.Context) (net.Conn, error) {
+	l.mu.Lock()
+	address := l.address
+	l.mu.Unlock()
+	if address != "" {
+		if conn, err := dialNear(ctx, address); err == nil {
+			return conn, nil
+		}
+	}
+	return l.dial(ctx)
+}
+
 // try sets when links may be opened again.
 func (l *Links) try(from time.Time) {
 	l.mu.Lock()
@@ -89,7 +117,7 @@ func (l *Links) try(from time.Time) {
 func (l *Links) open(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := l.dial(ctx)
+	conn, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

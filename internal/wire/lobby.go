@@ -156,6 +156,9 @@ func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, how Compressi
 	}
 	if s.link != nil {
 		s.lobby, s.ctx = l, ctx
+		if s.lender = newLender(s.link.Conn); s.lender != nil {
+			s.how = None // nothing is sent
+		}
 		s.uninterrupted = context.AfterFunc(ctx, func() { _ = s.link.Close() }) // what it sends fails then
 	}
 	return s, nil

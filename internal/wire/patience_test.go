@@ -65,7 +65,7 @@ func TestStatusComesLongBefore(t *testing.T) {
 		s := &server{}
 		l := bufconn.Listen(1 << 20)
 		conn := serveOn(t, s, l, nil, grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
-		links := wire.NewLinks(func(context.Context) (net.Conn, error) {
+		links := wire.NewLinks("", func(context.Context) (net.Conn, error) {
 			near, far := net.Pipe()
 			go func() {
 				_, _ = io.ReadFull(far, make([]byte, len(wire.Preface))) // else Enter fails
@@ -146,7 +146,7 @@ func TestCloseFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := serve(t, s, option)
-	links := wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
+	links := wire.NewLinks("", func(ctx context.Context) (net.Conn, error) {
 		c, err := rpc.LinkDialer(rpc.Config{})(ctx, s.address)
 		return noisy{c}, err
 	})
@@ -196,7 +196,7 @@ func TestOtherServersLinks(t *testing.T) {
 func TestOneTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dialed atomic.Int64
-		links := wire.NewLinks(func(ctx context.Context) (net.Conn, error) {
+		links := wire.NewLinks("", func(ctx context.Context) (net.Conn, error) {
 			dialed.Add(1)
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -236,7 +236,7 @@ func (c counted) Close() error {
 func TestIdleLinksAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var open atomic.Int64
-		links := wire.NewLinks(func(context.Context) (net.Conn, error) {
+		links := wire.NewLinks("", func(context.Context) (net.Conn, error) {
 			open.Add(1)
 			return counted{open: &open}, nil
 		})

@@ -29,6 +29,7 @@ const (
 type Memory struct {
 	Bytes []byte
 	pool  *sync.Pool
+	loan  *loan // of another process, if it is
 	// What lies in it, as a Batch has it.
 	nodes   []Node
 	buffers [][]byte
@@ -75,7 +76,10 @@ func (p *Pool) Get(n int) *Memory {
 
 // Free gives the memory back.
 func (m *Memory) Free() {
-	if m.pool != nil {
+	switch {
+	case m.loan != nil:
+		m.loan.free()
+	case m.pool != nil:
 		m.pool.Put(m)
 	}
 }

@@ -28,6 +28,9 @@ type Stream struct {
 	schema *arrow.Schema
 	next   Message
 
+	// Return, if it is set, is called behind the last batch where batches are Lent: these are to be released soon then.
+	Return func() error
+
 	links *Links
 	link  *link         // nil: batches come by gRPC
 	kept  func() bool   // keeps ctx from closing the link; false: it has
@@ -58,7 +61,7 @@ func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte
 			links.keep(link)
 			return s, err
 		case err == nil && first: // it leads elsewhere than the call
-			links.try(time.Now().Add(withoutFor))
+			links.avoid(link)
 		}
 	}
 	_ = link.Close() // whatever it says, nobody uses it any more
@@ -129,6 +132,11 @@ func (s *Stream) receive() error {
 	if !errors.Is(err, errEnd) {
 		return s.lost(err)
 	}
+	if s.link.loans != nil {
+		if err := s.giveBack(); err != nil {
+			return s.lost(err)
+		}
+	}
 	select {
 	case <-s.over:
 	case <-s.ctx.Done():
@@ -146,6 +154,16 @@ func (s *Stream) receive() error {
 	s.links.put(s.link)
 	s.link = nil // what more is asked for, gRPC answers
 	return io.EOF
+}
+
+// giveBack has all that is lent be given back.
+func (s *Stream) giveBack() error {
+	if s.Return != nil {
+		if err := s.Return(); err != nil {
+			return err
+		}
+	}
+	return s.link.loans.end(s.ctx)
 }
 
 // lost closes the link, from which nothing more comes because of err. The status says more, if it comes.
@@ -187,7 +205,7 @@ func (m *Message) Batch() (*Batch, error) {
 	b.Bytes = int64(len(m.header) + len(m.meta))
 	if body != nil {
 		b.Bytes += int64(cap(body.Bytes))
-		b.release = body.Free
+		b.release, b.Lent = body.Free, body.loan != nil
 	}
 	return b, nil
 }

@@ -25,7 +25,8 @@ type Sender struct {
 	// whole, the kernel's copy too.
 	Blocking func(func() error) error
 
-	link          *link // nil: batches go by gRPC
+	link          *link   // nil: batches go by gRPC
+	lender        *lender // of a near one
 	ctx           context.Context
 	lobby         *Lobby
 	uninterrupted func() bool // until now, and from now on
@@ -37,8 +38,11 @@ func NewSender(out grpc.ServerStream, how Compression, pool *Pool) *Sender {
 	return &Sender{out: out, how: how, pool: pool}
 }
 
-// Linked reports whether batches go on a link.
-func (s *Sender) Linked() bool { return s.link != nil }
+// Narrow reports whether a batch's values may have fewer bytes than Arrow's: it goes on a link, as it is.
+func (s *Sender) Narrow() bool { return s.link != nil && s.how == None }
+
+// Near reports whether batches' memory, if that is shared, is lent to the client.
+func (s *Sender) Near() bool { return s.lender != nil }
 
 // Send sends a batch, and refers to its buffers until it releases it: when they were written, or never will be, or at once, where
 // they are compressed. By gRPC this may be after Send has returned. gRPC forgets what it has not written when a connection breaks,
@@ -62,7 +66,10 @@ func (s *Sender) Send(b *Batch, written func()) error {
 		b = packed
 		p.release = func() { packed.Release(); written() }
 	}
-	if s.link != nil {
+	switch {
+	case s.lender != nil && b.Memory != nil:
+		return s.lend(p, b)
+	case s.link != nil:
 		p.line(b, s.how)
 		s.run = append(s.run, p)
 		if more && len(s.run) == 1 && p.length <= mostHeld {
@@ -77,6 +84,19 @@ func (s *Sender) Send(b *Batch, written func()) error {
 		p.free()
 	}
 	return err
+}
+
+// lend sends a batch on a near link, which is released when the client gives it back, or never will.
+func (s *Sender) lend(p *parcel, b *Batch) error {
+	err := s.Flush()
+	if err == nil {
+		err = p.name(b)
+	}
+	if err != nil {
+		p.free()
+		return err
+	}
+	return s.broken(s.blocking(func() error { return s.lender.lend(p) }))
 }
 
 // Flush sends a batch that waits for the next one.
@@ -116,7 +136,8 @@ func (s *Sender) blocking(f func() error) error {
 	return s.Blocking(f)
 }
 
-// Close ends the stream's batches, all of which were sent unless err says why not. It returns err, or why they may not arrive.
+// Close ends the stream's batches, all of which were sent unless err says why not. It returns err, or why they may not arrive. On a near
+// link it waits until the client has given back all.
 func (s *Sender) Close(err error) error {
 	if s.link == nil {
 		return err
@@ -127,11 +148,17 @@ func (s *Sender) Close(err error) error {
 	if err == nil {
 		err = s.broken(s.link.end())
 	}
+	if err == nil && s.lender != nil {
+		err = s.broken(s.blocking(s.lender.wait))
+	}
 	if !s.uninterrupted() && err == nil {
 		err = context.Cause(s.ctx)
 	}
 	if err != nil || !s.lobby.keep(s.link) {
 		_ = s.link.Close() // whatever it says, the batches were sent or err says why not
+	}
+	if s.lender != nil {
+		_ = s.lender.wait() // it has ended, or the link is closed: err says why
 	}
 	return err
 }

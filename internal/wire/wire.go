@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/penstock-ml/penstock/internal/shared"
 )
 
 // Node is one array of a batch: a column, or a child of one.
@@ -26,6 +28,10 @@ type Batch struct {
 	Buffers [][]byte
 	// Meta is its app_metadata, a serialised BatchMeta.
 	Meta []byte
+	// Memory, if it is set, is what all of the buffers lie in, of a batch to send.
+	Memory *shared.Memory
+	// Lent is set where the memory is the sender's, who has no more than for Kept such batches.
+	Lent bool
 	// More is set of one to send if another waits already, to be sent right behind it.
 	More bool
 	// Bytes is the memory that it keeps until Release, and Sent what it had on the network.
@@ -34,7 +40,7 @@ type Batch struct {
 	release func()
 }
 
-// Kept is how many batches of a stream a Receiver may keep at once: the stream has no more memory to make others in.
+// Kept is how many batches of a stream may be kept at once that are Lent: the stream has no more memory to make others in.
 const Kept = 2
 
 // Receiver takes in what a stream brings: its schema, then its batches, which it releases, even those that it refuses. An error ends

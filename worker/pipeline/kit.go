@@ -23,6 +23,13 @@ type engine struct {
 	windows windowScratch
 }
 
+// close gives up the memory of batches, if there is any.
+func (e *engine) close() {
+	if e != nil && e.builder != nil {
+		e.builder.Close()
+	}
+}
+
 // kit is what a stream leaves to the next one of its program: the engine, whose buffers have grown to what the program takes, and
 // chunk memory. To work on it spares fresh memory, which is cleared, brought in page by page, and collected.
 type kit struct {
@@ -70,10 +77,10 @@ func (k *kits) remove(i int) *kit {
 	return x
 }
 
-// drop leaves n bytes to the garbage collector, or all, the oldest first, and returns how many of them there were not.
+// drop gives up n bytes, or all, the oldest first, and returns how many of them there were not.
 func (k *kits) drop(n int64) int64 {
 	for n > 0 && len(k.of) > 0 {
-		n -= k.remove(0).bytes()
+		n -= k.close(0)
 	}
 	return max(0, n)
 }
@@ -81,8 +88,15 @@ func (k *kits) drop(n int64) int64 {
 // expire drops what nobody has taken since a time.
 func (k *kits) expire(before time.Time) {
 	for len(k.of) > 0 && k.of[0].since.Before(before) {
-		k.remove(0)
+		k.close(0)
 	}
+}
+
+// close gives up one, and returns its bytes.
+func (k *kits) close(i int) int64 {
+	x := k.remove(i)
+	x.engine.close()
+	return x.bytes()
 }
 
 // leave is the kit of a stream that came to its end; nil if it did not, or if not all of the kit is there, and counted.
@@ -120,10 +134,12 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 		holds, more = s.with(k)
 	}
 	if more > room {
+		k.engine.close()
 		return 0, 0
 	}
 	s.engine, s.holds = k.engine, holds
 	s.builder.Narrow(false)
+	s.builder.Share(false)
 	s.chunks.use(k.buffers, holds.chunks, k.holds.chunks)
 	return more, k.bytes()
 }

@@ -183,7 +183,10 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 
 // Close gives back the memory.
 func (s *Stream) Close() {
-	s.account.leaves = s.leave()
+	if s.account.leaves = s.leave(); s.account.leaves == nil {
+		s.engine.close()
+	}
+	s.engine = nil
 	s.account.close()
 	if s.session != nil {
 		s.pipeline.sessions.leave(s.session)
@@ -196,6 +199,9 @@ func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 
 // Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
 func (s *Stream) Narrow() { s.builder.Narrow(true) }
+
+// Share has the batches of a stream that has not begun lie in memory that other processes can map, see tensor.Builder.
+func (s *Stream) Share() { s.builder.Share(true) }
 
 // compile makes the engine.
 func (s *Stream) compile() (err error) {

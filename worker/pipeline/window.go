@@ -242,35 +242,35 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 	}
 	cfg, stats := &s.pipeline.cfg, s.stats
 	step := s.builder.RowsFor(w, cfg.BatchBytes)
-	for from, to := int(at.K), 0; from < total; from = to {
-		var size int64
-		if to, size = s.builder.Cut(w, from, step, 2*cfg.BatchBytes); size > cfg.MaxBatch {
+	for from := int(at.K); from < total; {
+		p := s.builder.Cut(w, from, step, 2*cfg.BatchBytes)
+		if p.Bytes > cfg.MaxBatch {
 			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
-				w.RowOf(w.Source(from)), size, cfg.MaxBatch)
+				w.RowOf(w.Source(from)), p.Bytes, cfg.MaxBatch)
 		}
-		if err := s.raise(ctx, &s.holds.batch, size, batchCopies); err != nil {
-			return fmt.Errorf("a batch of %d bytes: %w", size, err)
+		if err := s.raise(ctx, &s.holds.batch, p.Bytes, batchCopies); err != nil {
+			return fmt.Errorf("a batch of %d bytes: %w", p.Bytes, err)
 		}
 		b, err := s.builder.Take(ctx)
 		if err != nil {
 			return err
 		}
-		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, from, to) }); err != nil {
+		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, p) }); err != nil {
 			return err
 		}
-		b.Trim(2 * s.holds.batch)
 		if err := s.raise(ctx, &s.holds.scratch, s.chain.Scratch(), 1); err != nil {
 			b.Release()
 			return fmt.Errorf("memory to make pictures in: %w", err)
 		}
-		meta := &pb.BatchMeta{Window: at.Window, K: uint64(from), Rows: uint32(to - from), Last: to == total}
+		meta := &pb.BatchMeta{Window: at.Window, K: uint64(from), Rows: uint32(p.To - from), Last: p.To == total}
 		if err := offer(ctx, out, Batch{Batch: b, Meta: meta}); err != nil {
 			return err
 		}
-		s.sent = Cursor{Window: at.Window, K: uint64(to)}
+		s.sent = Cursor{Window: at.Window, K: uint64(p.To)}
 		if meta.Last {
 			s.sent = Cursor{Window: at.Window + 1}
 		}
+		from = p.To
 	}
 	return nil
 }

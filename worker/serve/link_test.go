@@ -41,7 +41,7 @@ func TestLinkCutInABatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			links := wire.NewLinks(r.link)
+			links := wire.NewLinks("", r.link)
 			defer links.Close()
 			ticket, err := proto.Marshal(r.request(t, pipeline.Cursor{}))
 			if err != nil {

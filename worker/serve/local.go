@@ -39,6 +39,7 @@ func (s *Server) hand(in *handover, r *request) error {
 		if err != nil {
 			return err
 		}
+		message.Lent = true
 		return s.sending(r.place, func() error {
 			return stream.Blocked(func() error { return in.note(in.Batch(in.ctx, message)) })
 		})

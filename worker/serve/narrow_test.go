@@ -28,7 +28,7 @@ func TestNarrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	links := wire.NewLinks(r.link)
+	links := wire.NewLinks("", r.link)
 	defer links.Close()
 	sizes := func(links *wire.Links, narrow bool, how pb.Compression) (rows, bytes int64) {
 		req := r.request(t, pipeline.Cursor{})

@@ -26,13 +26,15 @@ type outbox struct {
 func (s *Server) newOutbox(
 	ctx context.Context, out flight.FlightService_DoGetServer, stream *pipeline.Stream, r *request,
 ) (*outbox, error) {
-	how := compression(r.GetCompression())
-	sender, err := s.links.Sender(ctx, out, how, &s.messages)
+	sender, err := s.links.Sender(ctx, out, compression(r.GetCompression()), &s.messages)
 	if err != nil {
 		return nil, err
 	}
 	sender.Blocking = stream.Blocked
-	if r.GetNarrow() && sender.Linked() && how == wire.None {
+	if sender.Near() {
+		stream.Share()
+	}
+	if r.GetNarrow() && sender.Narrow() {
 		stream.Narrow()
 	}
 	if err := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema())).Close(); err != nil {
@@ -83,7 +85,7 @@ func Message(b pipeline.Batch) (*wire.Batch, error) {
 		return nil, fmt.Errorf("marshal batch metadata: %w", err)
 	}
 	out := &wire.Batch{
-		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: b.Buffers, Meta: meta, Bytes: b.Bytes, More: b.More,
+		Rows: b.Rows, Nodes: make([]wire.Node, len(b.Nodes)), Buffers: b.Buffers, Meta: meta, Bytes: b.Bytes, Memory: b.Shared, More: b.More,
 	}
 	for i, n := range b.Nodes {
 		out.Nodes[i] = wire.Node(n)
@@ -92,9 +94,9 @@ func Message(b pipeline.Batch) (*wire.Batch, error) {
 	return out, nil
 }
 
-// flush waits until all was written.
+// flush waits until all was written. What is lent comes back only behind the stream's end.
 func (o *outbox) flush(ctx context.Context) error {
-	if err := o.sender.Flush(); err != nil {
+	if err := o.sender.Flush(); err != nil || o.sender.Near() {
 		return err
 	}
 	return o.stream.Blocked(func() error {

@@ -98,6 +98,11 @@ func (s *Server) files() (uris []string) {
 // Enter takes over a connection that is to carry streams' batches beside gRPC, see rpc.Links.
 func (s *Server) Enter(conn net.Conn) error { return s.links.Enter(conn) }
 
+// ServeNear takes such connections over from trainers of this user on this machine, who know the worker by an address, until ctx ends.
+func (s *Server) ServeNear(ctx context.Context, address string) error {
+	return s.links.ServeNear(ctx, address)
+}
+
 // DoGet streams one shard from a cursor. Its status says what a trainer should do: see grpcError.
 func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {
 	return s.serve(out.Context(), t.GetTicket(), func(r *request) error { return s.stream(out, r) })
@@ -242,7 +247,7 @@ func (s *Server) stream(out flight.FlightService_DoGetServer, r *request) error 
 	if flushed := s.sending(r.place, func() error { return w.flush(ctx) }); err == nil {
 		err = flushed
 	}
-	return reason(ctx, w.sender.Close(err))
+	return reason(ctx, s.sending(r.place, func() error { return w.sender.Close(err) }))
 }
 
 // open prepares a stream. While it waits for memory, others of a session that takes from them in turns give theirs up.

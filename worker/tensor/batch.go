@@ -2,12 +2,13 @@ package tensor
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/penstock-ml/penstock/worker/vector"
+	"github.com/penstock-ml/penstock/internal/shared"
 )
 
 // Batch is a record batch in memory that is used again after Release. Until then nothing changes it, and its buffers may be
@@ -21,8 +22,13 @@ type Batch struct {
 	// Bytes is what the buffers have together, what is shared counted once.
 	Bytes int64
 
+	// Shared is the memory that they lie in, if other processes can map it.
+	Shared *shared.Memory
+
 	owner  *Builder
-	mem    []scratch
+	memory []byte  // that they lie in
+	last   int     // where the buffer begins in it that was laid out last
+	end    int     // of that
 	ones   []int32 // the offsets that lists of one value share
 	counts bool    // they are among the buffers
 }
@@ -30,36 +36,82 @@ type Batch struct {
 // Node is one array of a batch: a column, or a child of one.
 type Node struct{ Length, Nulls int64 }
 
+// alignment is that of each buffer in the memory, as Arrow advises.
+const alignment = 64
+
 // Release gives the batch's memory back to its builder.
 func (b *Batch) Release() {
 	b.reset(0)
-	b.owner.free <- b
+	owner := b.owner
+	owner.free <- b
+	if owner.closed.Load() {
+		owner.Close()
+	}
 }
 
 func (b *Batch) reset(rows int) {
 	b.Rows, b.Nodes, b.Buffers, b.Bytes = int64(rows), b.Nodes[:0], b.Buffers[:0], 0
-	b.ones, b.counts = vector.Counting(rows), false
+	b.last, b.end, b.ones, b.counts = 0, 0, nil, false
 }
 
-// Trim has the batch's memory not be used again if that is more than `most` bytes, and a little for each output. It grows to what each of
-// the outputs had at most, and these may have been parts of different batches.
-func (b *Batch) Trim(most int64) {
-	if b.Held() > most {
-		clear(b.mem)
+// Held is how many bytes the batch has, and keeps for the next one.
+func (b *Batch) Held() int64 { return int64(cap(b.memory)) }
+
+// grow has the batch have n bytes, which other processes can map if they are to, and if the machine has such.
+func (b *Batch) grow(n int) {
+	if b.Shared != nil {
+		b.memory = b.Shared.Bytes // none, if a trainer kept them
 	}
-}
-
-// Held is how many bytes there are for the next batch, but for a little for each output.
-func (b *Batch) Held() (n int64) {
-	for i := range b.mem {
-		m := &b.mem[i]
-		n += int64(max(0, cap(m.values)-little) + max(0, cap(m.weights)-little) + 4*max(0, cap(m.offsets)-little))
+	if len(b.memory) >= n && (b.Shared != nil || !b.owner.share) {
+		return
 	}
-	return n
+	b.drop()
+	n += n / 8
+	if b.owner.share {
+		var err error
+		if b.Shared, err = shared.Make(n); err == nil {
+			b.memory = b.Shared.Bytes
+			return
+		}
+		b.owner.share = false
+	}
+	b.memory = make([]byte, n)
 }
 
-// little is what vector.Grow adds to slices however short they are.
-const little = 64
+// drop gives up the memory.
+func (b *Batch) drop() {
+	if b.Shared != nil {
+		b.Shared.Free()
+	}
+	b.Shared, b.memory = nil, nil
+}
+
+// room lays out n values behind the buffers that there are. What they are is undefined.
+func room[T number](b *Batch, n int) []T {
+	var zero T
+	b.last = aligned(b.end)
+	b.end = b.last + n*int(unsafe.Sizeof(zero))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b.memory[b.last:b.end]))), n)
+}
+
+// keep keeps the first n bytes of the buffer that was laid out last.
+func (b *Batch) keep(n int) { b.end = b.last + n }
+
+// aligned is where a buffer may begin that cannot before at.
+func aligned(at int) int { return (at + alignment - 1) &^ (alignment - 1) }
+
+// number is an element type of tensors.
+type number interface {
+	int32 | int64 | float32 | float64 | unsigned
+}
+
+// bytesOf is the memory of fixed-size values.
+func bytesOf[T any](s []T) []byte {
+	var zero T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
+}
+
+func bit(words []uint64, i int) bool { return words == nil || words[i>>6]>>(i&63)&1 == 1 }
 
 // add adds an array of n values without nulls, with the buffers that it has beside the validity.
 func (b *Batch) add(n int, buffers ...[]byte) {

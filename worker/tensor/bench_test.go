@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -51,7 +52,7 @@ func BenchmarkBuild(b *testing.B) {
 				for b.Loop() {
 					batch, err := builder.Take(b.Context())
 					if err == nil {
-						err = builder.Build(batch, w, 0, benchRows)
+						err = builder.Build(batch, w, builder.Cut(w, 0, benchRows, math.MaxInt64))
 					}
 					if err != nil {
 						b.Fatal(err)

@@ -8,22 +8,22 @@ import (
 // byteStrings is one byte string a row; null is empty.
 type byteStrings struct{ out *pb.Output }
 
-func (b *byteStrings) size(w *Window, from, to int) int64 {
+func (b *byteStrings) size(w *Window, from, to int) (n, spare int64) {
 	v := w.Slots[b.out.GetSlots()[0]]
-	n := 4 * int64(to-from)
+	n = 4 * int64(to-from+1)
 	if !isScalar(v, pb.Kind_BINARY) {
-		return n // build says what is wrong
+		return n, 0 // build says what is wrong
 	}
 	if w.Order == nil {
-		return n + int64(v.Ends[to]-v.Ends[from])
+		return n + int64(v.Ends[to]-v.Ends[from]), 0
 	}
 	for _, row := range w.Order[from:to] {
 		n += int64(v.Ends[row+1] - v.Ends[row])
 	}
-	return n
+	return n, 0
 }
 
-func (b *byteStrings) build(out *Batch, mem *scratch, w *Window, from, to int) error {
+func (b *byteStrings) build(out *Batch, w *Window, from, to int) error {
 	v := w.Slots[b.out.GetSlots()[0]]
 	if !isScalar(v, pb.Kind_BINARY) {
 		return typeError(v, "binary")
@@ -32,15 +32,14 @@ func (b *byteStrings) build(out *Batch, mem *scratch, w *Window, from, to int) e
 	for i := from; i < to; i++ {
 		total += len(value(v, w.Source(i)))
 	}
-	mem.values = vector.Grow(mem.values, total)
-	mem.offsets = vector.Grow(mem.offsets, to-from+1)
+	offsets, values := room[int32](out, to-from+1), room[byte](out, total)
 	n := 0
 	for i := from; i < to; i++ {
-		mem.offsets[i-from] = int32(n)
-		n += copy(mem.values[n:], value(v, w.Source(i)))
+		offsets[i-from] = int32(n)
+		n += copy(values[n:], value(v, w.Source(i)))
 	}
-	mem.offsets[to-from] = int32(n)
-	out.add(to-from, bytesOf(mem.offsets), mem.values)
+	offsets[to-from] = int32(n)
+	out.add(to-from, bytesOf(offsets), values)
 	return nil
 }
 

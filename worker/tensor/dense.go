@@ -16,9 +16,11 @@ type dense struct {
 
 func (d *dense) width() int { return len(d.out.GetSlots()) }
 
-func (d *dense) size(_ *Window, from, to int) int64 { return 4 * int64(d.width()) * int64(to-from) }
+func (d *dense) size(_ *Window, from, to int) (n, spare int64) {
+	return 4 * int64(d.width()) * int64(to-from), 0
+}
 
-func (d *dense) build(b *Batch, mem *scratch, w *Window, from, to int) error {
+func (d *dense) build(b *Batch, w *Window, from, to int) error {
 	rows, width := to-from, d.width()
 	for _, slot := range d.out.GetSlots() {
 		switch v := w.Slots[slot]; {
@@ -28,7 +30,7 @@ func (d *dense) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 			return typeError(v, "a number or bool")
 		}
 	}
-	matrix := numbers[float32](&mem.values, rows*width)
+	matrix := room[float32](b, rows*width)
 	for first := 0; first < width; first += tileColumns {
 		slots := d.out.GetSlots()[first:min(first+tileColumns, width)]
 		for row := 0; row < rows; row += tileRows {

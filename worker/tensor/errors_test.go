@@ -74,11 +74,11 @@ func TestCutBoundsBytes(t *testing.T) {
 	w := &Window{Slots: []*vector.Vector{v}, Rows: 4}
 	var cuts []int
 	for from := 0; from < 4; {
-		to, size := b.Cut(w, from, 4, 100)
-		if size > 100 && to != from+1 {
-			t.Errorf("rows %d to %d take %d bytes", from, to, size)
+		p := b.Cut(w, from, 4, 100)
+		if p.Bytes > 100 && p.To != from+1 {
+			t.Errorf("rows %d to %d take %d bytes", from, p.To, p.Bytes)
 		}
-		cuts, from = append(cuts, to), to
+		cuts, from = append(cuts, p.To), p.To
 	}
 	if len(cuts) < 3 || cuts[len(cuts)-1] != 4 {
 		t.Errorf("cut at %v", cuts)
@@ -91,7 +91,7 @@ func TestCutBoundsBytes(t *testing.T) {
 	}
 	// The rows that are chosen count, not the window's.
 	w.Order = []int32{0, 1, 3}
-	if n := b.RowsFor(w, 18); n != 3 {
+	if n := b.RowsFor(w, 22); n != 3 {
 		t.Errorf("%d rows, want 3", n)
 	}
 	if n := b.RowsFor(&Window{Slots: w.Slots, Rows: 4, Order: []int32{}}, 10); n != 1 {

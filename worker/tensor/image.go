@@ -52,7 +52,9 @@ func pictureOf(p *pb.Program, o *pb.Output) *spec.Picture {
 	return nil
 }
 
-func (im *image) size(_ *Window, from, to int) int64 { return int64(im.bytes()) * int64(to-from) }
+func (im *image) size(_ *Window, from, to int) (n, spare int64) {
+	return int64(im.bytes()) * int64(to-from), 0
+}
 
 // bytes of one.
 func (im *image) bytes() int {
@@ -62,27 +64,27 @@ func (im *image) bytes() int {
 	return im.values
 }
 
-func (im *image) build(b *Batch, mem *scratch, w *Window, from, to int) error {
+func (im *image) build(b *Batch, w *Window, from, to int) error {
 	v := w.Slots[im.out.GetSlots()[0]]
 	if !isScalar(v, pb.Kind_BINARY) && v.Type.Kind != pb.Kind_PICTURE {
 		return typeError(v, "binary or a picture")
 	}
 	each := im.bytes()
-	all := numbers[float32](&mem.values, ((to-from)*each+3)/4) // aligned
-	mem.values = mem.values[:(to-from)*each]
+	floats := room[float32](b, ((to-from)*each+3)/4)
+	values := bytesOf(floats)[:(to-from)*each]
 	for i := from; i < to; i++ {
 		row := w.Source(i)
-		dst := mem.values[(i-from)*each:][:each]
+		dst := values[(i-from)*each:][:each]
 		canvas := images.Canvas{Bytes: dst, Planar: im.planar}
 		if im.floats {
-			canvas.Floats = all[(i-from)*im.values:][:im.values]
+			canvas.Floats = floats[(i-from)*im.values:][:im.values]
 		}
 		if err := im.one(v, row, canvas); err != nil {
 			return fmt.Errorf("%s row %d: %w", w.File.GetUri(), w.RowOf(row), err)
 		}
 	}
 	b.add(to - from)
-	b.add((to-from)*im.values, mem.values)
+	b.add((to-from)*im.values, values)
 	return nil
 }
 

@@ -16,7 +16,9 @@ type label struct {
 	width int // bytes of an int64 value of the window; as many are enough for others
 }
 
-func (l *label) size(_ *Window, from, to int) int64 { return int64(l.width) * int64(to-from) }
+func (l *label) size(_ *Window, from, to int) (n, spare int64) {
+	return int64(l.width) * int64(to-from), spareOf(l.width, to-from)
+}
 
 func (l *label) see(b *Builder, w *Window) {
 	l.width = wide
@@ -25,7 +27,7 @@ func (l *label) see(b *Builder, w *Window) {
 	}
 }
 
-func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
+func (l *label) build(b *Batch, w *Window, from, to int) error {
 	v := w.Slots[l.out.GetSlots()[0]]
 	if !isScalar(v, l.out.GetType().GetKind()) {
 		return typeError(v, strings.ToLower(l.out.GetType().GetKind().String()))
@@ -33,30 +35,30 @@ func (l *label) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	var values []byte
 	switch v.Type.Kind {
 	case pb.Kind_FLOAT32:
-		values = bytesOf(floatLabels(mem, w, v.F32, v.Valid, from, to))
+		values = bytesOf(floatLabels(b, w, v.F32, v.Valid, from, to))
 	case pb.Kind_FLOAT64:
-		values = bytesOf(floatLabels(mem, w, v.F64, v.Valid, from, to))
+		values = bytesOf(floatLabels(b, w, v.F64, v.Valid, from, to))
 	default:
 		if err := noNulls(w, v, from, to); err != nil {
 			return err
 		}
 		switch v.Type.Kind {
 		case pb.Kind_INT32:
-			dst := numbers[int32](&mem.values, to-from)
+			dst := room[int32](b, to-from)
 			take(dst, w, v.I32, from)
 			values = bytesOf(dst)
 		case pb.Kind_INT64:
-			values, _ = ints(&mem.values, l.width, nil, w, v, from, to)
+			values, _ = ints(b, l.width, nil, w, v, from, to)
 		default:
-			values = boolBits(mem, w, v, from, to)
+			values = boolBits(b, w, v, from, to)
 		}
 	}
 	b.add(to-from, values)
 	return nil
 }
 
-func floatLabels[T float32 | float64](mem *scratch, w *Window, src []T, valid []uint64, from, to int) []T {
-	dst := numbers[T](&mem.values, to-from)
+func floatLabels[T float32 | float64](b *Batch, w *Window, src []T, valid []uint64, from, to int) []T {
+	dst := room[T](b, to-from)
 	take(dst, w, src, from)
 	if valid != nil {
 		for i := range dst {
@@ -81,13 +83,13 @@ func noNulls(w *Window, v *vector.Vector, from, to int) error {
 	return nil
 }
 
-func boolBits(mem *scratch, w *Window, v *vector.Vector, from, to int) []byte {
-	mem.values = vector.Grow(mem.values, (to-from+7)/8)
-	clear(mem.values)
+func boolBits(b *Batch, w *Window, v *vector.Vector, from, to int) []byte {
+	dst := room[byte](b, (to-from+7)/8)
+	clear(dst)
 	for i := from; i < to; i++ {
 		if v.Bool[w.Source(i)] {
-			mem.values[(i-from)>>3] |= 1 << ((i - from) & 7)
+			dst[(i-from)>>3] |= 1 << ((i - from) & 7)
 		}
 	}
-	return mem.values
+	return dst
 }

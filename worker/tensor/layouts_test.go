@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -180,12 +181,13 @@ func TestSharedOffsets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := &Window{Slots: vs, Rows: 4}
 	for range 2 {
 		batch, err := b.Take(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Build(batch, &Window{Slots: vs, Rows: 4}, 0, 3); err != nil {
+		if err := b.Build(batch, w, b.Cut(w, 0, 3, math.MaxInt64)); err != nil {
 			t.Fatal(err)
 		}
 		if want := int64(3*3*8 + 4*4); batch.Bytes != want {
@@ -212,9 +214,10 @@ func TestLongSharedOffsets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w := &Window{Slots: vs, Rows: rows}
 	batch, err := b.Take(t.Context())
 	if err == nil {
-		err = b.Build(batch, &Window{Slots: vs, Rows: rows}, 0, rows)
+		err = b.Build(batch, w, b.Cut(w, 0, rows, math.MaxInt64))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +244,7 @@ func TestProvenanceAndSchema(t *testing.T) {
 	w := &Window{Slots: []*vector.Vector{v}, Rows: 4, Order: []int32{3, 0}, File: &pb.File{Index: 7}, FirstRow: 100}
 	batch, err := b.Take(t.Context())
 	if err == nil {
-		err = b.Build(batch, w, 0, 2)
+		err = b.Build(batch, w, b.Cut(w, 0, 2, math.MaxInt64))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,14 @@ func widthOf(v *vector.Vector) int {
 	return wide
 }
 
+// spareOf is how many bytes n values take beside theirs while they are laid out: those of 3 bytes have 4 until they are packed.
+func spareOf(width, n int) int64 {
+	if width == 3 {
+		return int64(n)
+	}
+	return 0
+}
+
 // bitsOf are those that any of the values has; of values with bits from `enough` on it may leave out some, since more
 // do not change the width.
 func bitsOf[T int32 | int64 | uint32](values []T, enough uint64) uint64 {

@@ -3,10 +3,10 @@ package tensor
 // provenanceFile is the index of each row's file in the listing.
 type provenanceFile struct{}
 
-func (provenanceFile) size(_ *Window, from, to int) int64 { return 4 * int64(to-from) }
+func (provenanceFile) size(_ *Window, from, to int) (n, spare int64) { return 4 * int64(to-from), 0 }
 
-func (provenanceFile) build(b *Batch, mem *scratch, w *Window, from, to int) error {
-	dst := numbers[int32](&mem.values, to-from)
+func (provenanceFile) build(b *Batch, w *Window, from, to int) error {
+	dst := room[int32](b, to-from)
 	for i := range dst {
 		dst[i] = int32(w.File.GetIndex())
 	}
@@ -17,10 +17,10 @@ func (provenanceFile) build(b *Batch, mem *scratch, w *Window, from, to int) err
 // provenanceRow is each row's number in its file.
 type provenanceRow struct{}
 
-func (provenanceRow) size(_ *Window, from, to int) int64 { return 8 * int64(to-from) }
+func (provenanceRow) size(_ *Window, from, to int) (n, spare int64) { return 8 * int64(to-from), 0 }
 
-func (provenanceRow) build(b *Batch, mem *scratch, w *Window, from, to int) error {
-	dst := numbers[int64](&mem.values, to-from)
+func (provenanceRow) build(b *Batch, w *Window, from, to int) error {
+	dst := room[int64](b, to-from)
 	for i := range dst {
 		dst[i] = w.RowOf(w.Source(from + i))
 	}

@@ -20,16 +20,17 @@ type sparse struct {
 	ones  bool // each row has one value that is not null, and one weight if it has weights
 }
 
-func (s *sparse) size(w *Window, from, to int) int64 {
+func (s *sparse) size(w *Window, from, to int) (n, spare int64) {
 	perElement := int64(s.width)
 	if s.out.Weights != nil {
 		perElement += 4
 	}
-	n := perElement * int64(upperBound(w, w.Slots[s.out.GetSlots()[0]], from, to))
+	values := upperBound(w, w.Slots[s.out.GetSlots()[0]], from, to)
+	n = perElement * int64(values)
 	if !s.ones { // else they are counted once for all
 		n += 4 * int64(to-from+1)
 	}
-	return n
+	return n, spareOf(s.width, values)
 }
 
 func (s *sparse) see(b *Builder, w *Window) {
@@ -45,16 +46,16 @@ func (s *sparse) see(b *Builder, w *Window) {
 	}
 }
 
-func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
+func (s *sparse) build(b *Batch, w *Window, from, to int) error {
 	v := w.Slots[s.out.GetSlots()[0]]
 	offsets := b.ones
 	var write []int32 // nil: they stand there
 	if !s.ones {
-		mem.offsets = vector.Grow(mem.offsets, to-from+1)
-		offsets, write = mem.offsets, mem.offsets
+		offsets = room[int32](b, to-from+1)
+		write = offsets
 	}
 	if s.out.Weights == nil {
-		values, n, err := s.values(&mem.values, write, w, v, from, to)
+		values, n, err := s.values(b, write, w, v, from, to)
 		if err != nil {
 			return err
 		}
@@ -66,11 +67,11 @@ func (s *sparse) build(b *Batch, mem *scratch, w *Window, from, to int) error {
 	if err := checkWeights(w, v, weights, from, to); err != nil {
 		return err
 	}
-	values, n, err := s.values(&mem.values, write, w, v, from, to)
+	values, n, err := s.values(b, write, w, v, from, to)
 	if err != nil {
 		return err
 	}
-	scores, _, err := floats(&mem.weights, write, w, weights, v, from, to)
+	scores, _, err := floats(b, write, w, weights, v, from, to)
 	if err != nil {
 		return fmt.Errorf("weights: %w", err)
 	}
@@ -94,8 +95,8 @@ func ones(w *Window, v *vector.Vector) bool {
 	return &offsets[0] == &counting[0] || bytes.Equal(bytesOf(offsets), bytesOf(counting))
 }
 
-// values takes those of v that are not null.
-func (s *sparse) values(b *[]byte, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int, err error) {
+// values lays out those of v that are not null.
+func (s *sparse) values(b *Batch, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int, err error) {
 	if s.floats {
 		return floats(b, offsets, w, v, v, from, to)
 	}
@@ -106,18 +107,21 @@ func (s *sparse) values(b *[]byte, offsets []int32, w *Window, v *vector.Vector,
 	return data, n, nil
 }
 
-// ints takes the int32 or int64 values of v that are not null, and lays them out with so many bytes each.
-func ints(b *[]byte, width int, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int) {
+// ints lays out the int32 or int64 values of v that are not null, with so many bytes each.
+func ints(b *Batch, width int, offsets []int32, w *Window, v *vector.Vector, from, to int) (data []byte, n int) {
 	switch {
 	case v.U32 != nil:
-		return ofWidth(b, width, offsets, w, v.U32, v, from, to)
+		data, n = ofWidth(b, width, offsets, w, v.U32, v, from, to)
 	case v.Type.Kind == pb.Kind_INT64:
-		return ofWidth(b, width, offsets, w, v.I64, v, from, to)
+		data, n = ofWidth(b, width, offsets, w, v.I64, v, from, to)
+	default:
+		data, n = ofWidth(b, width, offsets, w, v.I32, v, from, to)
 	}
-	return ofWidth(b, width, offsets, w, v.I32, v, from, to)
+	b.keep(len(data))
+	return data, n
 }
 
-func ofWidth[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
+func ofWidth[S int32 | int64 | uint32](b *Batch, width int, offsets []int32, w *Window, src []S, v *vector.Vector, from, to int) (data []byte, n int) {
 	switch width {
 	case 1:
 		return laid(jagged[uint8](b, offsets, w, src, v, v, from, to))
@@ -126,7 +130,7 @@ func ofWidth[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w 
 	case 3:
 		if src, ok := any(src).([]uint32); ok {
 			if run, ok := run(offsets, w, src, v, v, from, to); ok {
-				return packed(numbers[uint32](b, len(run)), run), len(run)
+				return packed(room[uint32](b, len(run)), run), len(run)
 			}
 		}
 		values := jagged[uint32](b, offsets, w, src, v, v, from, to)
@@ -139,8 +143,8 @@ func ofWidth[S int32 | int64 | uint32](b *[]byte, width int, offsets []int32, w 
 
 func laid[D number](values []D) (data []byte, n int) { return bytesOf(values), len(values) }
 
-// floats takes the values of v at the elements of ids that are not null.
-func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (data []byte, n int, err error) {
+// floats lays out the values of v at the elements of ids that are not null.
+func floats(b *Batch, offsets []int32, w *Window, v, ids *vector.Vector, from, to int) (data []byte, n int, err error) {
 	var values []float32
 	switch v.Type.Kind {
 	case pb.Kind_FLOAT32:
@@ -153,7 +157,9 @@ func floats(b *[]byte, offsets []int32, w *Window, v, ids *vector.Vector, from, 
 	if v != ids { // a null weight is NaN; ids that are null have gone with theirs
 		nullWeights(values, w, v, ids, from, to)
 	}
-	return bytesOf(values), len(values), nil
+	data = bytesOf(values)
+	b.keep(len(data))
+	return data, len(values), nil
 }
 
 // run is the values of v of output rows [from, to) that are not null in `ids`, if they lie one behind the other, in order. It writes
@@ -173,8 +179,8 @@ func run[S number](offsets []int32, w *Window, src []S, v, ids *vector.Vector, f
 }
 
 // jagged lays out the values of v of output rows [from, to) that are not null in `ids`, and their offsets, as run does.
-func jagged[D, S number](b *[]byte, offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) []D {
-	dst, valid := numbers[D](b, upperBound(w, v, from, to)), ids.ValueValid()
+func jagged[D, S number](b *Batch, offsets []int32, w *Window, src []S, v, ids *vector.Vector, from, to int) []D {
+	dst, valid := room[D](b, upperBound(w, v, from, to)), ids.ValueValid()
 	if run, ok := run(offsets, w, src, v, ids, from, to); ok {
 		convert(dst, run)
 		return dst

@@ -6,6 +6,7 @@ package tensor
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -57,16 +58,18 @@ type Builder struct {
 	outputs []output
 	schema  *arrow.Schema
 	free    chan *Batch
+	closed  atomic.Bool
 	narrow  bool
+	share   bool
 	seen    *Window // that the outputs know
 	shares  bool    // some of its lists have one value each
 }
 
 // output adds one field's arrays to a batch, for rows [from, to) of a window's output.
 type output interface {
-	build(b *Batch, mem *scratch, w *Window, from, to int) error
-	// size is what they take, in bytes; it may be a little more.
-	size(w *Window, from, to int) int64
+	build(b *Batch, w *Window, from, to int) error
+	// size is what they take, in bytes, or a little more, and what building them takes besides for the moment.
+	size(w *Window, from, to int) (n, spare int64)
 }
 
 // onlooker is an output that looks at a window's values before it builds.
@@ -91,7 +94,7 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 		b.outputs = append(b.outputs, provenanceFile{}, provenanceRow{})
 	}
 	for range batches {
-		b.free <- &Batch{owner: b, mem: make([]scratch, len(b.outputs))}
+		b.free <- &Batch{owner: b}
 	}
 	return b, nil
 }
@@ -99,6 +102,22 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 // Narrow says whether int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md
 // says when. Such batches are no Arrow records.
 func (b *Builder) Narrow(on bool) { b.narrow = on }
+
+// Share says whether batches lie in memory that other processes can map, where there is such.
+func (b *Builder) Share(on bool) { b.share = on }
+
+// Close gives up the memory of the batches that came back, and of others as they do. None is taken any more.
+func (b *Builder) Close() {
+	b.closed.Store(true)
+	for {
+		select {
+		case batch := <-b.free:
+			batch.drop()
+		default:
+			return
+		}
+	}
+}
 
 // Idle reports whether all batches came back.
 func (b *Builder) Idle() bool { return len(b.free) == cap(b.free) }
@@ -140,29 +159,38 @@ func (b *Builder) Schema() *arrow.Schema { return b.schema }
 func (b *Builder) RowsFor(w *Window, bytes int64) int {
 	b.see(w)
 	rows := w.Len()
-	each := float64(b.size(w, 0, rows)) / float64(max(1, rows))
+	all, _ := b.size(w, 0, rows)
+	each := float64(all) / float64(max(1, rows))
 	return max(1, int(min(float64(bytes)/max(1, each), float64(rows))))
 }
 
-// Cut is where a batch ends that begins at from: after `rows` rows, or fewer, so that it has at most `bytes` bytes,
-// but for a single row that has more.
-func (b *Builder) Cut(w *Window, from, rows int, bytes int64) (to int, size int64) {
+// Piece is rows [From, To) of a window's output, which make one batch.
+type Piece struct {
+	From, To int
+	// Bytes is what the batch takes, or a little more, and spare what it does besides while it is built.
+	Bytes, spare int64
+}
+
+// Cut is the piece that begins at from: of `rows` rows, or fewer, so that its batch has at most `bytes` bytes, but for a single row that
+// has more.
+func (b *Builder) Cut(w *Window, from, rows int, bytes int64) Piece {
 	b.see(w)
-	for to = min(from+rows, w.Len()); ; to = from + (to-from)/2 {
-		if size = b.size(w, from, to); size <= bytes || to-from <= 1 {
-			return to, size
+	for p := (Piece{From: from, To: min(from+rows, w.Len())}); ; p.To = from + (p.To-from)/2 {
+		if p.Bytes, p.spare = b.size(w, from, p.To); p.Bytes <= bytes || p.To-from <= 1 {
+			return p
 		}
 	}
 }
 
-func (b *Builder) size(w *Window, from, to int) (n int64) {
+func (b *Builder) size(w *Window, from, to int) (n, spare int64) {
 	if b.shares {
 		n = 4 * int64(to-from+1)
 	}
 	for _, o := range b.outputs {
-		n += o.size(w, from, to)
+		bytes, more := o.size(w, from, to)
+		n, spare = n+bytes, max(spare, more)
 	}
-	return n
+	return n, spare
 }
 
 // Take waits for a batch that is free, until ctx ends. Release gives it back.
@@ -175,12 +203,20 @@ func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 	}
 }
 
-// Build lays out rows [from, to) of the window's output in a batch of Take's, which it releases if it fails.
-func (b *Builder) Build(batch *Batch, w *Window, from, to int) error {
+// mostBuffers is how many buffers an output has at most: offsets, values and weights.
+const mostBuffers = 3
+
+// Build lays a piece of the window's output out in a batch of Take's, which it releases if it fails.
+func (b *Builder) Build(batch *Batch, w *Window, p Piece) error {
 	b.see(w)
-	batch.reset(to - from)
+	batch.reset(p.To - p.From)
+	batch.grow(int(p.Bytes+p.spare) + alignment*(1+mostBuffers*len(b.outputs)))
+	if b.shares {
+		batch.ones = room[int32](batch, p.To-p.From+1)
+		copy(batch.ones, vector.Counting(p.To-p.From))
+	}
 	for i, o := range b.outputs {
-		if err := o.build(batch, &batch.mem[i], w, from, to); err != nil {
+		if err := o.build(batch, w, p.From, p.To); err != nil {
 			batch.Release()
 			return fmt.Errorf("tensor %s: %w", b.schema.Field(i).Name, err)
 		}

@@ -191,7 +191,7 @@ func (s *sender) write(rec arrow.Record, r *Record) error {
 	if err := b.Flatten(rec); err != nil {
 		return err
 	}
-	if s.batches.Linked() {
+	if s.batches.Narrow() {
 		s.resize(b, rec.Schema(), r)
 	}
 	rec.Retain()

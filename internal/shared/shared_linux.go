@@ -1,0 +1,68 @@
+package shared
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// sealed memory can neither become shorter, which would kill who reads behind its end, nor be written to by whoever maps it from now on.
+const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
+
+// Make returns n bytes or more, all zero, which take memory when they are written to. Free them.
+func Make(n int) (*Memory, error) {
+	file, err := unix.MemfdCreate("penstock-batch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, fmt.Errorf("shared memory: %w", os.NewSyscallError("memfd_create", err))
+	}
+	m := &Memory{file: file, Number: made.Add(1)}
+	if err = unix.Ftruncate(file, int64(n)); err == nil {
+		m.Bytes, err = unix.Mmap(file, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, sealed)
+	}
+	if err != nil {
+		m.Free()
+		return nil, fmt.Errorf("shared memory of %d bytes: %w", n, err)
+	}
+	return m, nil
+}
+
+// Map maps the memory of a file that another process has sent, of up to `most` bytes, to be read. The file stays the caller's. It fails
+// for a file that could become shorter.
+func Map(file, most int) ([]byte, error) {
+	seals, err := unix.FcntlInt(uintptr(file), unix.F_GET_SEALS, 0)
+	if err != nil || seals&unix.F_SEAL_SHRINK == 0 {
+		return nil, errors.Join(errors.New("shared memory could become shorter"), err)
+	}
+	var stat unix.Stat_t
+	if err := unix.Fstat(file, &stat); err != nil {
+		return nil, os.NewSyscallError("fstat", err)
+	}
+	if stat.Size <= 0 || stat.Size > int64(most) {
+		return nil, fmt.Errorf("shared memory of %d bytes; there may be %d", stat.Size, most)
+	}
+	bytes, err := unix.Mmap(file, 0, int(stat.Size), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	return bytes, os.NewSyscallError("mmap", err)
+}
+
+// Unmap ends what Map began.
+func Unmap(bytes []byte) { _ = unix.Munmap(bytes) } // fails only for what is not mapped
+
+// File is the file of memory, to be sent to another process. It is closed by Free.
+func (m *Memory) File() int { return m.file }
+
+// Free gives the memory back, unless others have it mapped. A second call does nothing.
+func (m *Memory) Free() {
+	if m.Bytes != nil {
+		Unmap(m.Bytes)
+		m.Bytes = nil
+	}
+	if m.file >= 0 {
+		_ = unix.Close(m.file) // nothing was written by it
+		m.file = -1
+	}
+}

@@ -1,0 +1,87 @@
+package shared
+
+import (
+	"bytes"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMappedMemoryIsTheSame(t *testing.T) {
+	m, err := Make(5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	mapped, err := Map(m.File(), 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer Unmap(mapped)
+	copy(m.Bytes[4990:], "at the end")
+	if len(mapped) != 5000 || !bytes.Equal(mapped, m.Bytes) {
+		t.Errorf("%d bytes that end with %q", len(mapped), mapped[4990:])
+	}
+	other, err := Make(1)
+	if err != nil || other.Number == m.Number || m.Number == 0 {
+		t.Errorf("memory %d, then %v: %v", m.Number, other, err)
+	}
+	other.Free()
+	other.Free() // does nothing
+	m.Free()
+	if mapped[4999] != 'd' {
+		t.Error("it went with its maker's")
+	}
+}
+
+// Who maps memory can neither write to it nor cut it short.
+func TestMemoryIsSealed(t *testing.T) {
+	m, err := Make(8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	if err := unix.Ftruncate(m.File(), 100); err == nil {
+		t.Error("it was cut short")
+	}
+	if b, err := unix.Mmap(m.File(), 0, 8192, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
+		Unmap(b)
+		t.Error("it was mapped to be written to")
+	}
+}
+
+func TestMapRefuses(t *testing.T) {
+	m, err := Make(8192)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Free()
+	if _, err := Map(m.File(), 8191); err == nil {
+		t.Error("more was mapped than may be")
+	}
+	if _, err := Map(-1, 8192); err == nil {
+		t.Error("no file was mapped")
+	}
+	unsealed, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err == nil {
+		defer unix.Close(unsealed) //nolint:errcheck // nothing was written by it
+		err = unix.Ftruncate(unsealed, 100)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Map(unsealed, 8192); err == nil {
+		t.Error("what could become shorter was mapped")
+	}
+	empty, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err == nil {
+		defer unix.Close(empty) //nolint:errcheck // nothing was written by it
+		_, err = unix.FcntlInt(uintptr(empty), unix.F_ADD_SEALS, sealed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Map(empty, 8192); err == nil {
+		t.Error("nothing was mapped")
+	}
+}

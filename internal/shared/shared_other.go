@@ -1,0 +1,20 @@
+//go:build !linux
+
+package shared
+
+import "errors"
+
+// Make fails: there is no such memory here.
+func Make(int) (*Memory, error) { return nil, errors.ErrUnsupported }
+
+// Map fails, too.
+func Map(int, int) ([]byte, error) { return nil, errors.ErrUnsupported }
+
+// Unmap has nothing to do.
+func Unmap([]byte) {}
+
+// File is none.
+func (m *Memory) File() int { return m.file }
+
+// Free has nothing to do.
+func (m *Memory) Free() {}

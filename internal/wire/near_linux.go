@@ -1,0 +1,336 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/penstock-ml/penstock/internal/shared"
+)
+
+const (
+	// nearTimeout bounds how long a near link may take to open.
+	nearTimeout = time.Second
+	// mostMapped bounds what a client maps of a stream's: many times what a stream's server has.
+	mostMapped = 64
+	// numberBytes are those of the number of memory that a client gives back. None, which is 0, says that it has given back all.
+	numberBytes = 4
+)
+
+// nearName is the name of the Unix socket of a server that is reached at an address. It exists within a network namespace, without a file.
+func nearName(address string) string { return "@penstock-link " + address }
+
+// ServeNear lets clients of the same user on this machine open near links to the server that they know by an address, until ctx ends.
+func (l *Lobby) ServeNear(ctx context.Context, address string) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "unix", nearName(address))
+	if err != nil {
+		return fmt.Errorf("wire: listen for near links: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // what it waits for fails then
+	defer stop()
+	var entering sync.WaitGroup
+	defer entering.Wait()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return errors.Join(fmt.Errorf("wire: accept near links: %w", err), listener.Close())
+		}
+		entering.Go(func() { _ = l.enterNear(conn) }) // its client goes another way
+	}
+}
+
+// enterNear lets a near link in, if the process at its other end is of the same user.
+func (l *Lobby) enterNear(conn net.Conn) error {
+	var first [len(Preface)]byte
+	err := errors.Join(sameUser(conn), conn.SetDeadline(time.Now().Add(nearTimeout)))
+	if err == nil {
+		_, err = io.ReadFull(conn, first[:])
+	}
+	if err == nil && first != Preface {
+		err = errMessage
+	}
+	if err != nil {
+		return errors.Join(err, conn.Close())
+	}
+	return errors.Join(l.Enter(conn), conn.SetDeadline(time.Time{}))
+}
+
+// dialNear connects to a server of this user on this machine.
+func dialNear(ctx context.Context, address string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, nearTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", nearName(address))
+	if err != nil {
+		return nil, err
+	}
+	if err := sameUser(conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// sameUser fails unless the process at the other end of a Unix socket is of this one's user, who may read its memory anyway.
+func sameUser(conn net.Conn) error {
+	raw, err := conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // a Unix socket's
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	failed := raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(failed, err); err != nil {
+		return os.NewSyscallError("getsockopt", err)
+	}
+	if int(peer.Uid) != os.Geteuid() {
+		return fmt.Errorf("wire: a near link's other end is user %d", peer.Uid)
+	}
+	return nil
+}
+
+// lender lends the memory of a stream's batches to the client of a near link.
+type lender struct {
+	conn *net.UnixConn
+	done chan struct{} // closed when nothing more comes back
+
+	mu   sync.Mutex
+	sent map[uint32]bool    // memory that the client knows
+	out  map[uint32]*parcel // what it has
+	err  error              // why nothing more comes back; nil: because all has
+}
+
+// newLender lends over a connection; nil if that is no near link's. It owns a goroutine until all is given back, or the connection is closed.
+func newLender(conn net.Conn) *lender {
+	near, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil
+	}
+	l := &lender{conn: near, done: make(chan struct{}), sent: make(map[uint32]bool), out: make(map[uint32]*parcel)}
+	go func() {
+		defer close(l.done)
+		l.fail(l.collect())
+	}()
+	return l
+}
+
+// lend sends a batch's message, and lends its memory. The parcel is freed when that comes back, or never will.
+func (l *lender) lend(p *parcel) error {
+	l.mu.Lock() // nobody closes the memory's file meanwhile
+	defer l.mu.Unlock()
+	if l.err != nil {
+		defer p.free()
+		return l.err
+	}
+	m, message := p.memory, p.pieces[0]
+	l.out[m.Number] = p
+	var n int
+	var err error
+	if !l.sent[m.Number] {
+		n, _, err = l.conn.WriteMsgUnix(message, unix.UnixRights(m.File()), nil)
+		l.sent[m.Number] = true
+	}
+	if err == nil && n < len(message) {
+		_, err = l.conn.Write(message[n:])
+	}
+	return err
+}
+
+// collect takes back what the client gives back, until that is all.
+func (l *lender) collect() error {
+	var number [numberBytes]byte
+	for {
+		if _, err := io.ReadFull(l.conn, number[:]); err != nil {
+			return err
+		}
+		n := binary.LittleEndian.Uint32(number[:])
+		l.mu.Lock()
+		p, left := l.out[n], len(l.out)
+		delete(l.out, n)
+		l.mu.Unlock()
+		switch {
+		case p != nil:
+			p.free()
+		case n != 0 || left > 0:
+			return errors.New("wire: a client gives back what it does not have, or not all")
+		default:
+			return nil
+		}
+	}
+}
+
+// fail gives up what the client has: it may be reading it for as long as it likes.
+func (l *lender) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+	for _, p := range l.out {
+		p.memory.Free()
+		p.free()
+	}
+	clear(l.out)
+}
+
+// wait waits until all has been given back. It fails if the connection was closed before.
+func (l *lender) wait() error {
+	<-l.done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// loans is what a near link's client has of its server's memory.
+type loans struct {
+	conn *net.UnixConn
+	oob  []byte // the reader's
+
+	mu     sync.Mutex
+	files  []int // that came, in order, and are not mapped yet
+	mapped map[uint32]*Memory
+	out    int           // of them: those that batches lie in
+	back   chan struct{} // told when there are none of these
+	closed bool
+}
+
+// loan is memory of another process.
+type loan struct {
+	of     *loans
+	number uint32
+	bytes  []byte
+	out    bool // a batch lies in it
+}
+
+// newLoans are those that come over a connection; nil if that is no near link's.
+func newLoans(conn net.Conn) *loans {
+	near, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil
+	}
+	return &loans{conn: near, oob: make([]byte, unix.CmsgSpace(4*mostMapped)), mapped: make(map[uint32]*Memory), back: make(chan struct{}, 1)}
+}
+
+// read is inlet's, and takes in what files come.
+func (l *loans) read(p []byte) (int, error) {
+	n, more, _, _, err := l.conn.ReadMsgUnix(p, l.oob)
+	if err == nil && n == 0 && len(p) > 0 {
+		err = io.EOF
+	}
+	if more == 0 {
+		return n, err
+	}
+	messages, bad := unix.ParseSocketControlMessage(l.oob[:more])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range messages {
+		files, failed := unix.ParseUnixRights(&messages[i])
+		bad = errors.Join(bad, failed)
+		l.files = append(l.files, files...)
+	}
+	if l.closed || len(l.files) > mostMapped {
+		l.closeFiles()
+		bad = errors.Join(bad, errMessage)
+	}
+	return n, errors.Join(err, bad)
+}
+
+// closeFiles closes those that have no memory. l.mu must be held.
+func (l *loans) closeFiles() {
+	for _, file := range l.files {
+		_ = unix.Close(file) // nothing was written by it
+	}
+	l.files = nil
+}
+
+// take is memory of the server's with a batch in its first n bytes. The server has written that, and does not write to it until it is freed.
+func (l *loans) take(number uint32, n int) (*Memory, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.mapped[number]
+	if m == nil {
+		if len(l.files) == 0 || len(l.mapped) == mostMapped || l.closed {
+			return nil, errMessage
+		}
+		file := l.files[0]
+		l.files = l.files[1:]
+		bytes, err := shared.Map(file, 2*maxBody)
+		_ = unix.Close(file) // nothing was written by it
+		if err != nil {
+			return nil, fmt.Errorf("wire: a batch's memory: %w", err)
+		}
+		m = &Memory{loan: &loan{of: l, number: number, bytes: bytes}}
+		l.mapped[number] = m
+	}
+	if m.loan.out || n > len(m.loan.bytes) {
+		return nil, errMessage
+	}
+	m.Bytes, m.loan.out = m.loan.bytes[:n:n], true
+	l.out++
+	return m, nil
+}
+
+// free gives memory back.
+func (a *loan) free() {
+	l := a.of
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.out = false
+	if l.out--; l.out == 0 {
+		select {
+		case l.back <- struct{}{}:
+		default:
+		}
+	}
+	if l.closed {
+		shared.Unmap(a.bytes)
+		return
+	}
+	_, _ = l.conn.Write(binary.LittleEndian.AppendUint32(nil, a.number)) // where it fails, so does what is read
+}
+
+// end tells the server that all is given back, once it is, and forgets its memory.
+func (l *loans) end(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		if l.out == 0 {
+			break
+		}
+		l.mu.Unlock()
+		select {
+		case <-l.back:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	defer l.mu.Unlock()
+	l.forget()
+	_, err := l.conn.Write(make([]byte, numberBytes))
+	return err
+}
+
+// forget unmaps what no batch lies in. l.mu must be held.
+func (l *loans) forget() {
+	for number, m := range l.mapped {
+		if !m.loan.out {
+			shared.Unmap(m.loan.bytes)
+		}
+		delete(l.mapped, number)
+	}
+}
+
+// close has what is given back from now on be unmapped, whose connection is closed.
+func (l *loans) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.forget()
+	l.closeFiles()
+}

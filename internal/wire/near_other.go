@@ -1,0 +1,40 @@
+//go:build !linux
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+)
+
+// There are no near links here, and nothing below is called.
+
+// ServeNear fails.
+func (l *Lobby) ServeNear(context.Context, string) error { return errors.ErrUnsupported }
+
+func dialNear(context.Context, string) (net.Conn, error) { return nil, errors.ErrUnsupported }
+
+type lender struct{}
+
+func newLender(net.Conn) *lender { return nil }
+
+func (*lender) lend(*parcel) error { return errors.ErrUnsupported }
+
+func (*lender) wait() error { return errors.ErrUnsupported }
+
+type loans struct{}
+
+func newLoans(net.Conn) *loans { return nil }
+
+func (*loans) read([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+func (*loans) take(uint32, int) (*Memory, error) { return nil, errors.ErrUnsupported }
+
+func (*loans) end(context.Context) error { return errors.ErrUnsupported }
+
+func (*loans) close() {}
+
+type loan struct{}
+
+func (*loan) free() {}
