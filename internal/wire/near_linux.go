@@ -54,7 +54,7 @@ func (l *Lobby) ServeNear(ctx context.Context, address string) error {
 // enterNear lets a near link in, if the process at its other end is of the same user.
 func (l *Lobby) enterNear(conn net.Conn) error {
 	var first [len(Preface)]byte
-	err := errors.Join(sameUser(conn), conn.SetDeadline(time.Now().Add(nearTimeout)))
+	err := errors.Join(ofUser(conn, os.Geteuid()), conn.SetDeadline(time.Now().Add(nearTimeout)))
 	if err == nil {
 		_, err = io.ReadFull(conn, first[:])
 	}
@@ -75,14 +75,14 @@ func dialNear(ctx context.Context, address string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sameUser(conn); err != nil {
+	if err := ofUser(conn, os.Geteuid()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
 }
 
-// sameUser fails unless the process at the other end of a Unix socket is of this one's user, who may read its memory anyway.
-func sameUser(conn net.Conn) error {
+// ofUser fails unless the process at the other end of a Unix socket is of a user. This one's may read its memory anyway.
+func ofUser(conn net.Conn, user int) error {
 	raw, err := conn.(syscall.Conn).SyscallConn() //nolint:forcetypeassert // a Unix socket's
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func sameUser(conn net.Conn) error {
 	if err := errors.Join(failed, err); err != nil {
 		return os.NewSyscallError("getsockopt", err)
 	}
-	if int(peer.Uid) != os.Geteuid() {
+	if int(peer.Uid) != user {
 		return fmt.Errorf("wire: a near link's other end is user %d", peer.Uid)
 	}
 	return nil
@@ -221,11 +221,14 @@ func newLoans(conn net.Conn) *loans {
 // read is inlet's, and takes in what files come.
 func (l *loans) read(p []byte) (int, error) {
 	n, more, _, _, err := l.conn.ReadMsgUnix(p, l.oob)
-	if err == nil && n == 0 && len(p) > 0 {
-		err = io.EOF
+	if err != nil {
+		return 0, err
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
 	}
 	if more == 0 {
-		return n, err
+		return n, nil
 	}
 	messages, bad := unix.ParseSocketControlMessage(l.oob[:more])
 	l.mu.Lock()
@@ -239,7 +242,7 @@ func (l *loans) read(p []byte) (int, error) {
 		l.closeFiles()
 		bad = errors.Join(bad, errMessage)
 	}
-	return n, errors.Join(err, bad)
+	return n, bad
 }
 
 // closeFiles closes those that have no memory. l.mu must be held.

@@ -95,6 +95,9 @@ type server struct {
 	byGRPC    atomic.Int64 // batches
 	fail      error        // that streams end with
 	refuse    error        // that they begin with
+	ended     chan error   // what Close says, if it is wanted
+	// move, if it is set, moves a batch to memory that release gives back.
+	move func(ctx context.Context, b *wire.Batch) (release func(), err error)
 }
 
 // counting counts the batches that go by gRPC.
@@ -120,7 +123,11 @@ func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) e
 	if err == nil {
 		err = s.fail
 	}
-	return sender.Close(err)
+	err = sender.Close(err)
+	if s.ended != nil {
+		s.ended <- err
+	}
+	return err
 }
 
 func (s *server) send(sender *wire.Sender, out flight.FlightService_DoGetServer) error {
@@ -129,11 +136,19 @@ func (s *server) send(sender *wire.Sender, out flight.FlightService_DoGetServer)
 		return err
 	}
 	for i, rec := range all {
+		b := &wire.Batch{Meta: []byte{byte(i)}, More: true} // also the last one, which Close sends
+		err := b.Flatten(rec)
+		release := func() {}
+		if err == nil && s.move != nil {
+			release, err = s.move(out.Context(), b)
+		}
+		if err != nil {
+			return err
+		}
 		s.out.Add(1)
 		s.left.Add(1)
-		b := &wire.Batch{Meta: []byte{byte(i)}, More: true} // also the last one, which Close sends
-		b.OnRelease(func() { s.out.Add(-1) })
-		if err := errors.Join(b.Flatten(rec), sender.Send(b, func() { s.left.Add(-1) })); err != nil {
+		b.OnRelease(func() { s.out.Add(-1); release() })
+		if err := sender.Send(b, func() { s.left.Add(-1) }); err != nil {
 			return err
 		}
 	}

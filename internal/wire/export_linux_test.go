@@ -1,0 +1,25 @@
+package wire
+
+import (
+	"context"
+	"net"
+)
+
+// NearName is the Unix socket of near links.
+func NearName(address string) string { return nearName(address) }
+
+// OfUser fails unless the process at the other end is a user's.
+func OfUser(conn net.Conn, user int) error { return ofUser(conn, user) }
+
+// LendOn returns a sender whose stream has a near link on conn.
+func LendOn(ctx context.Context, conn net.Conn) *Sender {
+	s := SendOn(ctx, conn)
+	s.lender = newLender(conn)
+	return s
+}
+
+// Given waits until all has been given back.
+func (s *Sender) Given() error { return s.lender.wait() }
+
+// Close closes a link.
+func (l *Link) Close() { _ = l.link.Close() }

@@ -1,0 +1,384 @@
+package wire_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/shared"
+	"github.com/penstock-ml/penstock/internal/wire"
+)
+
+// near is a server that lays its batches out in two pieces of shared memory, one after the other, and a client's links to it.
+type near struct {
+	server
+	conn  *grpc.ClientConn
+	links *wire.Links
+	far   atomic.Int64 // links by network
+	free  chan *shared.Memory
+	lost  atomic.Int64 // pieces that a client kept
+}
+
+func serveNear(t *testing.T) *near {
+	t.Helper()
+	n := &near{server: server{ended: make(chan error, 10)}, free: make(chan *shared.Memory, 2)}
+	n.move = n.share
+	for range cap(n.free) {
+		n.free <- &shared.Memory{}
+	}
+	option, err := rpc.Links(rpc.Config{}, wire.Preface, n.lobby.Enter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.conn = serve(t, &n.server, option)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- n.lobby.ServeNear(ctx, n.address) }()
+	n.links = wire.NewLinks(n.address, func(ctx context.Context) (net.Conn, error) {
+		n.far.Add(1)
+		return rpc.LinkDialer(rpc.Config{})(ctx, n.address)
+	})
+	for listens := false; !listens; time.Sleep(time.Millisecond) {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", wire.NearName(n.address))
+		if listens = err == nil; listens {
+			conn.Close()
+		}
+	}
+	t.Cleanup(func() {
+		n.links.Close()
+		n.lobby.Close()
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		for range cap(n.free) {
+			(<-n.free).Free()
+		}
+	})
+	return n
+}
+
+// share is server.move.
+func (n *near) share(ctx context.Context, b *wire.Batch) (release func(), err error) {
+	select {
+	case b.Memory = <-n.free:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if b.Memory.Bytes == nil {
+		n.lost.Add(1)
+		if b.Memory, err = shared.Make(16 << 20); err != nil {
+			return nil, err
+		}
+	}
+	at := 0
+	for i, buf := range b.Buffers {
+		n := copy(b.Memory.Bytes[at:], buf)
+		b.Buffers[i] = b.Memory.Bytes[at : at+n]
+		at += (n + wire.Alignment - 1) &^ (wire.Alignment - 1)
+	}
+	m := b.Memory
+	return func() { n.free <- m }, nil
+}
+
+func (n *near) get(ctx context.Context, t *testing.T) *wire.Stream {
+	t.Helper()
+	s, err := wire.Get(ctx, n.conn, n.links, nil, new(wire.Pool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Batches of streams one after the other lie in the server's memory, which comes back, whatever compression is asked for.
+func TestNearLinkLendsBatches(t *testing.T) {
+	for _, how := range compressions {
+		n := serveNear(t)
+		n.how = how
+		var open int
+		for i := range 20 {
+			s := n.get(t.Context(), t)
+			var kept *wire.Batch
+			for _, rec := range records() {
+				got, err := s.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !got.Lent || got.Sent > 2<<10 {
+					t.Fatalf("a batch is lent: %v; %d bytes of it were sent", got.Lent, got.Sent)
+				}
+				check(t, got, rec)
+				if kept != nil {
+					kept.Release()
+				}
+				kept = got
+			}
+			returned := false
+			s.Return = func() error {
+				returned = true
+				kept.Release()
+				return nil
+			}
+			if _, err := s.Next(); !errors.Is(err, io.EOF) || !returned {
+				t.Fatalf("the stream ends with %v; what was kept was asked for: %v", err, returned)
+			}
+			if err := <-n.ended; err != nil || n.left.Load() != 0 || n.out.Load() != 0 {
+				t.Fatalf("%d batches are out, %d not released: %v", n.left.Load(), n.out.Load(), err)
+			}
+			if files := openFiles(t); i == 3 {
+				open = files
+			} else if i > 3 && files > open {
+				t.Fatalf("%d files are open, then %d", open, files)
+			}
+		}
+		if n.byGRPC.Load() != 0 || n.far.Load() != 0 || n.lost.Load() != 2 {
+			t.Errorf("%d batches went by gRPC, %d links by network; %d pieces of memory were made", n.byGRPC.Load(), n.far.Load(), n.lost.Load())
+		}
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(files)
+}
+
+// What a client keeps of a stream that breaks off stays as it is, and the server has other memory from then on.
+func TestNearBatchesOfABrokenStreamStay(t *testing.T) {
+	for name, fail := range map[string]error{"the client leaves": nil, "the server fails": status.Error(codes.DataLoss, "test")} {
+		n := serveNear(t)
+		n.fail = fail
+		ctx, cancel := context.WithCancel(t.Context())
+		s := n.get(ctx, t)
+		var kept []*wire.Batch
+		for range 2 {
+			b, err := s.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, b)
+		}
+		if fail != nil { // what is to come needs memory
+			kept[0].Release()
+			kept = kept[1:]
+			for range len(records()) - 2 {
+				b, err := s.Next()
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept[0].Release()
+				kept[0] = b
+			}
+			if _, err := s.Next(); status.Code(err) != codes.DataLoss {
+				t.Errorf("%s: the stream ends with %v", name, err)
+			}
+		}
+		cancel()
+		if err := <-n.ended; err == nil {
+			t.Errorf("%s: the stream ended well", name)
+		}
+		if n.left.Load() != 0 || n.out.Load() != 0 {
+			t.Errorf("%s: %d batches are out, %d not released", name, n.left.Load(), n.out.Load())
+		}
+		n.fail = nil
+		for range 2 {
+			again := n.get(t.Context(), t)
+			readAll(t, again)
+			if err := <-n.ended; err != nil {
+				t.Error(err)
+			}
+		}
+		if lost := n.lost.Load() - 2; lost < int64(len(kept)) { // more, where one was on its way back
+			t.Errorf("%s: %d pieces of memory were lost; %d batches were kept", name, lost, len(kept))
+		}
+		first := 0
+		if fail != nil {
+			first = len(records()) - 1
+		}
+		for i, b := range kept {
+			check(t, b, records()[first+i])
+			b.Release()
+		}
+	}
+}
+
+// Where a near link leads to another server than calls do, streams come by network from then on.
+func TestNearLinkToAnotherServer(t *testing.T) {
+	n, other := serveNear(t), serveNear(t)
+	links := wire.NewLinks(other.address, func(ctx context.Context) (net.Conn, error) {
+		n.far.Add(1)
+		return rpc.LinkDialer(rpc.Config{})(ctx, n.address)
+	})
+	defer links.Close()
+	for range 3 {
+		s, err := wire.Get(t.Context(), n.conn, links, nil, new(wire.Pool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		readAll(t, s)
+		if err := <-n.ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if n.far.Load() != 1 || n.byGRPC.Load() != int64(len(records())) {
+		t.Errorf("%d links were opened by network; %d batches went by gRPC", n.far.Load(), n.byGRPC.Load())
+	}
+}
+
+func TestNearLinksAreOfOneUser(t *testing.T) {
+	ours, theirs := unixPair(t)
+	if err := wire.OfUser(ours, os.Geteuid()); err != nil {
+		t.Error(err)
+	}
+	if err := wire.OfUser(theirs, os.Geteuid()+1); err == nil {
+		t.Error("another user's process was taken for this one's")
+	}
+}
+
+// A client may give back only what it has, and all of that.
+func TestNearClientGivesBackWhatItHasNot(t *testing.T) {
+	for name, numbers := range map[string]func(lent uint32) []uint32{
+		"another's":   func(lent uint32) []uint32 { return []uint32{lent + 1} },
+		"twice":       func(lent uint32) []uint32 { return []uint32{lent, lent} },
+		"not all":     func(uint32) []uint32 { return []uint32{0} },
+		"what it has": func(lent uint32) []uint32 { return []uint32{lent, 0} },
+	} {
+		ours, theirs := unixPair(t)
+		m, err := shared.Make(100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sender, released := wire.LendOn(t.Context(), ours), false
+		b := &wire.Batch{Rows: 1, Nodes: []wire.Node{{Length: 1}}, Buffers: [][]byte{nil, m.Bytes[:8]}, Memory: m}
+		b.OnRelease(func() { released = true })
+		if err := sender.Send(b, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		for _, number := range numbers(m.Number) {
+			if _, err := theirs.Write(binary.LittleEndian.AppendUint32(nil, number)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err = sender.Given()
+		if good := name == "what it has"; good != (err == nil) || !released || (m.Bytes == nil) != (name == "another's" || name == "not all") {
+			t.Errorf("%s: %v; the batch was released: %v, its memory is lost: %v", name, err, released, m.Bytes == nil)
+		}
+		m.Free()
+	}
+}
+
+// Memory that a server names is checked before it is read.
+func TestNearServerNamesWhatItHasNot(t *testing.T) {
+	memory := func(n int) int {
+		m, err := shared.Make(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Free)
+		return m.File()
+	}
+	unsealed, err := unix.MemfdCreate("test", unix.MFD_CLOEXEC)
+	if err == nil {
+		err = unix.Ftruncate(unsealed, 4096)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(unsealed) //nolint:errcheck // nothing was written by it
+	type message struct {
+		number uint32
+		body   uint32
+		files  []int
+	}
+	for name, c := range map[string]struct {
+		messages []message
+		good     int
+	}{
+		"memory":             {[]message{{7, 4096, []int{memory(4096)}}}, 1},
+		"two":                {[]message{{7, 10, []int{memory(4096)}}, {8, 10, []int{memory(4096)}}}, 2},
+		"files before":       {[]message{{7, 10, []int{memory(4096), memory(4096)}}, {8, 10, nil}}, 2},
+		"without a file":     {[]message{{7, 10, nil}}, 0},
+		"not given back":     {[]message{{7, 10, []int{memory(4096)}}, {7, 10, nil}}, 1},
+		"longer than it is":  {[]message{{7, 4097, []int{memory(4096)}}}, 0},
+		"could be cut short": {[]message{{7, 10, []int{unsealed}}}, 0},
+		"a great many files": {[]message{{7, 10, slices.Repeat([]int{memory(10)}, 40)}, {8, 10, slices.Repeat([]int{memory(10)}, 40)}}, 1},
+	} {
+		ours, theirs := unixPair(t)
+		before := openFiles(t)
+		link := wire.NewLink(ours)
+		for _, m := range c.messages {
+			var b []byte
+			for _, n := range []uint32{8, 0, m.body | 1<<31, m.number} {
+				b = binary.LittleEndian.AppendUint32(b, n)
+			}
+			if _, _, err := theirs.(*net.UnixConn).WriteMsgUnix(append(b, "a header"...), unix.UnixRights(m.files...), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		theirs.Close()
+		good := 0
+		for {
+			body, err := link.Receive()
+			if err != nil {
+				break
+			}
+			good++
+			if !bytes.Equal(body, make([]byte, c.messages[good-1].body)) {
+				t.Errorf("%s: got %d bytes", name, len(body))
+			}
+		}
+		if good != c.good {
+			t.Errorf("%s: %d messages came, want %d", name, good, c.good)
+		}
+		link.Close()
+		if after := openFiles(t); after != before-2 {
+			t.Errorf("%s: %d files were open, and %d are when both ends have been closed", name, before, after)
+		}
+	}
+}
+
+// unixPair is a connection's two ends.
+func unixPair(t *testing.T) (a, b net.Conn) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conns := make([]net.Conn, 2)
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), fmt.Sprint("end ", i))
+		conns[i], err = net.FileConn(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conns[i].Close() })
+	}
+	return conns[0], conns[1]
+}
+
+// A second server at an address has no near links, and says why.
+func TestNearNameIsTaken(t *testing.T) {
+	n := serveNear(t)
+	if err := new(wire.Lobby).ServeNear(t.Context(), n.address); err == nil || !strings.Contains(err.Error(), "near links") {
+		t.Errorf("it listens: %v", err)
+	}
+}
