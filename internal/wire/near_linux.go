@@ -299,8 +299,8 @@ func (a *loan) free() {
 	_, _ = l.conn.Write(binary.LittleEndian.AppendUint32(nil, a.number)) // where it fails, so does what is read
 }
 
-// end tells the server that all is given back, once it is, and forgets its memory.
-func (l *loans) end(ctx context.Context) error {
+// end tells the server that all is given back, once it is, and forgets its memory. It waits for that until the call is over, or ctx.
+func (l *loans) end(ctx context.Context, over <-chan struct{}) error {
 	for {
 		l.mu.Lock()
 		if l.out == 0 {
@@ -309,6 +309,8 @@ func (l *loans) end(ctx context.Context) error {
 		l.mu.Unlock()
 		select {
 		case <-l.back:
+		case <-over:
+			return errors.New("wire: the stream ended before its batches were given back")
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

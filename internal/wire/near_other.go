@@ -31,7 +31,7 @@ func (*loans) read([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
 func (*loans) take(uint32, int) (*Memory, error) { return nil, errors.ErrUnsupported }
 
-func (*loans) end(context.Context) error { return errors.ErrUnsupported }
+func (*loans) end(context.Context, <-chan struct{}) error { return errors.ErrUnsupported }
 
 func (*loans) close() {}
 

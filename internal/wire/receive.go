@@ -163,7 +163,7 @@ func (s *Stream) giveBack() error {
 			return err
 		}
 	}
-	return s.link.loans.end(s.ctx)
+	return s.link.loans.end(s.ctx, s.over)
 }
 
 // lost closes the link, from which nothing more comes because of err. The status says more, if it comes.

@@ -23,8 +23,8 @@ type engine struct {
 	windows windowScratch
 }
 
-// close gives up the memory of batches, if there is any.
-func (e *engine) close() {
+// giveUp gives up the memory of batches, if there is any.
+func (e *engine) giveUp() {
 	if e != nil && e.builder != nil {
 		e.builder.Close()
 	}
@@ -95,7 +95,7 @@ func (k *kits) expire(before time.Time) {
 // close gives up one, and returns its bytes.
 func (k *kits) close(i int) int64 {
 	x := k.remove(i)
-	x.engine.close()
+	x.giveUp()
 	return x.bytes()
 }
 
@@ -134,7 +134,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 		holds, more = s.with(k)
 	}
 	if more > room {
-		k.engine.close()
+		k.giveUp()
 		return 0, 0
 	}
 	s.engine, s.holds = k.engine, holds

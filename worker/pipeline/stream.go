@@ -184,7 +184,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 // Close gives back the memory.
 func (s *Stream) Close() {
 	if s.account.leaves = s.leave(); s.account.leaves == nil {
-		s.engine.close()
+		s.giveUp()
 	}
 	s.engine = nil
 	s.account.close()
