@@ -261,6 +261,9 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 			return refused("the state of rank %d was taken after %d batches of its epoch, that of rank %d after %d: they are not of the same step, "+
 				"and ranks that wait for each other after each batch would do so for ever", p.Rank, p.Handed, newest.Rank, newest.Handed)
 		case !newest.Base.Covers(from(p.Base, position.Position{Epoch: newest.Closed})):
+			if newest.behind() {
+				return newest.tooOld()
+			}
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
 		}
 		if left := newest.rowsOfDeparted(p.Rank); left >= 0 && p.Rows != left {
@@ -269,9 +272,7 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 		}
 	}
 	if !newest.Base.Covers(newest.forgotten()) {
-		return refused("the training loop of rank %d was in epoch %d when the master had closed %d, and ranks %d had left: what they got "+
-			"of that epoch is forgotten; restore states that were taken when no rank was more than an epoch behind",
-			newest.Rank, newest.Closed, newest.MasterClosed, newest.Departed)
+		return newest.tooOld()
 	}
 	members := newest.Members
 	if len(members) == 0 {
@@ -295,10 +296,20 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 // forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed one, if ranks
 // left: what these consumed there the master does not know any more.
 func (p Checkpoint) forgotten() position.Set {
-	if len(p.Departed) == 0 || p.MasterClosed <= p.Closed+1 {
+	if len(p.Departed) == 0 || !p.behind() {
 		return nil
 	}
 	return position.Set{{From: position.Position{Epoch: p.Closed}, To: position.Position{Epoch: p.MasterClosed - 1}}}
+}
+
+// behind reports whether the training loop was more than an epoch behind the master. Base may lack then what others got before they
+// left, also if they came back and tell of it.
+func (p Checkpoint) behind() bool { return p.MasterClosed > p.Closed+1 }
+
+// tooOld refuses a State that lacks what is forgotten.
+func (p Checkpoint) tooOld() error {
+	return refused("the training loop of rank %d was in epoch %d when the master had closed %d, and what ranks got of that epoch before they left "+
+		"is forgotten; restore states that were taken when no rank was more than an epoch behind", p.Rank, p.Closed, p.MasterClosed)
 }
 
 // rowsOfDeparted is how many rows a rank had handed over when it left, or -1 if it has not.

@@ -63,11 +63,11 @@ func (m *model) checkpoint() {
 	}
 	newest := slices.MaxFunc(c.states, func(a, b Checkpoint) int { return int(a.BaseVersion) - int(b.BaseVersion) })
 	for _, p := range c.states {
-		if p.Closed != newest.Closed || p.Handed != newest.Handed {
+		if p.Closed != newest.Closed || p.Handed != newest.Handed || newest.behind() && !newest.Base.Covers(p.Base) { // refused
 			return
 		}
 	}
-	if !newest.Base.Covers(newest.forgotten()) { // such states are refused
+	if !newest.Base.Covers(newest.forgotten()) { // so are these
 		return
 	}
 	left := slices.ContainsFunc(m.s.ranks, func(k *rank) bool { return k != nil && k.departed })

@@ -293,6 +293,24 @@ func TestRestoreOfAClosedEpochThatARankLeft(t *testing.T) {
 	}
 }
 
+// A rank that left and came back knows what it got of an epoch before, and one that is two epochs behind does not hear of it any more.
+func TestRestoreOfAnEpochThatIsForgotten(t *testing.T) {
+	j, _, one := halves(t)
+	leave := j.sync(0)
+	leave.Leave = true
+	j.do(leave)
+	knows, late := trainer{}, trainer{rank: 1, generation: 1, consumed: position.NewSet(one...)}
+	knows.joined(j.join(0, "c"))
+	j.do(j.sync(1, one...))
+	j.plan(1, 0, 1, 1)
+	j.do(j.sync(0, j.more(0)...))
+	late.learn(j.do(j.sync(1)))
+	if j.s.Closed() != 2 {
+		t.Fatalf("%d epochs are closed", j.s.Closed())
+	}
+	j.refuses(restoring(0, 1, "y", knows.state(testID.Session, 2), late.state(testID.Session, 2)), ErrRestore, "more than an epoch behind")
+}
+
 // What ranks got of a closed epoch is forgotten when no training loop is in it any more.
 func TestConsumedIsForgottenBehindTheLastLoop(t *testing.T) {
 	j, _, one := halves(t)
