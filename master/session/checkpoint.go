@@ -237,6 +237,8 @@ func (s *State) takePart(c Sync, k *rank, ch *Changes) {
 	case p == nil || !s.taking.active() || p.ID != s.taking.id || k.part != nil:
 	case p.State == nil:
 		s.retry(ch, "rank %d was beyond step %d when it heard of it", c.Rank, s.taking.step)
+	case s.foresees(p.State):
+		s.retry(ch, "rank %d came to step %d when later ones were over", c.Rank, s.taking.step)
 	default:
 		k.part = p.State
 		ch.rank(c.Rank)

@@ -207,6 +207,36 @@ func TestARankThatComesBackInALaterEpochIsInStep(t *testing.T) {
 	}
 }
 
+// Where last batches are padded, the State of a rank that comes to a step when the epoch is closed has all of the epoch, also what
+// others got behind that step.
+func TestACheckpointHasNoRowsOfLaterSteps(t *testing.T) {
+	for _, last := range []uint64{4, 5} { // steps of the epoch
+		j := newPadded(t, 2, 2)
+		j.plan(0, 0, 1, 1)
+		held := j.more(0) // a shard, which goes into the last of them
+		step := j.do(CreateCheckpoint{Name: "c", Nonce: "n"}).Taken.Step
+		first := j.part(0, j.do(j.sync(0)).Order)
+		first.Part.State.Handed, first.Part.State.Consumed = step, position.NewSet(held[last-step:]...)
+		first.Consumed, first.Steps = position.NewSet(held...), &Steps{Handed: last, Ready: last}
+		j.do(first)
+		if j.s.Closed() != 1 {
+			t.Fatalf("%d epochs are closed", j.s.Closed())
+		}
+		j.s = j.reload()
+		late := j.part(1, j.do(j.sync(1)).Order)
+		state := late.Part.State
+		state.Closed, state.MasterClosed, state.Handed = 0, 1, step
+		state.Base = position.NewSet(position.Interval{To: pos(1, 0, 0)})
+		j.do(late)
+		if n := j.s.Named("c"); (n != nil) != (last == step) {
+			t.Errorf("with %d steps in the epoch, step %d is taken as %+v", last, step, n)
+		}
+		if last > step && !strings.Contains(j.s.taking.retried, "rank 1 came to step 4 when later ones were over") {
+			t.Errorf("it goes on with %+v", j.s.taking)
+		}
+	}
+}
+
 // Where a release has led that does not know how many steps closed epochs had, a rank counts on from what it said.
 func TestStepsThatAnEarlierReleaseForgot(t *testing.T) {
 	j := newPadded(t, 2, 2)

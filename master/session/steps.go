@@ -216,6 +216,18 @@ func (s *State) endSteps() {
 	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 
+// foresees reports whether a State may have rows of later steps: it tells of whole epochs that the master has closed, and others may
+// have handed over the last of them behind its step. Of lanes, it tells of its step alone.
+func (s *State) foresees(p *Checkpoint) bool {
+	var steps uint64
+	for _, e := range s.steps {
+		if p.Closed <= e.Epoch && e.Epoch < p.MasterClosed {
+			steps += e.Steps
+		}
+	}
+	return s.id.Lanes == 0 && steps > p.Handed
+}
+
 // stepsFrom is what a rank in an epoch is told.
 func (s *State) stepsFrom(epoch uint32) []EpochSteps {
 	var out []EpochSteps
