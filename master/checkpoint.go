@@ -85,9 +85,6 @@ func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequ
 	if err := access.MayDelete(identity.From(ctx), r.meta.GetSession().GetOwner(), "put it back to a checkpoint"); err != nil {
 		return nil, err
 	}
-	if err := r.term.mayResume(s.master.cfg.Access.Limits(identity.From(ctx)), r); err != nil {
-		return nil, err
-	}
 	c := session.Restore{Checkpoint: session.Named{Name: req.GetName()}, World: req.GetWorldSize(), Nonce: req.GetNonce()}
 	if given := req.GetCheckpoint(); given != nil {
 		if given.GetState() == nil {
@@ -95,7 +92,7 @@ func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequ
 		}
 		c.Checkpoint = session.NamedFromProto(given)
 	}
-	a, err := r.do(ctx, call{command: c, view: true})
+	a, err := r.do(ctx, call{command: c, limits: s.master.cfg.Access.Limits(identity.From(ctx)), view: true})
 	if err != nil {
 		return nil, callError(s.explain(ctx, r, err, req.GetCheckpoint().GetSpec(), req.GetCheckpoint().GetState()))
 	}

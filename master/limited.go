@@ -58,14 +58,17 @@ func (l limited) List(ctx context.Context, profile string, uris []string) ([]*pb
 	return files, nil
 }
 
-// mayResume refuses to bring a session back that is over, if others have the workers by now that were kept for it.
-func (t *term) mayResume(limits access.Limits, r *runner) error {
+// resume keeps workers for a session that is over and is to be brought back, or refuses to if others have them by now. They are kept
+// until publish tells what has become of the session.
+func (t *term) resume(limits access.Limits, r *runner) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !r.over.Load() {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return limits.Keep(t.usage(r.namespace()).MinWorkers, int(r.meta.GetSession().GetShare().GetMinWorkers()))
+	err := limits.Keep(t.usage(r.namespace()).MinWorkers, int(r.meta.GetSession().GetShare().GetMinWorkers()))
+	r.over.Store(err != nil)
+	return err
 }
 
 // mayRead refuses a spec that names what a namespace may not read.

@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,6 +27,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/master"
 	"github.com/penstock-ml/penstock/master/access"
+	"github.com/penstock-ml/penstock/master/store/storetest"
 )
 
 // guarded is a master with tokens: those of tokenOf, and the fleet's.
@@ -260,10 +263,69 @@ func TestNothingIsKeptForSessionsThatAreOver(t *testing.T) {
 	refused("restored, while the next one is there", r.restore("b", true, begin))
 	_, err := alice.RestoreSession(t.Context(), &pb.RestoreSessionRequest{Session: "monday", Name: "none", Nonce: "c"})
 	refused("put back to a checkpoint", err)
-	_, err = alice.DeleteSession(t.Context(), &pb.DeleteSessionRequest{Session: "tuesday"})
+	tuesday := &pb.DeleteSessionRequest{Session: "tuesday"}
+	_, err = alice.DeleteSession(t.Context(), tuesday)
+	check(t, err)
+	if _, err := alice.RestoreSession(t.Context(), &pb.RestoreSessionRequest{Session: "monday", Name: "none", Nonce: "c"}); status.Code(err) != codes.NotFound {
+		t.Errorf("put back to a checkpoint that is not there: %v", err)
+	}
+	check(t, open("tuesday")) // what failed keeps nothing
+	_, err = alice.DeleteSession(t.Context(), tuesday)
 	check(t, err)
 	check(t, r.restore("b", true, begin))
 	refused("the next one once the first is back", open("wednesday"))
+}
+
+// TestOneOfTwoIsBroughtBack holds that two sessions which are restored at the same time do not both come back if there are workers for one.
+func TestOneOfTwoIsBroughtBack(t *testing.T) {
+	e := etcd(t, "")
+	proxy, err := storetest.NewProxy(t.Context(), e.Endpoints()[0])
+	check(t, err)
+	t.Cleanup(func() { check(t, proxy.Close()) })
+	dir := dataset(t, 1)
+	g := startGuardedAt(t, []string{proxy.Endpoint}, fmt.Sprintf("namespaces:\n  vision: {datasets: ['file://%s/'], max_workers: 4}\n", dir), master.Config{})
+	alice := g.master("alice")
+	var trainers []*trainer
+	var begins []*pb.State
+	for _, id := range []string{"monday", "tuesday"} {
+		_, err := alice.Open(t.Context(), &pb.OpenRequest{Session: id, Spec: newSpec(dir), WorldSize: 1, Share: &pb.Share{MinWorkers: 4}})
+		check(t, err)
+		r := newTrainer(t, g.node, id, 0, 1)
+		r.master = alice
+		trainers, begins = append(trainers, r), append(begins, r.mustJoin("a").state())
+		r.work(r.finished)
+	}
+
+	// Both restores are there before either session, which waits for etcd, takes up its own.
+	held, slow := make(chan struct{}, 100), make(chan struct{})
+	proxy.OnTxn(func(forward func() error) error {
+		held <- struct{}{}
+		<-slow
+		return forward()
+	})
+	var group errgroup.Group
+	for _, r := range trainers {
+		last := r.request()
+		group.Go(func() error { _, err := alice.Sync(t.Context(), last); return err })
+		<-held
+	}
+	var back atomic.Int32
+	for i, r := range trainers {
+		group.Go(func() error {
+			err := r.restore("b", true, begins[i])
+			if err == nil {
+				back.Add(1)
+			} else if status.Code(err) == codes.FailedPrecondition && strings.Contains(err.Error(), "max_workers") {
+				return nil
+			}
+			return err
+		})
+	}
+	time.AfterFunc(200*time.Millisecond, func() { close(slow) })
+	check(t, group.Wait())
+	if n := back.Load(); n != 1 {
+		t.Errorf("%d sessions came back, and there are workers for one", n)
+	}
 }
 
 // TestAbandonedSessionsExpire holds that a session is deleted when no trainer was heard of for long, by whichever master leads then, and

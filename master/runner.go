@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -70,6 +71,7 @@ type seen struct {
 // call is a command, a look at the session or its end, and where its answer goes.
 type call struct {
 	command session.Command
+	limits  access.Limits // of who joins or restores
 	// refresh asks for tickets though the grants are the same, because the fleet is not.
 	refresh bool
 	zone    string              // of the trainer
@@ -385,6 +387,11 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 		c.command = sync
 	}
 	join, joins := c.command.(session.Join)
+	if _, restores := c.command.(session.Restore); restores || join.Restoring || len(join.Restore) > 0 {
+		if err := r.term.resume(c.limits, r); err != nil {
+			return answer{err: err}, session.Changes{}
+		}
+	}
 	if joins {
 		join = r.replaces(join)
 		c.command = join

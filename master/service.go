@@ -124,16 +124,11 @@ func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply,
 	if _, err := spec.BatchSize(stored.GetSpec(), stored.GetWorldSize(), req.GetWorldSize()); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "rank %d joins session %q: %v", req.GetRank(), req.GetSession(), err)
 	}
-	if req.GetRestoring() || len(req.GetRestore()) > 0 {
-		if err := r.term.mayResume(s.master.cfg.Access.Limits(identity.From(ctx)), r); err != nil {
-			return nil, err
-		}
-	}
 	c := session.Join{Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(), Restoring: req.GetRestoring()}
 	for _, st := range req.GetRestore() {
 		c.Restore = append(c.Restore, session.CheckpointFromProto(st))
 	}
-	a, err := r.do(ctx, call{command: c, view: true})
+	a, err := r.do(ctx, call{command: c, limits: s.master.cfg.Access.Limits(identity.From(ctx)), view: true})
 	if err != nil {
 		return nil, callError(s.explain(ctx, r, err, nil, req.GetRestore()...))
 	}
