@@ -5,23 +5,34 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	protocodec "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 )
 
-// mostUnderWay bounds what is under way on connections whose callers are known, in bytes: what has come of requests that are still coming,
-// those that are being answered, and answers that have not been written yet. Beyond it the connection with the most is closed, which
-// nobody needs to be who is well: it is eight of the largest requests.
-const mostUnderWay = 8 * MaxRequest
+const (
+	// mostUnderWay bounds the requests on connections whose callers are known, in bytes: what has come of those that are still coming, and
+	// those that are being answered. Beyond it the connection with the most is closed, which nobody needs to be who is well: it is eight
+	// of the largest requests.
+	mostUnderWay = 8 * MaxRequest
+	// mostOwed bounds the answers that have not been written yet, in bytes. No connection is owed more than is still free, so that those
+	// who read nothing leave room for others, and who finds none is refused, and may try again.
+	mostOwed = 8 * MaxRequest
+	// takeTimeout is how long an answer waits for its caller to take it, before the connection is closed.
+	takeTimeout = time.Minute
+)
 
 // loads is what all connections of a doorstep have under way. doorstep.mu guards it, and each load.
 type loads struct {
-	under int64
+	under int64                  // requests
 	of    map[*stranger]struct{} // that have any
+	owed  int64                  // answers
 }
 
 // load is what one connection has under way.
@@ -86,41 +97,36 @@ func (s *stranger) add(coming int, held int64) {
 	greedy.sendAway()
 }
 
-// owe adds to what a connection is owed, or takes from it. It reports whether the connection is there still.
-func (s *stranger) owe(bytes int64) bool {
+// owe takes room for an answer, nil if there is none or the connection is closed.
+func (s *stranger) owe(bytes int64) *debt {
 	d := s.door
 	d.mu.Lock()
-	if s.gone {
-		d.mu.Unlock()
-		return false
+	defer d.mu.Unlock()
+	if s.gone || s.owed+bytes > mostOwed-d.owed-bytes {
+		return nil
 	}
 	s.owed += bytes
-	d.under += bytes
-	s.note()
-	greedy := d.greedy()
-	d.mu.Unlock()
-	greedy.sendAway()
-	return greedy != s
+	d.owed += bytes
+	return &debt{s, bytes, time.AfterFunc(takeTimeout, s.sendAway)}
 }
 
 // waive says that a connection is closed: gRPC drops the answers that it has for it.
 func (d *doorstep) waive(s *stranger) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.under -= s.owed
+	d.owed -= s.owed
 	s.owed, s.gone = 0, true
-	s.note()
 }
 
-// note keeps a connection among those that have anything under way while it does. door.mu must be held.
+// note keeps a connection among those that have requests under way while it does. door.mu must be held.
 func (s *stranger) note() {
-	if s.door.of[s] = struct{}{}; s.coming == 0 && s.held == 0 && s.owed == 0 {
+	if s.door.of[s] = struct{}{}; s.coming == 0 && s.held == 0 {
 		delete(s.door.of, s)
 	}
 }
 
-// all is what a connection has under way, in bytes. door.mu must be held.
-func (l *load) all() int64 { return l.loose + l.held + l.owed }
+// all are the requests that a connection has under way, in bytes. door.mu must be held.
+func (l *load) all() int64 { return l.loose + l.held }
 
 // carry adds what was read from a connection to what is coming on it, if anything is.
 func (d *doorstep) carry(s *stranger, bytes int64) {
@@ -134,7 +140,7 @@ func (d *doorstep) carry(s *stranger, bytes int64) {
 	greedy.sendAway()
 }
 
-// greedy is the connection with the most under way, if that is too much of all; else nil.
+// greedy is the connection with the most requests under way, if that is too much of all; else nil.
 func (d *doorstep) greedy() (most *stranger) {
 	if d.under <= mostUnderWay {
 		return nil
@@ -153,40 +159,57 @@ func (s *stranger) sendAway() {
 	}
 }
 
-// unary counts the requests of calls with one answer, and has codec count the answer.
+// unary counts the requests of calls with one answer, and the answer.
 func unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	defer answering(ctx, request)()
 	reply, err := handle(ctx, request)
 	u, ok := ctx.Value(underWayKey{}).(*underWay)
-	if message, is := reply.(proto.Message); ok && is && err == nil {
-		return &answer{Message: message, conn: u.conn}, nil
+	message, is := reply.(proto.Message)
+	if !ok || !is || err != nil {
+		return reply, err
 	}
-	return reply, err
+	size := proto.Size(message)
+	if mem.IsBelowBufferPoolingThreshold(size) { // gRPC counts no references to it
+		return reply, nil
+	}
+	d := u.conn.owe(int64(size))
+	if d == nil {
+		return nil, status.Error(codes.ResourceExhausted, "too many answers wait for their callers to read them; try again")
+	}
+	return &answer{message, d}, nil
 }
 
 // answer is a call's, on its way to codec.
 type answer struct {
 	proto.Message
-	conn *stranger
+	*debt
 }
 
 // debt is an answer's bytes until gRPC has written them: a handler's end says only that they wait for their turn, and a caller who reads
-// nothing gives them none. It is the mem.BufferPool that they go back to.
+// nothing gives them none. It is the mem.BufferPool that they go back to. gRPC forgets to give back an answer that comes in the moment in
+// which its caller gives it up, which is rare: it counts until late closes the connection.
 type debt struct {
 	conn  *stranger
 	bytes int64
+	late  *time.Timer
 }
 
 // Get implements mem.BufferPool.
-func (debt) Get(int) *[]byte { panic("rpc: nothing is taken out of a debt") }
+func (*debt) Get(int) *[]byte { panic("rpc: nothing is taken out of a debt") }
 
 // Put is called once the bytes were written, or never will be.
-func (d debt) Put(b *[]byte) {
-	mem.DefaultBufferPool().Put(b)
-	d.conn.owe(-d.bytes)
+func (d *debt) Put(*[]byte) {
+	d.late.Stop()
+	door := d.conn.door
+	door.mu.Lock()
+	defer door.mu.Unlock()
+	if !d.conn.gone {
+		d.conn.owed -= d.bytes
+		door.owed -= d.bytes
+	}
 }
 
-// codec is gRPC's for protobuf, which counts answers.
+// codec is gRPC's for protobuf, whose answers are debts.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(protocodec.Name)} }
@@ -197,20 +220,13 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	size := proto.Size(a.Message)
-	if mem.IsBelowBufferPoolingThreshold(size) { // gRPC counts no references to it
-		return c.CodecV2.Marshal(a.Message)
-	}
-	d := debt{a.conn, int64(size)}
-	if !a.conn.owe(d.bytes) {
-		return nil, errors.New("the connection is closed")
-	}
-	bytes := mem.DefaultBufferPool().Get(size)
-	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*bytes)[:0], a.Message); err != nil {
-		d.Put(bytes)
+	// gRPC's own pool has a megabyte for 33 KiB.
+	bytes, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(make([]byte, 0, a.bytes), a.Message)
+	if err != nil {
+		a.Put(nil)
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(bytes, d)}, nil
+	return mem.BufferSlice{mem.NewBuffer(&bytes, a.debt)}, nil
 }
 
 // streaming counts the requests of the others.

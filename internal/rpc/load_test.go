@@ -4,15 +4,19 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding/gzip"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
@@ -23,13 +27,22 @@ type desk struct {
 	at      string
 	came    chan int      // a request, by its bytes
 	answer  chan struct{} // closed: at once
-	listed  chan struct{} // a List, which has a large answer
+	list    atomic.Int64  // bytes that a List answers
 	stopped chan struct{} // a call that ended without an answer
 }
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{came: make(chan int, 100), answer: make(chan struct{}), listed: make(chan struct{}, 100), stopped: make(chan struct{}, 100)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newDeskAt(t, l)
+}
+
+func newDeskAt(t *testing.T, l net.Listener) *desk {
+	t.Helper()
+	d := &desk{at: l.Addr().String(), came: make(chan int, 100), answer: make(chan struct{}), stopped: make(chan struct{}, 100)}
 	s, err := rpc.NewServer(rpc.Config{MaxMessage: rpc.MaxRequest}, rpc.Guarded(func(ctx context.Context, _ rpc.Call) (context.Context, error) {
 		rpc.Welcome(ctx)
 		return ctx, nil
@@ -38,11 +51,6 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	healthpb.RegisterHealthServer(s, d)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.at = l.Addr().String()
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(rpc.Doorstep(l)) }()
 	t.Cleanup(func() {
@@ -68,8 +76,7 @@ func (d *desk) Check(ctx context.Context, req *healthpb.HealthCheckRequest) (*he
 
 // List implements healthpb.HealthServer.
 func (d *desk) List(context.Context, *healthpb.HealthListRequest) (*healthpb.HealthListResponse, error) {
-	d.listed <- struct{}{}
-	return &healthpb.HealthListResponse{Statuses: map[string]*healthpb.HealthCheckResponse{strings.Repeat("x", large): {}}}, nil
+	return &healthpb.HealthListResponse{Statuses: map[string]*healthpb.HealthCheckResponse{strings.Repeat("x", int(d.list.Load())): {}}}, nil
 }
 
 // Watch implements healthpb.HealthServer. Its request is there, and it goes on.
@@ -170,50 +177,95 @@ func TestRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// lists makes calls with large answers, one after the other, and takes none of them.
-func (d *desk) lists(t *testing.T, conn *grpc.ClientConn, n int) (unread []grpc.ClientStream) {
+// lists makes a call whose answer it does not take. It reports whether there will be one.
+func lists(ctx context.Context, t *testing.T, conn *grpc.ClientConn) (unread grpc.ClientStream, ok bool) {
 	t.Helper()
-	for range n {
-		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true}, healthpb.Health_List_FullMethodName)
-		if err == nil {
-			err = stream.SendMsg(&healthpb.HealthListRequest{})
-		}
-		if err == nil {
-			err = stream.CloseSend()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-d.listed
-		unread = append(unread, stream)
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, healthpb.Health_List_FullMethodName)
+	if err == nil {
+		err = stream.SendMsg(&healthpb.HealthListRequest{})
 	}
-	return unread
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := stream.Header()
+	return stream, err == nil && header != nil
 }
 
-// TestAnswersUnderWay: answers that nobody takes count until they are written, though their handlers have long ended. Who asks for more
-// and more of them loses its connection, and what it was owed counts no more.
+// TestAnswersUnderWay: answers that nobody takes count until they are written, though their handlers have long ended. Who finds no room is
+// refused, there is some left for others, and nobody loses a connection who takes what there is for him in time.
 func TestAnswersUnderWay(t *testing.T) {
-	d := newDesk(t)
-	for range 2 {
-		conn, err := rpc.Dial(d.at, rpc.Config{})
-		if err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		pipe := bufconn.Listen(1 << 20)
+		d := newDeskAt(t, pipe)
+		dial := func() *grpc.ClientConn {
+			t.Helper()
+			conn, err := grpc.NewClient("passthrough:///desk", grpc.WithTransportCredentials(insecure.NewCredentials()),
+				grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }),
+				grpc.WithStaticStreamWindowSize(1<<20), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(rpc.MaxRequest)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { conn.Close() })
+			return conn
 		}
-		t.Cleanup(func() { conn.Close() })
-		for range 2 { // what was taken counts no more
-			for _, stream := range d.lists(t, conn, 8) {
-				if err := stream.RecvMsg(&healthpb.HealthListResponse{}); err != nil {
-					t.Errorf("of eight large answers one ends with %v", err)
+		take := func(stream grpc.ClientStream) error { return stream.RecvMsg(&healthpb.HealthListResponse{}) }
+		well := dial()
+		asks := func(conn *grpc.ClientConn, bytes int64, times int) (all []grpc.ClientStream) {
+			t.Helper()
+			d.list.Store(bytes)
+			for range times {
+				stream, ok := lists(t.Context(), t, conn)
+				if all = append(all, stream); !ok {
+					t.Fatalf("%d MiB are refused: %v", bytes>>20, take(stream))
 				}
 			}
+			return all
 		}
-		d.lists(t, conn, 9)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		defer cancel()
-		if !conn.WaitForStateChange(ctx, connectivity.Ready) {
-			t.Error("nine large answers that nobody takes lie at the server")
+		for range 3 { // what nobody waits for any more counts no more
+			ctx, cancel := context.WithCancel(t.Context())
+			d.list.Store(large)
+			for range 4 {
+				if _, ok := lists(ctx, t, well); !ok {
+					t.Fatal("what was given up counts still")
+				}
+			}
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
 		}
-	}
+		mine := asks(well, large, 2)
+		var owed []grpc.ClientStream
+		for i := range 20 {
+			stream, ok := lists(t.Context(), t, dial())
+			if ok {
+				owed = append(owed, stream)
+			} else if err := take(stream); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "try again") {
+				t.Errorf("unread answer %d ends with %v", i, err)
+			}
+		}
+		if n := len(owed); n != 5 {
+			t.Errorf("%d large answers lie at the server beside two, want 5", n)
+		}
+		for _, stream := range append(mine, asks(dial(), 8<<20, 1)...) {
+			if err := take(stream); err != nil {
+				t.Errorf("an answer that is taken ends with %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if state := well.GetState(); state != connectivity.Ready {
+			t.Errorf("the connection of one who is well is %v", state)
+		}
+		asks(well, large, 4)
+		for _, stream := range owed {
+			if err := take(stream); status.Code(err) != codes.Unavailable {
+				t.Errorf("an answer that nobody took for a minute ends with %v", err)
+			}
+		}
+	})
 }
 
 // TestNoCompressedRequests: a request is as large as what is sent.
