@@ -281,16 +281,29 @@ func (l *ledger) remove(p *piece) {
 	l.pieces = slices.DeleteFunc(l.pieces, func(q *piece) bool { return q == p })
 }
 
-// mayReceive reports whether a stream may receive a message of about n bytes within the budget. Memory that a worker has lent is
-// to come back before it lends more, but for lanes: those wait for each other, and may be more than a worker has places.
+// readAhead is how many batches the rows that wait must fill before a stream waits for lent memory to be used. Until then it is copied.
+const readAhead = 2
+
+// mayReceive reports whether a stream may receive a message of about n bytes within the budget. Of lent memory it waits for what it has
+// to be used, but not for that of lanes: these wait for each other, and may be more than a worker has places.
 func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
 	if len(p.queue) == 0 {
 		return true
 	}
-	if l.lanes == nil && p.lent() >= wire.Kept {
+	if l.lanes == nil && p.lent() >= wire.Kept && l.waiting() >= readAhead*l.batch {
 		return false
 	}
 	return p.bytes+n <= budget/int64(l.shares()) && l.queued+n <= budget
+}
+
+// waiting is how many rows wait in queues.
+func (l *ledger) waiting() (rows int) {
+	for _, p := range l.pieces {
+		for _, c := range p.queue {
+			rows += c.hi - c.lo
+		}
+	}
+	return rows
 }
 
 // take moves up to n rows of the open epoch into the batch in the making, in order of arrival. It returns the piece

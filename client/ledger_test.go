@@ -236,3 +236,21 @@ func TestUnchangedReplyKeepsPieces(t *testing.T) {
 		t.Error("a broken ticket is accepted")
 	}
 }
+
+// A stream goes on while lent memory waits, of which more is copied, as long as the rows that wait make less than two batches.
+func TestStreamsReadAheadOfLentMemory(t *testing.T) {
+	for _, c := range []struct {
+		lent bool
+		rows int // of each of two records
+		want bool
+	}{{true, 100, false}, {true, 99, true}, {false, 100, true}} {
+		p := &piece{}
+		for range wire.Kept {
+			p.queue = append(p.queue, chunk{rec: &wireRecord{batch: &wire.Batch{Lent: c.lent}}, hi: c.rows})
+		}
+		l := ledger{steps: steps{batch: 100}, streams: 1, pieces: []*piece{p}}
+		if got := l.mayReceive(p, 1, 1<<20); got != c.want {
+			t.Errorf("lent %v, %d rows: a stream may receive: %v", c.lent, c.rows, got)
+		}
+	}
+}

@@ -31,8 +31,10 @@ func (s *Server) newOutbox(
 		return nil, err
 	}
 	sender.Blocking = stream.Blocked
+	room := pipeline.HandedOver
 	if sender.Near() {
 		stream.Share()
+		room++ // a trainer that keeps all that it may copies the next one
 	}
 	if r.GetNarrow() && sender.Narrow() {
 		stream.Narrow()
@@ -40,7 +42,7 @@ func (s *Server) newOutbox(
 	if err := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema())).Close(); err != nil {
 		return nil, sender.Close(err)
 	}
-	return &outbox{sender, stream, make(chan struct{}, pipeline.HandedOver)}, nil
+	return &outbox{sender, stream, make(chan struct{}, room)}, nil
 }
 
 // compression is what a trainer asks for; what this worker does not know is none.
