@@ -54,7 +54,16 @@ var memoryLimit sync.Mutex //nolint:gochecknoglobals // held while the runtime's
 // RaiseMemoryLimit has the Go runtime's memory limit be so many bytes higher, or lower if they are negative. It leaves one alone that
 // the user has set (GOMEMLIMIT), and does nothing where there is none.
 func RaiseMemoryLimit(bytes int64) {
-	if bytes == 0 || os.Getenv("GOMEMLIMIT") != "" {
+	if os.Getenv("GOMEMLIMIT") == "" {
+		moveMemoryLimit(bytes)
+	}
+}
+
+// SetAside has the limit leave room for so many bytes more that the process holds and the runtime does not know of, or for fewer.
+func SetAside(bytes int64) { moveMemoryLimit(-bytes) }
+
+func moveMemoryLimit(bytes int64) {
+	if bytes == 0 {
 		return
 	}
 	memoryLimit.Lock()

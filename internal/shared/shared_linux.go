@@ -6,12 +6,14 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/penstock-ml/penstock/internal/process"
 )
 
 // sealed memory can neither become shorter, which would kill who reads behind its end, nor be written to by whoever maps it from now on.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
-// Make returns n bytes or more, all zero, which take memory when they are written to. Free them.
+// Make returns n bytes, all zero, which take memory when they are written to. Free them. The Go runtime's memory limit counts them.
 func Make(n int) (*Memory, error) {
 	file, err := unix.MemfdCreate("penstock-batch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -24,6 +26,7 @@ func Make(n int) (*Memory, error) {
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, sealed)
 	}
+	process.SetAside(int64(len(m.Bytes)))
 	if err != nil {
 		m.Free()
 		return nil, fmt.Errorf("shared memory of %d bytes: %w", n, err)
@@ -58,6 +61,7 @@ func (m *Memory) File() int { return m.file }
 // Free gives the memory back, unless others have it mapped. A second call does nothing.
 func (m *Memory) Free() {
 	if m.Bytes != nil {
+		process.SetAside(-int64(len(m.Bytes)))
 		Unmap(m.Bytes)
 		m.Bytes = nil
 	}

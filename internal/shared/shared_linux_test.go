@@ -2,6 +2,7 @@ package shared
 
 import (
 	"bytes"
+	"runtime/debug"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,21 @@ func TestMappedMemoryIsTheSame(t *testing.T) {
 	m.Free()
 	if mapped[4999] != 'd' {
 		t.Error("it went with its maker's")
+	}
+}
+
+// The runtime does not know of shared memory, and leaves room for it.
+func TestMemoryCounts(t *testing.T) {
+	const limit = 4 << 30
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	m, err := Make(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	during := debug.SetMemoryLimit(-1)
+	m.Free()
+	if after := debug.SetMemoryLimit(-1); during != limit-1<<20 || after != limit {
+		t.Errorf("a limit of %d is %d while there is a mebibyte, then %d", limit, during, after)
 	}
 }
 
