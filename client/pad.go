@@ -15,13 +15,23 @@ import (
 // padding, should its rows go to others in a lost lease.
 const maxAhead = 64
 
-// forgetClosed notes that all of the epochs is consumed that the master has closed and the training loop has not ended. Where it
-// began in such an epoch, it does not know what its rank consumed of it before.
+// forgetClosed notes that all of the epochs is consumed that the master has closed and the training loop has not ended. It is for
+// a loop that does not know what ranks got of them: its own, where it began in such an epoch, or others, that left.
 func (l *ledger) forgetClosed() {
 	if l.behind() {
+		l.whole = l.epoch
 		l.base.consumed = l.base.consumed.Union(position.Set{{From: position.Position{Epoch: l.ended}, To: position.Position{Epoch: l.epoch}}})
 		l.consumed = from(l.consumed, l.epoch)
 	}
+}
+
+// foresees reports whether whole epochs are noted as consumed of which the training loop may have steps before it.
+func (l *ledger) foresees() bool {
+	steps := uint64(0)
+	for epoch := l.ended; epoch < l.whole; epoch++ {
+		steps += l.told[epoch].steps
+	}
+	return l.whole > l.final || steps > l.handed
 }
 
 // behind reports whether the training loop is in an epoch that the master has closed.

@@ -192,6 +192,75 @@ func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
 	})
 }
 
+// States of one batch have its rows and no later ones, also those that are taken when later steps have closed the epoch, where last
+// batches are padded. Of an epoch that ranks left, nobody tells what they got of it: then a State has it all, and says so.
+func TestStateOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
+	inBubble(t, func(t *testing.T, fl *fake.Net) {
+		d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{16}, {24}}}
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 8})
+		start := func(name string, next int) (*fake.Master, Config) {
+			m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 8, Epochs: 2, LastBatch: pb.LastBatch_PAD}, Workers: fl.Workers("w1"), Streams: 1, Run: 1, Next: next}
+			fl.Master(name, m)
+			return m, config(fl, name)
+		}
+		m, cfg := start("m", 2)
+		cfg.WorldSize = 2
+		wait := func() { time.Sleep(3 * cfg.withDefaults().SyncEvery) }
+		var ranks [2]*Session
+		for i := range ranks {
+			m.Change(func() {
+				m.Ranks[uint32(i)] = &fake.Member{Held: position.Set{{From: d.Start(0, i), To: d.Start(0, i+1)}}}
+			})
+			cfg.Rank = uint32(i)
+			ranks[i] = open(t, cfg)
+			wait() // until it is given its shard
+		}
+		var ids []int64
+		next := func(s *Session) {
+			t.Helper()
+			b, err := s.Next(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, b.Labels[0].I64[:b.Valid]...)
+			b.Release()
+		}
+		for _, s := range slices.Repeat(ranks[:], 2) {
+			next(s)
+		}
+		before, early := slices.Clone(ids), ranks[1].State()
+		next(ranks[1])
+		wait()
+		late := ranks[0].State()
+		if early.GetMasterClosedEpochs() != 0 || late.GetMasterClosedEpochs() != 1 || late.GetForesees() {
+			t.Errorf("the states are %v and %v", early, late)
+		}
+		if err := ranks[1].Close(); err != nil {
+			t.Fatal(err)
+		}
+		wait()
+		for _, foresees := range []bool{true, false} { // the third step is to come, and made
+			st := ranks[0].State()
+			if base := position.SetFromProto(st.GetBase()); !base.Equal(position.Set{{To: d.Start(1, 0)}}) || st.GetForesees() != foresees {
+				t.Errorf("with rank 1 gone, the state of step %d has the base %v, and foresees %v", st.GetHanded(), base, st.GetForesees())
+			}
+			if foresees {
+				next(ranks[0])
+			}
+		}
+		checkMaster(t, m)
+
+		m, cfg = start("again", 0)
+		cfg.Restore = []*pb.State{early, late}
+		rest, _, err := drain(open(t, cfg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		exactlyOnce(t, d, append(before, rest...))
+		checkMaster(t, m)
+	})
+}
+
 // readHeld reads until the rank holds nothing.
 func readHeld(t *testing.T, s *Session, m *fake.Master, rank uint32) (ids []int64) {
 	for {

@@ -4867,8 +4867,8 @@ type State struct {
 	Base       []*Interval            `protobuf:"bytes,6,rep,name=base,proto3" json:"base,omitempty"`
 	Consumed   []*Interval            `protobuf:"bytes,7,rep,name=consumed,proto3" json:"consumed,omitempty"`
 	// Epochs that the training loop has ended (not: that the master has closed): base and consumed are kept for all
-	// later ones, so that the states of one step agree. For last_batch PAD, base has all of an epoch that the trainer knows to be
-	// closed, and consumed nothing of it.
+	// later ones, so that the states of one step agree. For last_batch PAD, base has all of an epoch that was closed when the trainer
+	// joined, or when it knew of ranks that left: what these consumed of it is told to nobody. Then consumed has nothing of it.
 	ClosedEpochs  uint32 `protobuf:"varint,8,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
 	ProgramDigest []byte `protobuf:"bytes,9,opt,name=program_digest,json=programDigest,proto3" json:"program_digest,omitempty"`
 	DatasetDigest []byte `protobuf:"bytes,10,opt,name=dataset_digest,json=datasetDigest,proto3" json:"dataset_digest,omitempty"`
@@ -4893,8 +4893,11 @@ type State struct {
 	// That the master had closed, as of base. Of all but the newest of them, base lacks what ranks got that left since.
 	MasterClosedEpochs uint32       `protobuf:"varint,21,opt,name=master_closed_epochs,json=masterClosedEpochs,proto3" json:"master_closed_epochs,omitempty"`
 	Fingerprint        *Fingerprint `protobuf:"bytes,24,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // copied from the Session
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// For last_batch PAD: base has all of an epoch of which the loop may have steps before it. With states that lack some of the epoch
+	// this one is not restored: what went into those steps would be lost.
+	Foresees      bool `protobuf:"varint,25,opt,name=foresees,proto3" json:"foresees,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *State) Reset() {
@@ -5079,6 +5082,13 @@ func (x *State) GetFingerprint() *Fingerprint {
 		return x.Fingerprint
 	}
 	return nil
+}
+
+func (x *State) GetForesees() bool {
+	if x != nil {
+		return x.Foresees
+	}
+	return false
 }
 
 type WorkerReport struct {
@@ -7127,7 +7137,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\x9d\x06\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xb9\x06\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -7154,7 +7164,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05start\x18\x13 \x01(\v2\x16.penstock.v1.LaneStartR\x05start\x12,\n" +
 	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x120\n" +
 	"\x14master_closed_epochs\x18\x15 \x01(\rR\x12masterClosedEpochs\x12:\n" +
-	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\"\xcd\x02\n" +
+	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\x12\x1a\n" +
+	"\bforesees\x18\x19 \x01(\bR\bforesees\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +

@@ -48,6 +48,7 @@ type Checkpoint struct {
 	DepartedRows                 []int64
 	Fingerprint                  *pb.Fingerprint
 	Skipped                      uint32 // row groups that on_error let be left out, as of Base
+	Foresees                     bool   // Base has all of an epoch, and steps of it may come later
 	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.
 	GlobalBatch uint64
 	Start       LaneStart
@@ -211,7 +212,12 @@ func merge(parts []*part) (merged, error) {
 		return mergeLanes(states)
 	}
 	newest := slices.MaxFunc(states, func(a, b Checkpoint) int { return cmp.Compare(a.BaseVersion, b.BaseVersion) })
-	if err := agree(states, newest); err != nil {
+	var whole position.Set
+	for _, p := range states {
+		whole = whole.Union(wholeEpochs(p.Base, newest.Closed))
+	}
+	newest.Base = newest.Base.Union(whole)
+	if err := agree(states, newest, whole); err != nil {
 		return merged{}, err
 	}
 	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation, handed: newest.Handed, skipped: newest.Skipped}
@@ -221,7 +227,7 @@ func merge(parts []*part) (merged, error) {
 		if slices.Contains(newest.Departed, p.Rank) { // the base holds all or most of it
 			set = set.Subtract(newest.Base)
 		}
-		set = set.Subtract(wholeEpochs(newest.Base, newest.Closed))
+		set = set.Subtract(whole)
 		owned = append(owned, ownedBy(p.Rank, set))
 		m.base = append(slices.Clip(m.base), set...)
 	}
@@ -232,7 +238,7 @@ func merge(parts []*part) (merged, error) {
 	return m, nil
 }
 
-// wholeEpochs is the part of a base that is whole epochs, from one on: a trainer that heard that they closed says so, where its
+// wholeEpochs is the part of a base that is whole epochs, from one on: a trainer that heard that they closed may say so, where its
 // training loop has not ended them, and others may not have heard of it.
 func wholeEpochs(base position.Set, epoch uint32) position.Set {
 	start := position.Position{Epoch: epoch}
@@ -243,8 +249,9 @@ func wholeEpochs(base position.Set, epoch uint32) position.Set {
 	return position.NewSet(position.Interval{From: start, To: position.Position{Epoch: base[0].To.Epoch}})
 }
 
-// agree checks that states are of one collective, which is complete. They are sorted by rank.
-func agree(states []Checkpoint, newest Checkpoint) error {
+// agree checks that states are of one collective, which is complete. They are sorted by rank. Some of them have whole epochs.
+func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
+	foreseen := slices.ContainsFunc(states, func(p Checkpoint) bool { return p.Foresees })
 	for i, p := range states {
 		switch {
 		case i > 0 && states[i-1].Rank == p.Rank:
@@ -260,6 +267,9 @@ func agree(states []Checkpoint, newest Checkpoint) error {
 		case p.Handed != newest.Handed && !slices.Contains(newest.Departed, p.Rank):
 			return refused("the state of rank %d was taken after %d batches of its epoch, that of rank %d after %d: they are not of the same step, "+
 				"and ranks that wait for each other after each batch would do so for ever", p.Rank, p.Handed, newest.Rank, newest.Handed)
+		case foreseen && !p.Base.Covers(whole) && !slices.Contains(newest.Departed, p.Rank): // it may have got the rest later
+			return refused("the state of rank %d was taken before the end of epoch %d, and that of another rank has all of it, also what went into later steps; "+
+				"restore another checkpoint, or a named one, which is never taken so", p.Rank, p.Closed)
 		case !newest.Base.Covers(from(p.Base, position.Position{Epoch: newest.Closed})):
 			if newest.behind() {
 				return newest.tooOld()

@@ -28,7 +28,7 @@ func (m *model) part() {
 	if t == nil || t.leaving || m.draw(4) > 0 {
 		return
 	}
-	m.taken[t.rank] = stale{t.state(m.id.Session, m.s.world), t, len(t.log)}
+	m.taken[t.rank] = m.come(t)
 	for range m.draw(3) {
 		m.hand(t)
 	}
@@ -41,9 +41,10 @@ func (m *model) part() {
 	m.checkpoint()
 }
 
-// checkpoint saves the job, if all ranks of it run, and know each other, at one step.
+// checkpoint saves the job, if all ranks of it run, and know each other, at one step. They take their States of it at different moments.
 func (m *model) checkpoint() {
-	var c saved
+	c := saved{handed: m.handed.clone(), excused: m.excused.clone()}
+	step := m.slowest()
 	for r, k := range m.s.ranks {
 		t := m.trainers[r]
 		runs := t != nil && !t.dead && !t.cut && !t.leaving && t.generation == m.s.generation
@@ -56,14 +57,28 @@ func (m *model) checkpoint() {
 		if !runs || t.incarnation != k.incarnation {
 			return
 		}
-		c.states = append(c.states, t.state(m.id.Session, m.s.world))
+		at := slices.DeleteFunc(append(t.came[:len(t.came):len(t.came)], m.come(t)), func(at stale) bool { return t.loop != nil && at.state.place() != step })
+		if len(at) == 0 {
+			return
+		}
+		taken := at[m.draw(len(at))]
+		c.states = append(c.states, taken.state)
+		for _, row := range t.log[taken.since:] {
+			c.handed[row]--
+		}
 	}
 	if len(c.states) == 0 {
 		return
 	}
 	newest := slices.MaxFunc(c.states, func(a, b Checkpoint) int { return int(a.BaseVersion) - int(b.BaseVersion) })
+	var whole position.Set
 	for _, p := range c.states {
-		if p.Closed != newest.Closed || p.Handed != newest.Handed || newest.behind() && !newest.Base.Covers(p.Base) { // refused
+		whole = whole.Union(wholeEpochs(p.Base, newest.Closed))
+	}
+	newest.Base = newest.Base.Union(whole)
+	foreseen := slices.ContainsFunc(c.states, func(p Checkpoint) bool { return p.Foresees })
+	for _, p := range c.states {
+		if p.place() != newest.place() || foreseen && !p.Base.Covers(whole) || newest.behind() && !newest.Base.Covers(p.Base) { // refused
 			return
 		}
 	}
@@ -74,10 +89,28 @@ func (m *model) checkpoint() {
 	if left && newest.BaseVersion != m.s.baseVersion { // nobody of those who stay has heard of it
 		return
 	}
-	c.handed, c.excused = m.handed.clone(), m.excused.clone()
 	c.skipped = m.skipped().Intersect(newest.Base.Union(position.Set{{To: position.Position{Epoch: newest.Closed}}}))
 	m.saved = &c
 }
+
+// slowest is the place of the training loop that is furthest behind.
+func (m *model) slowest() Steps {
+	step := Steps{Epoch: m.id.Epochs}
+	for _, t := range m.trainers {
+		if t != nil && t.loop != nil && !t.dead && t.loop.at.compare(step) < 0 {
+			step = t.loop.at
+		}
+	}
+	return step
+}
+
+// come is a trainer's State now.
+func (m *model) come(t *trainer) stale {
+	return stale{t.state(m.id.Session, m.s.world), t, len(t.log)}
+}
+
+// place is that of the training loop.
+func (p Checkpoint) place() Steps { return Steps{Epoch: p.Closed, Handed: p.Handed} }
 
 // restoreJob kills the job and starts it again from its checkpoint, with another number of ranks, in some attempts.
 func (m *model) restoreJob() {

@@ -325,3 +325,55 @@ func TestConsumedIsForgottenBehindTheLastLoop(t *testing.T) {
 		}
 	}
 }
+
+// Ranks take their States behind one batch of a padded epoch, one of them before the last rows of it went into a later batch, and one
+// when these have closed it. Where a rank has left, that one has all of the epoch.
+func TestRestoreOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
+	const all = 5 // steps of the epoch
+	for _, c := range []struct {
+		step uint64
+		left bool
+	}{{4, false}, {all, false}, {4, true}, {all, true}} {
+		j := newPadded(t, 3, 2)
+		j.plan(0, 0, 1, 3)
+		leave := j.sync(2, j.more(2)...)
+		leave.Leave = c.left
+		j.do(leave)
+		held, other := j.more(0), j.more(1) // the former goes into the last step
+		at := func(r uint32, consumed ...position.Interval) *trainer {
+			n := Steps{Handed: c.step}
+			k := &trainer{rank: r, generation: 1, consumed: position.NewSet(consumed...), loop: &loop{at: n, told: map[uint32]uint64{}, final: map[uint32]bool{}}}
+			q := j.sync(r, consumed...)
+			q.Steps = &Steps{Handed: c.step, Ready: c.step}
+			told := j.do(q)
+			k.learn(told)
+			k.loop.learn(told)
+			return k
+		}
+		early := at(0)
+		if c.step == all {
+			early.consumed = position.NewSet(held...)
+		}
+		j.at(1, 0, 1, 1, other...)
+		j.at(0, 0, all, all, held...)
+		states := []Checkpoint{early.state(testID.Session, 3), at(1, other...).state(testID.Session, 3)}
+		if !c.left {
+			states = append(states, at(2, leave.Consumed...).state(testID.Session, 3))
+		}
+		if states[0].MasterClosed != 0 || states[1].MasterClosed != 1 || states[1].Foresees != (c.left && c.step < all) {
+			t.Fatalf("%+v: %+v", c, states)
+		}
+		if states[1].Foresees {
+			j.refuses(restoring(0, 1, "x", states...), ErrRestore, "the state of rank 0 was taken before the end of epoch 0")
+			states[1].Foresees = false // as clients of earlier releases
+		}
+		j.do(restoring(0, 1, "x", states...))
+		var lacks position.Set
+		if c.step < all && !c.left {
+			lacks = position.NewSet(held...)
+		}
+		if !j.s.returned.Equal(lacks) {
+			t.Errorf("%+v: %d epochs are closed, and returned is %v, want %v", c, j.s.Closed(), j.s.returned, lacks)
+		}
+	}
+}

@@ -236,7 +236,7 @@ func (s *State) closeEpochs(ch *Changes) {
 }
 
 // forgetConsumed forgets what was consumed of closed epochs; of the newest one, when no training loop is in it any more. Until
-// then, a State of it tells what others consumed who leave. Where ranks count steps, a State tells of whole epochs.
+// then, a State of it tells what others consumed who leave. Where ranks count steps, such a State has all of the epoch.
 func (s *State) forgetConsumed() {
 	if s.kept == s.closed {
 		return

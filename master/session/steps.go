@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
 )
 
 // Where last batches are padded (last_batch PAD), all ranks hand over equally many batches in an epoch, so that those
@@ -216,16 +217,16 @@ func (s *State) endSteps() {
 	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 
-// foresees reports whether a State may have rows of later steps: it tells of whole epochs that the master has closed, and others may
-// have handed over the last of them behind its step. Of lanes, it tells of its step alone.
+// foresees reports whether a State may have rows of later steps, as Checkpoint.Foresees, which older clients do not say: it tells of
+// whole epochs, and others may have handed over the last of them behind its step.
 func (s *State) foresees(p *Checkpoint) bool {
-	var steps uint64
+	whole, steps := wholeEpochs(p.Base, p.Closed), uint64(0)
 	for _, e := range s.steps {
-		if p.Closed <= e.Epoch && e.Epoch < p.MasterClosed {
+		if whole.Contains(position.Position{Epoch: e.Epoch}) {
 			steps += e.Steps
 		}
 	}
-	return s.id.Lanes == 0 && steps > p.Handed
+	return steps > p.Handed
 }
 
 // stepsFrom is what a rank in an epoch is told.

@@ -79,6 +79,9 @@ func (m *model) handBatch(t *trainer) {
 	rows := t.batch(m.draw)
 	m.handed.add(rows)
 	m.batchOf(t, rows, t.loop.at.Epoch == before.Epoch && t.loop.at.Handed > before.Handed)
+	if t.loop.at != before {
+		t.came = append(t.came[max(0, len(t.came)-1):], m.come(t))
+	}
 	m.countAlike(t)
 }
 
@@ -211,6 +214,15 @@ func (l *loop) learn(r Reply) {
 		l.final[e.Epoch] = l.final[e.Epoch] || e.Final
 	}
 	l.closed, l.drained = max(l.closed, r.Closed), r.Drained
+}
+
+// foresees reports whether epochs before one have steps that the loop has not made.
+func (l *loop) foresees(whole uint32) bool {
+	steps := uint64(0)
+	for epoch := l.at.Epoch; epoch < whole; epoch++ {
+		steps += l.told[epoch]
+	}
+	return whole > l.closed || steps > l.at.Handed
 }
 
 // restartAll kills all trainers at some step, or has them leave, and starts them again: they go on in step.

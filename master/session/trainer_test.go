@@ -21,6 +21,7 @@ type trainer struct {
 	grants      []position.Interval
 	released    position.Set
 
+	whole             uint32 // base is all of the epochs before it that the loop has not ended
 	base              position.Set
 	baseVersion       uint64
 	members, departed []uint32
@@ -40,7 +41,8 @@ type trainer struct {
 	refused map[position.Position]bool // where workers refuse to go on; it does not try there again
 	skipped uint32
 	begun   Steps
-	loop    *loop // nil: last batches are not padded
+	loop    *loop   // nil: last batches are not padded
+	came    []stale // its States when its loop came to the newest two places
 
 	batches int64
 	all     tally // rows handed over by this start, and those that its rank had reported before
@@ -66,18 +68,36 @@ func (t *trainer) joined(r Reply) {
 	}
 	t.ended = r.Closed
 	t.learn(r)
+	t.forgetClosed()
 }
 
 func (t *trainer) learn(r Reply) {
 	t.closed = max(t.closed, r.Closed)
-	if t.loop != nil {
+	switch {
+	case t.loop == nil:
+	case t.loop.drops:
 		t.ended = t.closed
+	default:
+		t.ended = t.loop.at.Epoch
 	}
 	if r.BaseVersion > t.baseVersion {
 		t.base, t.baseVersion, t.members, t.departed, t.departedRows = t.base.Union(r.Base), r.BaseVersion, r.Members, r.Departed, r.DepartedRows
 		t.skipped = r.SkippedRowGroups
 	}
 	t.enter(t.ended)
+	if len(t.departed) > 0 {
+		t.forgetClosed()
+	}
+}
+
+// forgetClosed notes that all of the epochs is consumed that the master has closed and the loop has not ended, where last batches are
+// padded.
+func (t *trainer) forgetClosed() {
+	if t.loop != nil && !t.loop.drops && t.ended < t.closed {
+		t.whole = t.closed
+		t.base = t.base.Union(position.Set{{From: position.Position{Epoch: t.ended}, To: position.Position{Epoch: t.closed}}})
+		t.consumed = from(t.consumed, position.Position{Epoch: t.closed})
+	}
 }
 
 // enter notes that the training loop is in an epoch, and has ended those before it.
@@ -191,13 +211,11 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		Members: t.members, Departed: t.departed, Rows: t.earlier + t.rows, DepartedRows: t.departedRows, Skipped: t.skipped,
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
-	if t.loop != nil && t.loop.drops {
+	if t.loop != nil {
 		c.Closed, c.Handed = t.loop.at.Epoch, t.loop.at.Handed
 		start := position.Position{Epoch: c.Closed}
 		c.Base, c.Consumed = from(c.Base, start), from(c.Consumed, start)
-	} else if t.loop != nil && t.loop.at.Epoch <= t.closed { // it has all of the epochs that the master closed since
-		c.Closed, c.Handed = t.loop.at.Epoch, t.loop.at.Handed
-		c.Base = c.Base.Union(position.NewSet(position.Interval{From: position.Position{Epoch: c.Closed}, To: position.Position{Epoch: t.closed}}))
+		c.Foresees = t.loop.foresees(t.whole)
 	}
 	return c
 }
