@@ -277,7 +277,7 @@ func (m *model) restartAll() {
 // passes reports whether the trainer comes to a place from where it began without a batch: the epochs between have no step for it.
 func (t *trainer) passes(place Steps) bool {
 	at := t.begun
-	for at.compare(place) < 0 && t.loop.final[at.Epoch] && t.loop.told[at.Epoch] == at.Handed {
+	for at.compare(place) < 0 && (t.loop.final[at.Epoch] || at.Epoch < t.loop.closed) && t.loop.told[at.Epoch] == at.Handed {
 		at = Steps{Epoch: at.Epoch + 1}
 	}
 	return at == place
