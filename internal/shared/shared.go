@@ -4,7 +4,11 @@
 // A Memory has one owner at a time.
 package shared
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/penstock-ml/penstock/internal/process"
+)
 
 // Memory is bytes that several processes may have mapped.
 type Memory struct {
@@ -14,6 +18,18 @@ type Memory struct {
 	Number uint32
 
 	file int
+	used int64
+}
+
+// Used is how many bytes may have been written to.
+func (m *Memory) Used() int64 { return m.used }
+
+// Use says that the first n bytes are going to be written to. The Go runtime's memory limit leaves room for them then.
+func (m *Memory) Use(n int) {
+	if more := int64(n) - m.used; more > 0 {
+		process.SetAside(more)
+		m.used += more
+	}
 }
 
 // made numbers what this process makes.

@@ -13,7 +13,7 @@ import (
 // sealed memory can neither become shorter, which would kill who reads behind its end, nor be written to by whoever maps it from now on.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
-// Make returns n bytes, all zero, which take memory when they are written to. Free them. The Go runtime's memory limit counts them.
+// Make returns n bytes, all zero, which take memory when they are written to. Free them.
 func Make(n int) (*Memory, error) {
 	file, err := unix.MemfdCreate("penstock-batch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -26,7 +26,6 @@ func Make(n int) (*Memory, error) {
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(file), unix.F_ADD_SEALS, sealed)
 	}
-	process.SetAside(int64(len(m.Bytes)))
 	if err != nil {
 		m.Free()
 		return nil, fmt.Errorf("shared memory of %d bytes: %w", n, err)
@@ -48,8 +47,12 @@ func Map(file, most int) ([]byte, error) {
 	if stat.Size <= 0 || stat.Size > int64(most) {
 		return nil, fmt.Errorf("shared memory of %d bytes; there may be %d", stat.Size, most)
 	}
-	bytes, err := unix.Mmap(file, 0, int(stat.Size), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
-	return bytes, os.NewSyscallError("mmap", err)
+	bytes, err := unix.Mmap(file, 0, int(stat.Size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, os.NewSyscallError("mmap", err)
+	}
+	_ = unix.Madvise(bytes, unix.MADV_DONTFORK) // else a child that lives on keeps the memory
+	return bytes, nil
 }
 
 // Unmap ends what Map began.
@@ -61,7 +64,8 @@ func (m *Memory) File() int { return m.file }
 // Free gives the memory back, unless others have it mapped. A second call does nothing.
 func (m *Memory) Free() {
 	if m.Bytes != nil {
-		process.SetAside(-int64(len(m.Bytes)))
+		process.SetAside(-m.used)
+		m.used = 0
 		Unmap(m.Bytes)
 		m.Bytes = nil
 	}

@@ -43,10 +43,13 @@ func TestMemoryCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.Use(100)
+	m.Use(1000)
+	m.Use(10)
 	during := debug.SetMemoryLimit(-1)
 	m.Free()
-	if after := debug.SetMemoryLimit(-1); during != limit-1<<20 || after != limit {
-		t.Errorf("a limit of %d is %d while there is a mebibyte, then %d", limit, during, after)
+	if after := debug.SetMemoryLimit(-1); during != limit-1000 || after != limit {
+		t.Errorf("a limit of %d is %d while 1000 bytes are used, then %d", limit, during, after)
 	}
 }
 

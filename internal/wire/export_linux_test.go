@@ -18,6 +18,9 @@ func LendOn(ctx context.Context, conn net.Conn) *Sender {
 	return s
 }
 
+// Ends says that nothing more is lent.
+func (s *Sender) Ends() { s.lender.end() }
+
 // Given waits until all has been given back.
 func (s *Sender) Given() error { return s.lender.wait() }
 

@@ -42,6 +42,7 @@ type link struct {
 	in     inlet        // of a client's
 	socket *socket      // of a client's, if it can be had
 	loans  *loans       // of a client's near one
+	way    *way         // in which a client's was opened
 	pieces net.Buffers  // of a server's, that are being written
 	header bytes.Buffer // of the last message, whose memory the next one's gets
 	since  time.Time    // when it was used last, while it waits
@@ -106,6 +107,9 @@ func (l *link) rest() error {
 	}
 	return l.SetReadDeadline(time.Time{})
 }
+
+// errLoan says that the memory of a batch on a near link cannot be had.
+var errLoan = errors.New("wire: a batch's memory does not come, or cannot be mapped")
 
 var errEnd = errors.New("wire: the stream's batches have all come")
 

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// dialTimeout bounds how long a link may take to open. Streams go by gRPC where none can be had.
-	dialTimeout = 5 * time.Second
+	// dialTimeout bounds how long a link may take to open, and nearTimeout a near one. Streams go by gRPC where none can be had.
+	dialTimeout, nearTimeout = 5 * time.Second, time.Second
 	// keptIdle is how long a link may be idle to be used again: less than a server lets it wait.
 	keptIdle = longestWait / 2
 	// withoutFor is how long no link is tried after one could not be opened, as where a proxy understands HTTP/2 alone.
@@ -25,51 +25,74 @@ const (
 
 // Links are a client's links to one server. The zero value has none, and lets streams go by gRPC. Close them.
 type Links struct {
-	dial    func(context.Context) (net.Conn, error)
-	address string // at which there may be near links; "" if not
+	ways []*way // best first
 
-	mu      sync.Mutex
-	idle    []*link
-	without time.Time // until then
-	closed  bool
+	mu     sync.Mutex
+	idle   []*link
+	closed bool
+}
+
+// way is how links are opened.
+type way struct {
+	dial    func(context.Context) (net.Conn, error)
+	timeout time.Duration
+	without time.Time // under Links.mu: it is not tried until then
 }
 
 // NewLinks makes links to the server at an address: near ones, if it is a process of this user on this machine, or of connections that
-// a function opens to it, where it calls Lobby.Enter for those that begin with Preface.
+// a function opens to it, where it calls Lobby.Enter for those that begin with Preface. Without an address there are no near ones.
 func NewLinks(address string, dial func(context.Context) (net.Conn, error)) *Links {
-	return &Links{dial: dial, address: address}
+	l := &Links{}
+	if address != "" {
+		near := func(ctx context.Context) (net.Conn, error) { return dialNear(ctx, address) }
+		l.ways = append(l.ways, &way{dial: near, timeout: nearTimeout})
+	}
+	l.ways = append(l.ways, &way{dial: dial, timeout: dialTimeout})
+	return l
 }
 
 // take returns an idle link, or a new one; nil if none can be had.
 func (l *Links) take(ctx context.Context) *link {
-	if l == nil || l.dial == nil {
+	if l == nil {
 		return nil
 	}
-	now := time.Now()
 	l.mu.Lock()
-	l.prune(now)
+	l.prune(time.Now())
 	if last := len(l.idle) - 1; last >= 0 {
 		defer l.mu.Unlock()
 		free := l.idle[last]
 		l.idle = l.idle[:last]
 		return free
 	}
-	without := now.Before(l.without)
-	if !without && !l.without.IsZero() {
-		l.without = now.Add(withoutFor) // other streams need not wait for this attempt
+	l.mu.Unlock()
+	for _, w := range l.ways {
+		if in := l.try(ctx, w); in != nil {
+			return in
+		}
+	}
+	return nil
+}
+
+// try opens a link, unless one could not be opened this way a while ago; nil if it cannot.
+func (l *Links) try(ctx context.Context, w *way) *link {
+	now := time.Now()
+	l.mu.Lock()
+	without := now.Before(w.without)
+	if !without && !w.without.IsZero() {
+		w.without = now.Add(withoutFor) // other streams need not wait for this attempt
 	}
 	l.mu.Unlock()
 	if without {
 		return nil
 	}
-	opened, err := l.open(ctx)
+	in, err := w.open(ctx)
 	switch {
 	case err == nil:
-		l.try(time.Time{})
+		l.without(w, time.Time{})
 	case ctx.Err() == nil:
-		l.try(time.Now().Add(withoutFor))
+		l.avoid(w)
 	}
-	return opened
+	return in
 }
 
 // prune closes what was idle for too long. l.mu must be held.
@@ -83,41 +106,19 @@ func (l *Links) prune(now time.Time) {
 	})
 }
 
-// avoid has no links be opened for a while the way that one was, which leads elsewhere than calls do.
-func (l *Links) avoid(in *link) {
-	if in.loans == nil {
-		l.try(time.Now().Add(withoutFor))
-		return
-	}
+// avoid has no links be opened in a way for a while.
+func (l *Links) avoid(w *way) { l.without(w, time.Now().Add(withoutFor)) }
+
+func (l *Links) without(w *way, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.address = ""
+	w.without = until
 }
 
-// connect opens a connection.
-func (l *Links) connect(ctx context.Context) (net.Conn, error) {
-	l.mu.Lock()
-	address := l.address
-	l.mu.Unlock()
-	if address != "" {
-		if conn, err := dialNear(ctx, address); err == nil {
-			return conn, nil
-		}
-	}
-	return l.dial(ctx)
-}
-
-// try sets when links may be opened again.
-func (l *Links) try(from time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.without = from
-}
-
-func (l *Links) open(ctx context.Context) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+func (w *way) open(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
-	conn, err := l.connect(ctx)
+	conn, err := w.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,9 @@ func (l *Links) open(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return newLink(conn, string(id)), nil
+	in := newLink(conn, string(id))
+	in.way = w
+	return in, nil
 }
 
 // put takes back a link whose stream's batches have all come.

@@ -18,8 +18,6 @@ import (
 )
 
 const (
-	// nearTimeout bounds how long a near link may take to open.
-	nearTimeout = time.Second
 	// mostMapped bounds what a client maps of a stream's: many times what a stream's server has.
 	mostMapped = 64
 	// numberBytes are those of the number of memory that a client gives back. None, which is 0, says that it has given back all.
@@ -42,10 +40,12 @@ func (l *Lobby) ServeNear(ctx context.Context, address string) error {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
-			if ctx.Err() != nil {
+			select {
+			case <-ctx.Done():
 				return nil
+			case <-time.After(nearTimeout): // no file was free, or the like
+				continue
 			}
-			return errors.Join(fmt.Errorf("wire: accept near links: %w", err), listener.Close())
 		}
 		entering.Go(func() { _ = l.enterNear(conn) }) // its client goes another way
 	}
@@ -69,8 +69,6 @@ func (l *Lobby) enterNear(conn net.Conn) error {
 
 // dialNear connects to a server of this user on this machine.
 func dialNear(ctx context.Context, address string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, nearTimeout)
-	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", nearName(address))
 	if err != nil {
 		return nil, err
@@ -103,10 +101,11 @@ type lender struct {
 	conn *net.UnixConn
 	done chan struct{} // closed when nothing more comes back
 
-	mu   sync.Mutex
-	sent map[uint32]bool    // memory that the client knows
-	out  map[uint32]*parcel // what it has
-	err  error              // why nothing more comes back; nil: because all has
+	mu    sync.Mutex
+	sent  map[uint32]bool    // memory that the client knows
+	out   map[uint32]*parcel // what it has
+	ended bool               // nothing more is lent
+	err   error              // why nothing more comes back; nil: because all has
 }
 
 // newLender lends over a connection; nil if that is no near link's. It owns a goroutine until all is given back, or the connection is closed.
@@ -145,6 +144,13 @@ func (l *lender) lend(p *parcel) error {
 	return err
 }
 
+// end says that nothing more is lent.
+func (l *lender) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+}
+
 // collect takes back what the client gives back, until that is all.
 func (l *lender) collect() error {
 	var number [numberBytes]byte
@@ -154,13 +160,13 @@ func (l *lender) collect() error {
 		}
 		n := binary.LittleEndian.Uint32(number[:])
 		l.mu.Lock()
-		p, left := l.out[n], len(l.out)
+		p, all := l.out[n], l.ended && len(l.out) == 0
 		delete(l.out, n)
 		l.mu.Unlock()
 		switch {
 		case p != nil:
 			p.free()
-		case n != 0 || left > 0:
+		case n != 0 || !all:
 			return errors.New("wire: a client gives back what it does not have, or not all")
 		default:
 			return nil
@@ -257,17 +263,20 @@ func (l *loans) closeFiles() {
 func (l *loans) take(number uint32, n int) (*Memory, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return nil, net.ErrClosed
+	}
 	m := l.mapped[number]
 	if m == nil {
-		if len(l.files) == 0 || len(l.mapped) == mostMapped || l.closed {
-			return nil, errMessage
+		if len(l.files) == 0 || len(l.mapped) == mostMapped {
+			return nil, errLoan
 		}
 		file := l.files[0]
 		l.files = l.files[1:]
 		bytes, err := shared.Map(file, 2*maxBody)
 		_ = unix.Close(file) // nothing was written by it
 		if err != nil {
-			return nil, fmt.Errorf("wire: a batch's memory: %w", err)
+			return nil, fmt.Errorf("%w: %w", errLoan, err)
 		}
 		m = &Memory{loan: &loan{of: l, number: number, bytes: bytes}}
 		l.mapped[number] = m
@@ -317,6 +326,7 @@ func (l *loans) end(ctx context.Context, over <-chan struct{}) error {
 	}
 	defer l.mu.Unlock()
 	l.forget()
+	l.closeFiles()
 	_, err := l.conn.Write(make([]byte, numberBytes))
 	return err
 }

@@ -54,7 +54,12 @@ func serveNear(t *testing.T) *near {
 		n.far.Add(1)
 		return rpc.LinkDialer(rpc.Config{})(ctx, n.address)
 	})
-	for listens := false; !listens; time.Sleep(time.Millisecond) {
+	for listens := false; !listens; {
+		select {
+		case err := <-served:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
 		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", wire.NearName(n.address))
 		if listens = err == nil; listens {
 			conn.Close()
@@ -109,9 +114,9 @@ func (n *near) get(ctx context.Context, t *testing.T) *wire.Stream {
 // Batches of streams one after the other lie in the server's memory, which comes back, whatever compression is asked for.
 func TestNearLinkLendsBatches(t *testing.T) {
 	for _, how := range compressions {
+		before := memoryFiles(t)
 		n := serveNear(t)
 		n.how = how
-		var open int
 		for i := range 20 {
 			s := n.get(t.Context(), t)
 			var kept *wire.Batch
@@ -141,10 +146,8 @@ func TestNearLinkLendsBatches(t *testing.T) {
 			if err := <-n.ended; err != nil || n.left.Load() != 0 || n.out.Load() != 0 {
 				t.Fatalf("%d batches are out, %d not released: %v", n.left.Load(), n.out.Load(), err)
 			}
-			if files := openFiles(t); i == 3 {
-				open = files
-			} else if i > 3 && files > open {
-				t.Fatalf("%d files are open, then %d", open, files)
+			if files := memoryFiles(t) - before; files != cap(n.free) {
+				t.Fatalf("stream %d: %d files of memory are open", i, files)
 			}
 		}
 		if n.byGRPC.Load() != 0 || n.far.Load() != 0 || n.lost.Load() != 2 {
@@ -153,13 +156,19 @@ func TestNearLinkLendsBatches(t *testing.T) {
 	}
 }
 
-func openFiles(t *testing.T) int {
+// memoryFiles counts this process's.
+func memoryFiles(t *testing.T) (n int) {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(files)
+	for _, f := range files {
+		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.HasPrefix(to, "/memfd:") {
+			n++
+		}
+	}
+	return n
 }
 
 // What a client keeps of a stream that breaks off stays as it is, and the server has other memory from then on.
@@ -260,6 +269,7 @@ func TestNearClientGivesBackWhatItHasNot(t *testing.T) {
 		"another's":   func(lent uint32) []uint32 { return []uint32{lent + 1} },
 		"twice":       func(lent uint32) []uint32 { return []uint32{lent, lent} },
 		"not all":     func(uint32) []uint32 { return []uint32{0} },
+		"too early":   func(lent uint32) []uint32 { return []uint32{lent, 0} },
 		"what it has": func(lent uint32) []uint32 { return []uint32{lent, 0} },
 	} {
 		ours, theirs := unixPair(t)
@@ -272,6 +282,9 @@ func TestNearClientGivesBackWhatItHasNot(t *testing.T) {
 		b.OnRelease(func() { released = true })
 		if err := sender.Send(b, func() {}); err != nil {
 			t.Fatal(err)
+		}
+		if name != "too early" {
+			sender.Ends()
 		}
 		for _, number := range numbers(m.Number) {
 			if _, err := theirs.Write(binary.LittleEndian.AppendUint32(nil, number)); err != nil {
@@ -323,7 +336,7 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 		"a great many files": {[]message{{7, 10, slices.Repeat([]int{memory(10)}, 40)}, {8, 10, slices.Repeat([]int{memory(10)}, 40)}}, 1},
 	} {
 		ours, theirs := unixPair(t)
-		before := openFiles(t)
+		before := memoryFiles(t)
 		link := wire.NewLink(ours)
 		for _, m := range c.messages {
 			var b []byte
@@ -350,8 +363,8 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 			t.Errorf("%s: %d messages came, want %d", name, good, c.good)
 		}
 		link.Close()
-		if after := openFiles(t); after != before-2 {
-			t.Errorf("%s: %d files were open, and %d are when both ends have been closed", name, before, after)
+		if after := memoryFiles(t); after != before {
+			t.Errorf("%s: %d files of memory were open, and %d are when both ends have been closed", name, before, after)
 		}
 	}
 }

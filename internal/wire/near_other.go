@@ -21,6 +21,8 @@ func newLender(net.Conn) *lender { return nil }
 
 func (*lender) lend(*parcel) error { return errors.ErrUnsupported }
 
+func (*lender) end() {}
+
 func (*lender) wait() error { return errors.ErrUnsupported }
 
 type loans struct{}

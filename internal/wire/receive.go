@@ -61,7 +61,7 @@ func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte
 			links.keep(link)
 			return s, err
 		case err == nil && first: // it leads elsewhere than the call
-			links.avoid(link)
+			links.avoid(link.way)
 		}
 	}
 	_ = link.Close() // whatever it says, nobody uses it any more
@@ -128,6 +128,9 @@ func (s *Stream) receive() error {
 	err := s.link.receive(&s.next)
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, errLoan) {
+		s.links.avoid(s.link.way)
 	}
 	if !errors.Is(err, errEnd) {
 		return s.lost(err)

@@ -146,10 +146,7 @@ func (s *Sender) Close(err error) error {
 		err = flushed
 	}
 	if err == nil {
-		err = s.broken(s.link.end())
-	}
-	if err == nil && s.lender != nil {
-		err = s.broken(s.blocking(s.lender.wait))
+		err = s.broken(s.end())
 	}
 	if !s.uninterrupted() && err == nil {
 		err = context.Cause(s.ctx)
@@ -161,4 +158,16 @@ func (s *Sender) Close(err error) error {
 		_ = s.lender.wait() // it has ended, or the link is closed: err says why
 	}
 	return err
+}
+
+// end tells the client that no batch follows, and waits until it has given back all.
+func (s *Sender) end() error {
+	if s.lender == nil {
+		return s.link.end()
+	}
+	s.lender.end()
+	if err := s.link.end(); err != nil {
+		return err
+	}
+	return s.blocking(s.lender.wait)
 }

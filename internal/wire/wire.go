@@ -64,7 +64,7 @@ func (b *Batch) Clone(p *Pool) *Batch {
 		}
 	}
 	m := p.Get(int(size))
-	out := &Batch{Rows: b.Rows, Meta: b.Meta, Bytes: int64(cap(m.Bytes)), release: m.Free}
+	out := &Batch{Rows: b.Rows, Meta: b.Meta, Bytes: int64(cap(m.Bytes)), Sent: b.Sent, release: m.Free}
 	out.Nodes, out.Buffers = m.arrays(len(b.Nodes), len(b.Buffers))
 	copy(out.Nodes, b.Nodes)
 	rest := m.Bytes

@@ -27,7 +27,7 @@ type holding struct {
 	pages   int64 // decompressed, and dictionaries
 	sources int64 // the decoded sources of a window
 	results int64 // those of the steps, and the selection
-	batch   int64 // the largest; no more than twice as much is kept for the next one
+	batch   int64 // the largest
 	scratch int64 // in which the steps make pictures
 	later   int64 // what pages and dictionaries may come to beyond that, if they are as long as most writers make them
 }

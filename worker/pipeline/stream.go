@@ -200,8 +200,8 @@ func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 // Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
 func (s *Stream) Narrow() { s.builder.Narrow(true) }
 
-// Share has the batches of a stream that has not begun lie in memory that other processes can map, see tensor.Builder.
-func (s *Stream) Share() { s.builder.Share(true) }
+// Share has the batches of a stream that has not begun lie in memory that its trainer can map, see tensor.Builder.
+func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession()) }
 
 // compile makes the engine.
 func (s *Stream) compile() (err error) {
@@ -332,6 +332,9 @@ func (s *Stream) Run(ctx context.Context, emit Emit) error {
 		return rescue.Call(rescue.Worker, func() error { return s.send(ctx, ready, emit) })
 	})
 	err := group.Wait()
+	for b := range ready { // that nobody sends any more
+		b.Release()
+	}
 	s.ended = err == nil
 	return err
 }

@@ -65,12 +65,13 @@ func (s *Stream) tell(ctx context.Context, window uint32, out chan<- Batch) erro
 	return offer(ctx, out, Batch{Batch: b, Meta: meta})
 }
 
-// offer hands a batch on.
+// offer hands a batch on, or releases it.
 func offer(ctx context.Context, out chan<- Batch, b Batch) error {
 	select {
 	case out <- b:
 		return nil
 	case <-ctx.Done():
+		b.Release()
 		return context.Cause(ctx)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +43,7 @@ func newNear(t *testing.T, slots int, groups ...int) *near {
 	far := errors.New("no near link")
 	n.links = wire.NewLinks(address, func(context.Context) (net.Conn, error) { return nil, far })
 	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error)
+	served := make(chan error, 1)
 	go func() { served <- n.server.ServeNear(ctx, address) }()
 	t.Cleanup(func() {
 		n.links.Close()
@@ -50,7 +52,12 @@ func newNear(t *testing.T, slots int, groups ...int) *near {
 			t.Error(err)
 		}
 	})
-	for { // until it listens
+	for {
+		select {
+		case err := <-served:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
 		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", "@penstock-link "+address)
 		if err == nil {
 			conn.Close()
@@ -157,6 +164,43 @@ func TestNearCut(t *testing.T) {
 			t.Errorf("%s: the batch is another one now", name)
 		}
 		b.Release()
+	}
+}
+
+// TestNearCutWhileItRuns: whenever a stream breaks off, no memory of it stays.
+func TestNearCutWhileItRuns(t *testing.T) {
+	n := newNear(t, 1, 4000, 4000, 4000)
+	for i := range 50 {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, b := n.open(ctx, t, pipeline.Cursor{})
+		var err error
+		for range i {
+			b.Release()
+			if b, err = stream.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+		for n.server.Streams() > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		for err = nil; err == nil; {
+			var next *wire.Batch
+			if next, err = stream.Next(); err == nil {
+				next.Release()
+			}
+		}
+		b.Release()
+	}
+	n.pipeline.Close()
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.HasPrefix(to, "/memfd:") {
+			t.Errorf("%s is open still", to)
+		}
 	}
 }
 

@@ -74,6 +74,7 @@ func (s *Server) Drain() { s.drain(errDraining) }
 // has stopped. If ctx ends before, its error names the files whose streams are left: nobody can end a read that the kernel does not.
 func (s *Server) Wait(ctx context.Context) error {
 	defer s.links.Close()
+	defer s.pipeline.Close()
 	for range cap(s.slots) {
 		select {
 		case s.slots <- struct{}{}:

@@ -22,11 +22,12 @@ type Batch struct {
 	// Bytes is what the buffers have together, what is shared counted once.
 	Bytes int64
 
-	// Shared is the memory that they lie in, if other processes can map it.
+	// Shared is the memory that they lie in, if trainers can map it.
 	Shared *shared.Memory
 
 	owner  *Builder
 	memory []byte  // that they lie in
+	with   string  // the session that it is shared with
 	last   int     // where the buffer begins in it that was laid out last
 	end    int     // of that
 	ones   []int32 // the offsets that lists of one value share
@@ -42,6 +43,9 @@ const alignment = 64
 // Release gives the batch's memory back to its builder.
 func (b *Batch) Release() {
 	b.reset(0)
+	if b.Shared != nil && b.Shared.Bytes == nil { // a trainer kept it
+		b.drop()
+	}
 	owner := b.owner
 	owner.free <- b
 	if owner.closed.Load() {
@@ -55,35 +59,47 @@ func (b *Batch) reset(rows int) {
 }
 
 // Held is how many bytes the batch has, and keeps for the next one.
-func (b *Batch) Held() int64 { return int64(cap(b.memory)) }
-
-// grow has the batch have n bytes, which other processes can map if they are to, and if the machine has such.
-func (b *Batch) grow(n int) {
+func (b *Batch) Held() int64 {
 	if b.Shared != nil {
-		b.memory = b.Shared.Bytes // none, if a trainer kept them
+		return b.Shared.Used()
 	}
-	if len(b.memory) >= n && (b.Shared != nil || !b.owner.share) {
-		return
-	}
-	b.drop()
-	n += n / 8
-	if b.owner.share {
-		var err error
-		if b.Shared, err = shared.Make(n); err == nil {
-			b.memory = b.Shared.Bytes
-			return
-		}
-		b.owner.share = false
-	}
-	b.memory = make([]byte, n)
+	return int64(cap(b.memory))
 }
 
-// drop gives up the memory.
+// grow has the batch have n bytes, which its session's trainers can map, if the machine has such.
+func (b *Batch) grow(n int) {
+	session := b.owner.session
+	if len(b.memory) < n || b.with != session {
+		b.drop()
+		if session != "" {
+			b.share(2*n, session) // what is not used takes no memory
+		}
+		if b.Shared == nil {
+			b.memory = make([]byte, n+n/8)
+		}
+	}
+	if b.Shared != nil {
+		b.Shared.Use(n)
+	}
+}
+
+// share makes memory that trainers of a session can map, or has the builder do without.
+func (b *Batch) share(n int, session string) {
+	m, err := shared.Make(n)
+	if err != nil {
+		b.owner.session = ""
+		return
+	}
+	b.Shared, b.memory, b.with = m, m.Bytes, session
+}
+
+// drop gives up the memory, and forgets where it was.
 func (b *Batch) drop() {
 	if b.Shared != nil {
 		b.Shared.Free()
 	}
-	b.Shared, b.memory = nil, nil
+	clear(b.Buffers[:cap(b.Buffers)])
+	b.Shared, b.memory, b.with = nil, nil, ""
 }
 
 // room lays out n values behind the buffers that there are. What they are is undefined.

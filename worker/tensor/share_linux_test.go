@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// A builder's batches lie in shared memory while it shares, and the next ones in the same, unless a trainer kept it.
+// A builder's batches lie in memory that a session's trainers can map, and the next ones in the same, unless a trainer kept it. Nobody else's do.
 func TestShare(t *testing.T) {
 	v := vec(pb.Kind_INT64, true, false)
 	b, err := NewBuilder(program(tensorOf(pb.Layout_SPARSE, pb.Kind_INT64, 0), []*vector.Vector{v}), 1)
@@ -33,7 +33,7 @@ func TestShare(t *testing.T) {
 	}
 	want := string(batch.Buffers[3])
 	batch.Release()
-	b.Share(true)
+	b.Share("session")
 	var number uint32
 	for i := range 4 {
 		batch = build()
@@ -46,6 +46,14 @@ func TestShare(t *testing.T) {
 		number = batch.Shared.Number
 		if i == 1 {
 			batch.Shared.Free() // a trainer has it
+		}
+		batch.Release()
+	}
+	for _, session := range []string{"another", "", "session"} {
+		b.Share(session)
+		batch = build()
+		if session == "" && batch.Shared != nil || session != "" && (batch.Shared == nil || batch.Shared.Number == number) {
+			t.Errorf("session %q has the memory of another", session)
 		}
 		batch.Release()
 	}

@@ -60,7 +60,7 @@ type Builder struct {
 	free    chan *Batch
 	closed  atomic.Bool
 	narrow  bool
-	share   bool
+	session string  // whose trainers can map batches; "": none
 	seen    *Window // that the outputs know
 	shares  bool    // some of its lists have one value each
 }
@@ -103,8 +103,9 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 // says when. Such batches are no Arrow records.
 func (b *Builder) Narrow(on bool) { b.narrow = on }
 
-// Share says whether batches lie in memory that other processes can map, where there is such.
-func (b *Builder) Share(on bool) { b.share = on }
+// Share has batches lie in memory that trainers of a session can map, where there is such, or, of none (""), in Go's. Memory that those of
+// another session could map is not used again: they may have it mapped still.
+func (b *Builder) Share(session string) { b.session = session }
 
 // Close gives up the memory of the batches that came back, and of others as they do. None is taken any more.
 func (b *Builder) Close() {
@@ -209,6 +210,12 @@ const mostBuffers = 3
 // Build lays a piece of the window's output out in a batch of Take's, which it releases if it fails.
 func (b *Builder) Build(batch *Batch, w *Window, p Piece) error {
 	b.see(w)
+	built := false
+	defer func() {
+		if !built {
+			batch.Release()
+		}
+	}()
 	batch.reset(p.To - p.From)
 	batch.grow(int(p.Bytes+p.spare) + alignment*(1+mostBuffers*len(b.outputs)))
 	if b.shares {
@@ -217,10 +224,10 @@ func (b *Builder) Build(batch *Batch, w *Window, p Piece) error {
 	}
 	for i, o := range b.outputs {
 		if err := o.build(batch, w, p.From, p.To); err != nil {
-			batch.Release()
 			return fmt.Errorf("tensor %s: %w", b.schema.Field(i).Name, err)
 		}
 	}
+	built = true
 	return nil
 }
 
