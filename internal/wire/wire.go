@@ -1,11 +1,11 @@
 // Package wire moves record batches from a worker to a trainer without needless copies: as Arrow Flight's messages over gRPC,
 // whose body is the batch's own memory on the way out and lies in one aligned, pooled buffer on the way in. What it
 // sends, any Flight client reads; what it receives, it does not trust. Where both sides know how, the batches of a stream go on a
-// connection beside gRPC's, a link: written and read without any copy. worker/serve sends with it and client receives. The
-// formats are on the page of worker/serve.
+// connection beside gRPC's, a link: written and read without any copy. On a near link, between processes of one user on one machine,
+// their memory is lent rather than sent. worker/serve sends with it and client receives. The formats are on the page of worker/serve.
 //
-// A Codec, a Pool, a Lobby and Links may be shared by goroutines; a Stream and a Sender belong to one, and a Stream owns another
-// goroutine until its context ends; a Batch has one owner, who releases it.
+// A Codec, a Pool, a Lobby and Links may be shared by goroutines; a Stream and a Sender belong to one. A Stream owns another goroutine
+// until its context ends, and a Sender with a near link one until Close returns; a Batch has one owner, who releases it.
 package wire
 
 import (
