@@ -78,6 +78,8 @@ type Config struct {
 	Storage storage.Storage
 	// HTTP is the port of metrics, probes and profiles, already bound; nil: there is none.
 	HTTP net.Listener
+	// Network has batches go by network to trainers of this user on this machine, too, who else read them where the worker made them.
+	Network bool
 	// Local, if set, lists this worker for trainers of the same process.
 	Local   *Local
 	Ops     *transform.Registry
@@ -194,18 +196,31 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	group.Go(func() error {
-		if err := w.server.ServeNear(ctx, w.cfg.Advertise); err != nil {
-			w.cfg.Logger.Info("trainers on this machine get batches by network", "error", err)
-		}
-		return nil
-	})
+	if near := w.listenNear(ctx); near != nil {
+		group.Go(func() error {
+			w.server.ServeNear(ctx, near)
+			return nil
+		})
+	}
 	group.Go(func() error {
 		<-ctx.Done()
 		return w.stop(context.WithoutCancel(ctx))
 	})
 	err = group.Wait()
 	return errors.Join(err, w.fleet.Close())
+}
+
+// listenNear listens for trainers on this machine, where that can be had.
+func (w *Worker) listenNear(ctx context.Context) net.Listener {
+	if w.cfg.Network {
+		return nil
+	}
+	l, err := wire.ListenNear(ctx, w.cfg.Advertise)
+	if err != nil {
+		w.cfg.Logger.Info("trainers on this machine get batches by network", "error", err)
+		return nil
+	}
+	return l
 }
 
 // close closes what Run would have served.

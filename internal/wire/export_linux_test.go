@@ -5,9 +5,6 @@ import (
 	"net"
 )
 
-// NearName is the Unix socket of near links.
-func NearName(address string) string { return nearName(address) }
-
 // OfUser fails unless the process at the other end is a user's.
 func OfUser(conn net.Conn, user int) error { return ofUser(conn, user) }
 

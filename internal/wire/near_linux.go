@@ -27,12 +27,17 @@ const (
 // nearName is the name of the Unix socket of a server that is reached at an address. It exists within a network namespace, without a file.
 func nearName(address string) string { return "@penstock-link " + address }
 
-// ServeNear lets clients of the same user on this machine open near links to the server that they know by an address, until ctx ends.
-func (l *Lobby) ServeNear(ctx context.Context, address string) error {
+// ListenNear listens for near links to the server that clients know by an address.
+func ListenNear(ctx context.Context, address string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", nearName(address))
 	if err != nil {
-		return fmt.Errorf("wire: listen for near links: %w", err)
+		return nil, fmt.Errorf("wire: listen for near links: %w", err)
 	}
+	return listener, nil
+}
+
+// ServeNear lets clients of the same user on this machine open near links until ctx ends, and closes their listener.
+func (l *Lobby) ServeNear(ctx context.Context, listener net.Listener) {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // what it waits for fails then
 	defer stop()
 	var entering sync.WaitGroup
@@ -42,7 +47,7 @@ func (l *Lobby) ServeNear(ctx context.Context, address string) error {
 		if err != nil {
 			select {
 			case <-ctx.Done():
-				return nil
+				return
 			case <-time.After(nearTimeout): // no file was free, or the like
 				continue
 			}

@@ -11,9 +11,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
@@ -47,31 +47,22 @@ func serveNear(t *testing.T) *near {
 		t.Fatal(err)
 	}
 	n.conn = serve(t, &n.server, option)
+	l, err := wire.ListenNear(t.Context(), n.address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- n.lobby.ServeNear(ctx, n.address) }()
+	var serving sync.WaitGroup
+	serving.Go(func() { n.lobby.ServeNear(ctx, l) })
 	n.links = wire.NewLinks(n.address, func(ctx context.Context) (net.Conn, error) {
 		n.far.Add(1)
 		return rpc.LinkDialer(rpc.Config{})(ctx, n.address)
 	})
-	for listens := false; !listens; {
-		select {
-		case err := <-served:
-			t.Fatal(err)
-		case <-time.After(time.Millisecond):
-		}
-		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", wire.NearName(n.address))
-		if listens = err == nil; listens {
-			conn.Close()
-		}
-	}
 	t.Cleanup(func() {
 		n.links.Close()
 		n.lobby.Close()
 		cancel()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		serving.Wait()
 		for range cap(n.free) {
 			(<-n.free).Free()
 		}
@@ -391,7 +382,7 @@ func unixPair(t *testing.T) (a, b net.Conn) {
 // A second server at an address has no near links, and says why.
 func TestNearNameIsTaken(t *testing.T) {
 	n := serveNear(t)
-	if err := new(wire.Lobby).ServeNear(t.Context(), n.address); err == nil || !strings.Contains(err.Error(), "near links") {
+	if _, err := wire.ListenNear(t.Context(), n.address); err == nil || !strings.Contains(err.Error(), "near links") {
 		t.Errorf("it listens: %v", err)
 	}
 }

@@ -10,8 +10,11 @@ import (
 
 // There are no near links here, and nothing below is called.
 
-// ServeNear fails.
-func (l *Lobby) ServeNear(context.Context, string) error { return errors.ErrUnsupported }
+// ListenNear fails.
+func ListenNear(context.Context, string) (net.Listener, error) { return nil, errors.ErrUnsupported }
+
+// ServeNear has nothing to serve.
+func (l *Lobby) ServeNear(context.Context, net.Listener) {}
 
 func dialNear(context.Context, string) (net.Conn, error) { return nil, errors.ErrUnsupported }
 

@@ -35,6 +35,7 @@ type workerFlags struct {
 	listen, advertise, http string
 	slots                   int
 	memory, most, limit     cli.Bytes
+	network                 bool
 	ports                   cli.RPCFlags
 	stores                  cli.StorageFlags
 	gossip                  cli.FleetFlags
@@ -69,6 +70,7 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 	flags.Var(&f.most, "max-memory", "what --memory becomes once a stream needs more, if it is more (default: an eighth of the memory that there is, unless --memory or --memory-limit is given)")
 	flags.Lookup("max-memory").DefValue = "" // said above
 	flags.Var(&f.limit, "memory-limit", "bytes that the process may take, such as its container's limit: --memory is then what leaves room for the rest")
+	flags.BoolVar(&f.network, "network", false, "send batches by network to trainers of this user on this machine, too, who else read them where the worker made them")
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
 	cmd.MarkFlagsMutuallyExclusive("max-memory", "memory-limit")
 	f.ports.Register(flags)
@@ -100,7 +102,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 			f.most = min(f.most, cli.Bytes(max(0, debug.SetMemoryLimit(-1)-overhead))) // which does not grow
 		}
 	}
-	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Local: local, Ops: ops, Version: version}
+	cfg := worker.Config{Advertise: f.advertise, Slots: f.slots, Memory: int64(f.memory), MaxMemory: int64(f.most), Network: f.network, Local: local, Ops: ops, Version: version}
 	if cfg.Logger, err = cli.Logger(cmd, os.Stderr); err != nil {
 		return err
 	}

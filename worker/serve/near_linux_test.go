@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,28 +43,22 @@ func newNear(t *testing.T, slots int, groups ...int) *near {
 	}
 	far := errors.New("no near link")
 	n.links = wire.NewLinks(address, func(context.Context) (net.Conn, error) { return nil, far })
+	listener, err := wire.ListenNear(t.Context(), address)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
-	served := make(chan error, 1)
-	go func() { served <- n.server.ServeNear(ctx, address) }()
+	var serving sync.WaitGroup
+	serving.Go(func() { n.server.ServeNear(ctx, listener) })
 	t.Cleanup(func() {
 		n.links.Close()
 		cancel()
-		if err := errors.Join(<-served, n.conn.Close()); err != nil {
+		serving.Wait()
+		if err := n.conn.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	for {
-		select {
-		case err := <-served:
-			t.Fatal(err)
-		case <-time.After(time.Millisecond):
-		}
-		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", "@penstock-link "+address)
-		if err == nil {
-			conn.Close()
-			return n
-		}
-	}
+	return n
 }
 
 // open opens a stream, and returns its first batch.

@@ -99,10 +99,8 @@ func (s *Server) files() (uris []string) {
 // Enter takes over a connection that is to carry streams' batches beside gRPC, see rpc.Links.
 func (s *Server) Enter(conn net.Conn) error { return s.links.Enter(conn) }
 
-// ServeNear takes such connections over from trainers of this user on this machine, who know the worker by an address, until ctx ends.
-func (s *Server) ServeNear(ctx context.Context, address string) error {
-	return s.links.ServeNear(ctx, address)
-}
+// ServeNear takes such connections over from trainers of this user on this machine, until ctx ends. The listener is wire.ListenNear's.
+func (s *Server) ServeNear(ctx context.Context, l net.Listener) { s.links.ServeNear(ctx, l) }
 
 // DoGet streams one shard from a cursor. Its status says what a trainer should do: see grpcError.
 func (s *Server) DoGet(t *flight.Ticket, out flight.FlightService_DoGetServer) error {

@@ -34,6 +34,9 @@ SUBJECTS = {
         "Penstock, Python, fleet", "fleet", ("torch", "penstock"), ({"workers": 1}, {"workers": 2}), penstock=True
     ),
     "go": Subject("Penstock, Go, fleet", "go", (), ({"workers": 1}, {"workers": 2}), penstock=True),
+    "network": Subject(
+        "Penstock, Go, by network", "go", (), ({"workers": 1, "network": True}, {"workers": 2, "network": True}), penstock=True
+    ),
     "dataloader": Subject(
         "PyTorch DataLoader", "dataloader", ("torch",),
         (
