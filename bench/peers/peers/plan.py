@@ -35,7 +35,8 @@ SUBJECTS = {
     ),
     "go": Subject("Penstock, Go, fleet", "go", (), ({"workers": 1}, {"workers": 2}), penstock=True),
     "network": Subject(
-        "Penstock, Go, by network", "go", (), ({"workers": 1, "network": True}, {"workers": 2, "network": True}), penstock=True
+        "Penstock, Go, by network", "go", (),
+        ({"workers": 1, "network": True}, {"workers": 2, "network": True}), penstock=True,
     ),
     "dataloader": Subject(
         "PyTorch DataLoader", "dataloader", ("torch",),
