@@ -48,11 +48,12 @@ func BenchmarkBuild(b *testing.B) {
 					b.Fatal(err)
 				}
 				w := &Window{Slots: c.slots, Rows: benchRows, Order: order, File: &pb.File{}}
+				p := builder.Cut(w, 0, benchRows, math.MaxInt64)
 				b.ReportAllocs()
 				for b.Loop() {
 					batch, err := builder.Take(b.Context())
 					if err == nil {
-						err = builder.Build(batch, w, builder.Cut(w, 0, benchRows, math.MaxInt64))
+						err = builder.Build(batch, w, p)
 					}
 					if err != nil {
 						b.Fatal(err)
