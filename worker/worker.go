@@ -180,6 +180,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.cfg.Logger.Info("worker is up", "address", w.cfg.Advertise, "gossip", w.fleet.Address(), "slots", w.cfg.Slots)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
+	near := w.listenNear(ctx) // before anybody knows of the worker
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.fleet.Run(ctx) })
 	group.Go(func() error {
@@ -196,7 +197,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	if near := w.listenNear(ctx); near != nil {
+	if near != nil {
 		group.Go(func() error {
 			w.server.ServeNear(ctx, near)
 			return nil

@@ -49,7 +49,13 @@ func machineMemory(root fs.FS) int64 {
 	return 0
 }
 
-var memoryLimit sync.Mutex //nolint:gochecknoglobals // held while the runtime's changes, of which there is one
+// leastLimit is what the runtime's memory limit is at least: below it nothing is done but collect.
+const leastLimit = 16 << 20
+
+var memoryLimit struct { //nolint:gochecknoglobals // of the runtime, of which there is one
+	sync.Mutex       // held while it changes
+	above      int64 // by so much it is higher than it should be
+}
 
 // RaiseMemoryLimit has the Go runtime's memory limit be so many bytes higher, or lower if they are negative. It leaves one alone that
 // the user has set (GOMEMLIMIT), and does nothing where there is none.
@@ -69,6 +75,8 @@ func moveMemoryLimit(bytes int64) {
 	memoryLimit.Lock()
 	defer memoryLimit.Unlock()
 	if now := debug.SetMemoryLimit(-1); now < math.MaxInt64 {
-		debug.SetMemoryLimit(now + bytes)
+		limit := now + bytes - memoryLimit.above
+		memoryLimit.above = max(0, leastLimit-limit)
+		debug.SetMemoryLimit(limit + memoryLimit.above)
 	}
 }

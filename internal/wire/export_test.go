@@ -102,6 +102,15 @@ func (l *Link) Receive() ([]byte, error) {
 // Hurry has what comes do so soon.
 func (l *Link) Hurry() { l.link.hurry() }
 
+// NewWays are links that are opened in several ways, the best first.
+func NewWays(dials ...func(context.Context) (net.Conn, error)) *Links {
+	l := &Links{}
+	for _, dial := range dials {
+		l.ways = append(l.ways, &way{dial: dial, timeout: dialTimeout})
+	}
+	return l
+}
+
 // Take reports whether a stream gets a link, and returns what gives it back.
 func (l *Links) Take(ctx context.Context) (func(), bool) {
 	in := l.take(ctx)

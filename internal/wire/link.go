@@ -109,7 +109,8 @@ func (l *link) rest() error {
 }
 
 // errLoan says that the memory of a batch on a near link cannot be had.
-var errLoan = errors.New("wire: a batch's memory does not come, or cannot be mapped")
+var errLoan = errors.New("wire: a batch's memory does not come, or cannot be mapped: are too many files open (ulimit -n)? " +
+	"`penstock worker --network` lends none")
 
 var errEnd = errors.New("wire: the stream's batches have all come")
 

@@ -56,16 +56,10 @@ func (l *Links) take(ctx context.Context) *link {
 	if l == nil {
 		return nil
 	}
-	l.mu.Lock()
-	l.prune(time.Now())
-	if last := len(l.idle) - 1; last >= 0 {
-		defer l.mu.Unlock()
-		free := l.idle[last]
-		l.idle = l.idle[:last]
-		return free
-	}
-	l.mu.Unlock()
 	for _, w := range l.ways {
+		if in := l.waiting(w); in != nil {
+			return in
+		}
 		if in := l.try(ctx, w); in != nil {
 			return in
 		}
@@ -73,7 +67,21 @@ func (l *Links) take(ctx context.Context) *link {
 	return nil
 }
 
-// try opens a link, unless one could not be opened this way a while ago; nil if it cannot.
+// waiting takes an idle link that was opened in a way; nil if there is none.
+func (l *Links) waiting(w *way) *link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.prune(time.Now())
+	for i, in := range slices.Backward(l.idle) {
+		if in.way == w {
+			l.idle = slices.Delete(l.idle, i, i+1)
+			return in
+		}
+	}
+	return nil
+}
+
+// try opens a link, unless one that was opened this way a while ago was of no use; nil if it cannot.
 func (l *Links) try(ctx context.Context, w *way) *link {
 	now := time.Now()
 	l.mu.Lock()
@@ -86,10 +94,7 @@ func (l *Links) try(ctx context.Context, w *way) *link {
 		return nil
 	}
 	in, err := w.open(ctx)
-	switch {
-	case err == nil:
-		l.without(w, time.Time{})
-	case ctx.Err() == nil:
+	if err != nil && ctx.Err() == nil {
 		l.avoid(w)
 	}
 	return in
@@ -109,6 +114,7 @@ func (l *Links) prune(now time.Time) {
 // avoid has no links be opened in a way for a while.
 func (l *Links) avoid(w *way) { l.without(w, time.Now().Add(withoutFor)) }
 
+// without sets until when none is opened in a way; at once if a stream has got one that was.
 func (l *Links) without(w *way, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

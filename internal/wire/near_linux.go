@@ -231,14 +231,13 @@ func newLoans(conn net.Conn) *loans {
 
 // read is inlet's, and takes in what files come.
 func (l *loans) read(p []byte) (int, error) {
-	n, more, _, _, err := l.conn.ReadMsgUnix(p, l.oob)
-	if err != nil {
+	n, more, flags, _, err := l.conn.ReadMsgUnix(p, l.oob)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if n == 0 && len(p) > 0 {
+	case n == 0 && len(p) > 0:
 		return 0, io.EOF
-	}
-	if more == 0 {
+	case more == 0 && flags&unix.MSG_CTRUNC == 0:
 		return n, nil
 	}
 	messages, bad := unix.ParseSocketControlMessage(l.oob[:more])
@@ -249,11 +248,15 @@ func (l *loans) read(p []byte) (int, error) {
 		bad = errors.Join(bad, failed)
 		l.files = append(l.files, files...)
 	}
-	if l.closed || len(l.files) > mostMapped {
+	switch {
+	case l.closed:
 		l.closeFiles()
-		bad = errors.Join(bad, errMessage)
+		return 0, net.ErrClosed
+	case bad != nil || len(l.files) > mostMapped || flags&unix.MSG_CTRUNC != 0: // the next file would be taken for one that is missing
+		l.closeFiles()
+		return 0, errors.Join(errLoan, bad)
 	}
-	return n, bad
+	return n, nil
 }
 
 // closeFiles closes those that have no memory. l.mu must be held.

@@ -324,6 +324,7 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 		"not given back":     {[]message{{7, 10, []int{memory(4096)}}, {7, 10, nil}}, 1},
 		"longer than it is":  {[]message{{7, 4097, []int{memory(4096)}}}, 0},
 		"could be cut short": {[]message{{7, 10, []int{unsealed}}}, 0},
+		"more than it takes": {[]message{{7, 10, slices.Repeat([]int{memory(10)}, 80)}, {8, 10, []int{memory(10)}}}, 0},
 		"a great many files": {[]message{{7, 10, slices.Repeat([]int{memory(10)}, 40)}, {8, 10, slices.Repeat([]int{memory(10)}, 40)}}, 1},
 	} {
 		ours, theirs := unixPair(t)

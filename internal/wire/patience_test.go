@@ -263,6 +263,47 @@ func TestIdleLinksAreClosed(t *testing.T) {
 	})
 }
 
+// TestTheBestWayIsTriedAgain: where the best way to open links fails for a while, streams have those of the next, and no longer than that.
+func TestTheBestWayIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var best, next, open atomic.Int64
+		fails := errors.New("for a while")
+		links := wire.NewWays(func(context.Context) (net.Conn, error) {
+			best.Add(1)
+			open.Add(1)
+			return counted{open: &open}, fails
+		}, func(context.Context) (net.Conn, error) {
+			next.Add(1)
+			open.Add(1)
+			return counted{open: &open}, nil
+		})
+		take := func() {
+			back, ok := links.Take(t.Context())
+			if !ok {
+				t.Fatal("no link")
+			}
+			back()
+		}
+		take()
+		fails = nil
+		for range 3 {
+			time.Sleep(9 * time.Second)
+			take()
+		}
+		if best.Load() != 1 || next.Load() != 1 {
+			t.Errorf("the best way was tried %d times, and the next one %d times, before it may be again", best.Load(), next.Load())
+		}
+		for range 3 {
+			time.Sleep(9 * time.Second)
+			take()
+		}
+		if best.Load() != 2 || next.Load() != 1 {
+			t.Errorf("the best way was tried %d times, and the next one %d times", best.Load(), next.Load())
+		}
+		links.Close()
+	})
+}
+
 // TestStrangersTakeNoLinks: links that nobody's stream has used make room, and do not drive out those that one has.
 func TestStrangersTakeNoLinks(t *testing.T) {
 	l := serveLinked(t)

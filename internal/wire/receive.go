@@ -55,6 +55,7 @@ func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte
 		case failed != nil:
 			err = errors.Join(err, failed)
 		case err == nil && len(md.Get(grants)) > 0:
+			links.without(link.way, time.Time{})
 			s.use(link)
 			return s, nil
 		case err != nil && len(md.Get(grants)) == 0:

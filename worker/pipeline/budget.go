@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -106,6 +107,13 @@ func (b *budget) expire(before time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.kits.expire(before)
+}
+
+// forget lets go of all kits.
+func (b *budget) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.kits.drop(math.MaxInt64)
 }
 
 // makeRoom is called where n bytes were taken.

@@ -139,7 +139,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 	}
 	s.engine, s.holds = k.engine, holds
 	s.builder.Narrow(false)
-	s.builder.Share("")
+	s.builder.Share("", 0)
 	s.chunks.use(k.buffers, holds.chunks, k.holds.chunks)
 	return more, k.bytes()
 }

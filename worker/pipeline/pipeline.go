@@ -82,8 +82,8 @@ const longPagesTimes = 3
 // unitBytes is about how much of small row groups is read at once.
 func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }
 
-// Close gives up what ended streams have left. None may run any more.
-func (p *Pipeline) Close() { p.memory.expire(time.Now()) }
+// Close gives up what streams have left that have ended.
+func (p *Pipeline) Close() { p.memory.forget() }
 
 // MemoryInUse is the part of the budget that open streams hold, in bytes.
 func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }

@@ -201,7 +201,7 @@ func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 func (s *Stream) Narrow() { s.builder.Narrow(true) }
 
 // Share has the batches of a stream that has not begun lie in memory that its trainer can map, see tensor.Builder.
-func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession()) }
+func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession(), 4*s.pipeline.cfg.BatchBytes) }
 
 // compile makes the engine.
 func (s *Stream) compile() (err error) {

@@ -66,13 +66,16 @@ func (b *Batch) Held() int64 {
 	return int64(cap(b.memory))
 }
 
+// mostMore is how much more memory is shared at most than a batch needs, so that it need not be another one for each that is longer.
+const mostMore = 64 << 20
+
 // grow has the batch have n bytes, which its session's trainers can map, if the machine has such.
 func (b *Batch) grow(n int) {
 	session := b.owner.session
 	if len(b.memory) < n || b.with != session {
 		b.drop()
 		if session != "" {
-			b.share(2*n, session) // what is not used takes no memory
+			b.share(max(n+min(n, mostMore), b.owner.least), session) // what is not used takes no memory
 		}
 		if b.Shared == nil {
 			b.memory = make([]byte, n+n/8)

@@ -61,6 +61,7 @@ type Builder struct {
 	closed  atomic.Bool
 	narrow  bool
 	session string  // whose trainers can map batches; "": none
+	least   int     // bytes of what they map
 	seen    *Window // that the outputs know
 	shares  bool    // some of its lists have one value each
 }
@@ -104,8 +105,9 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 func (b *Builder) Narrow(on bool) { b.narrow = on }
 
 // Share has batches lie in memory that trainers of a session can map, where there is such, or, of none (""), in Go's. Memory that those of
-// another session could map is not used again: they may have it mapped still.
-func (b *Builder) Share(session string) { b.session = session }
+// another session could map is not used again: they may have it mapped still. `least` bytes hold most batches: to need more memory leaves a
+// trainer with what it has mapped.
+func (b *Builder) Share(session string, least int64) { b.session, b.least = session, int(least) }
 
 // Close gives up the memory of the batches that came back, and of others as they do. None is taken any more.
 func (b *Builder) Close() {
