@@ -380,10 +380,14 @@ func unixPair(t *testing.T) (a, b net.Conn) {
 	return conns[0], conns[1]
 }
 
-// A second server at an address has no near links, and says why.
+// A second server at an address has no near links, and says why; the first one's stay.
 func TestNearNameIsTaken(t *testing.T) {
 	n := serveNear(t)
 	if _, err := wire.ListenNear(t.Context(), n.address); err == nil || !strings.Contains(err.Error(), "near links") {
 		t.Errorf("it listens: %v", err)
+	}
+	readAll(t, n.get(t.Context(), t))
+	if err := <-n.ended; err != nil || n.far.Load() != 0 {
+		t.Errorf("%v; %d links were opened by network", err, n.far.Load())
 	}
 }
