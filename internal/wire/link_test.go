@@ -35,17 +35,20 @@ func serveLinked(t *testing.T) *linked {
 		t.Fatal(err)
 	}
 	l.conn = serve(t, &l.server, option)
-	l.links = wire.NewLinks("", func(ctx context.Context) (net.Conn, error) {
-		l.dialed.Add(1)
-		conn, err := rpc.LinkDialer(rpc.Config{})(ctx, l.address)
-		l.last.Store(&conn)
-		return conn, err
-	})
+	l.links = wire.NewLinks("", l.dial)
 	t.Cleanup(func() {
 		l.links.Close()
 		l.lobby.Close()
 	})
 	return l
+}
+
+// dial opens a connection to the port.
+func (l *linked) dial(ctx context.Context) (net.Conn, error) {
+	l.dialed.Add(1)
+	conn, err := rpc.LinkDialer(rpc.Config{})(ctx, l.address)
+	l.last.Store(&conn)
+	return conn, err
 }
 
 // get opens a stream on a link, or by gRPC.

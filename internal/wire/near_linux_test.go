@@ -16,37 +16,28 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/shared"
+	"github.com/penstock-ml/penstock/internal/shared/sharedtest"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// near is a server that lays its batches out in two pieces of shared memory, one after the other, and a client's links to it.
+// near is a server that lays its batches out in two pieces of shared memory, one after the other, and a client's near links to it.
 type near struct {
-	server
-	conn  *grpc.ClientConn
-	links *wire.Links
-	far   atomic.Int64 // links by network
-	free  chan *shared.Memory
-	lost  atomic.Int64 // pieces that a client kept
+	*linked
+	free chan *shared.Memory
+	lost atomic.Int64 // pieces that a client kept
 }
 
 func serveNear(t *testing.T) *near {
 	t.Helper()
-	n := &near{server: server{ended: make(chan error, 10)}, free: make(chan *shared.Memory, 2)}
-	n.move = n.share
+	n := &near{linked: serveLinked(t), free: make(chan *shared.Memory, 2)}
+	n.ended, n.move = make(chan error, 10), n.share
 	for range cap(n.free) {
 		n.free <- &shared.Memory{}
 	}
-	option, err := rpc.Links(rpc.Config{}, wire.Preface, n.lobby.Enter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.conn = serve(t, &n.server, option)
 	l, err := wire.ListenNear(t.Context(), n.address)
 	if err != nil {
 		t.Fatal(err)
@@ -54,13 +45,8 @@ func serveNear(t *testing.T) *near {
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
 	serving.Go(func() { n.lobby.ServeNear(ctx, l) })
-	n.links = wire.NewLinks(n.address, func(ctx context.Context) (net.Conn, error) {
-		n.far.Add(1)
-		return rpc.LinkDialer(rpc.Config{})(ctx, n.address)
-	})
+	n.links = wire.NewLinks(n.address, n.dial)
 	t.Cleanup(func() {
-		n.links.Close()
-		n.lobby.Close()
 		cancel()
 		serving.Wait()
 		for range cap(n.free) {
@@ -93,19 +79,10 @@ func (n *near) share(ctx context.Context, b *wire.Batch) (release func(), err er
 	return func() { n.free <- m }, nil
 }
 
-func (n *near) get(ctx context.Context, t *testing.T) *wire.Stream {
-	t.Helper()
-	s, err := wire.Get(ctx, n.conn, n.links, nil, new(wire.Pool))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // Batches of streams one after the other lie in the server's memory, which comes back, whatever compression is asked for.
 func TestNearLinkLendsBatches(t *testing.T) {
 	for _, how := range compressions {
-		before := memoryFiles(t)
+		before := sharedtest.Files(t)
 		n := serveNear(t)
 		n.how = how
 		for i := range 20 {
@@ -137,29 +114,14 @@ func TestNearLinkLendsBatches(t *testing.T) {
 			if err := <-n.ended; err != nil || n.left.Load() != 0 || n.out.Load() != 0 {
 				t.Fatalf("%d batches are out, %d not released: %v", n.left.Load(), n.out.Load(), err)
 			}
-			if files := memoryFiles(t) - before; files != cap(n.free) {
+			if files := sharedtest.Files(t) - before; files != cap(n.free) {
 				t.Fatalf("stream %d: %d files of memory are open", i, files)
 			}
 		}
-		if n.byGRPC.Load() != 0 || n.far.Load() != 0 || n.lost.Load() != 2 {
-			t.Errorf("%d batches went by gRPC, %d links by network; %d pieces of memory were made", n.byGRPC.Load(), n.far.Load(), n.lost.Load())
+		if n.byGRPC.Load() != 0 || n.dialed.Load() != 0 || n.lost.Load() != 2 {
+			t.Errorf("%d batches went by gRPC, %d links by network; %d pieces of memory were made", n.byGRPC.Load(), n.dialed.Load(), n.lost.Load())
 		}
 	}
-}
-
-// memoryFiles counts this process's.
-func memoryFiles(t *testing.T) (n int) {
-	t.Helper()
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.HasPrefix(to, "/memfd:") {
-			n++
-		}
-	}
-	return n
 }
 
 // What a client keeps of a stream that breaks off stays as it is, and the server has other memory from then on.
@@ -224,10 +186,7 @@ func TestNearBatchesOfABrokenStreamStay(t *testing.T) {
 // Where a near link leads to another server than calls do, streams come by network from then on.
 func TestNearLinkToAnotherServer(t *testing.T) {
 	n, other := serveNear(t), serveNear(t)
-	links := wire.NewLinks(other.address, func(ctx context.Context) (net.Conn, error) {
-		n.far.Add(1)
-		return rpc.LinkDialer(rpc.Config{})(ctx, n.address)
-	})
+	links := wire.NewLinks(other.address, n.dial)
 	defer links.Close()
 	for range 3 {
 		s, err := wire.Get(t.Context(), n.conn, links, nil, new(wire.Pool))
@@ -239,8 +198,8 @@ func TestNearLinkToAnotherServer(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n.far.Load() != 1 || n.byGRPC.Load() != int64(len(records())) {
-		t.Errorf("%d links were opened by network; %d batches went by gRPC", n.far.Load(), n.byGRPC.Load())
+	if n.dialed.Load() != 1 || n.byGRPC.Load() != int64(len(records())) {
+		t.Errorf("%d links were opened by network; %d batches went by gRPC", n.dialed.Load(), n.byGRPC.Load())
 	}
 }
 
@@ -328,7 +287,7 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 		"a great many files": {[]message{{7, 10, slices.Repeat([]int{memory(10)}, 40)}, {8, 10, slices.Repeat([]int{memory(10)}, 40)}}, 1},
 	} {
 		ours, theirs := unixPair(t)
-		before := memoryFiles(t)
+		before := sharedtest.Files(t)
 		link := wire.NewLink(ours)
 		for _, m := range c.messages {
 			var b []byte
@@ -355,7 +314,7 @@ func TestNearServerNamesWhatItHasNot(t *testing.T) {
 			t.Errorf("%s: %d messages came, want %d", name, good, c.good)
 		}
 		link.Close()
-		if after := memoryFiles(t); after != before {
+		if after := sharedtest.Files(t); after != before {
 			t.Errorf("%s: %d files of memory were open, and %d are when both ends have been closed", name, before, after)
 		}
 	}
@@ -387,7 +346,7 @@ func TestNearNameIsTaken(t *testing.T) {
 		t.Errorf("it listens: %v", err)
 	}
 	readAll(t, n.get(t.Context(), t))
-	if err := <-n.ended; err != nil || n.far.Load() != 0 {
-		t.Errorf("%v; %d links were opened by network", err, n.far.Load())
+	if err := <-n.ended; err != nil || n.dialed.Load() != 0 {
+		t.Errorf("%v; %d links were opened by network", err, n.dialed.Load())
 	}
 }

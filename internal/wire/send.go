@@ -47,7 +47,7 @@ func (s *Sender) Near() bool { return s.lender != nil }
 // Send sends a batch, and refers to its buffers until it releases it: when they were written, or never will be, or at once, where
 // they are compressed. By gRPC this may be after Send has returned. gRPC forgets what it has not written when a connection breaks,
 // and a message that it was given when its stream had just been cancelled: these are never released. written is called when no
-// memory of the message is left in either case.
+// memory of the message is left in either case. What is lent is released when the client gives it back, or never will.
 //
 // On a link a small batch that has More waits for the next call of Send, Flush or Close, which sends both at once: who sends must
 // have room for two.
@@ -86,7 +86,7 @@ func (s *Sender) Send(b *Batch, written func()) error {
 	return err
 }
 
-// lend sends a batch on a near link, which is released when the client gives it back, or never will.
+// lend is Send on a near link.
 func (s *Sender) lend(p *parcel, b *Batch) error {
 	err := s.Flush()
 	if err == nil {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/penstock-ml/penstock/internal/shared/sharedtest"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -85,14 +84,12 @@ func (n *near) open(ctx context.Context, t *testing.T, at pipeline.Cursor) (*wir
 // rest reads the rest of a stream's rows.
 func rest(s *wire.Stream, b *wire.Batch) (delivered, error) {
 	to, wait := newTrainer()
-	defer wait()
-	for {
+	var err error
+	for ; err == nil; b, err = s.Next() {
 		to.kept <- b
-		var err error
-		if b, err = s.Next(); err != nil {
-			return to.got, err
-		}
 	}
+	wait()
+	return to.got, err
 }
 
 // TestNear: a trainer of the same user on this machine gets the same rows, from any cursor, stream by stream.
@@ -188,14 +185,8 @@ func TestNearCutWhileItRuns(t *testing.T) {
 		b.Release()
 	}
 	n.pipeline.Close()
-	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		if to, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.HasPrefix(to, "/memfd:") {
-			t.Errorf("%s is open still", to)
-		}
+	if left := sharedtest.Files(t); left != 0 {
+		t.Errorf("%d files of memory are open still", left)
 	}
 }
 

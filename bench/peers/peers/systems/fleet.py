@@ -22,8 +22,8 @@ class Fleet:
     def start(self) -> str:
         """Runs it and returns the master's address."""
         up = self._begin("master", f"--data-dir={self._run.scratch}/master", "--join=")
+        network = ["--network"] if self._run.options.get("network") else []
         for i in range(int(self._run.options.get("workers", 1))):
-            network = ["--network"] if self._run.options.get("network") else []
             self._begin("worker", f"--name=worker-{i}", f"--join={up['gossip']}", *network)
         address: str = up["address"]
         return address
