@@ -37,9 +37,10 @@ import (
 
 const (
 	overRead = 256 << 10
-	// leastBatch and mostBatch bound the size of batches, batchShares says which part of a stream's memory one has (batchBytes).
+	// leastBatch and mostBatch bound the size of batches (batchBytes).
 	leastBatch, mostBatch = 1 << 20, 4 << 20
-	batchShares           = 16
+	// arrayBytes is what arrays of larger batches have: the worker and a trainer take a microsecond for each, and about four to copy as much.
+	arrayBytes = 16 << 10
 	// maxBatch leaves room, below what a message may have (internal/rpc), for what stands around a batch.
 	maxBatch = 240 << 20
 	// maxRequest bounds what a caller shows: a ticket and a program, of which a spec has less than a megabyte of text.
@@ -136,7 +137,7 @@ func New(cfg Config) (*Worker, error) {
 				process.RaiseMemoryLimit(bytes)
 				cfg.Logger.Info("a stream needs more than the usual memory: streams may hold more from now on", "usual_bytes", cfg.Memory, "bytes", cfg.MaxMemory)
 			},
-			BatchBytes: batchBytes(cfg.Memory, cfg.Slots), MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
+			BatchBytes: batchBytes(cfg.Memory, cfg.Slots), ArrayBytes: arrayBytes, MaxBatch: maxBatch, OverRead: overRead, Patience: patience,
 			Zone: cfg.Fleet.Self.Zone,
 		}),
 		health: health.NewServer(), cpus: process.CPUs(os.DirFS("/")),
@@ -165,7 +166,7 @@ func New(cfg Config) (*Worker, error) {
 // batchBytes is about the size of a batch on the wire. Each array of a batch costs the worker and the trainer, above all in Python,
 // so batches are as large as a stream can afford to have a few of.
 func batchBytes(memory int64, slots int) int64 {
-	return min(max(memory/int64(slots)/batchShares, leastBatch), mostBatch)
+	return min(max(memory/int64(slots)/pipeline.BatchShares, leastBatch), mostBatch)
 }
 
 // Run serves until ctx ends, then drains: it leaves the fleet's candidates, ends its streams between two batches

@@ -13,13 +13,14 @@ import (
 	"math"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
 
-// Config says what a pipeline works with. All fields but MaxMemory, Grown and Zone are needed.
+// Config says what a pipeline works with. All fields but ArrayBytes, MaxMemory, Grown and Zone are needed.
 type Config struct {
 	Storage storage.Storage
 	Ops     *transform.Registry
@@ -31,8 +32,8 @@ type Config struct {
 	// nil, is told then how many bytes these are more.
 	MaxMemory int64
 	Grown     func(bytes int64)
-	// BatchBytes is about the size of a batch on the wire.
-	BatchBytes int64
+	// BatchBytes is about the size of a batch on the wire; or ArrayBytes for each of its arrays, if that is more and the stream may hold it.
+	BatchBytes, ArrayBytes int64
 	// MaxBatch bounds a batch in bytes, even if it has only one row; a larger one is an error.
 	MaxBatch int64
 	// OverRead is the gap in bytes between two column chunks up to which they are read as one.
@@ -70,7 +71,27 @@ func New(cfg Config) *Pipeline {
 
 // share is what one of the streams that are expected may hold. An eighth of the memory is left for what shows only in decoding.
 func (p *Pipeline) share() int64 {
-	return (p.cfg.Memory - p.cfg.Memory/8) / int64(max(1, p.cfg.Streams))
+	limit := p.MemoryLimit()
+	return (limit - limit/8) / int64(max(1, p.cfg.Streams))
+}
+
+// BatchShares says which part of what a stream may hold a batch should have at most.
+const BatchShares = 16
+
+// batchBytes is about the size of a program's batches. What an array costs for each batch, whatever its size, is most of the time where
+// there are thousands.
+func (p *Pipeline) batchBytes(program *pb.Program) int64 {
+	wide := arrays(program) * p.cfg.ArrayBytes
+	return max(p.cfg.BatchBytes, min(wide, p.share()/BatchShares, p.cfg.MaxBatch/BatchShares))
+}
+
+// arrays is how many a batch has: offsets and values of each output. A matrix counts as one for each 16 of its columns, which are laid out
+// together.
+func arrays(program *pb.Program) (n int64) {
+	for _, o := range program.GetOutputs() {
+		n += 2 + int64(len(o.GetSlots()))/16
+	}
+	return n
 }
 
 // rowGroupLimit is how large a row group may be that is read as a whole; others are read in pieces.

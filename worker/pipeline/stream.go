@@ -71,7 +71,7 @@ type start struct {
 // Open prepares a stream: it reads the footer, compiles the program and waits for memory, or fails with ErrBusy. Close
 // it.
 func (p *Pipeline) Open(ctx context.Context, t *pb.Ticket, program *pb.Program, at Cursor) (*Stream, error) {
-	return p.open(ctx, t, program, at, p.cfg.BatchBytes)
+	return p.open(ctx, t, program, at, p.batchBytes(program))
 }
 
 // open prepares a stream of batches of a size; 0: it makes none.
@@ -201,7 +201,7 @@ func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 func (s *Stream) Narrow() { s.builder.Narrow(true) }
 
 // Share has the batches of a stream that has not begun lie in memory that its trainer can map, see tensor.Builder.
-func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession(), 4*s.pipeline.cfg.BatchBytes) }
+func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession(), 4*s.batch) }
 
 // compile makes the engine.
 func (s *Stream) compile() (err error) {

@@ -64,11 +64,11 @@ func TestWideRowGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	m.check(t, s)
+	m.check(t, s, func(Batch) {})
 	whole := s.unit(0, 1, math.MaxInt64)
-	p.cfg.Memory = 4 * whole.size
+	p.memory.total = 4 * whole.size
 	if limit := p.rowGroupLimit(); s.unit(0, 1, limit).pieces.size != 0 || limit >= whole.size {
-		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, p.cfg.Memory)
+		t.Errorf("a row group of %d bytes of long pages is read in pieces, though there are %d bytes of memory", whole.size, p.MemoryLimit())
 	}
 	checkPieces(t, whole)
 }
@@ -93,18 +93,56 @@ func TestWideRowGroupGrowsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	m.check(t, s)
+	m.check(t, s, func(Batch) {})
 	if p.MemoryLimit() != 64<<20 || grown != 60<<20 {
 		t.Errorf("%d bytes, which grew by %d", p.MemoryLimit(), grown)
 	}
+	if want := int64((64 << 20) / 8 * 7 / cfg.Streams); p.share() != want {
+		t.Errorf("later streams may hold %d bytes each, of %d", p.share(), want)
+	}
 }
 
-// check runs a stream and counts its rows.
-func (m recsys) check(t *testing.T, s *Stream) {
+// Batches of many arrays are larger than usual, if the stream may hold them.
+func TestWideBatches(t *testing.T) {
+	m, data := wide(t)
+	var store pipelinetest.Store
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://wide.parquet", data), int64(m.window))
+	cfg := Config{
+		Storage: &store, Ops: transform.Builtin(), Memory: 1 << 30, Streams: 4, BatchBytes: 128 << 10, MaxBatch: 30 << 20,
+		OverRead: 256 << 10, Patience: time.Minute,
+	}
+	batches := func() (n int) {
+		s, err := New(cfg).Open(t.Context(), ticket, m.program(), Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		m.check(t, s, func(b Batch) {
+			n++
+			if s.batch < b.Bytes/2 {
+				t.Errorf("a batch of %d bytes where %d are wanted", b.Bytes, s.batch)
+			}
+		})
+		return n
+	}
+	usual := batches()
+	cfg.ArrayBytes = 8 * cfg.BatchBytes / arrays(m.program())
+	if n := batches(); n != int(windows(ticket.GetRowGroups()[0])) {
+		t.Errorf("%d batches where one may have a whole window, and as usual %d", n, usual)
+	}
+	cfg.MaxBatch = cfg.BatchBytes * BatchShares
+	if n := batches(); n != usual {
+		t.Errorf("%d batches where none may be larger, and as usual %d", n, usual)
+	}
+}
+
+// check runs a stream, hands its batches to see, and counts their rows.
+func (m recsys) check(t *testing.T, s *Stream, see func(Batch)) {
 	t.Helper()
 	rows := 0
 	err := s.Run(t.Context(), func(_ context.Context, b Batch) error {
 		defer b.Release()
+		see(b)
 		rows += int(b.Meta.GetRows())
 		return nil
 	})

@@ -241,13 +241,13 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 	if at.K >= uint64(total) {
 		return nil
 	}
-	cfg, stats := &s.pipeline.cfg, s.stats
-	step := s.builder.RowsFor(w, cfg.BatchBytes)
+	most, stats := s.pipeline.cfg.MaxBatch, s.stats
+	step := s.builder.RowsFor(w, s.batch)
 	for from := int(at.K); from < total; {
-		p := s.builder.Cut(w, from, step, 2*cfg.BatchBytes)
-		if p.Bytes > cfg.MaxBatch {
+		p := s.builder.Cut(w, from, step, 2*s.batch)
+		if p.Bytes > most {
 			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
-				w.RowOf(w.Source(from)), p.Bytes, cfg.MaxBatch)
+				w.RowOf(w.Source(from)), p.Bytes, most)
 		}
 		if err := s.raise(ctx, &s.holds.batch, p.Bytes, batchCopies); err != nil {
 			return fmt.Errorf("a batch of %d bytes: %w", p.Bytes, err)
