@@ -31,10 +31,11 @@ func (d *dense) build(b *Batch, w *Window, from, to int) error {
 		}
 	}
 	matrix := room[float32](b, rows*width)
-	for first := 0; first < width; first += tileColumns {
-		slots := d.out.GetSlots()[first:min(first+tileColumns, width)]
-		for row := 0; row < rows; row += tileRows {
-			n := min(tileRows, rows-row)
+	// All columns of a few rows come before the next rows, so that lines which two tiles have a part of are still in a cache.
+	for row := 0; row < rows; row += tileRows {
+		n := min(tileRows, rows-row)
+		for first := 0; first < width; first += tileColumns {
+			slots := d.out.GetSlots()[first:min(first+tileColumns, width)]
 			for i, slot := range slots {
 				d.tile.columns[i] = denseColumn(&d.tile.memory[i], w, w.Slots[slot], from+row, n)
 			}

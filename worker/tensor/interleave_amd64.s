@@ -11,6 +11,13 @@
 	MOVQ (8*i+96)(BX), AX; \
 	VBROADCASTF32X4 (AX)(R8*4), K3, Z
 
+// store writes a row's columns, and asks for the line behind them, for writing (PREFETCHW 64(DI), which Go's assembler does not know):
+// the row's next columns will lie there.
+#define store(Z) \
+	VMOVUPS Z, K4, (DI); \
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4f; BYTE $0x40; \
+	ADDQ DX, DI
+
 // func interleaveAVX512(dst *float32, stride int, columns *[16]*float32, mask uint32, n int)
 TEXT ·interleaveAVX512(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
@@ -46,14 +53,10 @@ loop:
 	VUNPCKLPD Z7, Z5, Z2
 	VUNPCKHPD Z7, Z5, Z3
 
-	VMOVUPS Z0, K4, (DI)
-	ADDQ    DX, DI
-	VMOVUPS Z1, K4, (DI)
-	ADDQ    DX, DI
-	VMOVUPS Z2, K4, (DI)
-	ADDQ    DX, DI
-	VMOVUPS Z3, K4, (DI)
-	ADDQ    DX, DI
+	store(Z0)
+	store(Z1)
+	store(Z2)
+	store(Z3)
 	ADDQ    $4, R8
 	JMP     loop
 
