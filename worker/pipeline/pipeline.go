@@ -78,8 +78,8 @@ func (p *Pipeline) share() int64 {
 // BatchShares says which part of what a stream may hold a batch should have at most.
 const BatchShares = 16
 
-// batchBytes is about the size of a program's batches. What an array costs for each batch, whatever its size, is most of the time where
-// there are thousands.
+// batchBytes is about the size of a program's batches. What an array costs for each batch, whatever its size, is much of the time where
+// there are a thousand.
 func (p *Pipeline) batchBytes(program *pb.Program) int64 {
 	wide := arrays(program) * p.cfg.ArrayBytes
 	return max(p.cfg.BatchBytes, min(wide, p.share()/BatchShares, p.cfg.MaxBatch/BatchShares))
