@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/weakmap"
 )
@@ -75,23 +76,14 @@ func (p *Pipeline) share() int64 {
 	return (limit - limit/8) / int64(max(1, p.cfg.Streams))
 }
 
-// BatchShares says which part of what a stream may hold a batch should have at most.
+// BatchShares says which part of what a stream may hold a batch should have at most, and which of the largest one that there may be.
 const BatchShares = 16
 
 // batchBytes is about the size of a program's batches. What an array costs for each batch, whatever its size, is much of the time where
 // there are a thousand.
 func (p *Pipeline) batchBytes(program *pb.Program) int64 {
-	wide := arrays(program) * p.cfg.ArrayBytes
-	return max(p.cfg.BatchBytes, min(wide, p.share()/BatchShares, p.cfg.MaxBatch/BatchShares))
-}
-
-// arrays is how many a batch has: offsets and values of each output. A matrix counts as one for each 16 of its columns, which are laid out
-// together.
-func arrays(program *pb.Program) (n int64) {
-	for _, o := range program.GetOutputs() {
-		n += 2 + int64(len(o.GetSlots()))/16
-	}
-	return n
+	wide := tensor.Arrays(program) * p.cfg.ArrayBytes
+	return max(p.cfg.BatchBytes, min(wide, min(p.share(), p.cfg.MaxBatch)/BatchShares))
 }
 
 // rowGroupLimit is how large a row group may be that is read as a whole; others are read in pieces.

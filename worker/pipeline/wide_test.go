@@ -15,14 +15,16 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/apache/arrow/go/v15/parquet"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
+	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // wide is an eighth of a table of 504 floats and 42 lists of 20 ids on average, in a row group of 16,384 rows: nothing repeats, so each
-// column has a long page, and each list a dictionary too.
-func wide(t *testing.T) (recsys, []byte) {
+// column has a long page, and each list a dictionary too. It comes with a ticket for all of it, and a pipeline's Config but for the memory.
+func wide(t *testing.T) (recsys, *pb.Ticket, Config) {
 	t.Helper()
 	m := recsys{dense: 63, sparse: 5, length: 20, rows: 16384, window: 455}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -47,18 +49,19 @@ func wide(t *testing.T) (recsys, []byte) {
 			props = append(props, parquet.WithDictionaryFor(fmt.Sprintf("cat_%d.list.element", i-m.dense-1), true))
 		}
 	}
-	return m, pipelinetest.Write(t, m.schema(), slices.Values([]arrow.Record{b.NewRecord()}), props...)
+	var store pipelinetest.Store
+	data := pipelinetest.Write(t, m.schema(), slices.Values([]arrow.Record{b.NewRecord()}), props...)
+	return m, pipelinetest.Ticket(t, &store, store.Put("mem://wide.parquet", data), int64(m.window)), Config{
+		Storage: &store, Ops: transform.Builtin(), Streams: 4, BatchBytes: 128 << 10, MaxBatch: 30 << 20,
+		OverRead: 256 << 10, Patience: time.Minute,
+	}
 }
 
 // An eighth of what a worker has unless it is told otherwise is enough for an eighth of a wide table.
 func TestWideRowGroup(t *testing.T) {
-	m, data := wide(t)
-	var store pipelinetest.Store
-	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://wide.parquet", data), int64(m.window))
-	p := New(Config{
-		Storage: &store, Ops: transform.Builtin(), Memory: 24 << 20, Streams: 4, BatchBytes: 128 << 10, MaxBatch: 30 << 20,
-		OverRead: 256 << 10, Patience: time.Minute,
-	})
+	m, ticket, cfg := wide(t)
+	cfg.Memory = 24 << 20
+	p := New(cfg)
 	s, err := p.Open(t.Context(), ticket, m.program(), Cursor{})
 	if err != nil {
 		t.Fatal(err)
@@ -75,13 +78,8 @@ func TestWideRowGroup(t *testing.T) {
 
 // What a wide table takes beyond the memory is there where more was granted for that.
 func TestWideRowGroupGrowsMemory(t *testing.T) {
-	m, data := wide(t)
-	var store pipelinetest.Store
-	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://wide.parquet", data), int64(m.window))
-	cfg := Config{
-		Storage: &store, Ops: transform.Builtin(), Memory: 4 << 20, Streams: 4, BatchBytes: 128 << 10, MaxBatch: 30 << 20,
-		OverRead: 256 << 10, Patience: time.Minute,
-	}
+	m, ticket, cfg := wide(t)
+	cfg.Memory = 4 << 20
 	if _, err := New(cfg).Open(t.Context(), ticket, m.program(), Cursor{}); !errors.Is(err, columns.ErrMemory) {
 		t.Fatalf("%v; want that the memory is too little", err)
 	}
@@ -104,13 +102,8 @@ func TestWideRowGroupGrowsMemory(t *testing.T) {
 
 // Batches of many arrays are larger than usual, if the stream may hold them.
 func TestWideBatches(t *testing.T) {
-	m, data := wide(t)
-	var store pipelinetest.Store
-	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://wide.parquet", data), int64(m.window))
-	cfg := Config{
-		Storage: &store, Ops: transform.Builtin(), Memory: 1 << 30, Streams: 4, BatchBytes: 128 << 10, MaxBatch: 30 << 20,
-		OverRead: 256 << 10, Patience: time.Minute,
-	}
+	m, ticket, cfg := wide(t)
+	cfg.Memory = 1 << 30
 	batches := func() (n int) {
 		s, err := New(cfg).Open(t.Context(), ticket, m.program(), Cursor{})
 		if err != nil {
@@ -126,7 +119,7 @@ func TestWideBatches(t *testing.T) {
 		return n
 	}
 	usual := batches()
-	cfg.ArrayBytes = 8 * cfg.BatchBytes / arrays(m.program())
+	cfg.ArrayBytes = 8 * cfg.BatchBytes / tensor.Arrays(m.program())
 	if n := batches(); n != int(windows(ticket.GetRowGroups()[0])) {
 		t.Errorf("%d batches where one may have a whole window, and as usual %d", n, usual)
 	}

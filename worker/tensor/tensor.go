@@ -100,6 +100,15 @@ func NewBuilder(p *pb.Program, batches int) (*Builder, error) {
 	return b, nil
 }
 
+// Arrays is how many arrays a batch of a program has, by what they cost: offsets and values of each output, and each tile of a matrix, whose
+// columns are laid out together.
+func Arrays(p *pb.Program) (n int64) {
+	for _, o := range p.GetOutputs() {
+		n += 2 + int64(len(o.GetSlots())/tileColumns)
+	}
+	return n
+}
+
 // Narrow says whether int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md
 // says when. Such batches are no Arrow records.
 func (b *Builder) Narrow(on bool) { b.narrow = on }
