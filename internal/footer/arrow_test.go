@@ -105,7 +105,7 @@ scores map<binary>float32: scores.key_value.key 2/1 row 1 list 2 scores.key_valu
 scores.key list<binary>: scores.key_value.key 2/1 row 1 list 2
 scores.value list<float32>: scores.key_value.value 3/1 row 1 list 2
 deep unsupported: a list of lists
-boxes unsupported: a list of structs
+boxes.x list<int32>: boxes.list.element.x 3/1 row 1 list 2
 bags unsupported: a map whose values are lists`)
 	if got := describe(f); got != want {
 		t.Errorf("schema:\n%s\nwant:\n%s", got, want)

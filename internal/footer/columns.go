@@ -46,17 +46,15 @@ type columnBuilder struct {
 func (b *columnBuilder) visit(n *node, parent place) {
 	p := parent.enter(n, true)
 	switch {
-	case n.isLeaf() && n.repetition == repeated:
-		b.list(n, p, p, parent.def)
+	case n.repetition == repeated:
+		b.elements(n, p, p, parent.def)
 	case n.isLeaf():
 		b.scalar(n, p)
-	case n.repetition == repeated:
-		b.unsupported(n, p, "a list of "+n.shape())
 	case n.isList():
 		b.listGroup(n, p)
 	case n.isMap():
 		b.mapGroup(n, p)
-	case n.logical == logicalVariant:
+	case n.isVariant():
 		b.unsupported(n, p, "a variant")
 	case len(n.children) == 0:
 		b.unsupported(n, p, "a group without fields")
@@ -88,25 +86,36 @@ func (b *columnBuilder) listGroup(n *node, p place) {
 	}
 	level := n.children[0]
 	at := p.enter(level, false)
-	if level.isLeaf() {
-		b.list(level, at, at, p.def)
-		return
-	}
 	wraps := len(level.children) == 1 && level.children[0].repetition != repeated &&
 		level.name != "array" && level.name != n.name+"_tuple"
 	if !wraps {
-		b.unsupported(n, p, "a list of structs")
+		b.elements(level, at, at, p.def)
 		return
 	}
 	element := level.children[0]
-	if !element.isLeaf() {
-		b.unsupported(n, p, "a list of "+element.shape())
-		return
-	}
-	b.list(element, at.enter(element, false), at, p.def)
+	b.elements(element, at.enter(element, false), at, p.def)
 }
 
-// list adds a list column: its element leaf n at p, the level that repeats, and the level at which the row is present.
+// elements adds the columns of what a list holds, n at p: one, or one for each field of structs. repeats is the level
+// that repeats, rowDef the definition level at which the row is present.
+func (b *columnBuilder) elements(n *node, p, repeats place, rowDef int) {
+	switch {
+	case p.rep > 1:
+		b.unsupported(n, p, "a list of lists")
+	case n.isLeaf():
+		b.list(n, p, repeats, rowDef)
+	case n.shape() != "structs":
+		b.unsupported(n, p, "a list of "+n.shape())
+	case len(n.children) == 0:
+		b.unsupported(n, p, "a group without fields")
+	default:
+		for _, child := range n.children {
+			b.elements(child, p.enter(child, true), repeats, rowDef)
+		}
+	}
+}
+
+// list adds a list column of the leaf n.
 func (b *columnBuilder) list(n *node, p, repeats place, rowDef int) {
 	kind, logical, reason := n.kind()
 	if reason != "" {

@@ -85,6 +85,7 @@ type Leaf struct {
 //	list { list { element } }          1       0           1
 //	o list { array }  (two levels)     2       1           2
 //	repeated scalar                    1       0           1
+//	o list { list { o struct { o f }}} 4       1           2
 //	o map { key_value { key } }        2       1           2
 //	o map { key_value { o value } }    3       1           2
 type Logical struct {

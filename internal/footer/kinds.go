@@ -109,6 +109,8 @@ func (n *node) shape() string {
 		return "maps"
 	case n.isLeaf():
 		return "scalars"
+	case n.isVariant():
+		return "variants"
 	}
 	return "structs"
 }

@@ -68,19 +68,26 @@ func TestLegacyShapes(t *testing.T) {
 		},
 		"array of one field": {
 			group(t, "a", opt, list, group(t, "array", rep, none, int64Leaf("x", opt))),
-			"a unsupported: a list of structs",
+			"a.x list<int64>: a.array.x 3/1 row 1 list 2",
 		},
 		"a_tuple": {
 			group(t, "a", opt, list, group(t, "a_tuple", rep, none, int64Leaf("x", opt))),
-			"a unsupported: a list of structs",
+			"a.x list<int64>: a.a_tuple.x 3/1 row 1 list 2",
 		},
 		"two levels of structs": {
-			group(t, "a", opt, list, group(t, "element", rep, none, int64Leaf("x", opt), int64Leaf("y", opt))),
-			"a unsupported: a list of structs",
+			group(t, "a", opt, list, group(t, "element", rep, none, int64Leaf("x", opt), int64Leaf("y", req))),
+			"a.x list<int64>: a.element.x 3/1 row 1 list 2\na.y list<int64>: a.element.y 2/1 row 1 list 2",
 		},
 		"repeated group": {
 			group(t, "a", rep, none, int64Leaf("x", opt)),
-			"a unsupported: a list of structs",
+			"a.x list<int64>: a.x 2/1 row 0 list 1",
+		},
+		"structs in structs": {
+			group(t, "a", opt, list, group(t, "list", rep, none, group(t, "element", opt, none,
+				int64Leaf("x", req), group(t, "s", opt, none, int64Leaf("y", opt), int64Leaf("z", rep)),
+				group(t, "l", opt, list, int64Leaf("element", rep)), group(t, "r", rep, none, int64Leaf("w", opt))))),
+			"a.x list<int64>: a.list.element.x 3/1 row 1 list 2\na.s.y list<int64>: a.list.element.s.y 5/1 row 1 list 2\n" +
+				"a.s.z unsupported: a list of lists\na.l unsupported: a list of lists\na.r unsupported: a list of lists",
 		},
 		"list without repetition": {
 			group(t, "a", opt, list, int64Leaf("x", opt)),

@@ -62,7 +62,7 @@ scores map<int64>float32: scores.key_value.key 2/1 row 1 list 2 scores.key_value
 scores.key list<int64>: scores.key_value.key 2/1 row 1 list 2
 scores.value list<float32>: scores.key_value.value 3/1 row 1 list 2
 none unsupported: without a type: whoever wrote it saw only nulls
-boxes unsupported: a list of structs`
+boxes.x list<int32>: boxes.list.element.x 4/1 row 1 list 2`
 
 func TestPyarrow(t *testing.T) {
 	dir := pyarrowFiles(t)

@@ -93,6 +93,8 @@ func (n *node) isMap() bool {
 		n.logical == 0 && (n.converted == convertedMap || n.converted == convertedMapKeyValue))
 }
 
+func (n *node) isVariant() bool { return n.logical == logicalVariant }
+
 // readSchema reads the list of schema elements and returns the tree that it describes, depth first.
 func readSchema(r *thrift.Reader, take func(int64) error) (*node, error) {
 	n := r.ListOf(thrift.Struct)

@@ -105,6 +105,6 @@ func half(h uint16) float32 {
 // years 1677 to 2262.
 func int96(src []byte) int64 {
 	const unixEpoch, nanosPerDay = 2440588, 24 * 60 * 60 * 1e9
-	nanos, day := binary.LittleEndian.Uint64(src), int64(int32(binary.LittleEndian.Uint32(src[8:])))
+	nanos, day := binary.LittleEndian.Uint64(src), int64(binary.LittleEndian.Uint32(src[8:]))
 	return (day-unixEpoch)*nanosPerDay + int64(nanos)
 }

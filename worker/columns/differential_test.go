@@ -37,6 +37,7 @@ func testSchema() *arrow.Schema {
 		add("required_list_optional", arrow.ListOf(t), false)
 		add("optional_list_optional", arrow.ListOf(t), true)
 		add("optional_struct", arrow.StructOf(arrow.Field{Name: "f", Type: t, Nullable: true}), true)
+		add("list_struct", arrow.ListOf(arrow.StructOf(arrow.Field{Name: "f", Type: t, Nullable: true})), true)
 		add("optional_struct_list", arrow.StructOf(arrow.Field{Name: "f", Type: arrow.ListOf(t), Nullable: true}), true)
 	}
 	return arrow.NewSchema(fields, nil)

@@ -48,6 +48,7 @@ schema = pa.schema([
     pa.field("doubled", pa.map_(pa.string(), pa.float32())),
     pa.field("scores", pa.map_(pa.string(), pa.float32())), pa.field("counts", pa.map_(pa.int64(), pa.float64())),
     pa.field("user", pa.struct([("age", pa.int32()), ("tags", pa.list_(pa.string()))])),
+    pa.field("items", pa.list_(pa.struct([("id", pa.int64()), ("score", pa.float32())]))),
 ])
 person = lambda: {"age": random.choice([None, 3, 77]), "tags": random.choice([None, values(text)()])}
 table = pa.table({
@@ -58,7 +59,7 @@ table = pa.table({
     "reals": column(values(real)), "when": column(lambda: random.randrange(-10**18, 10**18)),
     "ints": column(values(integer, 0), 0), "scores": column(entries(lambda: random.choice("abcd"))),
     "counts": column(entries(lambda: random.randrange(4))), "user": column(person),
-    "doubled": column(pairs),
+    "doubled": column(pairs), "items": column(values(lambda: {"id": wide(), "score": random.choice([None, real()])})),
 }, schema=schema)
 
 
