@@ -4,6 +4,8 @@
 package footer
 
 import (
+	"cmp"
+
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer/crypt"
@@ -114,7 +116,7 @@ type RowGroup struct {
 type Chunk struct {
 	// Offset of the first page (dictionary or data) and the chunk's length in the file; both 0 if it has no values.
 	Offset, Length int64
-	// Uncompressed is the length of all pages, decompressed.
+	// Uncompressed is the length of all pages, decompressed; 0: it is not known, as in files of older DuckDBs.
 	Uncompressed int64
 	// Plain is the length that values of type BYTE_ARRAY have without any encoding, as newer writers tell; 0: it is not known.
 	Plain     int64
@@ -126,6 +128,9 @@ type Chunk struct {
 	Crypt *crypt.Chunk
 	pageIndex
 }
+
+// Pages is about the length of all pages, decompressed.
+func (c *Chunk) Pages() int64 { return cmp.Or(c.Uncompressed, c.Length) }
 
 // pageIndex is where a chunk's page index lies; lengths of 0 stand for none.
 type pageIndex struct {

@@ -89,7 +89,7 @@ func decodedBytes(foot *footer.Footer, rg *footer.RowGroup, leaves []int) int64 
 	var sum int64
 	for _, l := range leaves {
 		c := &rg.Chunks[l]
-		pages := min(c.Uncompressed, maxChunk)
+		pages := min(c.Pages(), maxChunk)
 		values := min(c.Values, maxChunk)*width(&foot.Leaves[l]) + min(c.Plain, maxChunk)
 		sum += max(pages, values)
 	}

@@ -215,3 +215,28 @@ func TestPanicsAreAboutTheFile(t *testing.T) {
 		t.Errorf("what panicked while it read is told as %v", err)
 	}
 }
+
+// TestUntoldLengths decodes chunks that do not say how long their pages are.
+func TestUntoldLengths(t *testing.T) {
+	data := writeTable(t, smallTable(300), 100, parquet.WithCompression(compress.Codecs.Snappy))
+	f, err := readFooter(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := decodeAll(NewDecoder(sourcesOf(f), testMemory), f, data, 64, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range f.RowGroups {
+		for i := range g.Chunks {
+			g.Chunks[i].Uncompressed = 0
+		}
+	}
+	got, err := decodeAll(NewDecoder(sourcesOf(f), testMemory), f, data, 64, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range sourcesOf(f) {
+		compare(t, s.GetName(), got[i], want[i])
+	}
+}

@@ -184,7 +184,7 @@ func TestFalseFooters(t *testing.T) {
 		"another length":       func(c *footer.Chunk, g *footer.RowGroup) { c.Length-- },
 		"another codec":        func(c *footer.Chunk, g *footer.RowGroup) { c.Codec = codecZstd },
 		"no such codec":        func(c *footer.Chunk, g *footer.RowGroup) { c.Codec = 3 },
-		"less to decompress":   func(c *footer.Chunk, g *footer.RowGroup) { c.Uncompressed = 0 },
+		"less to decompress":   func(c *footer.Chunk, g *footer.RowGroup) { c.Uncompressed = 1 },
 		"values of no memory":  func(c *footer.Chunk, g *footer.RowGroup) { c.Values = 1 << 40; g.Rows = 1 << 40 },
 		"negative value count": func(c *footer.Chunk, g *footer.RowGroup) { c.Values = -1 },
 	} {

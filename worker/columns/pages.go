@@ -125,8 +125,8 @@ func (p *pages) body() (levels, values []byte, err error) {
 	if split > len(stored) {
 		return nil, nil, fmt.Errorf("levels of %d and %d bytes in a page of %d", h.repLength, h.defLength, len(stored))
 	}
-	if int64(h.uncompressed) > p.chunk.Uncompressed {
-		return nil, nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, p.chunk.Uncompressed)
+	if most := p.chunk.Uncompressed; most > 0 && int64(h.uncompressed) > most {
+		return nil, nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, most)
 	}
 	codec := p.chunk.Codec
 	if h.kind == dataPageV2 && !h.packed {

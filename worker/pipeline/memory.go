@@ -110,7 +110,7 @@ func (s *Stream) estimate(limit int64) holding {
 func (s *Stream) pageBytes(g *pb.RowGroup) (pages, later int64) {
 	for _, leaf := range s.leaves {
 		c := &s.footer.RowGroups[g.GetIndex()].Chunks[leaf]
-		page := min(c.Uncompressed, pageBytes)
+		page := min(c.Pages(), pageBytes)
 		pages += page
 		later += page / 4
 		if columns.Indexed(c) {
@@ -190,7 +190,7 @@ func (s *Stream) sourceSize(path string, src *pb.Source, g *pb.RowGroup, rows in
 		z.values += n
 		z.bytes += 8*n + 4*rows // values, or the ends of bytes, and offsets
 		if s.footer.Leaves[leaf].Physical >= footer.ByteArray {
-			z.bytes += int64(share * float64(max(c.Uncompressed, c.Plain)))
+			z.bytes += int64(share * float64(max(c.Pages(), c.Plain)))
 		}
 	}
 	z.bytes += z.bytes / 4 // slices grow by more than they need, and there are bitmaps

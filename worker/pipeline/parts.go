@@ -71,7 +71,7 @@ func (s *Stream) longer(u *unit) (bytes int64) {
 
 // pageOf is about how long the pages of a chunk are.
 func pageOf(c *footer.Chunk) int64 {
-	return int64(float64(c.Length) * min(1, pageBytes/float64(max(1, c.Uncompressed))))
+	return int64(float64(c.Length) * min(1, pageBytes/float64(max(1, c.Pages()))))
 }
 
 // grown is about what a unit that is divided comes to hold where its pages are long.
