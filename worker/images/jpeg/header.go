@@ -63,17 +63,14 @@ func (d *Decoder) Open(data []byte) (Header, error) {
 	return d.Header, nil
 }
 
-// next returns the next marker and its segment, which some have not.
+// next returns the next marker and its segment, which some have not. As libjpeg does, it passes over what is no marker.
 func (d *Decoder) next() (marker byte, segment []byte, err error) {
 	data := d.data
 	for ; ; d.pos++ {
-		switch {
-		case d.pos+1 >= len(data):
+		if d.pos+1 >= len(data) {
 			return 0, nil, errTruncated
-		case data[d.pos] != 0xff:
-			return 0, nil, fmt.Errorf("byte %d is %#02x; want a marker", d.pos, data[d.pos])
 		}
-		if marker = data[d.pos+1]; marker != 0xff { // any number of 0xff may stand before a marker
+		if marker = data[d.pos+1]; data[d.pos] == 0xff && marker != 0xff && marker != 0 {
 			break
 		}
 	}

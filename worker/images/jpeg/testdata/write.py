@@ -44,6 +44,9 @@ def write(folder: Path) -> None:
             image.save(folder / f"rgb-{kind}.jpeg", progressive=progressive, keep_rgb=True)
             image.save(folder / f"restart-{kind}.jpeg", progressive=progressive, restart_marker_blocks=2)
             image.save(folder / f"restart-rows-{kind}.jpeg", progressive=progressive, restart_marker_rows=1)
+            data = (folder / f"restart-{kind}.jpeg").read_bytes()
+            segments = 20  # SOI and APP0
+            (folder / f"junk-{kind}.jpeg").write_bytes(data[:segments] + b"junk\xff\0\xff" + data[segments:])
             exif = Image.Exif()
             exif[0x112] = 6
             image.save(folder / f"turned-{kind}.jpeg", progressive=progressive, exif=exif)
