@@ -22,7 +22,8 @@ import pytest
 
 import penstock
 from penstock import _binary, errors
-from penstock._session import feeder
+from penstock._session import Session, feeder
+from tests.session_cases import configure, read_epoch, spec
 from tests.test_loader import SOURCE, make, places, take
 
 if TYPE_CHECKING:
@@ -112,6 +113,18 @@ def test_batches_outlive_their_loader(shared_fleet: Fleet, dataset: Dataset) -> 
         again = list(loader)
     for batches in (kept, again):
         assert Counter(places(batches)) == Counter(dataset.places())
+
+
+def test_batches_outlive_their_session(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Also where nothing but their arrays is left of it."""
+    with Session(configure(shared_fleet, spec(dataset))) as session:
+        kept = [rows.tensors.parts for rows in read_epoch(session)]
+    del session
+    gc.collect()
+    before = [[part.tobytes() for part in parts] for parts in kept]
+    with Session(configure(shared_fleet, spec(dataset, batch_size=700))) as session:
+        read_epoch(session)
+    assert [[part.tobytes() for part in parts] for parts in kept] == before
 
 
 def test_a_session_leaves_no_connection(shared_fleet: Fleet, dataset: Dataset) -> None:

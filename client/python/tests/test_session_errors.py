@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-import threading
 import time
 from concurrent import futures
 from typing import TYPE_CHECKING
@@ -19,7 +18,6 @@ from penstock._session.config import is_local
 from penstock._session.failures import Refusal, refused_shard
 from penstock._session.masters import CHANNEL_OPTIONS, MasterError, Masters
 from penstock._session.rarely import Rarely
-from penstock._session.session import THREADS
 from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
 
 if TYPE_CHECKING:
@@ -235,24 +233,27 @@ def test_listener_that_fails_ends_nothing(
     assert "a broken sink" in caplog.text
 
 
-def test_close_in_a_thread_of_the_session(shared_fleet: Fleet, dataset: Dataset) -> None:
-    """A listener closes; or the garbage collector does, wherever it runs, even with the lock held."""
-    session = Session(configure(shared_fleet, spec(dataset)))
-    closed = threading.Event()
+def test_a_listener_that_asks_and_closes(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """It is called while the session receives, and so is told to leave questions to the loop; close it may."""
+    said: list[str] = []
 
-    def collect() -> None:
-        session.close()
-        closed.set()
+    def listen(event: Event) -> None:
+        if event.type == "penstock.rows_dropped":
+            for ask in (session.state, session.next):
+                try:
+                    ask()
+                except errors.UsageError as err:
+                    said.append(str(err))
+            session.close()
 
-    thread = threading.Thread(target=collect, name=f"{THREADS}test", daemon=True)
-    thread.start()
-    assert closed.wait(30)
+    text = spec(dataset, batch_size=4000, last_batch="drop", epochs=2)
+    session = Session(configure(shared_fleet, text, on_event=listen))
+    assert len(read_epoch(session, 4)) == 4
     with pytest.raises(errors.Closed):
-        read_epoch(session)
-    session._thread.join(30)
+        session.next()
     session.close()
-    thread.join(30)
-    assert not threads()
+    assert len(said) == 2
+    assert all("do it in the loop" in words for words in said)
 
 
 def test_restore_of_another_dataset_is_refused(shared_fleet: Fleet, dataset: Dataset) -> None:

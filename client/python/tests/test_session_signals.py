@@ -8,7 +8,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,8 +22,10 @@ from penstock._session import session as session_module
 from tests.session_cases import all_places, configure, read_epoch, spec, threads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
+    from penstock._pb.control_pb2 import State
     from penstock._pb.feed_pb2 import FeedRequest
     from penstock._session import Rows
     from tests.conftest import Dataset, Fleet
@@ -129,7 +133,8 @@ FORGETFUL = """
 import sys
 from penstock._session import Config, Session
 session = Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3]))
-print(session.next().record.num_rows)
+batch = session.next()  # which outlives it
+print(batch.record.num_rows)
 """
 
 
@@ -296,16 +301,68 @@ def test_the_answer_to_an_interrupted_question_is_no_other_s(
         assert session.state(batches[0].after).rows == 50
 
 
-def test_a_thread_that_fails_ends_the_session(
+def test_memory_that_cannot_be_lent_ends_the_session(
     shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError("no such luck")
 
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
-        monkeypatch.setattr(session._connection, "lend", fails)
+        monkeypatch.setattr(session._connection, "memory", fails)
         with pytest.raises(errors.Error, match=r"no such luck.*checkpoint"):
             session.next()
+
+
+@contextlib.contextmanager
+def waiting_session(fleet: Fleet, data: Dataset) -> Iterator[Session]:
+    """One whose next waits in the end, for a rank that keeps what it holds."""
+    name = f"waits-{uuid.uuid4().hex}"
+    other, session = (Session(configure(fleet, spec(data), session=name, world_size=2, rank=rank)) for rank in (1, 0))
+    with other, session:
+        read_epoch(other, 1)
+        yield session
+
+
+def read_until_closed(session: Session) -> None:
+    with pytest.raises(errors.Closed):
+        read_epoch(session)
+
+
+def test_a_handler_of_signals_that_asks_and_closes(shared_fleet: Fleet, dataset: Dataset) -> None:
+    said: list[str] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        try:
+            session.state()
+        except errors.UsageError as err:
+            said.append(str(err))
+        session.close()
+
+    with waiting_session(shared_fleet, dataset) as session:
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 1)
+            read_until_closed(session)
+        finally:
+            signal.signal(signal.SIGALRM, before)
+    assert [("do it in the loop" in words) for words in said] == [True]
+
+
+def test_a_thread_that_asks_and_closes(shared_fleet: Fleet, dataset: Dataset) -> None:
+    states: list[State] = []
+    with waiting_session(shared_fleet, dataset) as session:
+        batches = read_epoch(session, 1)
+
+        def ask() -> None:
+            states.extend(session.state(b.after) for b in batches)
+            session.close()
+
+        asker = threading.Timer(1, ask)
+        asker.start()
+        read_until_closed(session)
+        asker.join(30)
+        assert not asker.is_alive()
+    assert [s.rows for s in states] == [1000]
 
 
 def test_a_batch_that_was_asked_for_twice_comes_once(
@@ -334,7 +391,7 @@ def test_a_batch_that_was_asked_for_twice_comes_once(
 
 
 def test_an_interrupted_close(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends the session as well, whose thread would else keep its lease."""
+    """It ends the session as well, whose process would else keep its lease."""
     session = Session(configure(shared_fleet, spec(dataset, batch_size=50)))
     batches = read_epoch(session, 3)
 
@@ -347,8 +404,7 @@ def test_an_interrupted_close(shared_fleet: Fleet, dataset: Dataset, monkeypatch
     batches[0].tensors.parts[0].sum()  # batches stay
     del batches
     gc.collect()
-    session._thread.join(10)
-    assert not session._thread.is_alive()
+    assert session._connection._socket.fileno() < 0
 
 
 def test_a_process_that_is_stopped(shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

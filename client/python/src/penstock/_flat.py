@@ -23,6 +23,7 @@ class Part(NamedTuple):
 
     column: int
     dtype: np.dtype[Any]
+    width: int  # bytes of a value
 
 
 class Form:
@@ -38,7 +39,7 @@ class Form:
     def _add(self, column: int, name: str, kind: pa.DataType) -> None:
         if pa.types.is_list(kind) or pa.types.is_binary(kind):
             self.index[name, "offsets"] = len(self.parts)
-            self.parts.append(Part(column, OFFSET))
+            self._part(column, OFFSET)
         if pa.types.is_binary(kind):
             values = [pa.uint8()]
         elif pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
@@ -49,7 +50,10 @@ class Form:
             values = [kind]
         for what, value in zip(("values", "weights"), values, strict=False):
             self.index[name, what] = len(self.parts)
-            self.parts.append(Part(column, _dtype(value)))
+            self._part(column, _dtype(value))
+
+    def _part(self, column: int, dtype: np.dtype[Any]) -> None:
+        self.parts.append(Part(column, dtype, dtype.itemsize))
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:

@@ -33,6 +33,7 @@ FORMATS = ("torch", "numpy", "arrow")
 _Key: TypeAlias = tuple[str, str]  # name of the column, part of it
 _MASK: _Key = ("", "mask")  # of no column
 _T = TypeVar("_T")
+_From = TypeVar("_From")
 
 
 class Checkpoint(NamedTuple):
@@ -77,10 +78,10 @@ class Columns:
     def __init__(self, schema: pa.Schema) -> None:
         self.dense: str | None = None
         self.dense_names: tuple[str, ...] = ()
-        self.sparse: dict[str, bool] = {}  # whether it has weights
-        self.labels: dict[str, None] = {}
-        self.bytes: dict[str, None] = {}
-        self.images: dict[str, None] = {}
+        self.sparse: dict[str, tuple[_Key, ...]] = {}  # values, offsets and, if there are some, weights
+        self.labels: dict[str, _Key] = {}
+        self.bytes: dict[str, str] = {}  # its name
+        self.images: dict[str, _Key] = {}
         self.shapes: dict[_Key, tuple[int, ...]] = {}  # of a row in arrays that are not flat
         self.provenance = False
         for f in schema:
@@ -93,13 +94,14 @@ class Columns:
             self.dense, self.dense_names = column.name, tuple(json.loads(metadata[b"penstock.names"]))
             self.shapes[column.name, "values"] = (len(self.dense_names),)
         elif layout == "sparse":
-            self.sparse[column.name] = pa.types.is_struct(column.type.value_type)
+            parts = ("values", "offsets", "weights")[: 3 if pa.types.is_struct(column.type.value_type) else 2]
+            self.sparse[column.name] = tuple((column.name, part) for part in parts)
         elif layout == "label":
-            self.labels[column.name] = None
+            self.labels[column.name] = column.name, "values"
         elif layout == "bytes":
-            self.bytes[column.name] = None
+            self.bytes[column.name] = column.name
         elif layout == "image":
-            self.images[column.name] = None
+            self.images[column.name] = column.name, "values"
             self.shapes[column.name, "values"] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
         elif column.name in ("_file", "_row"):
             self.provenance = True
@@ -108,36 +110,30 @@ class Columns:
         """All arrays of a batch."""
         if self.dense is not None:
             yield self.dense, "values"
-        for name, weighted in self.sparse.items():
-            yield from ((name, part) for part in ("values", "offsets", "weights")[: 3 if weighted else 2])
-        yield from ((name, "values") for name in (*self.labels, *self.images))
+        for keys in self.sparse.values():
+            yield from keys
+        yield from self.labels.values()
+        yield from self.images.values()
         yield from ((name, part) for name in self.bytes for part in ("values", "offsets"))
         if self.provenance:
             yield from (("_file", "values"), ("_row", "values"))
 
 
 class Sparse:
-    """A jagged feature: row i has values[offsets[i]:offsets[i + 1]]."""
+    """A jagged feature: row i has values[offsets[i]:offsets[i + 1]].
 
-    __slots__ = ("_batch", "_weighted", "name")
+    values: int64 or float32, all rows' values one after the other.
+    offsets: int32 [B + 1]; the first is 0, the last the number of values.
+    weights: float32, a score for each value; None where the spec names no weights.
+    """
 
-    def __init__(self, batch: Batch, name: str, weighted: bool) -> None:
-        self._batch, self.name, self._weighted = batch, name, weighted
+    __slots__ = ("_format", "name", "offsets", "values", "weights")
 
-    @property
-    def values(self) -> Array:
-        """int64 or float32, all rows' values one after the other."""
-        return self._batch._array((self.name, "values"))
-
-    @property
-    def offsets(self) -> Array:
-        """int32 [B + 1]; the first is 0, the last the number of values."""
-        return self._batch._array((self.name, "offsets"))
-
-    @property
-    def weights(self) -> Array | None:
-        """float32, a score for each value; None where the spec names no weights."""
-        return self._batch._array((self.name, "weights")) if self._weighted else None
+    def __init__(self, name: str, format: str, values: Array, offsets: Array, weights: Array | None = None) -> None:  # noqa: A002
+        self.name, self._format = name, format  # not the batch, which holds this
+        self.values: Array = values
+        self.offsets: Array = offsets
+        self.weights: Array | None = weights
 
     @property
     def lengths(self) -> Array:
@@ -149,11 +145,11 @@ class Sparse:
 
     def jagged(self) -> Array:
         """The values as a torch nested tensor of layout torch.jagged, [B, *]; it shares their memory."""
-        torch = self._batch._torch("sparse.jagged()")
+        torch = _torch("sparse.jagged()", self._format)
         return torch.nested.nested_tensor_from_jagged(self.values, self.offsets)
 
     def __repr__(self) -> str:
-        return f"Sparse({self.name!r}, values={len(self.values)}{', weighted' if self._weighted else ''})"
+        return f"Sparse({self.name!r}, values={len(self.values)}{'' if self.weights is None else ', weighted'})"
 
 
 class Bytes(Sequence[bytes]):
@@ -190,14 +186,17 @@ class Named(Mapping[str, _T], Generic[_T]):
 
     __slots__ = ("_kind", "_make", "_names")
 
-    def __init__(self, kind: str, names: Mapping[str, object], make: Callable[[str], _T]) -> None:
+    def __init__(self, kind: str, names: Mapping[str, _From], make: Callable[[_From], _T]) -> None:
         # The names are not copied: that would take longer than to make a value.
         self._kind, self._names, self._make = kind, names, make
 
     def __getitem__(self, name: str) -> _T:
-        if name not in self._names:
-            raise KeyError(f"no {self._kind} is called {name!r}; there are: {', '.join(self._names) or 'none'}")
-        return self._make(name)
+        try:
+            made_from = self._names[name]
+        except KeyError:
+            names = ", ".join(self._names) or "none"
+            raise KeyError(f"no {self._kind} is called {name!r}; there are: {names}") from None
+        return self._make(made_from)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -219,7 +218,7 @@ class Batch:
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_rows", "epoch", "position", "valid")
+    __slots__ = ("_arrays", "_columns", "_format", "_rows", "_sparse", "epoch", "position", "valid")
 
     def __init__(
         self,
@@ -232,6 +231,7 @@ class Batch:
     ) -> None:
         self._rows, self._columns, self._format = rows, columns, format
         self._arrays: dict[_Key, Array] = {}
+        self._sparse: dict[str, Sparse] | None = None
         self.epoch = epoch  # counts from 0
         self.position = position
         self.valid = rows.num_rows if valid is None else valid
@@ -276,8 +276,10 @@ class Batch:
     @property
     def sparse(self) -> Named[Sparse]:
         """Jagged features by name."""
-        weighted = self._columns.sparse
-        return Named("sparse feature", weighted, lambda name: Sparse(self, name, weighted[name]))
+        if self._sparse is None:
+            arrays = {name: map(self._array, keys) for name, keys in self._columns.sparse.items()}
+            self._sparse = {name: Sparse(name, self._format, *parts) for name, parts in arrays.items()}
+        return Named("sparse feature", self._sparse, _as_it_is)
 
     @property
     def label(self) -> Array:
@@ -285,22 +287,22 @@ class Batch:
         if len(self._columns.labels) != 1:
             names = ", ".join(self._columns.labels) or "none"
             raise UsageError(f"batch.label is the only label, but there are: {names}; use batch.labels[name]")
-        return self._array((next(iter(self._columns.labels)), "values"))
+        return self._array(next(iter(self._columns.labels.values())))
 
     @property
     def labels(self) -> Named[Array]:
         """Labels by name, [B] each, of the feature's own dtype: bool, int32, int64, float32 or float64."""
-        return Named("label", self._columns.labels, lambda name: self._array((name, "values")))
+        return Named("label", self._columns.labels, self._array)
 
     @property
     def bytes(self) -> Named[Bytes]:
         """Byte strings by name."""
-        return Named("bytes feature", self._columns.bytes, lambda name: Bytes(self, name))
+        return Named("bytes feature", self._columns.bytes, functools.partial(Bytes, self))
 
     @property
     def images(self) -> Named[Array]:
         """Images by name, uint8 or float32, [B, H, W, C] or [B, C, H, W]."""
-        return Named("image", self._columns.images, lambda name: self._array((name, "values")))
+        return Named("image", self._columns.images, self._array)
 
     @property
     def files(self) -> Array:
@@ -368,13 +370,7 @@ class Batch:
         return self._array((name, "values"))
 
     def _torch(self, what: str) -> Any:
-        if self._format != "torch":
-            raise UsageError(
-                f'{what} needs torch tensors, but the loader\'s format is "{self._format}"; give format="torch"'
-            )
-        import torch
-
-        return torch
+        return _torch(what, self._format)
 
     def _mapped(self, change: Callable[[Array], Array]) -> Batch:
         batch = Batch(self._rows, self._columns, self.epoch, self.position, self._format, self.valid)
@@ -410,6 +406,18 @@ class Batch:
     def _valid(self) -> np.ndarray[Any, Any]:
         mask: np.ndarray[Any, Any] = np.arange(len(self)) < self.valid
         return mask
+
+
+def _torch(what: str, format: str) -> Any:  # noqa: A002
+    if format != "torch":
+        raise UsageError(f'{what} needs torch tensors, but the loader\'s format is "{format}"; give format="torch"')
+    import torch
+
+    return torch
+
+
+def _as_it_is(made: _T) -> _T:
+    return made
 
 
 @functools.cache

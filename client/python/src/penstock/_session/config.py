@@ -135,7 +135,8 @@ class Config:
         same rows besides. It is longer where streams usually are. Few streams are opened twice at once.
     connect_timeout: until a master must have answered when the session opens.
     timeout: how long next() waits without a row that was there to come, and a restore for its other ranks.
-    on_event: called from threads of the session. It must not block.
+    on_event: called while the session opens or receives, in the caller's thread. It must not block, nor ask the session
+        for anything but close().
     fleet: that was started for this session.
     """
 

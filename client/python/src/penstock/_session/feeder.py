@@ -8,17 +8,21 @@ thread.
 
 from __future__ import annotations
 
+import array
 import contextlib
 import errno
+import functools
 import mmap
 import os
 import socket
+import struct
 import subprocess
+import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -31,61 +35,98 @@ END_TIMEOUT = 5.0  # seconds until one that has closed its sockets has ended
 _KEPT = ("PENSTOCK_LOG_", "PENSTOCK_STORAGE_")  # the other settings in the environment are of another fleet
 _MOST_SEGMENTS = 253  # that come with one message: as many files as Linux takes
 _PREFIX = 4  # bytes that say how long a message is
+_ROOM = 1 << 16  # bytes for what comes: most messages
+_ANCILLARY = socket.CMSG_SPACE(_MOST_SEGMENTS * 4)  # bytes for files that come along
+
+_Piece: TypeAlias = tuple[bytes, list[tuple[int, int, bytes]], int, Any]
+"""What one call received: bytes, and what came along."""
 
 
 class Connection:
-    """That of one session. One thread receives, one sends."""
+    """That of one session. It belongs to one thread at a time, whom an interrupt anywhere makes lose nothing."""
+
+    _lending: ClassVar[set[Connection]] = set()  # those of batches that somebody sees, which must stay
 
     def __init__(self, socket_: socket.socket, process: Process) -> None:
         self._socket, self._process = socket_, process
+        self._patience = 0.0  # seconds that the socket waits; 0: for ever
+        self._pieces: list[_Piece] = []  # received, and not taken
         self._segments: dict[int, Any] = {}  # arrays of all their bytes
-        self._lent: set[int] = set()  # numbers of batches whose memory somebody sees
+        self._lent: dict[int, list[weakref.ref[Any]]] = {}  # what batches lie in whose memory somebody sees
         self._released: list[int] = []
-        self._closed = False
+        self.closed = False
 
     def send(self, request: pb.FeedRequest) -> None:
         """Asks for something."""
         data = request.SerializeToString()
         self._socket.sendall(len(data).to_bytes(_PREFIX, "little") + data)
 
-    def receive(self) -> pb.FeedReply | None:
-        """The next answer; None once the process is gone or the connection closed."""
+    def receive(self, patience: float) -> pb.FeedReply | None:
+        """The oldest answer that was not taken, which it stays until it is; None once none can come.
+
+        Raises BlockingIOError if none comes for so many seconds.
+        """
         try:
-            head, fds, _, _ = socket.recv_fds(self._socket, _PREFIX, _MOST_SEGMENTS)
-            data = _message(self._socket, head) if head else None
+            if patience != self._patience:
+                wait = struct.pack("@ll", int(patience), int(patience % 1 * 1e6))
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
+                self._patience = patience
+            message = _received(self._socket, self._pieces)
+        except BlockingIOError:
+            raise
         except OSError:
             return None
-        if data is None:
+        if message is None:
             return None
-        reply = pb.FeedReply.FromString(data)
-        if len(fds) < len(reply.segments):
-            raise OSError(errno.EMFILE, "no file descriptor is free for memory of batches; raise `ulimit -n`")
-        for segment, fd in zip(reply.segments, fds, strict=True):
-            with os.fdopen(fd, "r+b") as file:
-                self._segments[segment.id] = np.frombuffer(mmap.mmap(file.fileno(), segment.bytes), np.uint8)
+        reply = pb.FeedReply.FromString(message)
+        if reply.segments:
+            self._map(reply.segments)
         return reply
 
-    def lend(self, batch: pb.FeedBatch) -> dict[int, memoryview]:
-        """The memory that a batch's arrays lie in, by segment. Once nobody sees it any more it is released."""
-        leases = {}
-        segments = set(batch.array_segments) - {0}
-        if not segments:
-            self._released.append(batch.number)
-            return {}
-        self._lent.add(batch.number)
-        others = reversed(range(len(segments)))
-        for segment in segments:
-            lease = self._segments[segment][:]
-            weakref.finalize(lease, self._let_go, batch.number, others).atexit = False
-            leases[segment] = lease.data  # NumPy's views of a view would forget it
-        return leases
+    def _map(self, segments: Sequence[pb.FeedSegment]) -> None:
+        fds = _descriptors(self._pieces)
+        if len(fds) < len(segments):
+            raise OSError(errno.EMFILE, "no file descriptor is free for memory of batches; raise `ulimit -n`")
+        for segment, fd in zip(segments, fds, strict=False):
+            if segment.id not in self._segments:  # else an interrupt came after it
+                self._segments[segment.id] = np.frombuffer(mmap.mmap(fd, segment.bytes), np.uint8)
 
-    def _let_go(self, number: int, others: Iterator[int]) -> None:
-        if next(others):  # one step, for several threads may let go at a time
+    def take(self, reply: pb.FeedReply) -> None:
+        """Goes on behind what was received."""
+        pieces, n = self._pieces, len(reply.segments)
+        data, fds = _data(pieces), _descriptors(pieces)
+        rest, others = data[_end(data) :], fds[n:]
+        self._pieces = [(rest, _ancillary(others), 0, None)] if rest or others else []
+        for fd in fds[:n]:
+            os.close(fd)
+
+    def memory(self, batch: pb.FeedBatch) -> dict[int, memoryview]:
+        """The memory that a batch's arrays lie in, by segment."""
+        # NumPy's views of a view would forget it.
+        return {segment: self._segments[segment][:].data for segment in set(batch.array_segments) - {0}}
+
+    def lend(self, number: int, memory: Mapping[int, memoryview]) -> None:
+        """Has a batch's memory released once nobody sees it any more. A second call does nothing."""
+        if not memory:
+            self._released.append(number)
             return
-        self._lent.discard(number)
+        if number not in self._lent:
+            gone = functools.partial(self._let_go, number)
+            self._lent[number] = [weakref.ref(view.obj, gone) for view in memory.values()]
+        self._lending.add(self)
+
+    def _let_go(self, number: int, _: object, is_over: Callable[[], bool] = sys.is_finalizing) -> None:
+        refs = self._lent.get(number)
+        # Several threads may let go at a time, and a number that is released twice is released.
+        if is_over() or refs is None or any(ref() is not None for ref in refs):
+            return
+        self._lent.pop(number, None)
         self._released.append(number)
-        if self._closed and not self._lent:
+        if not self._lent:
+            self._lending.discard(self)
+        if self._lent:  # since a moment ago, by another thread
+            self._lending.add(self)
+        elif self.closed:
             self._end()
 
     def released(self) -> list[int]:
@@ -107,7 +148,7 @@ class Connection:
 
     def close(self) -> None:
         """Closes it as soon as nobody sees memory of its batches."""
-        self._closed = True
+        self.closed = True
         if not self._lent:
             self._end()
 
@@ -118,22 +159,46 @@ class Connection:
         self._socket.close()
 
 
-def _message(socket_: socket.socket, begin: bytes = b"") -> bytes | None:
-    """What comes behind its length, of whose bytes some may have come; None if the connection ends before."""
-    more = _exactly(socket_, _PREFIX - len(begin))
-    return None if more is None else _exactly(socket_, int.from_bytes(begin + more, "little"))
-
-
-def _exactly(socket_: socket.socket, n: int) -> bytes | None:
-    """So many bytes, which come; None if the connection ends before."""
-    data = bytearray(n)
-    view = memoryview(data)
-    while view:
-        got = socket_.recv_into(view)
-        if got == 0:
+def _received(socket_: socket.socket, pieces: list[_Piece]) -> bytes | None:
+    """The first message of what comes, all of which is kept; None if the connection ends before."""
+    while (message := _message(pieces)) is None:
+        # One C call receives and keeps: an interrupt comes before it or after it.
+        pieces.extend(map(socket_.recvmsg, (_ROOM,), (_ANCILLARY,)))
+        if not pieces[-1][0]:
             return None
-        view = view[got:]
-    return bytes(data)
+    return message
+
+
+def _data(pieces: list[_Piece]) -> bytes:
+    return pieces[0][0] if len(pieces) == 1 else b"".join(data for data, *_ in pieces)
+
+
+def _end(data: bytes) -> int:
+    """Where the first message ends."""
+    return _PREFIX + int.from_bytes(data[:_PREFIX], "little")
+
+
+def _message(pieces: list[_Piece]) -> bytes | None:
+    """The first message, once all of it has come."""
+    if not pieces or sum(len(data) for data, *_ in pieces) < max(_PREFIX, _end(pieces[0][0])):
+        return None
+    data = _data(pieces)
+    end = _end(data)
+    return data[_PREFIX:end] if len(data) >= end else None
+
+
+def _descriptors(pieces: list[_Piece]) -> array.array[int]:
+    """Files that came."""
+    fds = array.array("i")
+    for _, ancillary, *_ in pieces:
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return fds
+
+
+def _ancillary(fds: array.array[int]) -> list[tuple[int, int, bytes]]:
+    return [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds.tobytes())] if fds else []
 
 
 class Process:
@@ -168,7 +233,7 @@ class Process:
         hello = pb.FeedHello()
         self._control.settimeout(START_TIMEOUT)
         try:
-            data = _message(self._control)
+            data = _received(self._control, [])
             if data is not None:
                 hello.MergeFromString(data)
         except TimeoutError as err:

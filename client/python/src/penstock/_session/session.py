@@ -1,21 +1,20 @@
 """A session whose batches another process makes (feeder), in memory that both have.
 
-It opens and joins the session, asks for one batch after the other, and tells what comes. The trainer's thread can be
-interrupted anywhere, and must then have lost nothing: a thread of the session receives, and what it received stays
-where it is until next() has returned it.
+It opens and joins the session, asks for one batch after the other, and tells what comes. A session belongs to one
+thread, which can be interrupted anywhere and must then have lost nothing: an answer is taken from the connection once
+all is noted that it says, which may be noted twice, and a batch stays where it is until next() has returned it.
 """
 
 from __future__ import annotations
 
 import atexit
-import collections
 import contextlib
 import logging
 import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -29,14 +28,12 @@ from penstock._flat import Array, Flat, Form
 from penstock._pb import control_pb2, spec_pb2
 from penstock._pb import feed_pb2 as pb
 from penstock._session import failures, feeder, forks
-from penstock._session.bell import Bell
 from penstock._session.config import Config, Security
 from penstock._session.events import tell
 from penstock._session.joining import Joined, first_epoch, open_session
 from penstock._session.masters import MasterError, Masters
 from penstock.batch import Checkpoint
 
-THREADS = "penstock-feed"  # how the names of threads that receive begin
 STATES_KEPT = 1024  # moments, the newest, of which the state can be asked for
 WAIT = 1.0  # seconds between looks at why nothing comes
 LOOKS = 60  # that the process may be silent: not seconds of the clock, for both may have been stopped
@@ -153,14 +150,14 @@ class Session:
         message, about = joined.describe()
         tell(config, "joined", message, metadata=about)
 
-        # The receiving thread's to write:
-        self._came: collections.deque[_Came] = collections.deque()  # what next returns, and the session's end
-        self._answers: collections.deque[pb.FeedReply] = collections.deque()  # to all else
+        self._came: _Came | None = None  # what next returns
+        self._answers: dict[int, pb.FeedReply] = {}  # to all else, by its id
         self._gone: pb.FeedReply | None = None  # the last one, once nothing comes any more
+        self._turn = threading.Lock()  # to receive, from here on to _newest
+        self._receiver = 0  # the thread that has it
         self._figures, self._waiting = pb.FeedFigures(), pb.FeedWaiting()
         self._told = 0  # that next asked and was answered, counted from 1 on
         self._newest = 0  # number of a batch or an epoch's end
-        self._ready, self._answered = Bell(), Bell()  # it rings them
 
         self._asked = 0  # by next last
         self._quiet = 0  # looks since then that found nothing
@@ -172,8 +169,6 @@ class Session:
         self._begins = self._after(0)
         self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
         self._closed = False
-        self._thread = threading.Thread(target=self._receive, name=THREADS, daemon=True)
-        self._thread.start()
         try:
             answer = self._ask(pb.FeedRequest(open=_open(config, joined)))
             if answer.HasField("error"):
@@ -184,71 +179,69 @@ class Session:
         self._epoch = self._figures.epoch
         _open_sessions.add(self)
 
-    def _receive(self) -> None:
-        """The thread's work."""
-        why = "its thread has ended"
-        try:
-            if self._take_replies():
-                why = ""
-            else:
-                why = f"the process that makes its batches is gone: {self._connection.end()}"
-        except Exception as err:  # such as no room to map a segment
-            why = f"what its process sends cannot be received: {err!r}"
-        finally:
-            if why:
-                self._gone = pb.FeedReply(error=pb.FeedError(words=f"{why}; go on from a checkpoint"))
-                self._came.append(_Came(self._gone, {}))
-                self._ready.ring()
-                self._answered.ring()
+    def _take_reply(self, came: Callable[[], bool]) -> bool:
+        """Notes what the next answer says, unless what is waited for came; whether there was one in time.
 
-    def _take_replies(self) -> bool:
-        """Whether the answer to close was the last one, as it should be."""
-        while True:
-            reply = self._connection.receive()
-            if reply is None:
+        Once none can come, that is noted, too.
+        """
+        if self._receiver == threading.get_ident():
+            raise errors.UsageError(
+                "on_event and handlers of signals cannot ask the loader for anything while it reads; do it in the loop"
+            )
+        with self._turn:  # another thread may have received for this one
+            if came():
+                return True
+            self._receiver = threading.get_ident()
+            try:
+                reply = self._connection.receive(WAIT)
+                if reply is not None:
+                    self._note(reply)
+                    self._connection.take(reply)
+                elif not self._connection.closed:
+                    self._give_up(f"the process that makes its batches is gone: {self._connection.end()}")
+            except BlockingIOError:
                 return False
-            if reply.HasField("figures"):
-                self._figures = reply.figures
-            for event in reply.events:
-                self._say(event)
-            if not reply.next:
-                last = self._closed  # looked at before close() goes on from the answer to what it asks first
-                self._answers.append(reply)
-                self._answered.ring()
-                if last:
-                    return True
-                continue
-            if reply.HasField("done"):
-                continue  # asked twice
-            if reply.HasField("waiting"):
-                self._waiting = reply.waiting
-            else:
-                self._newest = max(self._newest, _number(reply))
-                # No variable of this thread's names the memory, which would stay until the next batch comes.
-                self._came.append(_Came(reply, self._connection.lend(reply.batch) if reply.HasField("batch") else {}))
-                if self._closed:
-                    self._came.clear()  # nobody sees it
+            except Exception as err:  # such as no room to map a segment
+                self._give_up(f"what its process sends cannot be received: {err!r}")
+            finally:
+                self._receiver = 0
+            return True
+
+    def _give_up(self, why: str) -> None:
+        self._gone = pb.FeedReply(error=pb.FeedError(words=f"{why}; go on from a checkpoint"))
+
+    def _note(self, reply: pb.FeedReply) -> None:
+        if reply.HasField("figures"):
+            self._figures = reply.figures
+        for event in reply.events:
+            self._say(event)
+        if not reply.next:
+            self._answers[reply.id] = reply
+        elif reply.HasField("done") or reply.id <= self._told:
+            pass  # asked twice, or noted before an interrupt
+        elif reply.HasField("waiting"):
+            self._waiting, self._told = reply.waiting, reply.id
+        else:
+            self._newest = max(self._newest, _number(reply))
+            self._came = _Came(reply, self._connection.memory(reply.batch) if reply.HasField("batch") else {})
             self._told = reply.id
-            self._ready.ring()
 
     def _ask(self, request: pb.FeedRequest) -> pb.FeedReply:
         """The answer to anything but next."""
-        if threading.current_thread() is self._thread:
-            raise errors.UsageError("on_event cannot ask the loader for anything; have another thread do it")
         self._asks += 1
         request.id = self._asks
-        with contextlib.suppress(OSError):  # the thread tells
+        with contextlib.suppress(OSError):  # the answer tells
             self._connection.send(request)
-        for _ in range(LOOKS):
-            gone = self._gone  # looked at before the answers, of which none comes behind it
-            while self._answers:
-                answer = self._answers.popleft()
-                if answer.id == request.id:  # else it is that to a call that was interrupted
-                    return answer
-            if gone is not None:
-                return gone
-            self._answered.wait(WAIT)
-        raise self._silent()
+        looks = 0
+        while request.id not in self._answers:
+            if self._gone is not None:
+                return self._gone
+            if self._connection.closed:
+                raise self._closed_error()
+            looks += not self._take_reply(lambda: request.id in self._answers)
+            if looks > LOOKS:
+                raise self._silent()
+        return self._answers.pop(request.id)
 
     def _silent(self) -> _SilentError:
         process = f"the process that makes its batches ({self._connection.pid})"
@@ -283,22 +276,26 @@ class Session:
             self._offered = self._offer(self._await())
         offer = self._offered
         assert offer is not None
-        if self._came and offer.after.number == _number(self._came[0].reply):
-            self._came.popleft()
-        self._returned = offer
+        if self._came is not None:
+            self._connection.lend(offer.after.number, self._came.memory)
+        self._came, self._returned = None, offer
         return offer.rows
 
     def _await(self) -> _Came:
         begin = time.monotonic()
-        while not self._came:
+        while self._came is None:
+            if self._gone is not None:
+                return _Came(self._gone, {})
             self._ask_next()
-            if not self._ready.wait(WAIT):
+            if not self._take_reply(lambda: self._came is not None):
                 self._quiet += 1
                 if self._quiet > LOOKS:
                     raise self._silent()
-            elif not self._came:
+            elif self._came is None:
                 self._check_waiting(begin)
-        return self._came[0]
+                time.sleep(0.001)  # another thread's turn, if one asks for something
+            self._check_process()  # it may be closed by now
+        return self._came
 
     def _ask_next(self) -> None:
         """Asks for what comes next, unless that was done. After an interrupt it is asked twice, by the same number."""
@@ -306,7 +303,7 @@ class Session:
         if self._asked >= ask:
             return
         wait, released = min(WAIT, self._config.timeout), self._connection.released()
-        with contextlib.suppress(OSError):  # the thread tells
+        with contextlib.suppress(OSError):  # the answer tells
             self._connection.send(pb.FeedRequest(id=ask, next=pb.FeedNext(wait_ns=int(wait * 1e9), released=released)))
         self._asked, self._quiet = ask, 0
         self._connection.forget(len(released))
@@ -383,7 +380,10 @@ class Session:
                 "num_workers=0, open the loader after the fork, or start processes with the spawn method"
             )
         if self._closed:
-            raise errors.Closed(f"session {self._config.session!r}: the loader was closed; make a new one to go on")
+            raise self._closed_error()
+
+    def _closed_error(self) -> errors.Closed:
+        return errors.Closed(f"session {self._config.session!r}: the loader was closed; make a new one to go on")
 
     @property
     def epoch(self) -> int:
@@ -451,12 +451,12 @@ class Session:
     def close(self) -> None:
         """Leaves the session: what this rank holds and has not consumed goes back at once.
 
-        Batches stay, and states that are held. In a forked process it does nothing. A thread that receives cannot wait:
-        there the session ends by itself a moment later.
+        Batches stay, and states that are held. In a forked process it does nothing. on_event and handlers of signals
+        that call it while the session receives cannot wait: it then ends by itself a moment later.
         """
         if os.getpid() != self._pid or self._closed:
             return
-        if threading.current_thread().name.startswith(THREADS):
+        if self._receiver == threading.get_ident():
             self._closed = True
             with contextlib.suppress(OSError):
                 self._connection.send(pb.FeedRequest(close=pb.FeedClose()))
@@ -467,7 +467,6 @@ class Session:
         try:
             self._closed = True
             answer = self._ask(pb.FeedRequest(close=pb.FeedClose()))
-            self._thread.join()  # that was its last answer
         finally:
             self._end()
         if answer.HasField("error") and failures.fleet_ended(c) is None:
@@ -488,7 +487,7 @@ class Session:
 
     def _end(self) -> None:
         self._closed = True
-        self._came.clear()  # nobody else sees these
+        self._came = None  # nobody else sees it
         if self._returned is not None:
             self._offered = self._returned = self._returned._replace(rows=None)
         self._connection.close()
@@ -524,10 +523,11 @@ def _number(reply: pb.FeedReply) -> int:
 
 def _parts(form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> list[Array]:
     """A batch's arrays, where they lie."""
-    places = zip(form.parts, b.array_segments, b.array_begins, b.array_bytes, strict=True)
+    # Slices are lists, which are quicker to go over than the message's own sequences.
+    places = zip(form.parts, b.array_segments[:], b.array_begins[:], b.array_bytes[:], strict=True)
     return [
-        np.frombuffer(memory[segment], dtype, size // dtype.itemsize, begin) if segment else np.empty(0, dtype)
-        for (_, dtype), segment, begin, size in places
+        np.frombuffer(memory[segment], dtype, size // width, begin) if segment else np.empty(0, dtype)
+        for (_, dtype, width), segment, begin, size in places
     ]
 
 
