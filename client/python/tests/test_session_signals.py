@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import linecache
 import os
 import signal
 import subprocess
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from penstock import errors
-from penstock._session import Session
+from penstock._session import Session, feeder
 from penstock._session import session as session_module
 from tests.session_cases import all_places, configure, read_epoch, spec, threads
 
@@ -94,6 +95,55 @@ def test_interrupts_lose_nothing(shared_fleet: Fleet, dataset: Dataset, pause: f
     assert all_places(loop.batches) == sorted(dataset.places())
     assert (stats.rows, stats.batches) == (dataset.rows, len(loop.batches))
     assert loop.interrupts > 0
+
+
+class InterruptAt:
+    """Traces calls, and raises KeyboardInterrupt once, where the session's code comes to its n-th line."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+        self.files = {session_module.__file__, feeder.__file__}
+
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> InterruptAt | None:
+        # What lets go of memory runs where its last user is.
+        if frame.f_code.co_filename not in self.files or frame.f_code.co_name in ("_let_go", "_end"):
+            return None
+        if event == "line" and not self._returns(frame):
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+    def _returns(self, frame: FrameType) -> bool:
+        """Python does not look for signals before a mere return."""
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+        return line.strip() in ("return offer.rows", "return True", "return answer", "return message", "return reply")
+
+
+def test_an_interrupt_at_any_line_loses_nothing(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Each batch is interrupted a line later than the one before, until there is no such line."""
+    tracing, n, lines = sys.gettrace(), 0, []
+    batches: list[Rows] = []
+    came: list[bytes] = []
+    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
+        while session.epoch == 0:
+            n += 1
+            sys.settrace(InterruptAt(n))
+            try:
+                rows = session.next()
+            except KeyboardInterrupt:
+                continue
+            finally:
+                sys.settrace(tracing)
+            lines.append(n)
+            n = 0
+            if rows is not None:
+                batches.append(rows)
+                came.append(rows.tensors.parts[0].tobytes())
+            assert session.state().rows == sum(b.valid for b in batches)
+    assert max(lines) > 50
+    assert [b.tensors.parts[0].tobytes() for b in batches] == came
+    assert all_places(batches) == sorted(dataset.places())
 
 
 PROGRAM = """

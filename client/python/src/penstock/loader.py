@@ -7,7 +7,8 @@
     for batch in loader:
         train(batch.dense, batch.sparse["cat_0"].values, batch.label)
 
-It stands between the training loop and a session (penstock._session), whose process fetches and rebatches. A loader belongs to one thread, that of the loop; stats() may be called from any.
+It stands between the training loop and a session (penstock._session), whose process fetches and rebatches. A loader
+belongs to one thread, that of the loop; stats() may be called from any.
 """
 
 from __future__ import annotations

@@ -151,9 +151,9 @@ class Session:
         tell(config, "joined", message, metadata=about)
 
         self._came: _Came | None = None  # what next returns
-        self._answers: dict[int, pb.FeedReply] = {}  # to all else, by its id
+        self._answers: dict[int, pb.FeedReply | None] = {}  # to all else that is waited for, by its id
         self._gone: pb.FeedReply | None = None  # the last one, once nothing comes any more
-        self._turn = threading.Lock()  # to receive, from here on to _newest
+        self._turn = threading.RLock()  # to receive
         self._receiver = 0  # the thread that has it
         self._figures, self._waiting = pb.FeedFigures(), pb.FeedWaiting()
         self._told = 0  # that next asked and was answered, counted from 1 on
@@ -184,14 +184,15 @@ class Session:
 
         Once none can come, that is noted, too.
         """
-        if self._receiver == threading.get_ident():
+        me = threading.get_ident()
+        if self._receiver == me:
             raise errors.UsageError(
                 "on_event and handlers of signals cannot ask the loader for anything while it reads; do it in the loop"
             )
-        with self._turn:  # another thread may have received for this one
-            if came():
+        with self._turn:
+            if came():  # another thread received it
                 return True
-            self._receiver = threading.get_ident()
+            self._receiver = me
             try:
                 reply = self._connection.receive(WAIT)
                 if reply is not None:
@@ -216,32 +217,37 @@ class Session:
         for event in reply.events:
             self._say(event)
         if not reply.next:
-            self._answers[reply.id] = reply
+            if reply.id in self._answers:  # else it is that to a call that was interrupted
+                self._answers[reply.id] = reply
         elif reply.HasField("done") or reply.id <= self._told:
             pass  # asked twice, or noted before an interrupt
         elif reply.HasField("waiting"):
             self._waiting, self._told = reply.waiting, reply.id
         else:
+            came = _Came(reply, self._connection.memory(reply.batch) if reply.HasField("batch") else {})
             self._newest = max(self._newest, _number(reply))
-            self._came = _Came(reply, self._connection.memory(reply.batch) if reply.HasField("batch") else {})
-            self._told = reply.id
+            self._came, self._told = came, reply.id  # no call between, at which an interrupt might come
 
     def _ask(self, request: pb.FeedRequest) -> pb.FeedReply:
         """The answer to anything but next."""
         self._asks += 1
         request.id = self._asks
-        with contextlib.suppress(OSError):  # the answer tells
-            self._connection.send(request)
         looks = 0
-        while request.id not in self._answers:
-            if self._gone is not None:
-                return self._gone
-            if self._connection.closed:
-                raise self._closed_error()
-            looks += not self._take_reply(lambda: request.id in self._answers)
-            if looks > LOOKS:
-                raise self._silent()
-        return self._answers.pop(request.id)
+        try:
+            self._answers[request.id] = None
+            with contextlib.suppress(OSError):  # the answer tells
+                self._connection.send(request)
+            while (answer := self._answers[request.id]) is None:
+                if self._gone is not None:
+                    return self._gone
+                if self._connection.closed:
+                    raise self._closed_error()
+                looks += not self._take_reply(lambda: self._answers[request.id] is not None)
+                if looks > LOOKS:
+                    raise self._silent()
+            return answer
+        finally:
+            self._answers.pop(request.id, None)
 
     def _silent(self) -> _SilentError:
         process = f"the process that makes its batches ({self._connection.pid})"
