@@ -24,21 +24,21 @@ func (s *Session) Next(ctx context.Context) (*Batch, error) { return s.next(ctx,
 // State says that nothing is left of the one before.
 func (s *Session) NextOfEpoch(ctx context.Context) (*Batch, error) { return s.next(ctx, true) }
 
-// Prepare copies rows, as they come, into the batch that Next returns next, until it is whole or ctx ends: Next is the quicker for it.
-// Like Next it is for the one goroutine.
-func (s *Session) Prepare(ctx context.Context) {
+// Prepare copies rows, as they come, into the batch that Next returns next, until it is whole: Next is the quicker for it. It reports
+// false if something came over stop before. Like Next it is for the one goroutine.
+func (s *Session) Prepare(stop <-chan struct{}) bool {
 	for {
 		more, err := s.fill()
 		switch {
 		case err != nil || s.whole(): // Next tells
-			return
+			return true
 		case more:
 			continue
 		}
 		select {
 		case <-s.ready:
-		case <-ctx.Done():
-			return
+		case <-stop:
+			return false
 		}
 	}
 }

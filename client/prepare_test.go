@@ -25,7 +25,7 @@ func TestPrepare(t *testing.T) {
 		s := open(t, config(fl, "m"))
 		var ids []int64
 		for len(ids) < d.Rows() {
-			s.Prepare(t.Context())
+			s.Prepare(t.Context().Done())
 			if at := s.State(); at.GetRows() != int64(len(ids)) {
 				t.Errorf("%d rows count as handed over, of %d", at.GetRows(), len(ids))
 			}
@@ -57,7 +57,7 @@ func TestPrepareOfTooManyValues(t *testing.T) {
 		prepare := func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 			defer cancel()
-			s.Prepare(ctx)
+			s.Prepare(ctx.Done())
 		}
 		prepare()
 		ids := &s.build.columns[1]
@@ -89,7 +89,7 @@ func TestPrepareIsInterrupted(t *testing.T) {
 		for n := range 12 {
 			for range r.IntN(3) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(40))*time.Millisecond)
-				s.Prepare(ctx)
+				s.Prepare(ctx.Done())
 				cancel()
 			}
 			b, err := s.Next(t.Context())
@@ -124,14 +124,14 @@ func TestPrepareOfAnEnd(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		s.Prepare(ctx)
+		s.Prepare(ctx.Done())
 		if ctx.Err() == nil {
 			t.Error("Prepare behind the last batch does not wait")
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		s.Prepare(t.Context())
+		s.Prepare(t.Context().Done())
 	})
 }
 
@@ -142,7 +142,7 @@ func TestPreparedRowsAreGivenToOthers(t *testing.T) {
 			m := simple(fl, 16, &fake.Worker{})
 			m.Spec = spec
 			s := open(t, config(fl, "m"))
-			s.Prepare(t.Context())
+			s.Prepare(t.Context().Done())
 			synctest.Wait()
 			m.Change(func() {
 				m.Returned, m.Ranks[0].Held = m.Returned.Union(m.Ranks[0].Held), nil

@@ -60,7 +60,7 @@ func TestWaitingForWorkers(t *testing.T) {
 		serves.Store(true)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		s.Prepare(ctx)
+		s.Prepare(ctx.Done())
 		if w := s.Waiting(); len(w.Workers) != 1 || w.Idle < time.Minute || w.Idle > 2*time.Minute {
 			t.Errorf("while it sends nothing any more behind one record: %+v", w)
 		}

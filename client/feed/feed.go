@@ -158,9 +158,10 @@ type lent struct {
 // run answers requests until the program closes the connection, or ctx ends.
 func (f *feeder) run(ctx context.Context) error {
 	parts, either := errgroup.WithContext(ctx)
-	requests := make(chan *pb.FeedRequest)
-	parts.Go(func() error { return f.listen(either, requests) })
-	parts.Go(func() error { return f.talk(either, requests) })
+	requests, news := make(chan *pb.FeedRequest, 1), make(chan struct{}, 1)
+	defer context.AfterFunc(either, func() { signal(news) })()
+	parts.Go(func() error { return f.listen(either, requests, news) })
+	parts.Go(func() error { return f.talk(either, requests, news) })
 	parts.Go(func() error {
 		<-either.Done()
 		return f.conn.Close()
@@ -180,8 +181,8 @@ func (f *feeder) run(ctx context.Context) error {
 	return err
 }
 
-// listen receives requests. It is at most one ahead of the answers.
-func (f *feeder) listen(ctx context.Context, requests chan<- *pb.FeedRequest) error {
+// listen receives requests, and tells of each. It is at most two ahead of the answers.
+func (f *feeder) listen(ctx context.Context, requests chan<- *pb.FeedRequest, news chan<- struct{}) error {
 	from := bufio.NewReader(f.conn)
 	for {
 		r, err := receive(from)
@@ -190,9 +191,18 @@ func (f *feeder) listen(ctx context.Context, requests chan<- *pb.FeedRequest) er
 		}
 		select {
 		case requests <- r:
+			signal(news)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// signal tells of something, unless what was told is still to be heard.
+func signal(news chan<- struct{}) {
+	select {
+	case news <- struct{}{}:
+	default:
 	}
 }
 
@@ -220,9 +230,9 @@ func receive(from io.Reader) (*pb.FeedRequest, error) {
 }
 
 // talk answers requests.
-func (f *feeder) talk(ctx context.Context, requests <-chan *pb.FeedRequest) error {
+func (f *feeder) talk(ctx context.Context, requests <-chan *pb.FeedRequest, news <-chan struct{}) error {
 	for {
-		r := f.await(ctx, requests)
+		r := f.await(ctx, requests, news)
 		if r == nil {
 			return ctx.Err()
 		}
@@ -238,21 +248,22 @@ func (f *feeder) talk(ctx context.Context, requests <-chan *pb.FeedRequest) erro
 }
 
 // await returns the next request, or nil when ctx ends. Meanwhile the next batch is made.
-func (f *feeder) await(ctx context.Context, requests <-chan *pb.FeedRequest) (r *pb.FeedRequest) {
-	var waiting sync.WaitGroup
-	idle, cancel := context.WithCancel(ctx)
-	waiting.Go(func() {
-		defer cancel()
+func (f *feeder) await(ctx context.Context, requests <-chan *pb.FeedRequest, news <-chan struct{}) *pb.FeedRequest {
+	for f.session != nil && !f.over && !f.session.Prepare(news) {
 		select {
-		case r = <-requests:
+		case r := <-requests:
+			return r
 		case <-ctx.Done():
+			return nil
+		default: // the news was of one that was answered
 		}
-	})
-	if f.session != nil && !f.over {
-		f.session.Prepare(idle)
 	}
-	waiting.Wait()
-	return r
+	select {
+	case r := <-requests:
+		return r
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // send sends a reply, with what the program does not know yet.
