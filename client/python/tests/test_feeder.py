@@ -10,6 +10,7 @@ import mmap
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -125,6 +126,17 @@ def test_batches_outlive_their_session(shared_fleet: Fleet, dataset: Dataset) ->
     with Session(configure(shared_fleet, spec(dataset, batch_size=700))) as session:
         read_epoch(session)
     assert [[part.tobytes() for part in parts] for parts in kept] == before
+
+
+def test_programs_may_bound_what_their_sockets_wait(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """By default, that is: what feeds a loader takes longer."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(1e-4)
+    try:
+        with Session(configure(shared_fleet, spec(dataset))) as session:
+            assert sum(rows.valid for rows in read_epoch(session)) == dataset.rows
+    finally:
+        socket.setdefaulttimeout(before)
 
 
 def test_a_session_leaves_no_connection(shared_fleet: Fleet, dataset: Dataset) -> None:

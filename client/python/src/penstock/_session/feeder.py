@@ -257,6 +257,7 @@ class Process:
             _sockets.add(ours)
             with theirs:
                 socket.send_fds(self._control, [b"s"], [theirs.fileno()])
+        ours.settimeout(None)  # the program's default is not for it
         return Connection(ours, self)
 
     @property
