@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,7 +19,7 @@ import pytest
 from penstock import errors
 from penstock._session import Session, feeder
 from penstock._session import session as session_module
-from tests.session_cases import all_places, configure, read_epoch, spec, threads
+from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -298,9 +297,9 @@ def test_a_fork_opens_a_session_only_if_its_parent_had_none(shared_fleet: Fleet,
     said = dict(line.split(" ", 1) for line in out.splitlines())
     assert said.keys() == {"before", "parent", "closed", "open", "still"}, err
     assert said["before"] == said["parent"] == said["still"] == str(dataset.rows)
-    for name in ("closed", "open"):
-        assert "spawn" in said[name]
-        assert "first loader after the fork" in said[name]
+    for when in ("closed", "open"):
+        assert "spawn" in said[when]
+        assert "first loader after the fork" in said[when]
 
 
 def test_memory_of_a_batch_that_came_late(
@@ -366,8 +365,8 @@ def test_memory_that_cannot_be_lent_ends_the_session(
 @contextlib.contextmanager
 def waiting_session(fleet: Fleet, data: Dataset) -> Iterator[Session]:
     """One whose next waits in the end, for a rank that keeps what it holds."""
-    name = f"waits-{uuid.uuid4().hex}"
-    other, session = (Session(configure(fleet, spec(data), session=name, world_size=2, rank=rank)) for rank in (1, 0))
+    shared = name()
+    other, session = (Session(configure(fleet, spec(data), session=shared, world_size=2, rank=rank)) for rank in (1, 0))
     with other, session:
         read_epoch(other, 1)
         yield session

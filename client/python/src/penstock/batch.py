@@ -277,8 +277,8 @@ class Batch:
     def sparse(self) -> Named[Sparse]:
         """Jagged features by name."""
         if self._sparse is None:
-            arrays = {name: map(self._array, keys) for name, keys in self._columns.sparse.items()}
-            self._sparse = {name: Sparse(name, self._format, *parts) for name, parts in arrays.items()}
+            features = self._columns.sparse.items()
+            self._sparse = {name: Sparse(name, self._format, *map(self._array, keys)) for name, keys in features}
         return Named("sparse feature", self._sparse, _as_it_is)
 
     @property
