@@ -138,7 +138,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 		return 0, 0
 	}
 	s.engine, s.holds = k.engine, holds
-	s.builder.Narrow(false)
+	s.builder.Narrow(tensor.AsArrow)
 	s.builder.Share("", 0)
 	s.chunks.use(k.buffers, holds.chunks, k.holds.chunks)
 	return more, k.bytes()

@@ -198,7 +198,7 @@ func (s *Stream) Close() {
 func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 
 // Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
-func (s *Stream) Narrow() { s.builder.Narrow(true) }
+func (s *Stream) Narrow(to tensor.Widths) { s.builder.Narrow(to) }
 
 // Share has the batches of a stream that has not begun lie in memory that its trainer can map, see tensor.Builder.
 func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession(), 4*s.batch) }

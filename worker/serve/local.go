@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/tensor"
 )
 
 // handover is a stream to a receiver in this process.
@@ -25,7 +26,7 @@ func (s *Server) hand(in *handover, r *request) error {
 	}
 	defer stream.Close()
 	if r.GetNarrow() {
-		stream.Narrow()
+		stream.Narrow(tensor.Unpacked)
 	}
 	if err := s.sending(r.place, func() error { return in.note(in.Schema(in.ctx, stream.Schema())) }); err != nil {
 		return reason(ctx, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/wire"
 	"github.com/penstock-ml/penstock/worker/pipeline"
+	"github.com/penstock-ml/penstock/worker/tensor"
 )
 
 // outbox sends a stream's batches as Flight messages that refer to their memory. gRPC's calls return before the bytes have
@@ -31,13 +32,14 @@ func (s *Server) newOutbox(
 		return nil, err
 	}
 	sender.Blocking = stream.Blocked
-	room := pipeline.HandedOver
+	room, widths := pipeline.HandedOver, tensor.Packed
 	if sender.Near() {
 		stream.Share()
 		room++ // a trainer that keeps all that it may copies the next one
+		widths = tensor.Unpacked
 	}
 	if r.GetNarrow() && sender.Narrow() {
-		stream.Narrow()
+		stream.Narrow(widths)
 	}
 	if err := flight.NewRecordWriter(out, ipc.WithSchema(stream.Schema())).Close(); err != nil {
 		return nil, sender.Close(err)

@@ -22,8 +22,8 @@ func (l *label) size(_ *Window, from, to int) (n, spare int64) {
 
 func (l *label) see(b *Builder, w *Window) {
 	l.width = wide
-	if v := w.Slots[l.out.GetSlots()[0]]; b.narrow && v.Type.Kind == pb.Kind_INT64 {
-		l.width = widthOf(v)
+	if v := w.Slots[l.out.GetSlots()[0]]; v.Type.Kind == pb.Kind_INT64 {
+		l.width = widthOf(v, b.widths)
 	}
 }
 

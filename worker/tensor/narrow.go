@@ -5,15 +5,31 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
+// Widths are those that int64 values of lists and labels may have, see Builder.Narrow.
+type Widths int
+
+const (
+	// AsArrow is 8 bytes.
+	AsArrow Widths = iota
+	// Unpacked is 1, 2, 4 or 8 bytes. Values that lie in 32 bits stay there: a trainer that reads them where they are has no more of it
+	// if they are fewer bytes, and making them so takes time.
+	Unpacked
+	// Packed is 1, 2, 3, 4 or 8 bytes: each that is sent takes time.
+	Packed
+)
+
 // wide is how many bytes an int64 has in Arrow.
 const wide = 8
 
-// widthOf is the least of 1, 2, 3, 4 and 8 bytes that hold each int64 value of a vector without a sign. Values of nulls count, too,
-// whatever they are.
-func widthOf(v *vector.Vector) int {
+// widthOf is the least of the widths that holds each int64 value of a vector without a sign. Values of nulls count, too, whatever they are.
+func widthOf(v *vector.Vector, widths Widths) int {
 	values := v.Len()
 	var bits uint64
 	switch {
+	case widths == AsArrow:
+		return wide
+	case v.U32 != nil && widths == Unpacked:
+		return 4
 	case v.U32 != nil:
 		bits = bitsOf(v.U32[:values], 1<<24)
 	case v.Type.Kind == pb.Kind_INT64:
@@ -26,7 +42,7 @@ func widthOf(v *vector.Vector) int {
 		return 1
 	case bits < 1<<16:
 		return 2
-	case bits < 1<<24:
+	case bits < 1<<24 && widths == Packed:
 		return 3
 	case bits < 1<<32:
 		return 4

@@ -113,14 +113,16 @@ func TestWidthOfManyValues(t *testing.T) {
 			values[len(values)-1] = last
 			want := max(width, map[uint32]int{0: 1, 1 << 8: 2, 1 << 16: 3}[most])
 			narrow := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64}, Rows: len(values), U32: values}
-			if got := widthOf(narrow); got != want {
-				t.Errorf("%d values of %d, then %d: got %d bytes, want %d", len(values)-1, most, last, got, want)
+			for widths, want := range map[Widths]int{AsArrow: 8, Unpacked: 4, Packed: want} {
+				if got := widthOf(narrow, widths); got != want {
+					t.Errorf("%d values of %d, then %d: got %d bytes, want %d", len(values)-1, most, last, got, want)
+				}
 			}
 		}
 	}
 }
 
-// checkU32: of values that lie in 32 bits the same batches are built as of int64 values.
+// checkU32: of values that lie in 32 bits the same batches are built as of int64 values, but for the width of unpacked ones.
 func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order []int32) {
 	t.Helper()
 	low := *v
@@ -128,7 +130,7 @@ func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order [
 		low.U32 = append(low.U32, uint32(x))
 	}
 	low.I64 = nil
-	for _, narrow := range []bool{false, true} {
+	for _, widths := range []Widths{AsArrow, Unpacked, Packed} {
 		var batches [2]*Batch
 		for i, v := range []*vector.Vector{v, &low} {
 			w := &Window{Slots: []*vector.Vector{v}, Rows: v.Rows, Order: order, File: &pb.File{}}
@@ -136,9 +138,7 @@ func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order [
 			if err != nil {
 				t.Fatal(err)
 			}
-			if narrow {
-				b.Narrow(true)
-			}
+			b.Narrow(widths)
 			if batches[i], err = b.Take(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -146,8 +146,14 @@ func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order [
 				t.Fatal(name, err)
 			}
 		}
+		if widths == Unpacked { // to other widths
+			for _, b := range batches {
+				last := len(b.Buffers) - 1
+				b.Buffers[last] = bytesOf(widened(b.Buffers[last], int(b.Nodes[len(b.Nodes)-1].Length)))
+			}
+		}
 		if !slices.EqualFunc(batches[0].Buffers, batches[1].Buffers, slices.Equal[[]byte]) {
-			t.Errorf("%s, narrow %v: of values of 32 bits\n%v\nwas built, of others\n%v", name, narrow, batches[1].Buffers, batches[0].Buffers)
+			t.Errorf("%s, widths %d: of values of 32 bits\n%v\nwas built, of others\n%v", name, widths, batches[1].Buffers, batches[0].Buffers)
 		}
 	}
 }
@@ -155,36 +161,42 @@ func checkU32(t *testing.T, name string, o *pb.Output, v *vector.Vector, order [
 func checkNarrow(t *testing.T, name string, o *pb.Output, v *vector.Vector, order []int32, width int) {
 	t.Helper()
 	w := &Window{Slots: []*vector.Vector{v}, Rows: v.Rows, Order: order, File: &pb.File{}}
-	var batches [2]*Batch
-	for i := range batches {
+	build := func(widths Widths) *Batch {
 		b, err := NewBuilder(program(o, w.Slots), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i == 1 {
-			b.Narrow(true)
-		}
-		if batches[i], err = b.Take(t.Context()); err != nil {
+		b.Narrow(widths)
+		batch, err := b.Take(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
 		p := b.Cut(w, 0, w.Len(), math.MaxInt64)
-		if err := b.Build(batches[i], w, p); err != nil {
+		if err := b.Build(batch, w, p); err != nil {
 			t.Fatal(name, err)
 		}
-		if p.Bytes < batches[i].Bytes {
-			t.Errorf("%s: %d bytes were announced, %d came", name, p.Bytes, batches[i].Bytes)
+		if p.Bytes < batch.Bytes {
+			t.Errorf("%s: %d bytes were announced, %d came", name, p.Bytes, batch.Bytes)
 		}
+		return batch
 	}
-	wide, narrow := batches[0], batches[1]
+	wide := build(AsArrow)
 	last := len(wide.Buffers) - 1
 	n := int(wide.Nodes[len(wide.Nodes)-1].Length)
-	if !slices.Equal(wide.Nodes, narrow.Nodes) || last == 3 && !slices.Equal(wide.Buffers[1], narrow.Buffers[1]) {
-		t.Errorf("%s: other lengths or offsets", name)
+	unpacked := width
+	if width == 3 {
+		unpacked = 4
 	}
-	if got := len(narrow.Buffers[last]); got != n*width {
-		t.Errorf("%s: %d values take %d bytes, want %d each", name, n, got, width)
-	} else if !slices.Equal(widened(narrow.Buffers[last], n), widened(wide.Buffers[last], n)) {
-		t.Errorf("%s: other values", name)
+	for widths, width := range map[Widths]int{Unpacked: unpacked, Packed: width} {
+		narrow := build(widths)
+		if !slices.Equal(wide.Nodes, narrow.Nodes) || last == 3 && !slices.Equal(wide.Buffers[1], narrow.Buffers[1]) {
+			t.Errorf("%s: other lengths or offsets", name)
+		}
+		if got := len(narrow.Buffers[last]); got != n*width {
+			t.Errorf("%s: %d values take %d bytes, want %d each", name, n, got, width)
+		} else if !slices.Equal(widened(narrow.Buffers[last], n), widened(wide.Buffers[last], n)) {
+			t.Errorf("%s: other values", name)
+		}
 	}
 }
 

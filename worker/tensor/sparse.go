@@ -41,8 +41,8 @@ func (s *sparse) see(b *Builder, w *Window) {
 	switch {
 	case s.floats:
 		s.width = 4
-	case b.narrow && (v.Type.Kind == pb.Kind_INT64 || v.Type.Kind == pb.Kind_INT32):
-		s.width = widthOf(v)
+	case v.Type.Kind == pb.Kind_INT64 || v.Type.Kind == pb.Kind_INT32:
+		s.width = widthOf(v, b.widths)
 	}
 }
 

@@ -59,7 +59,7 @@ type Builder struct {
 	schema  *arrow.Schema
 	free    chan *Batch
 	closed  atomic.Bool
-	narrow  bool
+	widths  Widths
 	session string  // whose trainers can map batches; "": none
 	least   int     // bytes of what they map
 	seen    *Window // that the outputs know
@@ -109,9 +109,9 @@ func Arrays(p *pb.Program) (n int64) {
 	return n
 }
 
-// Narrow says whether int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md
-// says when. Such batches are no Arrow records.
-func (b *Builder) Narrow(on bool) { b.narrow = on }
+// Narrow has int64 values of lists and labels take fewer bytes in their buffers where all of an array's are small: README.md says when.
+// Such batches are no Arrow records.
+func (b *Builder) Narrow(to Widths) { b.widths = to }
 
 // Share has batches lie in memory that trainers of a session can map, where there is such, or, of none (""), in Go's. Memory that those of
 // another session could map is not used again: they may have it mapped still. `least` bytes hold most batches: to need more memory leaves a
