@@ -79,7 +79,6 @@ type snapshot struct {
 	base     base
 	consumed position.Set
 	start    *pb.LaneStart
-	foresees bool // base has rows of later steps
 }
 
 // Release gives the batch's buffers back for reuse; its slices must not be used any more. A second call does nothing.

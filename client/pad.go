@@ -3,7 +3,6 @@ package client
 import (
 	"github.com/apache/arrow/go/v15/arrow"
 
-	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
@@ -14,25 +13,6 @@ import (
 // maxAhead bounds how many steps a rank announces that it has not made: all ranks would have to make them, with nothing but
 // padding, should its rows go to others in a lost lease.
 const maxAhead = 64
-
-// forgetClosed notes that all of the epochs is consumed that the master has closed and the training loop has not ended. It is for
-// a loop that does not know what ranks got of them: its own, where it began in such an epoch, or others, that left.
-func (l *ledger) forgetClosed() {
-	if l.behind() {
-		l.whole = l.epoch
-		l.base.consumed = l.base.consumed.Union(position.Set{{From: position.Position{Epoch: l.ended}, To: position.Position{Epoch: l.epoch}}})
-		l.consumed = from(l.consumed, l.epoch)
-	}
-}
-
-// foresees reports whether whole epochs are noted as consumed of which the training loop may have steps before it.
-func (l *ledger) foresees() bool {
-	steps := uint64(0)
-	for epoch := l.ended; epoch < l.whole; epoch++ {
-		steps += l.told[epoch].steps
-	}
-	return l.whole > l.final || steps > l.handed
-}
 
 // behind reports whether the training loop is in an epoch that the master has closed.
 func (l *ledger) behind() bool { return l.pads && l.ended < l.epoch }

@@ -66,7 +66,6 @@ func (s *Session) snapshot() snapshot {
 	l := &s.ledger
 	at := snapshot{
 		ended: l.ended, closed: l.epoch, handed: l.handed, rows: s.joined.GetEarlier().GetRows() + s.stats.Rows, base: l.base, consumed: l.consumed,
-		foresees: l.foresees(),
 	}
 	if l.counted && l.ended > l.epoch { // the master is still to hear of it
 		at.consumed, at.base.consumed = from(at.consumed, at.ended), from(at.base.consumed, at.ended)
@@ -86,7 +85,6 @@ func (s *Session) state(at snapshot) *pb.State {
 		DepartedRows: at.base.departedRows, SkippedRowGroups: at.base.skipped, Consumed: at.consumed.Proto(), ClosedEpochs: at.ended, MasterClosedEpochs: at.closed, Handed: at.handed, Rows: at.rows,
 		ProgramDigest: s.session.GetProgramDigest(), DatasetDigest: s.session.GetDatasetDigest(),
 		PlannerDigest: s.session.GetPlannerDigest(), Fingerprint: s.session.GetFingerprint(), Start: at.start,
-		Foresees: at.foresees,
 	}
 	if s.ledger.lanes != nil { // which it is for good
 		st.GlobalBatch = uint64(s.batch) * uint64(s.cfg.WorldSize)

@@ -193,7 +193,7 @@ func TestStateOfAClosedEpochThatARankLeft(t *testing.T) {
 }
 
 // States of one batch have its rows and no later ones, also those that are taken when later steps have closed the epoch, where last
-// batches are padded. Of an epoch that ranks left, nobody tells what they got of it: then a State has it all, and says so.
+// batches are padded, and ranks have left.
 func TestStateOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 	inBubble(t, func(t *testing.T, fl *fake.Net) {
 		d := &fake.Dataset{Epochs: 2, BlockShards: 2, Shards: [][]int{{16}, {24}}}
@@ -232,19 +232,19 @@ func TestStateOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 		next(ranks[1])
 		wait()
 		late := ranks[0].State()
-		if early.GetMasterClosedEpochs() != 0 || late.GetMasterClosedEpochs() != 1 || late.GetForesees() {
+		if early.GetMasterClosedEpochs() != 0 || late.GetMasterClosedEpochs() != 1 {
 			t.Errorf("the states are %v and %v", early, late)
 		}
 		if err := ranks[1].Close(); err != nil {
 			t.Fatal(err)
 		}
 		wait()
-		for _, foresees := range []bool{true, false} { // the third step is to come, and made
+		for step := uint64(2); step <= 3; step++ { // the third is padding
 			st := ranks[0].State()
-			if base := position.SetFromProto(st.GetBase()); !base.Equal(position.Set{{To: d.Start(1, 0)}}) || st.GetForesees() != foresees {
-				t.Errorf("with rank 1 gone, the state of step %d has the base %v, and foresees %v", st.GetHanded(), base, st.GetForesees())
+			if base := position.SetFromProto(st.GetBase()); !base.Equal(position.Set{{From: d.Start(0, 1), To: d.Start(1, 0)}}) || st.GetHanded() != step {
+				t.Errorf("with rank 1 gone, the state of step %d has the base %v", st.GetHanded(), base)
 			}
-			if foresees {
+			if step == 2 {
 				next(ranks[0])
 			}
 		}

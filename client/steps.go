@@ -23,7 +23,6 @@ type steps struct {
 	told     map[uint32]epochSteps
 	before   uint64 // counted: batches of the epoch before
 	final    uint32 // pads: of the epochs before it, told is all
-	whole    uint32 // pads: of the epochs before it that the loop has not ended, base is all
 	blank    uint64 // lanes: steps in which this rank had no rows
 	reported uint64 // pads: by the newest Sync
 }
@@ -44,7 +43,6 @@ func (l *ledger) countSteps(s steps, begun *pb.RankSteps, starts []*pb.LaneStart
 	l.steps = s
 	l.enter(begun.GetEpoch())
 	l.handed = begun.GetHanded()
-	l.forgetClosed()
 	if l.lanes != nil {
 		l.lanes.learn(starts)
 	}
@@ -84,9 +82,6 @@ func (l *ledger) learn(reply *pb.SyncReply) {
 	}
 	if l.pads {
 		l.final = l.epoch
-		if len(l.base.departed) > 0 {
-			l.forgetClosed()
-		}
 	}
 	if l.lanes != nil && !reply.GetUnchanged() {
 		l.lanes.learn(reply.GetStarts())

@@ -2039,7 +2039,7 @@ type JoinReply struct {
 	LeaseMs     int64                  `protobuf:"varint,5,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
 	// Closed epochs: the rank starts in the next one.
 	ClosedEpochs uint32 `protobuf:"varint,6,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
-	// What this rank has consumed already (rejoin), so that it goes on from there.
+	// What this rank has consumed already (rejoin), so that it goes on from there; for State also of closed epochs, as base.
 	Consumed []*Interval `protobuf:"bytes,7,rep,name=consumed,proto3" json:"consumed,omitempty"`
 	// A restore waits for these ranks (and kind is not set): call again with the same nonce.
 	WaitingFor []uint32 `protobuf:"varint,8,rep,packed,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`
@@ -4867,8 +4867,7 @@ type State struct {
 	Base       []*Interval            `protobuf:"bytes,6,rep,name=base,proto3" json:"base,omitempty"`
 	Consumed   []*Interval            `protobuf:"bytes,7,rep,name=consumed,proto3" json:"consumed,omitempty"`
 	// Epochs that the training loop has ended (not: that the master has closed): base and consumed are kept for all
-	// later ones, so that the states of one step agree. For last_batch PAD, base has all of an epoch that was closed when the trainer
-	// joined, or when it knew of ranks that left: what these consumed of it is told to nobody. Then consumed has nothing of it.
+	// later ones, so that the states of one step agree.
 	ClosedEpochs  uint32 `protobuf:"varint,8,opt,name=closed_epochs,json=closedEpochs,proto3" json:"closed_epochs,omitempty"`
 	ProgramDigest []byte `protobuf:"bytes,9,opt,name=program_digest,json=programDigest,proto3" json:"program_digest,omitempty"`
 	DatasetDigest []byte `protobuf:"bytes,10,opt,name=dataset_digest,json=datasetDigest,proto3" json:"dataset_digest,omitempty"`
@@ -4890,11 +4889,12 @@ type State struct {
 	Start       *LaneStart `protobuf:"bytes,19,opt,name=start,proto3" json:"start,omitempty"`
 	// That on_error let be left out so far, by all ranks, as of base.
 	SkippedRowGroups uint32 `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
-	// That the master had closed, as of base. Of all but the newest of them, base lacks what ranks got that left since.
+	// That the master had closed, as of base. Of all but the newest of them, base lacks what ranks got that left since, but for
+	// last_batch PAD.
 	MasterClosedEpochs uint32       `protobuf:"varint,21,opt,name=master_closed_epochs,json=masterClosedEpochs,proto3" json:"master_closed_epochs,omitempty"`
 	Fingerprint        *Fingerprint `protobuf:"bytes,24,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // copied from the Session
-	// For last_batch PAD: base has all of an epoch of which the loop may have steps before it. With states that lack some of the epoch
-	// this one is not restored: what went into those steps would be lost.
+	// Of earlier releases, for last_batch PAD: base has all of an epoch of which the loop may have steps before it. With states that lack
+	// some of the epoch this one is not restored: what went into those steps would be lost.
 	Foresees      bool `protobuf:"varint,25,opt,name=foresees,proto3" json:"foresees,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

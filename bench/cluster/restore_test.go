@@ -161,10 +161,14 @@ func TestRestoreByOtherNumbersOfRanks(t *testing.T) {
 func openRanks(t *testing.T, c *cluster.Cluster, id string, s *pb.Spec, states [][]*pb.State) []*client.Session {
 	t.Helper()
 	jobs := make([]*client.Session, len(states))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
 	var group errgroup.Group
 	for rank := range states {
 		group.Go(func() (err error) {
-			jobs[rank], err = openRank(context.WithoutCancel(t.Context()), c, id, s, states, rank)
+			if jobs[rank], err = openRank(ctx, c, id, s, states, rank); err != nil {
+				cancel() // others may wait for it
+			}
 			return err
 		})
 	}

@@ -2,7 +2,6 @@ package session
 
 import (
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/position"
 )
 
 func (c Join) apply(s *State, ch *Changes) (Reply, error) {
@@ -63,7 +62,7 @@ func (s *State) start(c Join, ch *Changes) *rank {
 func (s *State) welcome(k *rank) Reply {
 	r := Reply{
 		Kind: k.kind, Generation: s.generation, Incarnation: k.incarnation,
-		Consumed: from(k.consumed, position.Position{Epoch: s.closed}), Begun: k.begun, Earlier: k.earlier,
+		Consumed: k.consumed, Begun: k.begun, Earlier: k.earlier,
 	}
 	if s.id.Lanes > 0 {
 		r.Starts = s.startsFrom(k)

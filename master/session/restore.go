@@ -48,7 +48,7 @@ type Checkpoint struct {
 	DepartedRows                 []int64
 	Fingerprint                  *pb.Fingerprint
 	Skipped                      uint32 // row groups that on_error let be left out, as of Base
-	Foresees                     bool   // Base has all of an epoch, and steps of it may come later
+	Foresees                     bool   // of earlier releases: Base has all of an epoch, and steps of it may come later
 	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.
 	GlobalBatch uint64
 	Start       LaneStart
@@ -83,7 +83,7 @@ func (s *State) joinRestore(c Join, ch *Changes) (Reply, error) {
 		s.restore = next
 		return s.common(Reply{Generation: s.generation, WaitingFor: waiting}, 0), nil
 	}
-	m, err := merge(next.parts)
+	m, err := s.merge(next.parts)
 	if err == nil {
 		m, err = s.fit(m, next.world)
 	}
@@ -199,7 +199,7 @@ type merged struct {
 func (m merged) begun() Steps { return Steps{Epoch: m.closed, Handed: m.handed, Ready: m.handed} }
 
 // merge checks the states of all parts against each other and joins them.
-func merge(parts []*part) (merged, error) {
+func (s *State) merge(parts []*part) (merged, error) {
 	var states []Checkpoint
 	for _, p := range parts {
 		states = append(states, p.states...)
@@ -217,7 +217,7 @@ func merge(parts []*part) (merged, error) {
 		whole = whole.Union(wholeEpochs(p.Base, newest.Closed))
 	}
 	newest.Base = newest.Base.Union(whole)
-	if err := agree(states, newest, whole); err != nil {
+	if err := s.agree(states, newest, whole); err != nil {
 		return merged{}, err
 	}
 	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation, handed: newest.Handed, skipped: newest.Skipped}
@@ -238,8 +238,8 @@ func merge(parts []*part) (merged, error) {
 	return m, nil
 }
 
-// wholeEpochs is the part of a base that is whole epochs, from one on: a trainer that heard that they closed may say so, where its
-// training loop has not ended them, and others may not have heard of it.
+// wholeEpochs is the part of a base that is whole epochs, from one on: trainers of earlier releases that heard that they closed said so,
+// where their training loops had not ended them, and others may not have heard of it.
 func wholeEpochs(base position.Set, epoch uint32) position.Set {
 	start := position.Position{Epoch: epoch}
 	base = from(base, start)
@@ -250,7 +250,7 @@ func wholeEpochs(base position.Set, epoch uint32) position.Set {
 }
 
 // agree checks that states are of one collective, which is complete. They are sorted by rank. Some of them have whole epochs.
-func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
+func (s *State) agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 	foreseen := slices.ContainsFunc(states, func(p Checkpoint) bool { return p.Foresees })
 	for i, p := range states {
 		switch {
@@ -271,7 +271,7 @@ func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 			return refused("the state of rank %d was taken before the end of epoch %d, and that of another rank has all of it, also what went into later steps; "+
 				"restore another checkpoint, or a named one, which is never taken so", p.Rank, p.Closed)
 		case !newest.Base.Covers(from(p.Base, position.Position{Epoch: newest.Closed})):
-			if newest.behind() {
+			if s.farBehind(newest) {
 				return newest.tooOld()
 			}
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
@@ -281,7 +281,7 @@ func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 				"they are not of the same step; restore states that all ranks took at one step", p.Rank, p.Rows, left, newest.Rank)
 		}
 	}
-	if !newest.Base.Covers(newest.forgotten()) {
+	if !newest.Base.Covers(s.forgotten(newest)) {
 		return newest.tooOld()
 	}
 	members := newest.Members
@@ -305,16 +305,16 @@ func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 
 // forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed one, if ranks
 // left: what these consumed there the master does not know any more.
-func (p Checkpoint) forgotten() position.Set {
-	if len(p.Departed) == 0 || !p.behind() {
+func (s *State) forgotten(p Checkpoint) position.Set {
+	if len(p.Departed) == 0 || !s.farBehind(p) {
 		return nil
 	}
 	return position.Set{{From: position.Position{Epoch: p.Closed}, To: position.Position{Epoch: p.MasterClosed - 1}}}
 }
 
-// behind reports whether the training loop was more than an epoch behind the master. Base may lack then what others got before they
-// left, also if they came back and tell of it.
-func (p Checkpoint) behind() bool { return p.MasterClosed > p.Closed+1 }
+// farBehind reports whether the training loop was too far behind the master for it to know what others got there: see forgetConsumed. Base
+// may lack then what they got before they left, also if they came back and tell of it.
+func (s *State) farBehind(p Checkpoint) bool { return !s.id.Pad && p.MasterClosed > p.Closed+1 }
 
 // tooOld refuses a State that lacks what is forgotten.
 func (p Checkpoint) tooOld() error {

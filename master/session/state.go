@@ -3,8 +3,8 @@
 // names to etcd (master/store), and only then answers. There is no I/O, no clock and no goroutine here: the same
 // state and command give the same result on any master. A State is for one goroutine at a time.
 //
-// Always, base, consumed, held, returned and never-granted positions partition the epochs that are not closed (of the newest closed
-// one, base and consumed may be kept for a while, see forgetConsumed):
+// Always, base, consumed, held, returned and never-granted positions partition the epochs that are not closed (of closed ones,
+// base and consumed may be kept for a while, see forgetConsumed):
 //
 //	closed │ base ∪ consumed(r) ∪ held(r) ∪ returned │ frontier: never granted … end
 //
@@ -235,15 +235,20 @@ func (s *State) closeEpochs(ch *Changes) {
 	s.forgetConsumed()
 }
 
-// forgetConsumed forgets what was consumed of closed epochs; of the newest one, when no training loop is in it any more. Until
-// then, a State of it tells what others consumed who leave. Where ranks count steps, such a State has all of the epoch.
+// forgetConsumed forgets what was consumed of closed epochs when no training loop is in them any more, nor begins in them. Until then,
+// a State tells what others consumed who leave. Where ranks are not in step, loops may be far behind, and only the newest closed epoch
+// is kept. Where outputs are counted, no State needs any.
 func (s *State) forgetConsumed() {
 	if s.kept == s.closed {
 		return
 	}
 	start := position.Position{Epoch: s.closed}
-	if !s.countsSteps() && slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed && k.steps.Epoch < s.closed }) {
-		start.Epoch--
+	switch {
+	case s.id.Counted:
+	case s.id.Pad:
+		start.Epoch = s.firstEpoch()
+	default:
+		start.Epoch = max(s.firstEpoch(), s.closed-1)
 	}
 	if s.kept == start.Epoch {
 		return

@@ -205,20 +205,30 @@ func (s *State) endSteps() {
 	}
 	s.steps = append(s.steps, ended)
 	s.promised = 0
-	oldest := s.closed
-	for _, k := range s.ranks {
-		switch {
-		case k == nil:
-			oldest = min(oldest, s.begun.Epoch)
-		case !k.departed:
-			oldest = min(oldest, k.steps.Epoch)
-		}
+	oldest := s.firstEpoch()
+	if slices.Contains(s.ranks, nil) {
+		oldest = min(oldest, s.begun.Epoch)
 	}
 	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 
-// foresees reports whether a State may have rows of later steps, as Checkpoint.Foresees, which older clients do not say: it tells of
-// whole epochs, and others may have handed over the last of them behind its step.
+// firstEpoch is the first epoch that the training loop of a rank is in, or of one that starts with it.
+func (s *State) firstEpoch() uint32 {
+	first := s.closed
+	for _, k := range s.ranks {
+		switch {
+		case k == nil || k.departed:
+		case s.waits(k):
+			first = min(first, k.begun.Epoch)
+		default:
+			first = min(first, k.steps.Epoch)
+		}
+	}
+	return first
+}
+
+// foresees reports whether a State may have rows of later steps: it tells of whole epochs, and ranks that left may have handed over the
+// last of them behind its step, or any rank where the trainer is of an earlier release.
 func (s *State) foresees(p *Checkpoint) bool {
 	whole, steps := wholeEpochs(p.Base, p.Closed), uint64(0)
 	for _, e := range s.steps {

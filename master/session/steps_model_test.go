@@ -216,15 +216,6 @@ func (l *loop) learn(r Reply) {
 	l.closed, l.drained = max(l.closed, r.Closed), r.Drained
 }
 
-// foresees reports whether epochs before one have steps that the loop has not made.
-func (l *loop) foresees(whole uint32) bool {
-	steps := uint64(0)
-	for epoch := l.at.Epoch; epoch < whole; epoch++ {
-		steps += l.told[epoch]
-	}
-	return whole > l.closed || steps > l.at.Handed
-}
-
 // restartAll kills all trainers at some step, or has them leave, and starts them again: they go on in step.
 func (m *model) restartAll() {
 	if m.drop != nil {

@@ -21,7 +21,6 @@ type trainer struct {
 	grants      []position.Interval
 	released    position.Set
 
-	whole             uint32 // base is all of the epochs before it that the loop has not ended
 	base              position.Set
 	baseVersion       uint64
 	members, departed []uint32
@@ -68,7 +67,6 @@ func (t *trainer) joined(r Reply) {
 	}
 	t.ended = r.Closed
 	t.learn(r)
-	t.forgetClosed()
 }
 
 func (t *trainer) learn(r Reply) {
@@ -85,19 +83,6 @@ func (t *trainer) learn(r Reply) {
 		t.skipped = r.SkippedRowGroups
 	}
 	t.enter(t.ended)
-	if len(t.departed) > 0 {
-		t.forgetClosed()
-	}
-}
-
-// forgetClosed notes that all of the epochs is consumed that the master has closed and the loop has not ended, where last batches are
-// padded.
-func (t *trainer) forgetClosed() {
-	if t.loop != nil && !t.loop.drops && t.ended < t.closed {
-		t.whole = t.closed
-		t.base = t.base.Union(position.Set{{From: position.Position{Epoch: t.ended}, To: position.Position{Epoch: t.closed}}})
-		t.consumed = from(t.consumed, position.Position{Epoch: t.closed})
-	}
 }
 
 // enter notes that the training loop is in an epoch, and has ended those before it.
@@ -215,7 +200,6 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		c.Closed, c.Handed = t.loop.at.Epoch, t.loop.at.Handed
 		start := position.Position{Epoch: c.Closed}
 		c.Base, c.Consumed = from(c.Base, start), from(c.Consumed, start)
-		c.Foresees = t.loop.foresees(t.whole)
 	}
 	return c
 }

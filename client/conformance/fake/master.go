@@ -408,7 +408,7 @@ func (m *Master) told() (base []*pb.Interval, members, departed []uint32, rows [
 
 // leftBehind reports whether a training loop may be in the newest closed epoch, where states tell of that row by row.
 func (m *Master) leftBehind() bool {
-	if m.counted() || m.Spec.GetLastBatch() == pb.LastBatch_PAD {
+	if m.counted() {
 		return false
 	}
 	for _, r := range m.Ranks {
