@@ -232,7 +232,7 @@ func TestStateOfAPaddedEpochThatLaterStepsClosed(t *testing.T) {
 		next(ranks[1])
 		wait()
 		late := ranks[0].State()
-		if early.GetMasterClosedEpochs() != 0 || late.GetMasterClosedEpochs() != 1 {
+		if early.GetMasterClosedEpochs() != 0 || late.GetMasterClosedEpochs() != 1 || !late.GetRemembers() {
 			t.Errorf("the states are %v and %v", early, late)
 		}
 		if err := ranks[1].Close(); err != nil {

@@ -4889,13 +4889,14 @@ type State struct {
 	Start       *LaneStart `protobuf:"bytes,19,opt,name=start,proto3" json:"start,omitempty"`
 	// That on_error let be left out so far, by all ranks, as of base.
 	SkippedRowGroups uint32 `protobuf:"varint,20,opt,name=skipped_row_groups,json=skippedRowGroups,proto3" json:"skipped_row_groups,omitempty"`
-	// That the master had closed, as of base. Of all but the newest of them, base lacks what ranks got that left since, but for
-	// last_batch PAD.
+	// That the master had closed, as of base. Of all but the newest of them, base lacks what ranks got that left since, unless `remembers`.
 	MasterClosedEpochs uint32       `protobuf:"varint,21,opt,name=master_closed_epochs,json=masterClosedEpochs,proto3" json:"master_closed_epochs,omitempty"`
 	Fingerprint        *Fingerprint `protobuf:"bytes,24,opt,name=fingerprint,proto3" json:"fingerprint,omitempty"` // copied from the Session
 	// Of earlier releases, for last_batch PAD: base has all of an epoch of which the loop may have steps before it. With states that lack
 	// some of the epoch this one is not restored: what went into those steps would be lost.
-	Foresees      bool `protobuf:"varint,25,opt,name=foresees,proto3" json:"foresees,omitempty"`
+	Foresees bool `protobuf:"varint,25,opt,name=foresees,proto3" json:"foresees,omitempty"`
+	// As for last_batch PAD: base has what ranks that left got of each closed epoch that the training loop has not ended.
+	Remembers     bool `protobuf:"varint,26,opt,name=remembers,proto3" json:"remembers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5087,6 +5088,13 @@ func (x *State) GetFingerprint() *Fingerprint {
 func (x *State) GetForesees() bool {
 	if x != nil {
 		return x.Foresees
+	}
+	return false
+}
+
+func (x *State) GetRemembers() bool {
+	if x != nil {
+		return x.Remembers
 	}
 	return false
 }
@@ -7137,7 +7145,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x06ticket\x18\x02 \x01(\fR\x06ticket\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x04R\x04rows\x12\x12\n" +
 	"\x04lane\x18\x04 \x01(\rR\x04lane\x12\x14\n" +
-	"\x05first\x18\x05 \x01(\x04R\x05first\"\xb9\x06\n" +
+	"\x05first\x18\x05 \x01(\x04R\x05first\"\xd7\x06\n" +
 	"\x05State\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x1e\n" +
@@ -7165,7 +7173,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x12skipped_row_groups\x18\x14 \x01(\rR\x10skippedRowGroups\x120\n" +
 	"\x14master_closed_epochs\x18\x15 \x01(\rR\x12masterClosedEpochs\x12:\n" +
 	"\vfingerprint\x18\x18 \x01(\v2\x18.penstock.v1.FingerprintR\vfingerprint\x12\x1a\n" +
-	"\bforesees\x18\x19 \x01(\bR\bforesees\"\xcd\x02\n" +
+	"\bforesees\x18\x19 \x01(\bR\bforesees\x12\x1c\n" +
+	"\tremembers\x18\x1a \x01(\bR\tremembers\"\xcd\x02\n" +
 	"\fWorkerReport\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x18\n" +

@@ -310,7 +310,7 @@ func (s *State) settle(ch *Changes) {
 		s.giveUp(ch, "all trainers have left")
 		return
 	}
-	whole, err := s.join(parts)
+	whole, err := join(parts)
 	if err != nil {
 		s.retry(ch, "the ranks were not in step: %v", err)
 		return
@@ -329,8 +329,8 @@ func (s *State) settle(ch *Changes) {
 }
 
 // join makes of the states of one step a single one, which says the same of the job.
-func (s *State) join(parts []*part) (Checkpoint, error) {
-	m, err := s.merge(parts)
+func join(parts []*part) (Checkpoint, error) {
+	m, err := merge(parts)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -381,7 +381,7 @@ func (c Restore) apply(s *State, ch *Changes) (Reply, error) {
 	if err := s.admit(n.State); err != nil {
 		return Reply{}, err
 	}
-	m, err := s.merge([]*part{{states: []Checkpoint{n.State}}})
+	m, err := merge([]*part{{states: []Checkpoint{n.State}}})
 	if err == nil {
 		m, err = s.fit(m, world)
 	}

@@ -49,6 +49,7 @@ type Checkpoint struct {
 	Fingerprint                  *pb.Fingerprint
 	Skipped                      uint32 // row groups that on_error let be left out, as of Base
 	Foresees                     bool   // of earlier releases: Base has all of an epoch, and steps of it may come later
+	Remembers                    bool   // Base has what ranks that left got of each closed epoch that the loop has not ended
 	// Of order DETERMINISTIC: rows of a step, and the newest known block at whose start no lane is past Handed.
 	GlobalBatch uint64
 	Start       LaneStart
@@ -83,7 +84,7 @@ func (s *State) joinRestore(c Join, ch *Changes) (Reply, error) {
 		s.restore = next
 		return s.common(Reply{Generation: s.generation, WaitingFor: waiting}, 0), nil
 	}
-	m, err := s.merge(next.parts)
+	m, err := merge(next.parts)
 	if err == nil {
 		m, err = s.fit(m, next.world)
 	}
@@ -199,7 +200,7 @@ type merged struct {
 func (m merged) begun() Steps { return Steps{Epoch: m.closed, Handed: m.handed, Ready: m.handed} }
 
 // merge checks the states of all parts against each other and joins them.
-func (s *State) merge(parts []*part) (merged, error) {
+func merge(parts []*part) (merged, error) {
 	var states []Checkpoint
 	for _, p := range parts {
 		states = append(states, p.states...)
@@ -217,7 +218,7 @@ func (s *State) merge(parts []*part) (merged, error) {
 		whole = whole.Union(wholeEpochs(p.Base, newest.Closed))
 	}
 	newest.Base = newest.Base.Union(whole)
-	if err := s.agree(states, newest, whole); err != nil {
+	if err := agree(states, newest, whole); err != nil {
 		return merged{}, err
 	}
 	m := merged{base: newest.Base, closed: newest.Closed, session: newest.Session, generation: newest.Generation, handed: newest.Handed, skipped: newest.Skipped}
@@ -250,7 +251,7 @@ func wholeEpochs(base position.Set, epoch uint32) position.Set {
 }
 
 // agree checks that states are of one collective, which is complete. They are sorted by rank. Some of them have whole epochs.
-func (s *State) agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
+func agree(states []Checkpoint, newest Checkpoint, whole position.Set) error {
 	foreseen := slices.ContainsFunc(states, func(p Checkpoint) bool { return p.Foresees })
 	for i, p := range states {
 		switch {
@@ -271,7 +272,7 @@ func (s *State) agree(states []Checkpoint, newest Checkpoint, whole position.Set
 			return refused("the state of rank %d was taken before the end of epoch %d, and that of another rank has all of it, also what went into later steps; "+
 				"restore another checkpoint, or a named one, which is never taken so", p.Rank, p.Closed)
 		case !newest.Base.Covers(from(p.Base, position.Position{Epoch: newest.Closed})):
-			if s.farBehind(newest) {
+			if newest.behind() {
 				return newest.tooOld()
 			}
 			return refused("the base of rank %d's state is not part of the newer one of rank %d", p.Rank, newest.Rank)
@@ -281,7 +282,7 @@ func (s *State) agree(states []Checkpoint, newest Checkpoint, whole position.Set
 				"they are not of the same step; restore states that all ranks took at one step", p.Rank, p.Rows, left, newest.Rank)
 		}
 	}
-	if !newest.Base.Covers(s.forgotten(newest)) {
+	if !newest.Base.Covers(newest.forgotten()) {
 		return newest.tooOld()
 	}
 	members := newest.Members
@@ -305,16 +306,16 @@ func (s *State) agree(states []Checkpoint, newest Checkpoint, whole position.Set
 
 // forgotten are the closed epochs in which the training loop still was, or was to come to, but for the newest closed one, if ranks
 // left: what these consumed there the master does not know any more.
-func (s *State) forgotten(p Checkpoint) position.Set {
-	if len(p.Departed) == 0 || !s.farBehind(p) {
+func (p Checkpoint) forgotten() position.Set {
+	if len(p.Departed) == 0 || !p.behind() {
 		return nil
 	}
 	return position.Set{{From: position.Position{Epoch: p.Closed}, To: position.Position{Epoch: p.MasterClosed - 1}}}
 }
 
-// farBehind reports whether the training loop was too far behind the master for it to know what others got there: see forgetConsumed. Base
+// behind reports whether the training loop was too far behind the master for it to know what others got there: see forgetConsumed. Base
 // may lack then what they got before they left, also if they came back and tell of it.
-func (s *State) farBehind(p Checkpoint) bool { return !s.id.Pad && p.MasterClosed > p.Closed+1 }
+func (p Checkpoint) behind() bool { return !p.Remembers && p.MasterClosed > p.Closed+1 }
 
 // tooOld refuses a State that lacks what is forgotten.
 func (p Checkpoint) tooOld() error {

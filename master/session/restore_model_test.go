@@ -72,11 +72,11 @@ func (m *model) checkpoint() {
 	}
 	newest := slices.MaxFunc(c.states, func(a, b Checkpoint) int { return int(a.BaseVersion) - int(b.BaseVersion) })
 	for _, p := range c.states {
-		if p.place() != newest.place() || m.s.farBehind(newest) && !newest.Base.Covers(p.Base) { // refused
+		if p.place() != newest.place() || newest.behind() && !newest.Base.Covers(p.Base) { // refused
 			return
 		}
 	}
-	if !newest.Base.Covers(m.s.forgotten(newest)) { // so are these
+	if !newest.Base.Covers(newest.forgotten()) { // so are these
 		return
 	}
 	left := slices.ContainsFunc(m.s.ranks, func(k *rank) bool { return k != nil && k.departed })
@@ -156,7 +156,7 @@ func (m *model) restoreMixed() bool {
 	ranks := m.attempt()
 	r := ranks[m.draw(len(ranks))]
 	r.join.Restore = append(r.join.Restore, mixed.state)
-	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed && len(m.s.forgotten(mixed.state)) == 0
+	last := len(mixed.of.log) == mixed.since && mixed.state.Closed == m.saved.states[0].Closed && len(mixed.state.forgotten()) == 0
 	for _, r := range slices.Concat(ranks, ranks, ranks) {
 		switch reply, err := m.insist(r.join); {
 		case err != nil && last:

@@ -400,6 +400,9 @@ func TestRestoreOfPaddedEpochsOfOneStep(t *testing.T) {
 	if states[1].Closed != 0 || states[1].MasterClosed != 2 {
 		t.Fatalf("%+v", states)
 	}
+	uneven := slices.Clone(states) // of a session whose ranks were not in step
+	uneven[0].Remembers, uneven[1].Remembers = false, false
+	j.refuses(restoring(0, 1, "y", uneven...), ErrRestore, "is forgotten")
 	j.do(restoring(0, 1, "x", states...))
 	want := position.Set{{To: position.Position{Epoch: 1}}}.Subtract(leave.Consumed)
 	if got := within(j.s.returned, 0); !got.Equal(want) {

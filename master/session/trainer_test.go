@@ -197,7 +197,7 @@ func (t *trainer) state(session string, world uint32) Checkpoint {
 		ProgramDigest: testID.ProgramDigest, DatasetDigest: testID.DatasetDigest, PlannerDigest: testID.PlannerDigest,
 	}
 	if t.loop != nil {
-		c.Closed, c.Handed = t.loop.at.Epoch, t.loop.at.Handed
+		c.Closed, c.Handed, c.Remembers = t.loop.at.Epoch, t.loop.at.Handed, !t.loop.drops
 		start := position.Position{Epoch: c.Closed}
 		c.Base, c.Consumed = from(c.Base, start), from(c.Consumed, start)
 	}
