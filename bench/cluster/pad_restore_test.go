@@ -186,11 +186,7 @@ func (j *padded) leave(rank int) {
 // hears waits until a rank has heard of something.
 func (j *padded) hears(r int, heard func(s *pb.State) bool) {
 	j.Helper()
-	for deadline := time.Now().Add(time.Minute); !heard(j.jobs[r].State()); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			j.Fatalf("rank %d does not hear of it: %v", r, j.jobs[r].State())
-		}
-	}
+	awaitFor(j.T, fmt.Sprintf("rank %d to hear of it", r), func() bool { return heard(j.jobs[r].State()) })
 }
 
 // end closes the job, which handed over each row once.

@@ -11,10 +11,10 @@ type Widths int
 const (
 	// AsArrow is 8 bytes.
 	AsArrow Widths = iota
-	// Unpacked is 1, 2, 4 or 8 bytes. Values that lie in 32 bits stay there: a trainer that reads them where they are has no more of it
-	// if they are fewer bytes, and making them so takes time.
+	// Unpacked is 1, 2, 4 or 8 bytes, for batches that are read where they are. Values that lie in 32 bits stay there: to make them
+	// narrower takes longer than to read them.
 	Unpacked
-	// Packed is 1, 2, 3, 4 or 8 bytes: each that is sent takes time.
+	// Packed is 1, 2, 3, 4 or 8 bytes, for batches that are sent: each byte takes time.
 	Packed
 )
 
