@@ -2,7 +2,6 @@ package master_test
 
 import (
 	"net"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -71,11 +70,6 @@ func addCounting(t *testing.T, n *node, name string, says func(*pb.Ticket) error
 		check(t, <-served)
 	})
 	addWorker(t, n, fleet.Member{Name: name, Address: l.Addr().String(), Slots: 8})
-	eventually(t, "the master knows "+name, func() bool { // lest it asks others alone
-		f, err := n.GetFleet(t.Context(), &pb.GetFleetRequest{})
-		check(t, err)
-		return slices.ContainsFunc(f.GetMembers(), func(m *pb.FleetMember) bool { return m.GetName() == name })
-	})
 }
 
 func fine(*pb.Ticket) error { return nil }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -149,7 +150,7 @@ func single(t *testing.T) *node {
 	return start(t, settings{endpoints: etcd(t, "").Endpoints()})
 }
 
-// addWorker puts a worker's gossip beside a master; it serves nothing.
+// addWorker puts a worker's gossip beside a master and waits until that knows it, lest it asks others alone. The worker serves nothing.
 func addWorker(t *testing.T, n *node, m fleet.Member) *fleet.Fleet {
 	t.Helper()
 	m.Role = fleet.Worker
@@ -167,6 +168,11 @@ func addWorker(t *testing.T, n *node, m fleet.Member) *fleet.Fleet {
 		cancel()
 		<-done
 		_ = f.Close()
+	})
+	eventually(t, "the master knows "+m.Name, func() bool {
+		got, err := n.GetFleet(t.Context(), &pb.GetFleetRequest{})
+		check(t, err)
+		return slices.ContainsFunc(got.GetMembers(), func(k *pb.FleetMember) bool { return k.GetName() == m.Name })
 	})
 	return f
 }

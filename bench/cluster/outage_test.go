@@ -85,7 +85,7 @@ func within(t *testing.T, job *client.Session, seen map[row]int, patience time.D
 }
 
 // eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); !holds(); {
 		if time.Now().After(end) {

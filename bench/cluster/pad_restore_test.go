@@ -186,7 +186,7 @@ func (j *padded) leave(rank int) {
 // hears waits until a rank has heard of something.
 func (j *padded) hears(r int, heard func(s *pb.State) bool) {
 	j.Helper()
-	awaitFor(j.T, fmt.Sprintf("rank %d to hear of it", r), func() bool { return heard(j.jobs[r].State()) })
+	eventually(j.T, fmt.Sprintf("rank %d hears of it", r), func() bool { return heard(j.jobs[r].State()) })
 }
 
 // end closes the job, which handed over each row once.

@@ -106,7 +106,7 @@ func startLoop(b *testing.B, workers int) *loop {
 	ctx, cancel := context.WithCancel(b.Context())
 	l.cancel = cancel
 	go func() { l.done <- l.run(ctx) }()
-	l.await("a batch", func() bool { return l.handed() > 0 })
+	eventually(l.b, "a batch comes", func() bool { return l.handed() > 0 })
 	return l
 }
 
@@ -142,7 +142,7 @@ func (l *loop) stop() {
 func (l *loop) strike(strike func(*process.Process) error) {
 	var at int
 	var victim *process.Process
-	l.await("a stream", func() bool {
+	eventually(l.b, "a stream comes", func() bool {
 		at = slices.IndexFunc(l.workers, func(p *process.Process) bool { return l.job.Stats().StreamsByWorker[p.Name] > 0 })
 		return at >= 0
 	})
@@ -154,7 +154,7 @@ func (l *loop) strike(strike func(*process.Process) error) {
 	if err := strike(victim); err != nil {
 		l.b.Fatal(err)
 	}
-	l.await("streams from others", func() bool {
+	eventually(l.b, "streams come from others", func() bool {
 		return l.job.Stats().StreamsByWorker[victim.Name] == 0 && l.handed() > before+20
 	})
 	l.mu.Lock()
@@ -168,29 +168,13 @@ func (l *loop) strike(strike func(*process.Process) error) {
 		l.b.Fatal(err)
 	}
 	l.workers = append(slices.Delete(l.workers, at, at+1), next) // the oldest is struck next
-	l.await("the other worker's streams", func() bool { return l.job.Stats().RowsByWorker[next.Name] > 0 })
+	eventually(l.b, "the other worker's streams come", func() bool { return l.job.Stats().RowsByWorker[next.Name] > 0 })
 }
 
 func (l *loop) handed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.batches
-}
-
-// await waits for a condition.
-func (l *loop) await(what string, is func() bool) {
-	awaitFor(l.b, what, is)
-}
-
-func awaitFor(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); !is(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("waited a minute for %s", what)
-		}
-	}
 }
 
 // TestStoppedWorker stops a worker with SIGSTOP in the middle of an epoch: its streams go on elsewhere, the pause is told, and no row
@@ -219,7 +203,7 @@ func TestStoppedWorker(t *testing.T) {
 		take(t, job, seen)
 	}
 	var victim *process.Process
-	awaitFor(t, "a stream", func() bool {
+	eventually(t, "a stream comes", func() bool {
 		for _, p := range c.Workers() {
 			if job.Stats().StreamsByWorker[p.Name] > 0 {
 				victim = p
