@@ -19,12 +19,12 @@ import (
 // maxRestored bounds the checkpoints that one rank brings; the rest of the request has a few bytes.
 const maxRestored = rpc.MaxRequest - 64<<10
 
-// Config says which session to read and as whom. Masters, Dial and Session must be set.
+// Config says which session to read and as whom. Masters and Session must be set.
 type Config struct {
 	// Masters are addresses of masters, any of which leads to the leader.
 	Masters []string
 	// Dial makes a connection to a master or a worker (TLS, token, keepalive, HTTP/2 windows). The bytes that lie in
-	// HTTP/2 windows come on top of Budget.
+	// HTTP/2 windows come on top of Budget. Secure sets it, and DialLink; if it is nil, both are as for a fleet without tokens and TLS.
 	Dial func(address string) (*grpc.ClientConn, error)
 	// DialLink opens a connection to a worker (by TLS where Dial does, with NextProtos "h2") that carries batches alone, without
 	// HTTP/2, which would take as much CPU time again as the batches do. If it is nil or fails, they come by gRPC. The bytes that lie
@@ -96,6 +96,9 @@ func (c Config) withDefaults() Config {
 	if c.WorldSize == 0 {
 		c.WorldSize = 1
 	}
+	if c.Dial == nil {
+		c.dialBy(rpc.Config{})
+	}
 	if c.Budget == 0 {
 		c.Budget = 256 << 20
 	}
@@ -123,7 +126,6 @@ func (c Config) validate() error {
 		}
 	}
 	check(len(c.Masters) > 0, "Masters is empty; give the address of at least one master")
-	check(c.Dial != nil, "Dial is not set")
 	check(c.Session != "", "Session is empty; name it after the job, such as its run id and the loader's name")
 	check(c.Rank < c.WorldSize, "Rank %d is not below WorldSize %d", c.Rank, c.WorldSize)
 	check(c.Budget > 0, "Budget is %d bytes; it must be positive", c.Budget)

@@ -2,10 +2,6 @@ package client_test
 
 import (
 	"context"
-	"net"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client"
@@ -19,12 +15,6 @@ func Example() {
 			Session: "run-7", // the job's run id
 			Spec:    spec,
 			Rank:    rank, WorldSize: world,
-			Dial: func(address string) (*grpc.ClientConn, error) {
-				return grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-			},
-			DialLink: func(ctx context.Context, address string) (net.Conn, error) { // batches beside gRPC
-				return new(net.Dialer).DialContext(ctx, "tcp", address)
-			},
 		})
 		if err != nil {
 			return err

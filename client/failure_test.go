@@ -465,7 +465,7 @@ func TestConfigIsValidated(t *testing.T) {
 		Rank: 3, WorldSize: 2, Budget: -1, SyncEvery: -1, StreamTimeout: -1, HedgeAfter: -1,
 		Restore: []*pb.State{{Session: strings.Repeat("x", maxRestored)}},
 	})
-	for _, want := range []string{"have each bring its own", "Masters", "Dial", "Session", "Rank 3", "Budget", "SyncEvery", "StreamTimeout", "HedgeAfter"} {
+	for _, want := range []string{"have each bring its own", "Masters", "Session", "Rank 3", "Budget", "SyncEvery", "StreamTimeout", "HedgeAfter"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open with a wrong config: %v; expected a word on %s", err, want)
 		}

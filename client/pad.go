@@ -48,8 +48,11 @@ func (s *Session) tellReady() {
 	}
 }
 
-// making is the number of rows in the batch in the making. s.mu must be held.
+// making is the number of this rank's rows in the batch in the making. s.mu must be held.
 func (s *Session) making() int {
+	if s.ledger.discard {
+		return 0
+	}
 	n := int64(0)
 	for _, rows := range s.building {
 		n += rows

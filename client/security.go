@@ -7,8 +7,8 @@ import (
 )
 
 // Security says how to reach a fleet that asks for tokens and encrypts. Its fields are the flags of `penstock read` of the same names.
-// Files are read anew when they change, so that tokens and certificates are renewed while a job runs. The zero value is for a fleet on this
-// machine that asks for neither.
+// Files are read anew when they change, so that tokens and certificates are renewed while a job runs. The zero value is for a fleet that asks
+// for neither.
 type Security struct {
 	// TokenFile holds the token that masters are shown, or it is Token. Namespace is the session's, where the token is for all of them.
 	TokenFile, Token, Namespace string
@@ -30,7 +30,11 @@ func (c *Config) Secure(s Security) error {
 			return err
 		}
 	}
+	c.dialBy(cfg)
+	return nil
+}
+
+func (c *Config) dialBy(cfg rpc.Config) {
 	c.Dial = func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) }
 	c.DialLink = rpc.LinkDialer(cfg)
-	return nil
 }

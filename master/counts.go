@@ -29,7 +29,8 @@ const (
 	countTimeout = 5 * time.Minute
 	// mostCountPause is the longest pause between two rounds of asking.
 	mostCountPause = 5 * time.Second
-	// countRefusals is in how many rounds running all workers must refuse to count a shard until the session fails.
+	// countRefusals is in how many rounds running all candidates must refuse to count a shard until the session fails: other workers may be
+	// candidates by then.
 	countRefusals = 3
 )
 
@@ -65,7 +66,7 @@ type count struct {
 	logger  *slog.Logger
 }
 
-// fill sets the outputs of a block's windows. It asks until it has them all, unless data turn out to be bad, or workers go on refusing.
+// fill sets the outputs of a block's windows. It asks until it has them all, unless workers go on refusing, or saying that data are bad.
 func (c *count) fill(ctx context.Context) error {
 	left, refused := c.block.GetShards(), 0
 	for round := 0; len(left) > 0; round++ {
@@ -82,13 +83,13 @@ func (c *count) fill(ctx context.Context) error {
 			continue
 		}
 		failed, err := c.ask(ctx, places, left)
-		if errors.Is(err, errBadData) || ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return errors.Join(ctx.Err(), err)
 		}
 		if left = failed; len(left) == 0 {
 			break
 		}
-		if refused++; !errors.Is(err, errCountRefused) {
+		if refused++; !errors.Is(err, errCountRefused) && !errors.Is(err, errBadData) {
 			refused = 0
 		}
 		if refused == countRefusals {
@@ -106,29 +107,28 @@ func (c *count) fill(ctx context.Context) error {
 	return nil
 }
 
-// ask has shards counted. It returns those that were not, and why: errBadData, or else the error of one of them,
-// errCountRefused before others.
+// ask has shards counted. It returns those that were not, and why: the error of one of them, errBadData before errCountRefused before
+// others.
 func (c *count) ask(ctx context.Context, places *places, shards []*pb.Shard) (failed []*pb.Shard, err error) {
 	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(max(1, min(countsAtOnce, places.Slots/2)))
 	for _, s := range shards {
 		group.Go(func() error {
 			why := c.shard(ctx, places, s)
-			if why == nil || errors.Is(why, errBadData) {
-				return why
+			if why == nil {
+				return nil
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if failed = append(failed, s); !errors.Is(err, errCountRefused) {
+			failed = append(failed, s)
+			if errors.Is(why, errBadData) || !errors.Is(err, errBadData) && !errors.Is(err, errCountRefused) {
 				err = why
 			}
 			return nil
 		})
 	}
-	if bad := group.Wait(); bad != nil {
-		return nil, bad
-	}
+	_ = group.Wait() // none of them fails it
 	return failed, err
 }
 

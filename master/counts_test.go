@@ -162,16 +162,20 @@ func TestWorkersThatGoOnRefusingToCountFailTheSession(t *testing.T) {
 }
 
 func TestWorkersThatRefuseToCountAtFirst(t *testing.T) {
-	m := single(t)
-	var asked atomic.Int64
-	addCounting(t, m, "w1", func(*pb.Ticket) error {
-		if asked.Add(1) < 3 {
-			return status.Error(codes.OutOfRange, "too little memory")
-		}
-		return nil
-	})
-	openSession(t, m, "run", filtered(dataset(t, 1)), 1)
-	newTrainer(t, m, "run", 0, 1).mustJoin("a").untilGranted()
+	for says, code := range map[string]codes.Code{"too little memory": codes.OutOfRange, "damaged": codes.DataLoss, "changed": codes.FailedPrecondition} {
+		t.Run(says, func(t *testing.T) {
+			m := single(t)
+			var asked atomic.Int64
+			addCounting(t, m, "w1", func(*pb.Ticket) error {
+				if asked.Add(1) < 3 {
+					return status.Error(code, says)
+				}
+				return nil
+			})
+			openSession(t, m, "run", filtered(dataset(t, 1)), 1)
+			newTrainer(t, m, "run", 0, 1).mustJoin("a").untilGranted()
+		})
+	}
 }
 
 // One worker's word is not taken for it that data cannot be read, or have changed.

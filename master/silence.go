@@ -1,6 +1,7 @@
 package master
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -48,7 +49,7 @@ func (r *runner) abandon(now time.Time) error {
 		return nil
 	}
 	err := r.remove(call{reply: make(chan answer, 1)})
-	if fatal(err) {
+	if errors.Is(err, store.ErrNotFound) {
 		r.tell(pb.EventKind_SESSION, "expired: no trainer was heard of for %v (--session-ttl)", ttl)
 		r.logger.Warn("session expired: no trainer was heard of for --session-ttl", "heard", r.silence.heard.UTC().Format(time.RFC3339), "session_ttl", ttl)
 		return err

@@ -34,7 +34,7 @@ type term struct {
 	leadership *store.Leadership
 	ctx        context.Context // ends with the term
 	group      *errgroup.Group // what ends before the leadership is resigned
-	reading    sync.WaitGroup  // what reads datasets, for as long as storage takes
+	reading    sync.WaitGroup  // what reads datasets, for as long as storage takes, and opens sessions by what it read
 	events     *events.Log
 	scaler     *scaler // nil: nobody scales
 

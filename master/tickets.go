@@ -80,7 +80,7 @@ func (o *ticketOffice) rows(intervals []position.Interval) (n int64) {
 		window := uint32(0)
 		for _, g := range block.GetShards()[iv.From.Shard].GetRowGroups() {
 			for left := g.GetRows(); left > 0; window++ {
-				of := min(left, max(1, int64(g.GetWindowRows())))
+				of := min(left, g.GetWindowRows())
 				left -= of
 				if window < iv.From.Window || within && window > iv.To.Window {
 					continue

@@ -53,13 +53,19 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 		<-ctx.Done()
 		_ = control.Close() // which ends accept
 	})
+	request, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	for {
-		conn, err := accept(control)
+		_, n, _, _, err := control.ReadMsgUnix(request, oob)
 		if errors.Is(err, io.EOF) || err != nil && ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("feed: control: %w", err)
+		}
+		conn, err := connection(oob[:n])
+		if err != nil { // who asked sees that its end is closed
+			logger.Warn("a session was asked for, and has no connection; raise `ulimit -n` if files are short", "error", err)
+			continue
 		}
 		sessions.Go(func() {
 			f := &feeder{conn: conn, local: local, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}
@@ -92,14 +98,9 @@ func framed(m proto.Message) ([]byte, error) {
 	return data, nil
 }
 
-// accept receives a connection.
-func accept(control *net.UnixConn) (*net.UnixConn, error) {
-	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := control.ReadMsgUnix(data, oob)
-	if err != nil {
-		return nil, err
-	}
-	files, err := received(oob[:n])
+// connection is what came along with a request for a session.
+func connection(oob []byte) (*net.UnixConn, error) {
+	files, err := received(oob)
 	for _, f := range files {
 		defer f.Close()
 	}

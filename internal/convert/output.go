@@ -64,7 +64,7 @@ func (out *output) free(overwrite bool) error {
 		return fmt.Errorf("output %s is there already, but it is %v: choose another name", out.final, what(info))
 	case !info.IsDir():
 		if !overwrite {
-			return fmt.Errorf("output %s is there already; ask to overwrite it, or choose another name", out.final)
+			return fmt.Errorf("output %s is there already; give --overwrite, or choose another name", out.final)
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func (out *output) free(overwrite bool) error {
 			return fmt.Errorf("output %s holds %s, which is no Parquet file: choose another directory", out.final, e.Name())
 		}
 		if !overwrite {
-			return fmt.Errorf("output %s is not empty; ask to overwrite it, or choose another directory", out.final)
+			return fmt.Errorf("output %s is not empty; give --overwrite, or choose another directory", out.final)
 		}
 	}
 	return nil
@@ -149,8 +149,13 @@ func (out *output) replace() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("move the old output away: %w", err)
 	}
-	if err := os.Rename(out.temp, out.final); err != nil {
-		return errors.Join(fmt.Errorf("name the output: %w", err), os.Rename(old, out.final))
+	moved := err == nil
+	if err = os.Rename(out.temp, out.final); err != nil {
+		err = fmt.Errorf("name the output: %w", err)
+		if moved {
+			err = errors.Join(err, os.Rename(old, out.final))
+		}
+		return err
 	}
 	return os.RemoveAll(old)
 }

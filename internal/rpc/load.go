@@ -23,7 +23,8 @@ const (
 	mostUnderWay = 8 * MaxRequest
 	// mostOwed bounds the answers that have not been written yet, in bytes. No connection is owed more than is still free, so that those
 	// who read nothing leave room for others, and who finds none is refused, and may try again.
-	mostOwed = 8 * MaxRequest
+	mostOwed   = 8 * MaxRequest
+	mostAnswer = mostOwed / 2 // what is free, then, is as much
 	// takeTimeout is how long an answer waits for its caller to take it, before the connection is closed.
 	takeTimeout = time.Minute
 )
@@ -171,6 +172,9 @@ func unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grp
 	size := proto.Size(message)
 	if mem.IsBelowBufferPoolingThreshold(size) { // gRPC counts no references to it
 		return reply, nil
+	}
+	if size > mostAnswer {
+		return nil, status.Errorf(codes.ResourceExhausted, "the answer would have %d bytes, and may have %d; ask for less", size, mostAnswer)
 	}
 	d := u.conn.owe(int64(size))
 	if d == nil {

@@ -236,6 +236,12 @@ func TestAnswersUnderWay(t *testing.T) {
 			cancel()
 			synctest.Wait()
 		}
+		d.list.Store(64 << 20)
+		if stream, ok := lists(t.Context(), t, well); ok {
+			t.Error("an answer for which there is never room is given")
+		} else if err := take(stream); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "and may have 67108864; ask for less") {
+			t.Errorf("an answer for which there is never room ends with %v", err)
+		}
 		mine := asks(well, large, 2)
 		var owed []grpc.ClientStream
 		for i := range 20 {

@@ -47,12 +47,23 @@ func (l *Lobby) Enter(conn net.Conn) error {
 	return nil
 }
 
-// keep lets a link wait, if it may.
+// keep lets a link wait, if it may. The one that makes room for it is closed.
 func (l *Lobby) keep(in *link) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || l.waiting[in.id] != nil || len(l.waiting) >= mostWaiting && !l.makeRoom() {
+	var longest *link
+	defer func() {
+		l.mu.Unlock()
+		if longest != nil {
+			_ = longest.Close() // see drop
+		}
+	}()
+	if l.closed || l.waiting[in.id] != nil {
 		return false
+	}
+	if len(l.waiting) >= mostWaiting {
+		if longest = l.makeRoom(); longest == nil {
+			return false
+		}
 	}
 	if l.waiting == nil {
 		l.waiting = map[string]*link{}
@@ -63,20 +74,17 @@ func (l *Lobby) keep(in *link) bool {
 	return true
 }
 
-// makeRoom closes the link that has waited longest for its first stream, if there is one. l.mu must be held.
-func (l *Lobby) makeRoom() bool {
-	var longest *link
+// makeRoom takes out the link that has waited longest for its first stream, nil if there is none. l.mu must be held.
+func (l *Lobby) makeRoom() (longest *link) {
 	for _, in := range l.waiting {
 		if !in.known && (longest == nil || in.since.Before(longest.since)) {
 			longest = in
 		}
 	}
-	if longest == nil {
-		return false
+	if longest != nil {
+		l.remove(longest)
 	}
-	l.remove(longest)
-	_ = longest.Close() // nobody uses it
-	return true
+	return longest
 }
 
 // remove ends a link's wait. l.mu must be held.

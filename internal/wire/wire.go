@@ -34,7 +34,7 @@ type Batch struct {
 	Lent bool
 	// More is set of one to send if another waits already, to be sent right behind it.
 	More bool
-	// Bytes is the memory that it keeps until Release, and Sent what it had on the network.
+	// Bytes is the memory of what it has, for one that was received also what it lies in, and Sent what it had on the network.
 	Bytes, Sent int64
 
 	release func()

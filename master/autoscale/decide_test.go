@@ -478,6 +478,24 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// A reason names the sessions with the largest parts, and counts the rest: it is to be read, and kept as an event.
+func TestReasonsOfManySessions(t *testing.T) {
+	var sessions []*session
+	for i := range 1000 {
+		s := train(1, 0.01)
+		s.ID, s.MinWorkers = fmt.Sprintf("s%03d", i), 1
+		sessions = append(sessions, s)
+	}
+	sessions[700].MinWorkers = 2
+	f := newFleet(t, Config{MaxWorkers: 2000}, 1001, sessions...)
+	f.run(time.Minute)
+	got := f.newest.Reason
+	if n := strings.Count(got, " has its minimum of "); n != 8 || !strings.Contains(got, "session s700 has its minimum of 2; ") ||
+		!strings.Contains(got, "; the like holds for 992 more sessions with no larger parts") {
+		t.Errorf("%d sessions are named: %s", n, got)
+	}
+}
+
 func TestReasonsOfOneWorker(t *testing.T) {
 	for demand, want := range map[float64]string{
 		70:   "1 worker is kept: trainers could take",

@@ -1,6 +1,7 @@
 package autoscale
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/master/words"
 )
+
+// mostNamed bounds the sessions that a reason names.
+const mostNamed = 8
 
 // decision puts numbers and words to what was chosen.
 func (s *scaler) decision(to int, k kind) Decision {
@@ -113,33 +117,51 @@ func (s *scaler) because(d Decision) string {
 		parts = append(parts, fmt.Sprintf("trainers could take %s rows/s and a busy worker makes %s, so %.1f at %.0f%% busy",
 			number(d.Demand), number(d.Capacity), d.Demand/d.Capacity/s.cfg.Utilisation, 100*s.cfg.Utilisation))
 	}
-	for i := range s.needs {
-		n := &s.needs[i]
-		switch {
-		case n.unknown() && n.part == 0:
-			parts = append(parts, fmt.Sprintf("session %s has its share of them until its speed is known", n.ID))
-		case n.unknown():
-			parts = append(parts, fmt.Sprintf("session %s gets %s until its speed is known", n.ID, fraction(n.part)))
-		case n.braked:
-			parts = append(parts, fmt.Sprintf("session %s is kept to %s, for more did not help it", n.ID, fraction(n.part)))
-		case n.part < n.workers && n.MaxWorkers > 0 && n.part == float64(n.MaxWorkers):
-			parts = append(parts, fmt.Sprintf("session %s has its maximum of %d", n.ID, n.MaxWorkers))
-		case n.part > n.workers && s.past.liftOf(n.ID) >= 0:
-			parts = append(parts, fmt.Sprintf("session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: its streams are few, or uneven", n.ID, n.part/n.workers, number(n.Rate)))
-		case n.part < n.workers && brakeOf(s.past.Brakes, n.ID) != nil:
-			parts = append(parts, fmt.Sprintf("session %s gets %s, to see whether they help now", n.ID, fraction(n.part)))
-		case n.part < n.workers && words.Unbounded(n.Demand):
-			parts = append(parts, fmt.Sprintf("session %s gets %s first, to see whether they help", n.ID, fraction(n.part)))
-		case n.part < n.workers:
-			parts = append(parts, fmt.Sprintf("session %s gets %s first, to see whether they help: its streams wait for storage %.0f%% of their time", n.ID, fraction(n.part), 100*n.Storage))
-		case n.part > n.workers && n.part == float64(n.MinWorkers):
-			parts = append(parts, fmt.Sprintf("session %s has its minimum of %d", n.ID, n.MinWorkers))
+	needs := slices.Clone(s.needs)
+	slices.SortStableFunc(needs, func(a, b need) int { return cmp.Compare(b.part, a.part) })
+	named, others := 0, 0
+	for i := range needs {
+		switch words := s.peculiar(&needs[i]); {
+		case words == "":
+		case named == mostNamed:
+			others++
+		default:
+			parts = append(parts, words)
+			named++
 		}
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("the like holds for %s with no larger parts", english.Plural(others, "more session", "")))
 	}
 	if len(parts) == 0 {
 		return "no trainer is there"
 	}
 	return strings.Join(parts, "; ")
+}
+
+// peculiar says why a session's part is another than its trainers' demand makes it, "" if it is not.
+func (s *scaler) peculiar(n *need) string {
+	switch {
+	case n.unknown() && n.part == 0:
+		return fmt.Sprintf("session %s has its share of them until its speed is known", n.ID)
+	case n.unknown():
+		return fmt.Sprintf("session %s gets %s until its speed is known", n.ID, fraction(n.part))
+	case n.braked:
+		return fmt.Sprintf("session %s is kept to %s, for more did not help it", n.ID, fraction(n.part))
+	case n.part < n.workers && n.MaxWorkers > 0 && n.part == float64(n.MaxWorkers):
+		return fmt.Sprintf("session %s has its maximum of %d", n.ID, n.MaxWorkers)
+	case n.part > n.workers && s.past.liftOf(n.ID) >= 0:
+		return fmt.Sprintf("session %s needs %.2f times as much as that, for it takes %s rows/s though workers have time to spare: its streams are few, or uneven", n.ID, n.part/n.workers, number(n.Rate))
+	case n.part < n.workers && brakeOf(s.past.Brakes, n.ID) != nil:
+		return fmt.Sprintf("session %s gets %s, to see whether they help now", n.ID, fraction(n.part))
+	case n.part < n.workers && words.Unbounded(n.Demand):
+		return fmt.Sprintf("session %s gets %s first, to see whether they help", n.ID, fraction(n.part))
+	case n.part < n.workers:
+		return fmt.Sprintf("session %s gets %s first, to see whether they help: its streams wait for storage %.0f%% of their time", n.ID, fraction(n.part), 100*n.Storage)
+	case n.part > n.workers && n.part == float64(n.MinWorkers):
+		return fmt.Sprintf("session %s has its minimum of %d", n.ID, n.MinWorkers)
+	}
+	return ""
 }
 
 func (s *scaler) brakeReason(d Decision, change string) string {

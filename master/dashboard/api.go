@@ -132,7 +132,9 @@ func httpStatus(err error) int {
 		return http.StatusNotFound
 	case codes.Unimplemented:
 		return http.StatusNotImplemented
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+	case codes.FailedPrecondition:
+		return http.StatusConflict
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.ResourceExhausted:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

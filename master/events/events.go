@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// maxWords bounds an event's words, in bytes.
+	// maxWords bounds each text of an event, in bytes.
 	maxWords = 2 << 10
 	// maxWaiting bounds the events that wait until etcd has them.
 	maxWaiting = 1000
-	// batch is how many events are written at once. With their words they fit into a transaction.
+	// batch is how many events are written at once. With all of their texts they fit into a transaction.
 	batch = 100
 	// retryEvery is how long to wait before a write is tried again.
 	retryEvery = time.Second
@@ -66,9 +66,9 @@ func (l *Log) Add(e *pb.Event) {
 	e = proto.CloneOf(e)
 	e.UnixMs = time.Now().UnixMilli()
 	// Names of workers, and what files say of themselves, may be any bytes.
-	e.Words, e.Worker = strings.ToValidUTF8(e.GetWords(), "\uFFFD"), strings.ToValidUTF8(e.GetWorker(), "\uFFFD")
-	if len(e.GetWords()) > maxWords {
-		e.Words = strings.ToValidUTF8(e.GetWords()[:maxWords-3], "") + "..."
+	e.Words, e.Worker = bounded(e.GetWords()), bounded(e.GetWorker())
+	if d := e.GetDecision(); d != nil {
+		d.Reason = bounded(d.GetReason())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,6 +87,14 @@ func (l *Log) Add(e *pb.Event) {
 	case l.wake <- struct{}{}:
 	default:
 	}
+}
+
+// bounded is a text that is valid, and no longer than etcd takes a batch of.
+func bounded(text string) string {
+	if text = strings.ToValidUTF8(text, "\uFFFD"); len(text) > maxWords {
+		text = strings.ToValidUTF8(text[:maxWords-3], "") + "..."
+	}
+	return text
 }
 
 // Settle waits until all that was added before is kept.

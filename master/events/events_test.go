@@ -257,15 +257,21 @@ func TestAnyBytes(t *testing.T) {
 	}
 }
 
-func TestWordsAreBounded(t *testing.T) {
+func TestTextsAreBounded(t *testing.T) {
 	k := &keeper{}
 	err := run(t, k, func(ctx context.Context, l *Log) {
-		add(l, strings.Repeat("é", maxWords))
+		long := strings.Repeat("é", maxWords)
+		l.Add(&pb.Event{Words: long, Worker: long, Decision: &pb.Decision{Reason: long}})
 		if err := l.Settle(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	if w := k.kept[0].GetWords(); err != nil || len(w) > maxWords || !strings.HasSuffix(w, "é...") || strings.ContainsRune(w, '\uFFFD') {
-		t.Errorf("the words have %d bytes and end with %q (%v)", len(w), w[len(w)-10:], err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{k.kept[0].GetWords(), k.kept[0].GetWorker(), k.kept[0].GetDecision().GetReason()} {
+		if len(text) > maxWords || !strings.HasSuffix(text, "é...") || strings.ContainsRune(text, '\uFFFD') {
+			t.Errorf("a text has %d bytes and ends with %q", len(text), text[len(text)-10:])
+		}
 	}
 }

@@ -45,7 +45,7 @@ type Sync struct {
 	BaseVersion uint64 // that the trainer has
 	WantsMore   bool
 	Streams     uint32 // that the trainer may open; it gets so many shards at once unless others would get fewer
-	Steps       *Steps // nil: last batches are not padded
+	Steps       *Steps // nil: the trainer does not say
 	Refused     []Refusal
 	Part        *Part // of a checkpoint; nil: none was asked for
 }

@@ -71,7 +71,7 @@ func unchanged(key string, revision int64) clientv3.Cmp {
 func isLeaseGone(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 
 // Compact forgets the history of keys before the previous Compact of this leadership, to keep etcd small. The
-// leader calls it every few minutes. It concerns the whole etcd cluster.
+// leader calls it every minute. It concerns the whole etcd cluster.
 func (s *Store) Compact(ctx context.Context, lead *Leadership) error {
 	revision, _, err := s.run(ctx, lead, write{name: "compact"})
 	if err != nil {

@@ -12,7 +12,7 @@
 // Pages of encrypted chunks are opened before anything else is made of them; internal/storage/README.md says where the keys
 // come from.
 //
-// A Decoder belongs to one goroutine, except that its Chunks and Leaves may be called by others meanwhile.
+// A Decoder belongs to one goroutine.
 package columns
 
 import (

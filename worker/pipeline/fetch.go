@@ -99,7 +99,7 @@ func (s *Stream) unit(i, most int, limit int64) *unit {
 			g.ranges = append(g.ranges, storage.Range{Offset: c.Offset, Length: c.Length})
 			wanted += c.Length
 		}
-		if len(u.groups) > 0 && wanted > s.pipeline.unitBytes() {
+		if len(u.groups) > 0 && wanted > min(s.pipeline.unitBytes(), s.chunks.base/2) { // as much is read along at most as is wanted
 			break
 		}
 		u.groups, u.ranges = append(u.groups, g), append(u.ranges, g.ranges...)

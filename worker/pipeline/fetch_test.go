@@ -37,6 +37,44 @@ func noise(length int) func(row int) string {
 	}
 }
 
+// What is read at once fits into what the stream has for it, also where its share has grown since it was opened, or row groups that are
+// larger than what it reads as a whole are small all the same.
+func TestSmallRowGroupsAreReadTogetherAsFarAsThereIsRoom(t *testing.T) {
+	var store pipelinetest.Store
+	groups := slices.Repeat([]int{100}, 30)
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Texts(t, 200<<10, noise(600), groups...)), 100)
+	for name, change := range map[string]func(*Pipeline, *Stream){
+		"the share grows":       func(p *Pipeline, _ *Stream) { p.memory.total, p.memory.most = 1<<30, 1<<30 },
+		"they are in pieces":    func(_ *Pipeline, s *Stream) { s.limit = 1 },
+		"nothing of it happens": func(*Pipeline, *Stream) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pieced(&store, 24<<20, 16)
+			s, err := p.Open(t.Context(), ticket, pipelinetest.Program(), Cursor{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			s.chunks.most = s.chunks.base // nothing is read ahead
+			change(p, s)
+			if u := s.unit(1, len(groups), s.limit); u.size > s.chunks.base {
+				t.Errorf("%d row groups of %d bytes are read at once, with room for %d", len(u.groups), u.size, s.chunks.base)
+			} else if len(u.groups) < 2 {
+				t.Errorf("a row group of %d bytes is read alone, with room for %d", u.size, s.chunks.base)
+			}
+			rows := 0
+			err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+				rows += int(b.Meta.GetRows())
+				b.Release()
+				return nil
+			})
+			if err != nil || rows != 100*len(groups) {
+				t.Errorf("%d of %d rows: %v", rows, 100*len(groups), err)
+			}
+		})
+	}
+}
+
 // Row groups that are larger than the memory give the same rows as in memory, wherever a stream begins, with pages shorter and
 // longer than what is read at once.
 func TestRowGroupsInPieces(t *testing.T) {

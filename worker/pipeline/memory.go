@@ -101,7 +101,7 @@ func (s *Stream) estimate(limit int64) holding {
 		h.pages, h.sources, h.results = max(h.pages, pages), max(h.sources, sources), max(h.results, results)
 		h.later = max(h.later, later+s.longer(u))
 	}
-	h.chunks = max(h.chunks, 2*min(all, s.pipeline.unitBytes())) // as much is read along at most as is wanted
+	h.chunks = max(h.chunks, 2*min(all, s.pipeline.unitBytes())) // so that small row groups are read together
 	return h
 }
 

@@ -39,7 +39,7 @@ type Config struct {
 	MaxBatch int64
 	// OverRead is the gap in bytes between two column chunks up to which they are read as one.
 	OverRead int64
-	// Patience is how long Open waits for memory.
+	// Patience is how long Open waits for memory, and a stream that needs more than its files let expect. Behind it they fail with ErrBusy.
 	Patience time.Duration
 	// Zone, if set, is where the worker runs.
 	Zone string
@@ -133,5 +133,5 @@ type Cursor struct {
 	K      uint64
 }
 
-// Emit takes over one batch, which it must Release. It may block: that is the backpressure.
+// Emit takes over one batch, which it must Release, also if it fails. It may block: that is the backpressure.
 type Emit func(ctx context.Context, b Batch) error

@@ -35,7 +35,8 @@ type Op struct {
 
 // Kernel computes one feature of one window.
 type Kernel interface {
-	// Run fills out from in. The caller has set out.Type and out.Rows; the rest of out is as the last Run left it.
+	// Run fills out from in. The caller has set out.Type and out.Rows. Bitmaps, offsets and bytes of out are as the last Run left them, and
+	// so are values, unless the kernel is a Borrower. Inputs have values of their type, never codes, nor 32 bits of a wider one.
 	//
 	// A kernel may share slices of in with out, by assigning them, and must never change in. Hence a slice of out
 	// that is shared in some calls must not be written through in others: such a kernel keeps the memory of its own

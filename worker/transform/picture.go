@@ -82,7 +82,7 @@ type amending struct {
 	amend func(a *album, rows Rows)
 }
 
-func (k *amending) Place(rows Rows, _ images.Room) { k.rows = rows }
+func (k *amending) Place(rows Rows, room images.Room) { k.rows, k.album.room = rows, room }
 
 func (k *amending) Run(out *vector.Vector, in []*vector.Vector) error {
 	before, ok := in[0].Pictures.(*album)

@@ -136,7 +136,7 @@ func describe(uri string, info fs.FileInfo) *pb.File {
 	return &pb.File{Uri: uri, Size: info.Size(), Etag: ETag(info)}
 }
 
-// ETag changes whenever the file is written or replaced.
+// ETag changes when the file is replaced, or written: unless that leaves its length and its time of modification as they were.
 func ETag(info fs.FileInfo) string {
 	var inode uint64
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {

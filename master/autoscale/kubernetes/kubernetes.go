@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,9 +31,7 @@ const (
 	maxAnswer = 1 << 20
 	// deletionCost is the annotation by which a ReplicaSet chooses which pods to delete, the lowest first.
 	deletionCost = "controller.kubernetes.io/pod-deletion-cost"
-	// costOfDrained is below that of every pod that nobody marked, which is 0.
-	costOfDrained = "-1000"
-	ownNamespace  = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+	ownNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
 // Config names the Deployment.
@@ -114,7 +113,7 @@ func (a *Actuator) Scale(ctx context.Context, workers int, drain []string) error
 	if workers < 0 {
 		return fmt.Errorf("kubernetes: %d workers are none to ask for", workers)
 	}
-	mark := map[string]any{"metadata": map[string]any{"annotations": map[string]string{deletionCost: costOfDrained}}}
+	mark := map[string]any{"metadata": map[string]any{"annotations": map[string]string{deletionCost: costOfDrained(time.Now())}}}
 	for _, pod := range drain {
 		path := a.api.JoinPath("api", "v1", "namespaces", a.namespace, "pods", pod)
 		if err := a.call(ctx, http.MethodPatch, path, mark, nil); err != nil && !errors.Is(err, errNotFound) { // else it is gone already
@@ -125,6 +124,10 @@ func (a *Actuator) Scale(ctx context.Context, workers int, drain []string) error
 	s.Spec.Replicas = workers
 	return a.call(ctx, http.MethodPatch, a.scalePath(), s, nil)
 }
+
+// costOfDrained is below that of every pod that nobody marked, which is 0, and of those that were marked before: a pod whose mark nothing
+// came of, since its scale could not be set, keeps it.
+func costOfDrained(now time.Time) string { return strconv.FormatInt(-now.Unix()/10, 10) }
 
 func (a *Actuator) scalePath() *url.URL {
 	return a.api.JoinPath("apis", "apps", "v1", "namespaces", a.namespace, "deployments", a.deployment, "scale")

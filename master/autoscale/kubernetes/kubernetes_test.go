@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -206,7 +207,8 @@ func TestScale(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted(2)
-	for name, want := range map[string]string{"w-1": "", "w-2": costOfDrained} {
+	cost := func(name string) string {
+		t.Helper()
 		var p struct {
 			Metadata struct {
 				Annotations map[string]string `json:"annotations"`
@@ -215,9 +217,15 @@ func TestScale(t *testing.T) {
 		if err := a.try(http.MethodGet, "/api/v1/namespaces/penstock/pods/"+name, "", &p); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.Metadata.Annotations[deletionCost]; got != want {
-			t.Errorf("the cost of deleting %s is %q, want %q", name, got, want)
-		}
+		return p.Metadata.Annotations[deletionCost]
+	}
+	marked := cost("w-2")
+	if n, err := strconv.ParseInt(marked, 10, 32); err != nil || n >= 0 || cost("w-1") != "" {
+		t.Errorf("the cost of deleting w-2 is %q (%v), that of w-1 %q", marked, err, cost("w-1"))
+	}
+	later, err := strconv.Atoi(costOfDrained(time.Now().Add(time.Minute)))
+	if n, _ := strconv.Atoi(marked); err != nil || later >= n {
+		t.Errorf("who is marked a minute later costs %d (%v), and not less than %s", later, err, marked)
 	}
 	if err := m.Scale(ctx, 0, nil); err != nil {
 		t.Fatal(err)

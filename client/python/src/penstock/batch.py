@@ -283,7 +283,7 @@ class Batch:
 
     @property
     def label(self) -> Array:
-        """[B], the only label; labels has several."""
+        """[B], the only label, of the feature's own dtype; labels has several."""
         if len(self._columns.labels) != 1:
             names = ", ".join(self._columns.labels) or "none"
             raise UsageError(f"batch.label is the only label, but there are: {names}; use batch.labels[name]")

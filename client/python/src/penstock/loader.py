@@ -92,7 +92,10 @@ class DataLoader:
         format: "torch", "numpy" or "arrow" arrays; "auto" is torch in programs that have imported it, else NumPy.
         device, pin_memory: copies batches to a device, or to page-locked memory (then the copy does not block).
         map: a function of a Batch, applied here, whose result is yielded. loader.position is the batch's position.
-        budget: bytes received ahead. timeout, connect_timeout: seconds without a row, or a master, until an error.
+        budget: bytes received ahead, 256 MiB by default; each worker's stream has a part of them, or one message.
+        timeout: seconds without a row, 300 by default, until WorkersUnreachable or MasterUnreachable; iterating goes on
+            behind what came last. Waiting for other ranks does not count. connect_timeout: seconds without a master,
+            30 by default, until the session that is to open raises MasterUnreachable.
         progress: shows a progress bar.
 
     Mistakes raise penstock.errors.Error's subclasses: those in the arguments at once, those that only the master sees
@@ -301,8 +304,8 @@ class DataLoader:
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Goes on from a checkpoint: what state_dict() returned on this rank, or a list of all ranks' states.
 
-        Exactly the rows that were left come, but not in the order in which they would have come. A list must be the
-        same on all ranks; it may come from a job of another size. An open session is left. The state is checked when
+        Exactly the rows that were left come; with order="fast" not in the order in which they would have come. A list
+        must be the same on all ranks; it may come from a job of another size. An open session is left. The state is checked when
         the next one opens: RestoreRefused says what does not fit, or which ranks are missing.
         """
         self._check_open()

@@ -274,7 +274,7 @@ class Process:
         try:
             status = self._child.wait(END_TIMEOUT)
         except subprocess.TimeoutExpired:
-            return "it closed the connection"
+            return f"it closed the connection; {self._log.words()}"
         return f"it {_child.ended(status)}; {self._log.words()}"
 
 
