@@ -55,8 +55,8 @@ def record(rows: int = ROWS) -> pa.RecordBatch:
 
 
 def batch(of: pa.RecordBatch | Flat, kind: str = "numpy") -> Batch:
-    position = Position(3, 0, None, control_pb2.State)
-    return Batch(of if isinstance(of, Flat) else Flat.of(of), Columns(of.schema), 3, position, kind)
+    rows = of if isinstance(of, Flat) else Flat.of(of)
+    return Batch(rows, Columns(rows.form), 3, Position(3, 0, None, control_pb2.State), kind)
 
 
 def check(b: Batch, lo: int, to_numpy: Callable[[Any], Any] = np.asarray) -> None:

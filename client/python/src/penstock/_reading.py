@@ -192,7 +192,7 @@ class Reading:
             self._end()
             raise StopIteration
         if self._columns is None:
-            self._columns = Columns(read.tensors.schema)
+            self._columns = Columns(read.tensors.form)
         if self._progress is not None and self._of_epoch == 0:
             self._progress.begin(read.epoch, self._reader.rows_per_epoch())
         position = Position(read.epoch, self._number, self.stream, read.state, read.checkpoint)

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock._flat import Flat, arrow
+from penstock._flat import Flat, Form, arrow
 from penstock._pb import control_pb2
 from penstock.errors import UsageError
 
@@ -30,8 +30,7 @@ Array: TypeAlias = Any
 
 FORMATS = ("torch", "numpy", "arrow")
 
-_Key: TypeAlias = tuple[str, str]  # name of the column, part of it
-_MASK: _Key = ("", "mask")  # of no column
+_Part: TypeAlias = int  # an array of a batch: which of its form's parts
 _T = TypeVar("_T")
 _From = TypeVar("_From")
 
@@ -73,50 +72,37 @@ def _pickled(epoch: int, number: int, state: bytes, checkpoint: Checkpoint | Non
 
 
 class Columns:
-    """What the columns of a session's records are, read from their schema once."""
+    """What the columns of a session's batches are, read from their form once."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        self.dense: str | None = None
+    def __init__(self, form: Form) -> None:
+        self.dense: _Part | None = None
         self.dense_names: tuple[str, ...] = ()
-        self.sparse: dict[str, tuple[_Key, ...]] = {}  # values, offsets and, if there are some, weights
-        self.labels: dict[str, _Key] = {}
-        self.bytes: dict[str, str] = {}  # its name
-        self.images: dict[str, _Key] = {}
-        self.shapes: dict[_Key, tuple[int, ...]] = {}  # of a row in arrays that are not flat
-        self.provenance = False
-        for f in schema:
-            self._add(f)
+        self.sparse: dict[str, tuple[_Part, ...]] = {}  # values, offsets and, if there are some, weights
+        self.labels: dict[str, _Part] = {}
+        self.bytes: dict[str, tuple[str, _Part, _Part]] = {}  # its name, data and offsets
+        self.images: dict[str, _Part] = {}
+        self.shapes: dict[_Part, tuple[int, ...]] = {}  # of a row in arrays that are not flat
+        self.provenance: dict[str, _Part] = {}
+        for f in form.schema:
+            self._add(f, {what: i for (column, what), i in form.index.items() if column == f.name})
 
-    def _add(self, column: pa.Field) -> None:
+    def _add(self, column: pa.Field, parts: Mapping[str, _Part]) -> None:
         metadata = column.metadata or {}
         layout = metadata.get(b"penstock.layout", b"").decode()
         if layout == "dense":
-            self.dense, self.dense_names = column.name, tuple(json.loads(metadata[b"penstock.names"]))
-            self.shapes[column.name, "values"] = (len(self.dense_names),)
+            self.dense, self.dense_names = parts["values"], tuple(json.loads(metadata[b"penstock.names"]))
+            self.shapes[parts["values"]] = (len(self.dense_names),)
         elif layout == "sparse":
-            parts = ("values", "offsets", "weights")[: 3 if pa.types.is_struct(column.type.value_type) else 2]
-            self.sparse[column.name] = tuple((column.name, part) for part in parts)
+            self.sparse[column.name] = tuple(parts[what] for what in ("values", "offsets", "weights") if what in parts)
         elif layout == "label":
-            self.labels[column.name] = column.name, "values"
+            self.labels[column.name] = parts["values"]
         elif layout == "bytes":
-            self.bytes[column.name] = column.name
+            self.bytes[column.name] = column.name, parts["values"], parts["offsets"]
         elif layout == "image":
-            self.images[column.name] = column.name, "values"
-            self.shapes[column.name, "values"] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
+            self.images[column.name] = parts["values"]
+            self.shapes[parts["values"]] = tuple(int(n) for n in metadata[b"penstock.shape"].split(b","))
         elif column.name in ("_file", "_row"):
-            self.provenance = True
-
-    def arrays(self) -> Iterator[_Key]:
-        """All arrays of a batch."""
-        if self.dense is not None:
-            yield self.dense, "values"
-        for keys in self.sparse.values():
-            yield from keys
-        yield from self.labels.values()
-        yield from self.images.values()
-        yield from ((name, part) for name in self.bytes for part in ("values", "offsets"))
-        if self.provenance:
-            yield from (("_file", "values"), ("_row", "values"))
+            self.provenance[column.name] = parts["values"]
 
 
 class Sparse:
@@ -155,20 +141,20 @@ class Sparse:
 class Bytes(Sequence[bytes]):
     """One byte string a row: bytes[i], or data and offsets for all of them."""
 
-    __slots__ = ("_batch", "name")
+    __slots__ = ("_batch", "_data", "_offsets", "name")
 
-    def __init__(self, batch: Batch, name: str) -> None:
-        self._batch, self.name = batch, name
+    def __init__(self, batch: Batch, name: str, data: _Part, offsets: _Part) -> None:
+        self._batch, self.name, self._data, self._offsets = batch, name, data, offsets
 
     @property
     def data(self) -> Array:
         """uint8, all rows' bytes one after the other."""
-        return self._batch._array((self.name, "values"))
+        return self._batch._array(self._data)
 
     @property
     def offsets(self) -> Array:
         """int32 [B + 1]; the first is 0."""
-        return self._batch._array((self.name, "offsets"))
+        return self._batch._array(self._offsets)
 
     def __len__(self) -> int:
         return len(self._batch)
@@ -218,7 +204,7 @@ class Batch:
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_rows", "_sparse", "epoch", "position", "valid")
+    __slots__ = ("_arrays", "_columns", "_format", "_mask", "_rows", "_sparse", "epoch", "position", "valid")
 
     def __init__(
         self,
@@ -230,7 +216,8 @@ class Batch:
         valid: int | None = None,  # all rows unless given
     ) -> None:
         self._rows, self._columns, self._format = rows, columns, format
-        self._arrays: dict[_Key, Array] = {}
+        self._arrays: list[Array | None] | None = None  # those that were made
+        self._mask: Array | None = None
         self._sparse: dict[str, Sparse] | None = None
         self.epoch = epoch  # counts from 0
         self.position = position
@@ -251,7 +238,10 @@ class Batch:
     @property
     def mask(self) -> Array:
         """Bool [B]: true for rows of the dataset, false for padding."""
-        return self._array(_MASK)
+        if self._mask is None:
+            valid: np.ndarray[Any, Any] = np.arange(len(self)) < self.valid
+            self._mask = pa.array(valid) if self._format == "arrow" else _views(self._format)(valid)
+        return self._mask
 
     def __repr__(self) -> str:
         c = self._columns
@@ -266,7 +256,7 @@ class Batch:
         """float32 [B, D]; column j is dense_names[j]. Null is NaN."""
         if self._columns.dense is None:
             raise UsageError("the batch has no dense features; add penstock.dense(...) to features=")
-        return self._array((self._columns.dense, "values"))
+        return self._array(self._columns.dense)
 
     @property
     def dense_names(self) -> tuple[str, ...]:
@@ -277,8 +267,8 @@ class Batch:
     def sparse(self) -> Named[Sparse]:
         """Jagged features by name."""
         if self._sparse is None:
-            features = self._columns.sparse.items()
-            self._sparse = {name: Sparse(name, self._format, *map(self._array, keys)) for name, keys in features}
+            features, array = self._columns.sparse.items(), self._array
+            self._sparse = {name: Sparse(name, self._format, *map(array, parts)) for name, parts in features}
         return Named("sparse feature", self._sparse, _as_it_is)
 
     @property
@@ -297,7 +287,7 @@ class Batch:
     @property
     def bytes(self) -> Named[Bytes]:
         """Byte strings by name."""
-        return Named("bytes feature", self._columns.bytes, functools.partial(Bytes, self))
+        return Named("bytes feature", self._columns.bytes, lambda what: Bytes(self, *what))
 
     @property
     def images(self) -> Named[Array]:
@@ -327,8 +317,8 @@ class Batch:
     def record_stream(self, stream: Any) -> None:
         """Has a device's memory kept until a stream's present work is done, as TorchRec's pipelines ask of batches."""
         self._torch("batch.record_stream()")
-        for tensor in self._arrays.values():
-            if tensor.device.type not in ("cpu", "meta"):
+        for tensor in (*(self._arrays or ()), self._mask):
+            if tensor is not None and tensor.device.type not in ("cpu", "meta"):
                 tensor.record_stream(stream)
 
     def numpy(self) -> Batch:
@@ -367,45 +357,41 @@ class Batch:
     def _provenance(self, name: str) -> Array:
         if not self._columns.provenance:
             raise UsageError("the batch does not say where its rows come from; give the loader provenance=True")
-        return self._array((name, "values"))
+        return self._array(self._columns.provenance[name])
 
     def _torch(self, what: str) -> Any:
         return _torch(what, self._format)
 
     def _mapped(self, change: Callable[[Array], Array]) -> Batch:
         batch = Batch(self._rows, self._columns, self.epoch, self.position, self._format, self.valid)
-        for key in (*self._columns.arrays(), _MASK):
-            batch._arrays[key] = change(self._array(key))
+        batch._arrays = [change(self._array(part)) for part in range(len(self._rows.parts))]
+        batch._mask = change(self.mask)
         return batch
 
-    def _array(self, key: _Key) -> Array:
-        made = self._arrays.get(key)
+    def _array(self, part: _Part) -> Array:
+        if self._arrays is None:
+            self._arrays = self._made()
+        made = self._arrays[part]
         if made is None:
-            made = self._arrays[key] = self._make(key)
+            made = self._arrays[part] = self._arrow(part)
         return made
 
-    def _make(self, key: _Key) -> Array:
-        rows, index = self._rows, self._rows.form.index
+    def _made(self) -> list[Array | None]:
+        """All arrays at once: a loop that looks at one looks at most, and each by itself takes twice as long."""
+        parts = self._rows.parts
         if self._format == "arrow":
-            if key == _MASK:
-                return pa.array(self._valid())
-            if (key[0], "offsets") not in index:
-                return rows.to_arrow().column(key[0])
-            part = rows.parts[index[key]]
-            return arrow(part, pa.from_numpy_dtype(part.dtype))
-        view = _views(self._format)
-        if key == _MASK:
-            return view(self._valid())
-        # All at once: a loop that looks at one looks at most, and each by itself takes twice as long.
-        arrays = dict(zip(index, map(view, rows.parts), strict=True))
-        for shaped, shape in self._columns.shapes.items():
-            arrays[shaped] = arrays[shaped].reshape(rows.num_rows, *shape)
-        self._arrays |= arrays
-        return self._arrays[key]
+            return [None] * len(parts)
+        arrays = list(map(_views(self._format), parts))
+        for part, shape in self._columns.shapes.items():
+            arrays[part] = arrays[part].reshape(self._rows.num_rows, *shape)
+        return arrays
 
-    def _valid(self) -> np.ndarray[Any, Any]:
-        mask: np.ndarray[Any, Any] = np.arange(len(self)) < self.valid
-        return mask
+    def _arrow(self, part: _Part) -> pa.Array:
+        rows = self._rows
+        column, dtype, _ = rows.form.parts[part]
+        if pa.types.is_list(rows.schema.field(column).type) or pa.types.is_binary(rows.schema.field(column).type):
+            return arrow(rows.parts[part], pa.from_numpy_dtype(dtype))
+        return rows.to_arrow().column(column)
 
 
 def _torch(what: str, format: str) -> Any:  # noqa: A002

@@ -305,8 +305,8 @@ class DataLoader:
         """Goes on from a checkpoint: what state_dict() returned on this rank, or a list of all ranks' states.
 
         Exactly the rows that were left come; with order="fast" not in the order in which they would have come. A list
-        must be the same on all ranks; it may come from a job of another size. An open session is left. The state is checked when
-        the next one opens: RestoreRefused says what does not fit, or which ranks are missing.
+        must be the same on all ranks; it may come from a job of another size. An open session is left. The state is
+        checked when the next one opens: RestoreRefused says what does not fit, or which ranks are missing.
         """
         self._check_open()
         dicts, shared = _checkpoint.flatten(state)
