@@ -155,9 +155,10 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream) (*link, error
 }
 
 // Sender sends the batches of a call: on the link that its caller names, if it does, else by gRPC. To end ctx, which is of the
-// call's, interrupts what it sends on a link. It must be made before the call's first message, and Closed.
+// call's, interrupts what it sends on a link. It must be made before the call's first message, and Closed. What it adds to the
+// batches' memory is the pool's.
 func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, how Compression, pool *Pool) (*Sender, error) {
-	s := NewSender(out, how, pool)
+	s := &Sender{out: out, how: how, pool: pool}
 	var err error
 	if s.link, err = l.claim(ctx, out); err != nil {
 		return nil, err

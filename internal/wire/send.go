@@ -33,11 +33,6 @@ type Sender struct {
 	run           []*parcel   // that wait
 }
 
-// NewSender sends on out, by gRPC. What it adds to the batches' memory is the pool's.
-func NewSender(out grpc.ServerStream, how Compression, pool *Pool) *Sender {
-	return &Sender{out: out, how: how, pool: pool}
-}
-
 // Narrow reports whether a batch's values may have fewer bytes than Arrow's: it goes on a link, as it is.
 func (s *Sender) Narrow() bool { return s.link != nil && s.how == None }
 

@@ -434,7 +434,8 @@ func TestManyZeros(t *testing.T) {
 		out := &sent{}
 		b := &wire.Batch{}
 		b.OnRelease(rec.Release)
-		if err := errors.Join(b.Flatten(rec), wire.NewSender(out, how, new(wire.Pool)).Send(b, func() {})); err != nil {
+		sender, err := new(wire.Lobby).Sender(t.Context(), out, how, new(wire.Pool))
+		if err := errors.Join(err, b.Flatten(rec), sender.Send(b, func() {})); err != nil {
 			t.Fatal(err)
 		}
 		m := wire.NewMessage(new(wire.Pool))
