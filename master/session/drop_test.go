@@ -204,6 +204,32 @@ func TestDropRowsOfRanksThatGather(t *testing.T) {
 	}
 }
 
+// What ranks that left had of an epoch, and had buffered of the next one, comes back in one piece: a rank gets of the next one from it, too.
+func TestDropOfRanksThatLeftWithRowsOfTwoEpochs(t *testing.T) {
+	s := dropping(t, 2, 200, 200, 200)
+	for range 3 {
+		dropSync(t, s, 0, Steps{Handed: 9, Ready: 9}, false)
+		dropSync(t, s, 1, Steps{Handed: 8, Ready: 8}, false)
+	}
+	for r := range uint32(2) {
+		if len(within(s.rank(r).held, 1)) == 0 {
+			t.Fatalf("rank %d holds nothing of the next epoch, only %v", r, s.rank(r).held)
+		}
+	}
+	dropSync(t, s, 0, Steps{Handed: 9, Ready: 9}, true)
+	dropSync(t, s, 1, Steps{Handed: 8, Ready: 8}, true)
+	if last := s.returned[len(s.returned)-1]; last.From.Epoch != 0 || last.To != (position.Position{Epoch: 2}) {
+		t.Fatalf("what comes back is %v", s.returned)
+	}
+	must(t, s, Join{Rank: 0, World: 2, Nonce: "again"})
+	for _, at := range []Steps{{Handed: 9, Ready: 9}, {Handed: 10, Ready: 10}, {Epoch: 1}, {Epoch: 1}} {
+		dropSync(t, s, 0, at, false)
+	}
+	if len(within(s.rank(0).held, 1)) == 0 {
+		t.Errorf("rank 0 is in epoch 1, holds %v, and %v is to be had", s.rank(0).held, s.returned)
+	}
+}
+
 // The first of the ranks that start again may come to its epoch's end before the others are there: it stays open for these.
 func TestDropOfRanksThatAllLeftBeforeAnEpochsEnd(t *testing.T) {
 	s := dropping(t, 2, 200, 200, 200)

@@ -46,15 +46,11 @@ func (s *State) grant(k *rank, streams uint32) bool {
 // runs get shorter towards its end; but enough for all streams, as long as each rank can have as many.
 func (s *State) run(epoch uint32, streams int64) int64 {
 	remaining := int64(0)
-	end := position.Position{Epoch: epoch + 1}
-	for _, iv := range s.returned {
-		if !iv.From.Less(end) {
-			break
-		}
-		remaining += s.estimate(iv.From, least(iv.To, end))
+	for _, iv := range within(s.returned, epoch) {
+		remaining += s.estimate(iv.From, iv.To)
 	}
-	if s.frontier.Less(end) {
-		remaining += s.estimate(s.frontier, end)
+	if s.frontier.Epoch == epoch {
+		remaining += s.estimate(s.frontier, position.Position{Epoch: epoch + 1})
 	}
 	w := int64(s.world)
 	return max(1, (remaining+4*w-1)/(4*w), min(streams, remaining/w))
@@ -89,8 +85,8 @@ func (s *State) estimate(from, to position.Position) int64 {
 // planned. It returns them and how many more may be taken.
 func (s *State) takeReturned(epoch uint32, n int64) (position.Set, int64) {
 	var got []position.Interval
-	for _, iv := range s.returned {
-		for p := iv.From; n > 0 && p.Epoch == epoch && p.Less(iv.To); {
+	for _, iv := range within(s.returned, epoch) {
+		for p := iv.From; n > 0 && p.Less(iv.To); {
 			b, ok := s.block(p)
 			if !ok {
 				break
@@ -99,9 +95,6 @@ func (s *State) takeReturned(epoch uint32, n int64) (position.Set, int64) {
 			got = append(got, position.Interval{From: p, To: to})
 			n -= b.touched(p, to)
 			p = to
-		}
-		if n == 0 || iv.From.Epoch > epoch {
-			break
 		}
 	}
 	set := position.NewSet(got...)

@@ -262,9 +262,12 @@ func (c *column) load() error {
 		if c.lender != nil {
 			c.lender.keep()
 		}
-		if c.header.kind == dictionaryPage {
+		switch {
+		case c.header.kind == dictionaryPage:
 			err = c.loadDictionary()
-		} else {
+		case c.header.values == 0: // there may be very many, each of very many bytes
+			c.drop()
+		default:
 			err = c.loadData()
 		}
 		if err != nil || c.pageLeft > 0 {
@@ -276,6 +279,9 @@ func (c *column) load() error {
 
 // loadDictionary reads the dictionary page whose header was read.
 func (c *column) loadDictionary() error {
+	if c.entries {
+		return errors.New("dictionary: it is not the chunk's first one, or stands behind pages that need one: the file is damaged")
+	}
 	_, data, err := c.body()
 	if err != nil {
 		return err

@@ -229,3 +229,61 @@ func TestChecksum(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesWithoutValues: a chunk may have any number of pages without values, which say that they have any number of bytes. None is
+// opened. Dictionaries behind the first one are refused, for there may be as many.
+func TestPagesWithoutValues(t *testing.T) {
+	file := hostileSeeds(t, testSchema())[2]
+	f, err := readFooter(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 16 MiB of 4 bytes, as a page of version 1.
+	empty := []byte{0x15, 0x00, 0x15, 0x80, 0x80, 0x80, 0x10, 0x15, 0x08, 0x2c, 0x15, 0x00, 0x15, 0x00, 0x15, 0x06, 0x15, 0x06, 0x00, 0x00, 1, 2, 3, 4}
+	tried := 0
+	for i, source := range sourcesOf(f) {
+		d := NewDecoder(sourcesOf(f)[i:i+1], testMemory)
+		leaves, err := Leaves(f, sourcesOf(f)[i:i+1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunks, err := chunksOf(d, f, 0, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h header
+		if err := h.read(chunks[0], len(chunks[0])); err != nil {
+			t.Fatal(err)
+		}
+		if len(leaves) > 1 || h.kind != dictionaryPage {
+			continue
+		}
+		tried++
+		first := h.size + h.stored
+		decode := func(parts ...[]byte) ([]any, error) {
+			chunk, c := slices.Concat(parts...), &f.RowGroups[0].Chunks[leaves[0]]
+			before := *c
+			defer func() { *c = before }()
+			c.Length, c.Uncompressed = int64(len(chunk)), 1<<40
+			return decodeDamaged(t, d, f, d.Reset("f.parquet", f, 0, [][]byte{chunk}))
+		}
+		want, err := decode(chunks[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, pages := range map[string][][]byte{
+			"first":  {bytes.Repeat(empty, 1000), chunks[0]},
+			"second": {chunks[0][:first], bytes.Repeat(empty, 1000), chunks[0][first:]},
+		} {
+			if got, err := decode(pages...); fmt.Sprint(got, err) != fmt.Sprint(want, nil) {
+				t.Errorf("%s: with empty pages %s: %v", source.GetName(), name, err)
+			}
+		}
+		if _, err := decode(chunks[0][:first], chunks[0]); err == nil || !strings.Contains(err.Error(), "dictionary: it is not the chunk's first one") {
+			t.Errorf("%s: with two dictionaries: %v", source.GetName(), err)
+		}
+	}
+	if tried == 0 {
+		t.Error("no column has a dictionary")
+	}
+}

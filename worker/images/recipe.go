@@ -25,7 +25,7 @@ const (
 type Recipe struct {
 	Format  Format
 	Gray    bool        // one channel, luminance, in place of red, green and blue
-	Upright bool        // turned as EXIF says
+	Upright bool        // JPEGs are turned as their EXIF says
 	Crop    *RandomCrop // nil: all of it
 	// Height and Width are what it is resized to, or else Shorter that of the two sides.
 	Height, Width, Shorter int

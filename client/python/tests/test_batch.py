@@ -137,6 +137,20 @@ def test_arrow() -> None:
     check(b.numpy(), 0)
 
 
+def test_repr() -> None:
+    assert repr(batch(record())) == "Batch(rows=5, epoch=3, dense=[5, 2], sparse=3, labels=2, bytes=1, images=1)"
+
+
+def test_views_are_not_pickled() -> None:
+    """What is there anyhow does not go along, though all arrays are made once one is looked at."""
+    b = batch(record(200))
+    before = len(pickle.dumps(b))
+    assert b.dense is not None
+    assert b.sparse["ids"] is not None
+    assert len(pickle.dumps(b)) == before
+    assert not pickle.loads(pickle.dumps(b)).dense.flags.writeable
+
+
 def test_what_a_batch_has_not() -> None:
     b = batch(record().select(["price", "click", "ids"]))
     assert repr(b) == "Batch(rows=5, epoch=3, sparse=1, labels=2)"

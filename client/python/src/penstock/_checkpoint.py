@@ -130,10 +130,12 @@ class InFlight:
         self._open: collections.deque[_Open] = collections.deque(maxlen=_MOST)
         self.follows = False  # the loop says which batches it is done with
         self.keeps = False  # batches are kept until they are done
+        self._forgot = False  # batches that are older than all that are open, and perhaps not done
 
     def yielded(self, position: Position, item: Any) -> None:
         """Notes a batch that the loop gets."""
         self._newest = position._state
+        self._forgot |= len(self._open) == _MOST
         self._open.append(_Open(position, item if self.keeps else None))
 
     def ended(self, state: pb.State) -> None:
@@ -147,9 +149,13 @@ class InFlight:
         if position is None:
             if not self._open:
                 raise UsageError("done() without a batch, and none is in flight; call it once for each batch")
+            if self._forgot:
+                raise UsageError(
+                    f"done() without a batch, and more than {_MOST} are in flight: give it the batch, or its position"
+                )
             position = self._open[0].position
         while self._open and self._open[0].position.number <= position.number:
-            self._done = self._open.popleft().position._state
+            self._done, self._forgot = self._open.popleft().position._state, False
         self._catch_up()
 
     def _catch_up(self) -> None:

@@ -252,8 +252,8 @@ class Leader:
     def next(self) -> Read | None:
         """The next batch of the epoch; None once at its end. All ranks of the replica must call it.
 
-        An interrupt loses nothing, as in SessionReader.next; one that comes while the others are told may leave them
-        behind.
+        An interrupt loses nothing of the leader's, as in SessionReader.next, but ends the others' reading: go on from a
+        checkpoint then.
         """
         if not self._got:
             self._got.append(self._told(self._reader.next))

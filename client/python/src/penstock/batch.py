@@ -1,7 +1,8 @@
 """A batch as a training loop sees it: views of its rows' memory in torch, NumPy or Arrow.
 
 The loader makes a Batch of the rows that the session hands over (_flat.py). Nothing is copied: arrays are views
-(worker/tensor/README.md says of what), made when they are first asked for and kept. Only Arrow's bools are packed.
+(worker/tensor/README.md says of what), all made when the first is asked for, but for Arrow's, and kept. Only Arrow's
+bools are packed.
 
 torch tensors may be written in place: no other batch shares their memory. Features of one batch whose rows all have
 equally many values may share their offsets. NumPy and Arrow arrays are read-only: write to a copy, such as
@@ -168,7 +169,7 @@ class Bytes(Sequence[bytes]):
 
 
 class Named(Mapping[str, _T], Generic[_T]):
-    """Values by name, in the order of the spec, each made when it is asked for."""
+    """Values by name, in the order of the spec."""
 
     __slots__ = ("_kind", "_make", "_names")
 
@@ -204,7 +205,7 @@ class Batch:
     since they are views of what was received: copy what is to be written, as batch.dense.copy().
     """
 
-    __slots__ = ("_arrays", "_columns", "_format", "_mask", "_rows", "_sparse", "epoch", "position", "valid")
+    __slots__ = ("_arrays", "_columns", "_format", "_mask", "_moved", "_rows", "_sparse", "epoch", "position", "valid")
 
     def __init__(
         self,
@@ -218,6 +219,7 @@ class Batch:
         self._rows, self._columns, self._format = rows, columns, format
         self._arrays: list[Array | None] | None = None  # those that were made
         self._mask: Array | None = None
+        self._moved = False  # arrays are copies elsewhere, not views of the rows
         self._sparse: dict[str, Sparse] | None = None
         self.epoch = epoch  # counts from 0
         self.position = position
@@ -225,6 +227,11 @@ class Batch:
 
     def __len__(self) -> int:
         return self._rows.num_rows
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Views are made anew where it goes to."""
+        views = () if self._moved else ("_arrays", "_mask", "_sparse")
+        return None, {slot: None if slot in views else getattr(self, slot) for slot in self.__slots__}
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -245,7 +252,7 @@ class Batch:
 
     def __repr__(self) -> str:
         c = self._columns
-        parts = [f"dense=[{len(self)}, {len(c.dense_names)}]"] if c.dense else []
+        parts = [] if c.dense is None else [f"dense=[{len(self)}, {len(c.dense_names)}]"]
         for kind in ("sparse", "labels", "bytes", "images"):
             parts += [f"{kind}={len(getattr(c, kind))}"] if getattr(c, kind) else []
         rows = f"rows={len(self)}" + (f", valid={self.valid}" if self.valid < len(self) else "")
@@ -365,7 +372,7 @@ class Batch:
     def _mapped(self, change: Callable[[Array], Array]) -> Batch:
         batch = Batch(self._rows, self._columns, self.epoch, self.position, self._format, self.valid)
         batch._arrays = [change(self._array(part)) for part in range(len(self._rows.parts))]
-        batch._mask = change(self.mask)
+        batch._mask, batch._moved = change(self.mask), True
         return batch
 
     def _array(self, part: _Part) -> Array:

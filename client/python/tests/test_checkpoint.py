@@ -1,0 +1,37 @@
+"""How far a loop has come with batches that it read ahead."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from penstock._checkpoint import InFlight
+from penstock._pb import control_pb2
+from penstock.batch import Position
+from penstock.errors import UsageError
+
+
+def _position(number: int) -> Position:
+    return Position(0, number, None, functools.partial(control_pb2.State, handed=number + 1))
+
+
+def test_done_with_more_batches_than_are_known() -> None:
+    """The oldest of them is not the one that the loop means, unless it says so."""
+    flight = InFlight(control_pb2.State())
+    positions = [_position(i) for i in range(300)]
+    for position in positions[:256]:
+        flight.yielded(position, None)
+    flight.done(None)
+    assert flight.state().handed == 1
+    for position in positions[256:]:
+        flight.yielded(position, None)
+    with pytest.raises(UsageError, match="more than 256 are in flight: give it the batch"):
+        flight.done(None)
+    assert flight.state().handed == 1
+    flight.done(positions[1])  # known no more
+    assert flight.state().handed == 1
+    flight.done(positions[270])
+    assert flight.state().handed == 271
+    flight.done(None)
+    assert flight.state().handed == 272
