@@ -130,7 +130,9 @@ func (p *parser) readOrders(r *thrift.Reader) {
 			defined = f>>4 == 1 || f>>4 == 2 // by type, or IEEE 754 total order
 			r.Skip(f)
 		}
-		p.orders = append(p.orders, defined)
+		if len(p.orders) < maxElements { // there are no more leaves
+			p.orders = append(p.orders, defined)
+		}
 	}
 }
 

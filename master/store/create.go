@@ -163,9 +163,11 @@ func (s *Store) eachSession(ctx context.Context, f func(id Name, meta *mvccpb.Ke
 		if len(resp.Kvs) == 0 {
 			return nil
 		}
-		id, err := s.keys.sessionOf(string(resp.Kvs[0].Key))
-		if err != nil {
-			return err
+		key := string(resp.Kvs[0].Key)
+		id, err := s.keys.sessionOf(key)
+		if err != nil { // nothing of this package's: it must not keep a master from leading
+			from = key + "\x00"
+			continue
 		}
 		kv, err := s.get(ctx, s.keys.session(id)+keyMeta)
 		if err != nil {

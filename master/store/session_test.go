@@ -292,6 +292,31 @@ func TestLatePagesOfAnEarlierCreate(t *testing.T) {
 	}
 }
 
+// Keys that are no session's stay, and keep nobody from leading, nor from the sessions behind them.
+func TestKeysOfNoSession(t *testing.T) {
+	s := open(t, etcd(t))
+	first := lead(t, s)
+	ctx := t.Context()
+	_, err := s.Create(ctx, first, meta("run"), files(1))
+	check(t, err)
+	stray := []string{s.keys.sessions(), s.keys.sessions() + "no slash", s.keys.sessions() + "%/x"}
+	for _, key := range stray {
+		_, err := s.client.Put(ctx, key, "?")
+		check(t, err)
+	}
+	check(t, first.Resign(ctx))
+	lead(t, s)
+	list, err := s.List(ctx)
+	if err != nil || len(list) != 1 || list[0].GetSession().GetId() != "run" {
+		t.Errorf("%v, %v; want the one session", list, err)
+	}
+	for _, key := range stray {
+		if got, err := s.client.Get(ctx, key); err != nil || len(got.Kvs) != 1 {
+			t.Errorf("%q is gone: %v", key, err)
+		}
+	}
+}
+
 func TestCorruptState(t *testing.T) {
 	s := open(t, etcd(t))
 	l := lead(t, s)
