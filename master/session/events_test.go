@@ -91,6 +91,20 @@ func (m *model) leave() {
 	}
 }
 
+// staysAway draws ranks that left and never come again. One stays, and all do where a restore waits for them.
+func (m *model) staysAway() map[uint32]bool {
+	away := map[uint32]bool{}
+	if len(m.s.restore.parts) > 0 {
+		return away
+	}
+	for r := range uint32(len(m.trainers)) {
+		if k := m.s.rank(r); k != nil && k.departed && len(away)+1 < len(m.trainers) && m.draw(2) == 0 {
+			away[r] = true
+		}
+	}
+	return away
+}
+
 // recall asks some rank for some of what it holds.
 func (m *model) recall() {
 	r := uint32(m.draw(len(m.trainers)))
@@ -102,15 +116,22 @@ func (m *model) recall() {
 	m.must(Recall{Rank: r, Set: position.Set{pieces[m.draw(len(pieces))]}})
 }
 
-// finish lets the job come to its end, with every rank running and nothing failing any more.
+// finish lets the job come to its end, with every rank running but for some that left, and nothing failing any more.
 func (m *model) finish() {
-	for round := 0; !m.s.Finished() || m.batchSize > 0 && !m.trained(); round++ {
+	m.away = m.staysAway()
+	open := func() bool { // an epoch of dropped batches stays so for ranks that may come again
+		return !m.s.Finished() && (m.drop == nil || len(m.away) == 0)
+	}
+	for round := 0; open() || m.batchSize > 0 && !m.trained(); round++ {
 		if round > 3000 {
 			m.fail("the job does not come to its end: closed %d, frontier %v, returned %v, steps %v",
 				m.s.closed, m.s.frontier, m.s.returned, m.s.stepsFrom(0))
 		}
 		for r, t := range m.trainers {
 			m.plan()
+			if m.away[uint32(r)] {
+				continue
+			}
 			if t == nil || t.dead {
 				m.start(uint32(r))
 				continue

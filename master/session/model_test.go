@@ -21,10 +21,11 @@ type model struct {
 	id        Identity
 	s         *State
 	etcd      map[string][]byte
-	writes    uint64     // to etcd
-	masters   *masters   // nil: one that never fails
-	trainers  []*trainer // the newest start of each rank
-	network   []request  // sent and not delivered, or to be delivered again
+	writes    uint64          // to etcd
+	masters   *masters        // nil: one that never fails
+	trainers  []*trainer      // the newest start of each rank
+	away      map[uint32]bool // ranks that left and never come again
+	network   []request       // sent and not delivered, or to be delivered again
 	nonces    int
 	mostWorld int // of jobs that are restored
 	execute   executor

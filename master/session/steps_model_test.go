@@ -114,7 +114,10 @@ func (n Steps) compare(o Steps) int {
 
 // trained reports whether all training loops have ended all epochs.
 func (m *model) trained() bool {
-	for _, t := range m.trainers {
+	for r, t := range m.trainers {
+		if m.away[uint32(r)] {
+			continue
+		}
 		if t == nil || t.dead || t.loop != nil && t.loop.at.Epoch < m.id.Epochs {
 			return false
 		}
@@ -225,6 +228,9 @@ func (m *model) restartAll() {
 	m.together = true
 	defer func() { m.together = false }()
 	leave := m.draw(2) == 0
+	if m.drop != nil && m.endedFarAhead() {
+		m.drop.cameBack[m.s.generation] = true
+	}
 	for _, t := range m.trainers {
 		if t == nil {
 			continue
@@ -263,6 +269,22 @@ func (m *model) restartAll() {
 			m.call(first.request(m.draw), false)
 		}
 	}
+}
+
+// endedFarAhead reports whether a training loop has ended while another is farther from its end than loops that wait for each other are.
+func (m *model) endedFarAhead() bool {
+	ended, far := false, false
+	for _, t := range m.trainers {
+		switch {
+		case t == nil || t.generation != m.s.generation:
+		case t.loop.at.Epoch == m.id.Epochs:
+			ended = true
+		default:
+			at := t.loop.at
+			far = far || at.Epoch+1 < m.id.Epochs || !t.loop.final[at.Epoch] || at.Handed+firstBatches < t.loop.told[at.Epoch]
+		}
+	}
+	return ended && far
 }
 
 // passes reports whether the trainer comes to a place from where it began without a batch: the epochs between have no step for it.
