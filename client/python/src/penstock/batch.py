@@ -84,8 +84,11 @@ class Columns:
         self.images: dict[str, _Part] = {}
         self.shapes: dict[_Part, tuple[int, ...]] = {}  # of a row in arrays that are not flat
         self.provenance: dict[str, _Part] = {}
+        of: dict[str, dict[str, _Part]] = {}
+        for (name, what), part in form.index.items():
+            of.setdefault(name, {})[what] = part
         for f in form.schema:
-            self._add(f, {what: i for (column, what), i in form.index.items() if column == f.name})
+            self._add(f, of[f.name])
 
     def _add(self, column: pa.Field, parts: Mapping[str, _Part]) -> None:
         metadata = column.metadata or {}
