@@ -51,7 +51,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 	defer cancel()
 	sessions.Go(func() {
 		<-ctx.Done()
-		_ = control.Close() // which ends accept
+		_ = control.Close() // which ends what is read from it
 	})
 	request, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4))
 	for {

@@ -164,8 +164,8 @@ func (s *Store) eachSession(ctx context.Context, f func(id Name, meta *mvccpb.Ke
 			return nil
 		}
 		key := string(resp.Kvs[0].Key)
-		id, err := s.keys.sessionOf(key)
-		if err != nil { // nothing of this package's: it must not keep a master from leading
+		id, ok := s.keys.sessionOf(key)
+		if !ok { // nothing of this package's: it must not keep a master from leading
 			from = key + "\x00"
 			continue
 		}

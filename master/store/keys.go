@@ -88,13 +88,11 @@ func (n Name) check() error {
 	return nil
 }
 
-// sessionOf returns the session that a key belongs to.
-func (l layout) sessionOf(key string) (Name, error) {
+// sessionOf returns the session that a key belongs to, and whether it belongs to one.
+func (l layout) sessionOf(key string) (Name, bool) {
 	name, _, ok := strings.Cut(strings.TrimPrefix(key, l.sessions()), "/")
-	if namespace, id := Name(name).Split(); !ok || NameOf(namespace, id) != Name(name) {
-		return "", fmt.Errorf("%w: key %q", ErrCorrupt, key)
-	}
-	return Name(name), nil
+	namespace, id := Name(name).Split()
+	return Name(name), ok && NameOf(namespace, id) == Name(name)
 }
 
 // numbers reads the slash-separated numbers of a key below dir.
