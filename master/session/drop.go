@@ -333,8 +333,7 @@ func (s *State) grantNeeded(k *rank, c Sync, ch *Changes) bool {
 // grantRows gives a rank shards of an epoch, cut where it has so many rows.
 func (s *State) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch *Changes) bool {
 	s.passTo(epoch, ch)
-	got, n := s.takeReturned(epoch, s.run(epoch, streams))
-	got = got.Union(s.takeFrontier(epoch, n))
+	got := s.take(epoch, streams)
 	given := s.firstRows(got, rows)
 	s.returned = s.returned.Union(got.Subtract(given))
 	k.held = k.held.Union(given)

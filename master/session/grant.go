@@ -32,21 +32,23 @@ func (s *State) grant(k *rank, streams uint32) bool {
 	if !ok {
 		return false
 	}
-	n := s.run(epoch, int64(streams))
-	got, n := s.takeReturned(epoch, n)
-	fresh := s.takeFrontier(epoch, n)
-	if len(got)+len(fresh) == 0 {
-		return false
-	}
-	k.held = k.held.Union(got).Union(fresh)
-	return true
+	got := s.take(epoch, int64(streams))
+	k.held = k.held.Union(got)
+	return len(got) > 0
 }
 
-// run is the number of shards to grant at once: a quarter of an even share of what remains of the epoch, so that
+// take takes a run of shards of an epoch, returned ones first.
+func (s *State) take(epoch uint32, streams int64) position.Set {
+	returned := within(s.returned, epoch)
+	got, n := s.takeReturned(returned, s.run(returned, epoch, streams))
+	return got.Union(s.takeFrontier(epoch, n))
+}
+
+// run is the number of shards to grant at once, of which some are returned: a quarter of an even share of what remains of the epoch, so that
 // runs get shorter towards its end; but enough for all streams, as long as each rank can have as many.
-func (s *State) run(epoch uint32, streams int64) int64 {
+func (s *State) run(returned position.Set, epoch uint32, streams int64) int64 {
 	remaining := int64(0)
-	for _, iv := range within(s.returned, epoch) {
+	for _, iv := range returned {
 		remaining += s.estimate(iv.From, iv.To)
 	}
 	if s.frontier.Epoch == epoch {
@@ -81,11 +83,11 @@ func (s *State) estimate(from, to position.Position) int64 {
 	return max(n, 1)
 }
 
-// takeReturned takes up to n shards, cut at their borders, from the returned positions of an epoch whose blocks are
+// takeReturned takes up to n shards, cut at their borders, from those of the returned positions whose blocks are
 // planned. It returns them and how many more may be taken.
-func (s *State) takeReturned(epoch uint32, n int64) (position.Set, int64) {
+func (s *State) takeReturned(returned position.Set, n int64) (position.Set, int64) {
 	var got []position.Interval
-	for _, iv := range within(s.returned, epoch) {
+	for _, iv := range returned {
 		for p := iv.From; n > 0 && p.Less(iv.To); {
 			b, ok := s.block(p)
 			if !ok {
