@@ -394,6 +394,9 @@ func (s *stream) next(n int) ([]byte, error) {
 		s.data = s.data[size:]
 		return out, nil
 	case encodingStreamSplit:
+		if n > s.n-s.pos { // before memory is made for values that the page has not
+			return nil, errValues
+		}
 		s.scratch = vector.Grow(s.scratch, size)
 		return s.scratch, s.join(s.scratch, n)
 	case encodingDeltaByteArray:

@@ -136,7 +136,7 @@ func decodeDamaged(t *testing.T, d *Decoder, f *footer.Footer, err error) (all [
 
 func FuzzFile(f *testing.F) {
 	small := arrow.NewSchema(testSchema().Fields()[5*8:6*8], nil) // int64 in all shapes: small inputs fuzz well
-	for _, file := range hostileSeeds(f, small) {
+	for _, file := range append(hostileSeeds(f, small), splitFile(f)) {
 		f.Add(file)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -249,6 +249,37 @@ func goFile(t testing.TB, r *rand.Rand, rows []goRow) []byte {
 	return out.Bytes()
 }
 
+// splitFile is a small file whose values are all of BYTE_STREAM_SPLIT, which arrow's writer does not know.
+func splitFile(t testing.TB) []byte {
+	t.Helper()
+	type row struct {
+		ID [5]byte
+		X  *float32
+		N  []int64
+	}
+	rows := make([]row, 20)
+	for i := range rows {
+		rows[i] = row{ID: [5]byte{byte(i), 1}, N: make([]int64, i%4)}
+		if i%3 > 0 {
+			x := float32(i)
+			rows[i].X = &x
+		}
+	}
+	options := []parquet.WriterOption{parquet.DataPageVersion(1), parquet.PageBufferSize(64)}
+	for _, kind := range []parquet.Kind{parquet.FixedLenByteArray, parquet.Float, parquet.Int64} {
+		options = append(options, parquet.DefaultEncodingFor(kind, &parquet.ByteStreamSplit))
+	}
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[row](&out, options...)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // TestAgainstParquetGo decodes what parquet-go wrote with random settings, and compares with the rows themselves.
 func TestAgainstParquetGo(t *testing.T) {
 	rounds := uint64(40)

@@ -2,6 +2,7 @@ package columns
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"testing"
 )
@@ -46,5 +47,16 @@ func TestJoin(t *testing.T) {
 				t.Fatalf("%d values of %d bytes: %x, want %x", n, width, got, want)
 			}
 		}
+	}
+}
+
+// TestSplitValuesThatAreNotThere asks a page without bytes for values as wide as a footer may say: no memory is made for them.
+func TestSplitValuesThatAreNotThere(t *testing.T) {
+	s := stream{width: 1 << 26}
+	if err := s.begin(nil, encodingStreamSplit, 4096); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.next(4096); !errors.Is(err, errValues) || s.scratch != nil {
+		t.Errorf("%v, with memory of %d bytes; want %v", err, cap(s.scratch), errValues)
 	}
 }

@@ -83,6 +83,21 @@ func hasNulls(valid []uint64, n int) bool {
 	return n&63 != 0 && ^valid[n>>6]<<(64-n&63) != 0
 }
 
+// countNulls is how many of the first n bits are clear.
+func countNulls(valid []uint64, n int) int {
+	if valid == nil {
+		return 0
+	}
+	set := 0
+	for _, word := range valid[:n>>6] {
+		set += bits.OnesCount64(word)
+	}
+	if n&63 != 0 {
+		set += bits.OnesCount64(valid[n>>6] << (64 - n&63))
+	}
+	return n - set
+}
+
 // fill shares its input's values where none is null, and else makes a copy.
 type fill[T Value] struct{ value T }
 
@@ -127,6 +142,16 @@ type fillBytes struct {
 	ends  []int32
 }
 
+// Size implements Sizer: of what takes the nulls' places. The rest is as long as the input.
+func (k *fillBytes) Size(in []*vector.Vector) (int64, error) {
+	added := k.added(in[0])
+	return added + added/8 + 64, nil // vector.Grow leaves room
+}
+
+func (k *fillBytes) added(v *vector.Vector) int64 {
+	return int64(countNulls(v.ValueValid(), v.Len())) * int64(len(k.value))
+}
+
 func (k *fillBytes) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
 	n := v.Len()
@@ -136,16 +161,17 @@ func (k *fillBytes) Run(out *vector.Vector, in []*vector.Vector) error {
 		out.Data, out.Ends = v.Data, v.Ends
 		return nil
 	}
-	k.ends = vector.Grow(k.ends, n+1)
-	k.data, k.ends[0] = k.data[:0], 0
+	size := k.added(v) + int64(v.Ends[n]-v.Ends[0])
+	if size > math.MaxInt32 {
+		return fmt.Errorf("filled values are over 2 GiB in one window of %d rows", v.Rows)
+	}
+	k.data, k.ends = vector.Grow(k.data, int(size))[:0], vector.Grow(k.ends, n+1)
+	k.ends[0] = 0
 	for j := range n {
 		if v.ElemIsNull(j) {
 			k.data = append(k.data, k.value...)
 		} else {
 			k.data = append(k.data, v.Data[v.Ends[j]:v.Ends[j+1]]...)
-		}
-		if len(k.data) > math.MaxInt32 {
-			return fmt.Errorf("filled values are over 2 GiB in one window of %d rows", v.Rows)
 		}
 		k.ends[j+1] = int32(len(k.data))
 	}

@@ -67,10 +67,10 @@ type Maker interface {
 	Makes(rows int64) int64
 }
 
-// Sizer is a Kernel whose result may be far larger than what it is made of; how large, lengths of the inputs say.
+// Sizer is a Kernel whose result may be far larger than what it is made of; how large, lengths and nulls of the inputs say.
 type Sizer interface {
 	Kernel
-	// Size is how many bytes Run is going to allocate, at most.
+	// Size is how many bytes Run is going to allocate, at most, beyond what its inputs have.
 	Size(in []*vector.Vector) (int64, error)
 }
 
