@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"golang.org/x/sync/errgroup"
@@ -138,17 +139,25 @@ func Run(ctx context.Context, o Options) (Result, error) {
 }
 
 func openSource(ctx context.Context, o Options) (source, error) {
-	parquet := 0
+	parquet, total := 0, int64(0)
 	for _, in := range o.Inputs {
+		info, err := os.Stat(in)
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is no regular file, and inputs are read more than once: write it to one first", in)
+		}
+		total += info.Size()
 		if isParquet(in) {
 			parquet++
 		}
 	}
 	switch parquet {
 	case 0:
-		return openText(o)
+		return openText(o, total)
 	case len(o.Inputs):
-		return openParquet(ctx, o)
+		return openParquet(ctx, o, total)
 	}
 	return nil, errors.New("the inputs are Parquet and text files: convert them one format at a time")
 }
@@ -183,8 +192,11 @@ func pump(ctx context.Context, o Options, src source, w *writer) error {
 	return err
 }
 
-// batchRows is how many rows are read at a time.
-const batchRows = 4096
+// Each record has at most batchRows rows, and about recordBytes of values.
+const (
+	batchRows   = 4096
+	recordBytes = 8 << 20
+)
 
 // readPieces cuts what the source gives into row groups and files.
 func readPieces(ctx context.Context, o Options, src source, pieces chan<- piece) error {

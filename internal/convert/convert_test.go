@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -154,6 +155,16 @@ func TestTextFormats(t *testing.T) {
 	expect(t, table(t, empty.Files...), "x utf8, y utf8")
 }
 
+// pipe is a named one.
+func pipe(t *testing.T) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "pipe.csv")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 func TestErrors(t *testing.T) {
 	csv := func(text string) []string { return []string{write(t, "a.csv", text)} }
 	for name, tt := range map[string]struct {
@@ -186,6 +197,7 @@ func TestErrors(t *testing.T) {
 		"no Parquet":           {Options{Inputs: []string{write(t, "a.parquet", "nonsense")}}, []string{"a.parquet"}},
 		"columns of Parquet":   {Options{Inputs: []string{write(t, "a.parquet", "")}, Columns: []string{"x"}}, []string{"text inputs"}},
 		"a negative count":     {Options{Inputs: csv("x"), FileRows: -1}, []string{"negative"}},
+		"a pipe":               {Options{Inputs: []string{pipe(t)}}, []string{"pipe.csv", "no regular file"}},
 		"one file of many":     {Options{Inputs: csv("x"), Output: "x.parquet", FileRows: 1}, []string{"directory"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -323,6 +335,16 @@ func TestOutputs(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Errorf("in the directory: %v, %v", entries, err)
 	}
+}
+
+// What cannot be given a name in the end is refused before any work is done.
+func TestOutputThatCannotBeReplaced(t *testing.T) {
+	t.Chdir(t.TempDir())
+	in := write(t, "a.csv", "x\n1\n")
+	if _, err := Run(t.Context(), Options{Inputs: []string{in}, Output: "."}); err == nil || !strings.Contains(err.Error(), "name a directory in it") {
+		t.Errorf("got %v", err)
+	}
+	run(t, Options{Inputs: []string{in}, Output: "below"})
 }
 
 func TestCancel(t *testing.T) {

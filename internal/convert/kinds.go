@@ -170,7 +170,8 @@ func parseFloat(text []byte, bits int) (float64, bool) {
 }
 
 // guess is the narrowest kind that users mean by a field: bool, int64, float64 or string; unknown if it is null. A
-// number with leading zeros is an identifier and so a string.
+// number with leading zeros is an identifier and so a string, and so is an integer that no int64 holds: as floats, different ones
+// would be the same.
 func guess(f field) kind {
 	text := bytes.TrimSpace(f.text)
 	switch {
@@ -184,13 +185,17 @@ func guess(f field) kind {
 	if _, ok := parseInt(text); ok {
 		return int64Kind
 	}
-	if _, ok := parseFloat(text, 64); ok {
+	if _, ok := parseFloat(text, 64); ok && !integer(text) {
 		return float64Kind
 	}
 	if utf8.Valid(f.text) {
 		return stringKind
 	}
 	return binaryKind
+}
+
+func integer(text []byte) bool {
+	return len(bytes.TrimLeft(text, "+-0123456789")) == 0
 }
 
 func leadingZero(text []byte) bool {

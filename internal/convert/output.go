@@ -37,7 +37,28 @@ func newOutput(o Options) (*output, error) {
 	if out.temp, err = os.MkdirTemp(parent, "."+filepath.Base(out.final)+".converting-*"); err != nil {
 		return nil, fmt.Errorf("make a temporary directory: %w", err)
 	}
+	if err := out.replaceable(); err != nil {
+		return nil, errors.Join(err, os.Remove(out.temp))
+	}
 	return out, nil
+}
+
+// old is where a directory lies that is replaced.
+func (out *output) old() string { return out.temp + ".old" }
+
+// replaceable moves a directory that is to be replaced away and back, which fails if it cannot be moved in the end either.
+func (out *output) replaceable() error {
+	if isParquet(out.final) {
+		return nil
+	}
+	err := os.Rename(out.final, out.old())
+	switch {
+	case err == nil:
+		return os.Rename(out.old(), out.final)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("output %s cannot be replaced as a whole, as no mount point or working directory can (%w); name a directory in it", out.final, err)
 }
 
 // inside reports whether a file is the output or lies in it.
@@ -144,8 +165,7 @@ func (out *output) publish(overwrite bool) (Result, error) {
 
 // replace moves the new directory to the place of the old one, if there is one.
 func (out *output) replace() error {
-	old := out.temp + ".old"
-	err := os.Rename(out.final, old)
+	err := os.Rename(out.final, out.old())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("move the old output away: %w", err)
 	}
@@ -153,11 +173,12 @@ func (out *output) replace() error {
 	if err = os.Rename(out.temp, out.final); err != nil {
 		err = fmt.Errorf("name the output: %w", err)
 		if moved {
-			err = errors.Join(err, os.Rename(old, out.final))
+			err = errors.Join(err, os.Rename(out.old(), out.final))
 		}
 		return err
 	}
-	return os.RemoveAll(old)
+	_ = os.RemoveAll(out.old()) // what is left of it, as on NFS while somebody reads it, does no harm: the new output is in place
+	return nil
 }
 
 // abandon deletes what was not published.

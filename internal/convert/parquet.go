@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	parquetprops "github.com/apache/arrow/go/v15/parquet"
 	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
+	"github.com/apache/arrow/go/v15/parquet/metadata"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
 )
 
@@ -23,25 +27,21 @@ type parquet struct {
 	columns []*pqarrow.ColumnReader // of the file
 	rows    int64                   // of the file
 	left    int64                   // of them
-	name    string
-	size    int64    // of the file
-	rest    []string // files not opened yet
-	used    int64    // bytes of the files before
-	total   int64
+	// rowBytes is what a row takes, by the record before; a file's first one is small.
+	rowBytes int64
+	name     string
+	size     int64    // of the file
+	rest     []string // files not opened yet
+	used     int64    // bytes of the files before
+	total    int64
 }
 
-func openParquet(ctx context.Context, o Options) (*parquet, error) {
+// openParquet takes the inputs' bytes.
+func openParquet(ctx context.Context, o Options, total int64) (*parquet, error) {
 	if len(o.Columns) > 0 || o.Delimiter != "" || o.NoHeader {
 		return nil, errors.New("columns, a delimiter and headers are for text inputs; Parquet files say themselves what they hold")
 	}
-	p := &parquet{options: o, rest: o.Inputs}
-	for _, in := range o.Inputs {
-		info, err := os.Stat(in)
-		if err != nil {
-			return nil, err
-		}
-		p.total += info.Size()
-	}
+	p := &parquet{options: o, rest: o.Inputs, total: total}
 	if err := p.nextFile(ctx); err != nil {
 		p.close()
 		return nil, err
@@ -61,8 +61,11 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	if p.file, err = os.Open(p.name); err != nil {
 		return err
 	}
-	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered.
-	pf, err := parquetfile.NewParquetReader(p.file)
+	// v15 of arrow's reader does not parallelise unless told to, and panics of goroutines could not be recovered. Without a
+	// buffered stream it would hold all chunks of a row group, twice.
+	pf, err := parquetfile.NewParquetReader(p.file, parquetfile.WithReadProps(&parquetprops.ReaderProperties{
+		BufferSize: 1 << 20, BufferedStreamEnabled: true,
+	}))
 	if err != nil {
 		return err
 	}
@@ -82,8 +85,34 @@ func (p *parquet) nextFile(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	p.rows, p.left, p.size = pf.NumRows(), pf.NumRows(), info.Size()
+	p.size = info.Size()
+	if p.rows, err = countRows(pf.MetaData(), p.size-8-int64(pf.MetaData().Size())); err != nil {
+		return err
+	}
+	p.left, p.rowBytes = p.rows, recordBytes/16
 	return p.openColumns(ctx, reader)
+}
+
+// countRows counts the rows of a file that has so many bytes before its footer, and checks that its column chunks lie in them.
+func countRows(f *metadata.FileMetaData, size int64) (rows int64, err error) {
+	for i, g := range f.RowGroups {
+		rows += g.GetNumRows()
+		for _, c := range g.GetColumns() {
+			m := c.GetMetaData()
+			from := m.GetDataPageOffset()
+			if m.IsSetDictionaryPageOffset() && m.GetDictionaryPageOffset() > 0 {
+				from = min(from, m.GetDictionaryPageOffset())
+			}
+			if n := m.GetTotalCompressedSize(); from < 0 || n < 0 || n > size-from {
+				return 0, fmt.Errorf("row group %d, column %s: %d bytes at %d do not lie in the %d before the footer: the file is damaged or cut off; write it again: %w",
+					i, strings.Join(m.GetPathInSchema(), "."), n, from, size, io.ErrUnexpectedEOF)
+			}
+		}
+	}
+	if n := f.NumRows; n != rows && n != 0 { // which is what parquet-rs 0.3 wrote
+		return 0, fmt.Errorf("its row groups have %d rows, and the footer counts %d: the file is damaged; write it again", rows, n)
+	}
+	return rows, nil
 }
 
 // explain makes an error of a panic, which some corrupt files cause in arrow's reader, and names the file.
@@ -186,7 +215,11 @@ func (p *parquet) next(ctx context.Context, limit int64) (arrow.Record, error) {
 			return nil, err
 		}
 	}
-	return p.batch(min(limit, p.left))
+	rec, err := p.batch(min(limit, p.left, max(1, recordBytes/max(1, p.rowBytes))))
+	if err == nil {
+		p.rowBytes = sizeOf(rec) / rec.NumRows()
+	}
+	return rec, err
 }
 
 func (p *parquet) batch(rows int64) (rec arrow.Record, err error) {

@@ -159,9 +159,63 @@ func TestChunkBehindEnd(t *testing.T) {
 		footer := len(whole) - 8 - int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))
 		damaged := write(t, "a.parquet", string(slices.Delete(whole, footer-3<<10, footer)))
 		_, err = Run(t.Context(), Options{Inputs: []string{good, damaged, good}, Output: filepath.Join(t.TempDir(), "out")})
-		if !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), damaged) {
+		if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), damaged) {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// The rows of a file are those of its row groups: parquet-rs 0.3 counted none in the footer.
+func TestRowsOfTheFooter(t *testing.T) {
+	good := parquetFile(t, `[{"x": 1}, {"x": 2}, {"x": 3}]`, nullable("x", arrow.PrimitiveTypes.Int64))
+	counting := func(rows int64) []string {
+		whole, err := os.ReadFile(good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := parquetfile.NewParquetReader(bytes.NewReader(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.MetaData().NumRows = rows
+		out := bytes.NewBuffer(whole[:len(whole)-8-int(binary.LittleEndian.Uint32(whole[len(whole)-8:]))])
+		n, err := f.MetaData().WriteTo(out, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(binary.LittleEndian.AppendUint32(nil, uint32(n)))
+		out.WriteString("PAR1")
+		return []string{write(t, "a.parquet", out.String())}
+	}
+	r := run(t, Options{Inputs: counting(0)})
+	expect(t, table(t, r.Files...), "x int64", "1", "2", "3")
+	for _, rows := range []int64{2, 4} {
+		_, err := Run(t.Context(), Options{Inputs: counting(rows), Output: filepath.Join(t.TempDir(), "out")})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("its row groups have 3 rows, and the footer counts %d", rows)) {
+			t.Errorf("%d rows: %v", rows, err)
+		}
+	}
+}
+
+// Rows are read as far as their bytes go, however many rows a record might have.
+func TestRecordsOfLargeValues(t *testing.T) {
+	const rows, size = 40, 1 << 20
+	json := strings.Repeat(`{"x": "`+strings.Repeat("v", size)+`"}, `, rows)
+	in := parquetFile(t, "["+strings.TrimSuffix(json, ", ")+"]", nullable("x", arrow.BinaryTypes.String))
+	src, err := openSource(t.Context(), Options{Inputs: []string{in}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.close()
+	for left := int64(rows); left > 0; {
+		rec, err := src.next(t.Context(), batchRows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := sizeOf(rec); n > 3*recordBytes { // the first of a file has 16 rows
+			t.Errorf("a record of %d rows has %d bytes", rec.NumRows(), n)
+		}
+		left -= rec.NumRows()
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -26,16 +25,10 @@ type text struct {
 	fileName string
 }
 
-func openText(o Options) (*text, error) {
+// openText takes the inputs' bytes.
+func openText(o Options, total int64) (*text, error) {
 	o.usePreset()
-	t := &text{options: o, rest: o.Inputs}
-	for _, in := range o.Inputs {
-		info, err := os.Stat(in)
-		if err != nil {
-			return nil, err
-		}
-		t.total += info.Size()
-	}
+	t := &text{options: o, rest: o.Inputs, total: total}
 	if err := t.infer(); err != nil {
 		return nil, err
 	}
@@ -177,9 +170,6 @@ func (t *text) line() ([]field, error) {
 		return nil, t.at(fmt.Errorf("found %d fields, want %d; mend the line, or choose another delimiter", len(fields), len(t.columns)))
 	}
 }
-
-// recordBytes bounds the text that goes into a record.
-const recordBytes = 8 << 20
 
 func (t *text) next(_ context.Context, limit int64) (arrow.Record, error) {
 	rows, size := int64(0), 0

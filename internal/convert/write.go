@@ -77,13 +77,23 @@ func (w *writer) flush() (err error) {
 			chunks[j] = rec.Column(i)
 			rows += rec.NumRows()
 		}
-		if err := w.file.WriteColumnChunked(arrow.NewChunked(f.Type, chunks), 0, rows); err != nil {
-			return fmt.Errorf("column %s: %w", f.Name, err)
+		if err := w.column(f.Name, arrow.NewChunked(f.Type, chunks), rows); err != nil {
+			return err
 		}
 	}
 	clear(w.group)
 	w.group = w.group[:0]
 	return nil
+}
+
+func (w *writer) column(name string, values *arrow.Chunked, rows int64) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("column %s: %w", name, err)
+		}
+	}()
+	defer explainWrite(&err)
+	return w.file.WriteColumnChunked(values, 0, rows)
 }
 
 func (w *writer) endFile() (err error) {

@@ -224,8 +224,14 @@ func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 		}
 		f.byName[c.Name] = i
 	}
+	needed := make([]bool, len(b.leaves)) // by a column that can be read: either half of a map is one, too
+	for i, c := range b.columns {
+		for l := b.spans[i].from; l < b.spans[i].to && c.Unsupported == ""; l++ {
+			needed[l] = true
+		}
+	}
 	for i := range b.leaves {
-		if l := &b.leaves[i]; l.Column >= 0 && b.columns[l.Column].Unsupported != "" {
+		if l := &b.leaves[i]; l.Column >= 0 && !needed[i] {
 			l.Column, l.Kind, l.Logical = -1, pb.Kind_KIND_UNSPECIFIED, Logical{}
 			l.MapKey, l.MapValue = false, false
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/file"
@@ -41,6 +42,9 @@ func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.
 	slices.SortFunc(all, func(a, b *pb.File) int { return cmp.Compare(a.Uri, b.Uri) })
 	all = slices.CompactFunc(all, func(a, b *pb.File) bool { return a.Uri == b.Uri })
 	for i, f := range all {
+		if !utf8.ValidString(f.Uri) {
+			return nil, fmt.Errorf("list files: the name of %q is not UTF-8; give it another one", f.Uri)
+		}
 		f.Index = uint32(i)
 	}
 	return all, nil

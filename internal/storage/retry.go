@@ -74,6 +74,7 @@ func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File)
 		if !ordered {
 			q.After = start
 		}
+		q.Passed = progress
 		return r.next.List(ctx, q, func(f *pb.File) error {
 			progress()
 			ordered = ordered && f.Uri > q.After

@@ -178,13 +178,17 @@ func TestRetryList(t *testing.T) {
 	}
 }
 
-// A long listing is not cut off while files come.
+// A long listing is not cut off while files come, or are passed over.
 func TestRetryListProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := defaults(t)
-		s := &scripted{list: func(_ object.Query, _ int, yield func(*pb.File) error) error {
+		s := &scripted{list: func(q object.Query, _ int, yield func(*pb.File) error) error {
 			for i := range 10 {
 				time.Sleep(cfg.AttemptTimeout * 3 / 4) // synctest's clock
+				if i < 5 {
+					q.Pass()
+					continue
+				}
 				if err := yield(&pb.File{Uri: fmt.Sprint(i)}); err != nil {
 					return err
 				}

@@ -70,6 +70,7 @@ func (w *walker) walk(dir string, above []fs.FileInfo) error {
 		return unlessGone(err)
 	}
 	above = append(above, self)
+	w.q.Pass()
 	for _, e := range entries {
 		if err := w.entry(dir+e.Name(), e, above); err != nil {
 			return err

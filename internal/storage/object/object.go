@@ -17,6 +17,15 @@ type Query struct {
 	Enter func(dir string) bool
 	// After is a URI: files up to it need not be listed again.
 	After string
+	// Passed, if not nil, is called for what a backend passes over: it may be much, and then no file is found for long.
+	Passed func()
+}
+
+// Pass calls Passed.
+func (q Query) Pass() {
+	if q.Passed != nil {
+		q.Passed()
+	}
 }
 
 // Transient marks an error that may well go away by itself.

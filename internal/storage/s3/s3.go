@@ -92,6 +92,7 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 			return c.classify(info.Err)
 		}
 		if strings.HasSuffix(info.Key, "/") { // a directory, or an object that marks one
+			q.Pass()
 			continue
 		}
 		f, err := describe(bucket, info)
