@@ -2964,7 +2964,7 @@ type SyncReply struct {
 	// From the epoch of the request's steps to the newest one with any.
 	Steps        []*EpochSteps `protobuf:"bytes,16,rep,name=steps,proto3" json:"steps,omitempty"`
 	DepartedRows []int64       `protobuf:"varint,17,rep,packed,name=departed_rows,json=departedRows,proto3" json:"departed_rows,omitempty"` // by each of departed, in this generation
-	// Order DETERMINISTIC: blocks with rows behind the request's steps, ascending. Left out with the grants.
+	// Order DETERMINISTIC: the first blocks with rows behind the request's steps, ascending. Left out with the grants.
 	Starts []*LaneStart `protobuf:"bytes,18,rep,name=starts,proto3" json:"starts,omitempty"`
 	// Left out with the base. What earlier sessions skipped, as far as states told, is in the count alone.
 	Skipped          []*SkippedRows `protobuf:"bytes,19,rep,name=skipped,proto3" json:"skipped,omitempty"`
@@ -6263,12 +6263,13 @@ func (x *PendingCheckpoint) GetFailed() bool {
 }
 
 type PlannedBlock struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Index         uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
-	Blocks        uint32                 `protobuf:"varint,3,opt,name=blocks,proto3" json:"blocks,omitempty"` // of the epoch
-	Shards        uint32                 `protobuf:"varint,4,opt,name=shards,proto3" json:"shards,omitempty"`
-	LaneRows      []uint64               `protobuf:"varint,5,rep,packed,name=lane_rows,json=laneRows,proto3" json:"lane_rows,omitempty"` // order DETERMINISTIC: by lane, output rows of the epoch before the block
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Epoch  uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Index  uint32                 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Blocks uint32                 `protobuf:"varint,3,opt,name=blocks,proto3" json:"blocks,omitempty"` // of the epoch
+	Shards uint32                 `protobuf:"varint,4,opt,name=shards,proto3" json:"shards,omitempty"`
+	// Order DETERMINISTIC, of the first block alone, from which the others follow: by lane, output rows of the epoch before it.
+	LaneRows      []uint64 `protobuf:"varint,5,rep,packed,name=lane_rows,json=laneRows,proto3" json:"lane_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6648,11 +6649,13 @@ func (x *SessionRank) GetTold() []*EpochSteps {
 
 // RankRestore is a rank's part in a collective restore.
 type RankRestore struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"` // void unless it is the head's restore_attempt or restored
-	Round         uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`     // in which the rank called last
-	Nonce         string                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
-	States        []*State               `protobuf:"bytes,4,rep,name=states,proto3" json:"states,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Attempt uint64                 `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"` // void unless it is the head's restore_attempt or restored
+	Round   uint64                 `protobuf:"varint,2,opt,name=round,proto3" json:"round,omitempty"`     // in which the rank called last
+	Nonce   string                 `protobuf:"bytes,3,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	States  []*State               `protobuf:"bytes,4,rep,name=states,proto3" json:"states,omitempty"`
+	// By state: the index of the first one with the same base, members and departed ranks. If that is another one, they are left out.
+	BaseOf        []uint32 `protobuf:"varint,5,rep,packed,name=base_of,json=baseOf,proto3" json:"base_of,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6711,6 +6714,13 @@ func (x *RankRestore) GetNonce() string {
 func (x *RankRestore) GetStates() []*State {
 	if x != nil {
 		return x.States
+	}
+	return nil
+}
+
+func (x *RankRestore) GetBaseOf() []uint32 {
+	if x != nil {
+		return x.BaseOf
 	}
 	return nil
 }
@@ -7338,12 +7348,13 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"checkpoint\x18\x19 \x01(\v2\x1b.penstock.v1.CheckpointPartR\n" +
 	"checkpoint\x12+\n" +
-	"\x04told\x18\x1c \x03(\v2\x17.penstock.v1.EpochStepsR\x04told\"\x7f\n" +
+	"\x04told\x18\x1c \x03(\v2\x17.penstock.v1.EpochStepsR\x04told\"\x98\x01\n" +
 	"\vRankRestore\x12\x18\n" +
 	"\aattempt\x18\x01 \x01(\x04R\aattempt\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\tR\x05nonce\x12*\n" +
-	"\x06states\x18\x04 \x03(\v2\x12.penstock.v1.StateR\x06states*T\n" +
+	"\x06states\x18\x04 \x03(\v2\x12.penstock.v1.StateR\x06states\x12\x17\n" +
+	"\abase_of\x18\x05 \x03(\rR\x06baseOf*T\n" +
 	"\fSessionState\x12\x1d\n" +
 	"\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aRUNNING\x10\x01\x12\f\n" +

@@ -23,8 +23,8 @@ import (
 // those of a data-parallel job are, save their models at the same one.
 
 const (
-	// maxTries bounds how often a step is chosen for one checkpoint. Each is four times as far ahead as the one before: 65,536
-	// batches for the last, which no rank hands over between two Syncs.
+	// maxTries bounds how often ranks may be beyond the step that is chosen for one checkpoint, or not in step. Each is four times as
+	// far ahead as the one before: 65,536 batches for the last, which no rank hands over between two Syncs.
 	maxTries = 8
 	// maxNamed bounds a session's checkpoints: all are read when a leader takes over.
 	maxNamed = 64
@@ -141,9 +141,8 @@ func (c CreateCheckpoint) apply(s *State, ch *Changes) (Reply, error) {
 	case !slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil && !k.departed }):
 		return Reply{}, unchecked("no trainer is there to take it; start them")
 	}
-	*t = taking{id: t.id + 1, name: c.Name, nonce: c.Nonce, created: c.Now, tries: 1}
-	t.step = s.stepAhead()
-	ch.Head = true
+	*t = taking{id: t.id, name: c.Name, nonce: c.Nonce, created: c.Now, tries: 1}
+	s.chooseStep(ch)
 	return Reply{Taken: s.progressOf()}, nil
 }
 
@@ -249,7 +248,8 @@ func (s *State) takePart(c Sync, k *rank, ch *Changes) {
 // taken later. Unless it left right at the step, a later one is chosen.
 func (s *State) partLeaves(r uint32, k *rank, ch *Changes) {
 	if s.taking.active() && (k.part == nil || k.step() != s.taking.step) {
-		s.retry(ch, "rank %d left at step %d", r, k.step())
+		s.taking.retried = fmt.Sprintf("rank %d left at step %d", r, k.step())
+		s.chooseStep(ch)
 	}
 }
 
@@ -262,9 +262,14 @@ func (s *State) retry(ch *Changes, format string, args ...any) {
 		s.giveUp(ch, t.retried)
 		return
 	}
-	t.id++
 	t.tries++
-	t.step = s.stepAhead()
+	s.chooseStep(ch)
+}
+
+// chooseStep asks all ranks for their parts of a new step.
+func (s *State) chooseStep(ch *Changes) {
+	s.taking.id++
+	s.taking.step = s.stepAhead()
 	s.forgetParts()
 	ch.Head = true
 }

@@ -132,6 +132,29 @@ func TestARankThatLeftCountsByTheBase(t *testing.T) {
 	}
 }
 
+// However many ranks leave one after the other, the others are asked again: that is no reason to give up.
+func TestRanksThatLeaveUseUpNoTries(t *testing.T) {
+	const world = 2*maxTries + 1
+	j := newJob(t, world, 1)
+	j.plan(0, 0, 1, 4)
+	for r := range uint32(world) {
+		j.join(r, "a")
+	}
+	j.do(CreateCheckpoint{Name: "c", Nonce: "n"})
+	for r := range uint32(world - 1) {
+		leave := j.got(r, 1)
+		leave.Leave = true
+		j.do(leave)
+	}
+	if taken := j.do(CreateCheckpoint{Name: "c", Nonce: "n"}).Taken; taken.Tries != 1 || !strings.Contains(taken.Retried, "left at step 1") {
+		t.Fatalf("it is %+v", taken)
+	}
+	j.do(j.part(world-1, j.do(j.sync(world-1)).Order))
+	if j.s.Named("c") == nil {
+		t.Error("the rank that is left does not suffice")
+	}
+}
+
 func TestARankThatStartsAgainBringsItsPartAgain(t *testing.T) {
 	j := two(t)
 	j.do(CreateCheckpoint{Name: "c", Nonce: "n"})

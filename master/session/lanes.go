@@ -22,9 +22,13 @@ import (
 // batches old.
 const stepsAhead = 16
 
+// maxStarts bounds the starts that a rank is told, in rows of lanes: each has all lanes'. Further ones follow as the rank goes on.
+const maxStarts = 1 << 14
+
 // lanes is where the rows of a block lie. It never changes.
 type lanes struct {
 	before, after []uint64 // by lane: rows of the epoch before the block, and with it
+	most          uint64   // of after
 	pieces        []plan.Piece
 }
 
@@ -52,6 +56,7 @@ func (b block) lay(before []uint64) *lanes {
 	}
 	l := &lanes{before: before}
 	l.pieces, l.after = plan.Lanes(shards, before, b.index+1 == b.blocks)
+	l.most = slices.Max(l.after)
 	return l
 }
 
@@ -172,7 +177,7 @@ func (s *State) behind(b block, n Steps) bool {
 	if b.epoch != n.Epoch {
 		return b.epoch > n.Epoch
 	}
-	return slices.Max(b.lanes.after) > n.Handed*s.id.share()
+	return b.lanes.most > n.Handed*s.id.share()
 }
 
 // dropPassed forgets the blocks that all ranks are past, also those that departed, and that have just begun: these go on
@@ -348,7 +353,8 @@ func (b block) interval(p plan.Piece) position.Interval {
 	return iv
 }
 
-// startsFrom lists where blocks begin that have rows behind a rank's steps, and the block to plan next.
+// startsFrom lists where blocks begin that have rows behind a rank's steps, and the block to plan next; the first ones of them, of which
+// the very first is not beyond those steps in any lane.
 func (s *State) startsFrom(k *rank) []LaneStart {
 	var out []LaneStart
 	at := s.at(k)
@@ -360,7 +366,7 @@ func (s *State) startsFrom(k *rank) []LaneStart {
 	if s.frontier.Epoch < s.id.Epochs {
 		out = append(out, LaneStart{Epoch: s.frontier.Epoch, Block: s.frontier.Block, Rows: s.laneRows(s.frontier.Epoch)})
 	}
-	return out
+	return out[:min(len(out), max(1, maxStarts/int(s.id.Lanes)))]
 }
 
 // LaneStartsProto returns starts as they cross the wire.

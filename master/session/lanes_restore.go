@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // A state in order DETERMINISTIC says how many steps were handed over and where the newest block begins that no lane is past:
@@ -82,6 +83,9 @@ func (s *State) fit(m merged, world uint32) (merged, error) {
 		return m, refused("world size %d does not divide the session's %d lanes; have another number of ranks", world, s.id.Lanes)
 	case s.id.GlobalBatch%uint64(world) != 0:
 		return m, refused("world size %d does not divide the %d rows of the session's steps; have another number of ranks", world, s.id.GlobalBatch)
+	case s.id.GlobalBatch/uint64(world) > spec.MaxBatchSize:
+		return m, refused("the %d rows of the session's steps make batches of %d rows for each of %d ranks, and the most is %d; have more ranks",
+			s.id.GlobalBatch, s.id.GlobalBatch/uint64(world), world, spec.MaxBatchSize)
 	case s.id.Lanes == 0 || m.global == s.id.GlobalBatch || m.handed == 0:
 		return m, nil
 	}

@@ -3,7 +3,10 @@ package session
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // inLanes is a session of two lanes and ranks, whose steps have two rows of each.
@@ -111,6 +114,64 @@ func TestLanesCloseOverARankThatLeft(t *testing.T) {
 		syncs(t, s, 0, at, false)
 		if s.Closed() != uint32(closed) {
 			t.Errorf("with rank 0 at %+v %d epochs are closed, want %d", at, s.Closed(), closed)
+		}
+	}
+}
+
+// What is written of a session, and what a rank is told, is bounded by its lanes, however many blocks they need in memory.
+func TestLanesOfThousands(t *testing.T) {
+	const lanes, blocks = 4096, 200
+	d := dataset{slices.Repeat([][][]int{slices.Repeat([][]int{{1 << 20}}, 64)}, blocks)}
+	id := Identity{Session: "s", Epochs: 1, FirstWorldSize: lanes, Counted: true, Lanes: lanes, GlobalBatch: 64 * lanes}
+	s, err := New(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for epoch, index, ok := s.NeedsPlan(); ok; epoch, index, ok = s.NeedsPlan() {
+		must(t, s, d.planned(epoch, index))
+	}
+	if n := len(s.blocks); n < 2*lanes/64 || n == blocks {
+		t.Fatalf("%d blocks are in memory", n)
+	}
+	if n := proto.Size(s.Head()); n > 1<<15 {
+		t.Errorf("the head has %d bytes", n)
+	}
+	r := must(t, s, Join{Rank: 5, World: lanes, Nonce: "a"})
+	if len(r.Starts) == 0 || len(r.Starts) > 4 || slices.Max(r.Starts[0].Rows) > 0 {
+		t.Errorf("a rank at step 0 is told of %d starts", len(r.Starts))
+	}
+	head := s.Head()
+	again, err := Load(id, head, nil, d.blocks(head), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range again.blocks {
+		if !slices.Equal(b.lanes.before, s.blocks[i].lanes.before) {
+			t.Fatalf("block %d begins elsewhere when it is read", i)
+		}
+	}
+}
+
+// However many starts there are, the first one that a rank is told is at its step or before it.
+func TestLanesTellAStart(t *testing.T) {
+	const lanes = maxStarts
+	s, err := New(Identity{Session: "s", Epochs: 1, FirstWorldSize: 1, Counted: true, Lanes: lanes, GlobalBatch: lanes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := dataset{nil}
+	for _, rows := range []int{2, 3, 1} {
+		d[0] = append(d[0], slices.Repeat([][]int{{rows}}, lanes))
+	}
+	for index := range d[0] {
+		must(t, s, d.planned(0, uint32(index)))
+	}
+	must(t, s, Join{Rank: 0, World: 1, Nonce: "a"})
+	for handed, block := range []uint32{0, 0, 1, 1, 1, 2} {
+		syncs(t, s, 0, Steps{Handed: uint64(handed)}, false)
+		starts := s.startsFrom(s.rank(0))
+		if len(starts) != 1 || starts[0].Block != block || slices.Max(starts[0].Rows) > uint64(handed) {
+			t.Errorf("at step %d it is told of %d starts, the first of block %d, want that of block %d", handed, len(starts), starts[0].Block, block)
 		}
 	}
 }

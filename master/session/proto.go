@@ -25,9 +25,9 @@ func (s *State) Head() *pb.SessionHead {
 	if !s.stepsLost {
 		h.StepsClosed = proto.Int64(s.stepsClosed)
 	}
-	for _, b := range s.blocks {
+	for i, b := range s.blocks {
 		m := &pb.PlannedBlock{Epoch: b.epoch, Index: b.index, Blocks: b.blocks, Shards: b.shards}
-		if b.lanes != nil {
+		if i == 0 && b.lanes != nil { // where the others begin follows
 			m.LaneRows = b.lanes.before
 		}
 		h.Blocks = append(h.Blocks, m)
@@ -59,10 +59,7 @@ func (s *State) Rank(r uint32) *pb.SessionRank {
 		}
 	}
 	if p != nil {
-		m.Restoring = &pb.RankRestore{Attempt: s.restore.attempt, Round: p.round, Nonce: p.nonce}
-		for _, c := range p.states {
-			m.Restoring.States = append(m.Restoring.States, c.Proto())
-		}
+		m.Restoring = p.proto(s.restore.attempt)
 	}
 	return m
 }
@@ -141,7 +138,13 @@ func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
 		if s.id.Lanes == 0 {
 			continue
 		}
-		rows := head.GetBlocks()[i].GetLaneRows()
+		rows := make([]uint64, s.id.Lanes)
+		switch {
+		case i == 0:
+			rows = head.GetBlocks()[0].GetLaneRows()
+		case s.blocks[i-1].epoch == b.epoch:
+			rows = s.blocks[i-1].lanes.after
+		}
 		if uint32(len(rows)) != s.id.Lanes {
 			return fmt.Errorf("block %d of epoch %d begins in %d lanes, and the session has %d", b.index, b.epoch, len(rows), s.id.Lanes)
 		}
@@ -192,15 +195,43 @@ func rankFromProto(m *pb.SessionRank, closed position.Position) *rank {
 	return k
 }
 
+// proto has a base only once that several states tell: of a job of a thousand ranks, one may bring all.
+func (p *part) proto(attempt uint64) *pb.RankRestore {
+	m := &pb.RankRestore{Attempt: attempt, Round: p.round, Nonce: p.nonce}
+	for i, c := range p.states {
+		first := slices.IndexFunc(p.states[:i+1], c.sameBase)
+		if first < i {
+			c.setBase(Checkpoint{})
+		}
+		m.States, m.BaseOf = append(m.States, c.Proto()), append(m.BaseOf, uint32(first))
+	}
+	return m
+}
+
 func partFromProto(m *pb.RankRestore) *part {
 	if m == nil {
 		return nil
 	}
 	p := &part{nonce: m.GetNonce(), round: m.GetRound()}
-	for _, c := range m.GetStates() {
-		p.states = append(p.states, CheckpointFromProto(c))
+	for i, state := range m.GetStates() {
+		c := CheckpointFromProto(state)
+		if i < len(m.GetBaseOf()) && int(m.GetBaseOf()[i]) < i {
+			c.setBase(p.states[m.GetBaseOf()[i]])
+		}
+		p.states = append(p.states, c)
 	}
 	return p
+}
+
+// sameBase reports whether two states tell the same of what others consumed.
+func (c Checkpoint) sameBase(o Checkpoint) bool {
+	return c.BaseVersion == o.BaseVersion && c.Base.Equal(o.Base) && slices.Equal(c.Members, o.Members) &&
+		slices.Equal(c.Departed, o.Departed) && slices.Equal(c.DepartedRows, o.DepartedRows)
+}
+
+// setBase takes over from another state what sameBase compares, but for its version.
+func (c *Checkpoint) setBase(o Checkpoint) {
+	c.Base, c.Members, c.Departed, c.DepartedRows = o.Base, o.Members, o.Departed, o.DepartedRows
 }
 
 // CountersFromProto reads counters; nil is none.

@@ -2,8 +2,11 @@ package session
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
@@ -52,6 +55,43 @@ func TestRestoreByALoneRank(t *testing.T) {
 	j.refuses(Sync{Rank: 1, Generation: 1, Incarnation: 1}, ErrFenced, "generation 2")
 	if r = j.do(restoring(0, 1, "y", states...)); r.Generation != 3 || r.Incarnation != 3 {
 		t.Errorf("the same checkpoint once more: %+v", r)
+	}
+}
+
+// A rank that brings the states of a whole job writes what they tell alike only once.
+func TestARankThatBringsManyStates(t *testing.T) {
+	const ranks = 1000
+	var base position.Set
+	for i := range uint32(300) {
+		base = append(base, shard(0, 0, 2*i))
+	}
+	whole := &part{nonce: "n", round: 3}
+	for r := range uint32(ranks) {
+		c := Checkpoint{Version: 1, Session: "s", Generation: 1, Rank: r, World: ranks, BaseVersion: 7, Base: base, Departed: []uint32{1}, DepartedRows: []int64{5}}
+		for m := range uint32(ranks) {
+			c.Members = append(c.Members, m)
+		}
+		switch r % 3 {
+		case 1:
+			c.BaseVersion, c.Base = 6, base[:200]
+		case 2:
+			c.DepartedRows = []int64{6} // as no master says it, of one version
+		}
+		whole.states = append(whole.states, c)
+	}
+	data, err := proto.Marshal(whole.proto(9))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > 1<<16 {
+		t.Errorf("%d states take %d bytes", ranks, len(data))
+	}
+	read := &pb.RankRestore{}
+	if err := proto.Unmarshal(data, read); err != nil {
+		t.Fatal(err)
+	}
+	if got := partFromProto(read); !reflect.DeepEqual(got, whole) {
+		t.Error("they are read as other states")
 	}
 }
 

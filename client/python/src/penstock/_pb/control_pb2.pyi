@@ -1271,13 +1271,15 @@ class SessionRank(_message.Message):
     def __init__(self, incarnation: _Optional[int] = ..., nonce: _Optional[str] = ..., held: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., consumed: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., departed: bool = ..., counters: _Optional[_Union[Counters, _Mapping]] = ..., generation: _Optional[int] = ..., kind: _Optional[_Union[JoinKind, str]] = ..., revision: _Optional[int] = ..., releasing: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., asked: _Optional[int] = ..., expired: bool = ..., revoked: _Optional[_Iterable[_Union[Interval, _Mapping]]] = ..., earlier: _Optional[_Union[Counters, _Mapping]] = ..., restoring: _Optional[_Union[RankRestore, _Mapping]] = ..., steps: _Optional[_Union[RankSteps, _Mapping]] = ..., begun: _Optional[_Union[RankSteps, _Mapping]] = ..., joined: _Optional[int] = ..., heard: _Optional[int] = ..., may_repeat: _Optional[int] = ..., at_risk: _Optional[int] = ..., begun_step: _Optional[int] = ..., checkpoint: _Optional[_Union[CheckpointPart, _Mapping]] = ..., told: _Optional[_Iterable[_Union[EpochSteps, _Mapping]]] = ...) -> None: ...
 
 class RankRestore(_message.Message):
-    __slots__ = ("attempt", "round", "nonce", "states")
+    __slots__ = ("attempt", "round", "nonce", "states", "base_of")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
     NONCE_FIELD_NUMBER: _ClassVar[int]
     STATES_FIELD_NUMBER: _ClassVar[int]
+    BASE_OF_FIELD_NUMBER: _ClassVar[int]
     attempt: int
     round: int
     nonce: str
     states: _containers.RepeatedCompositeFieldContainer[State]
-    def __init__(self, attempt: _Optional[int] = ..., round: _Optional[int] = ..., nonce: _Optional[str] = ..., states: _Optional[_Iterable[_Union[State, _Mapping]]] = ...) -> None: ...
+    base_of: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, attempt: _Optional[int] = ..., round: _Optional[int] = ..., nonce: _Optional[str] = ..., states: _Optional[_Iterable[_Union[State, _Mapping]]] = ..., base_of: _Optional[_Iterable[int]] = ...) -> None: ...
