@@ -23,6 +23,9 @@ import (
 // width is how many times as many features the files have as are read: a job reads a fraction of its table.
 const width = 4
 
+// adjacent is how many of the columns that are read lie beside each other.
+const adjacent = 4
+
 // windowBytes is about what a cache-sized window has in decoded columns.
 const windowBytes = 4 << 20
 
@@ -89,7 +92,8 @@ func (in *input) programs(w workload.Workload) error {
 	for _, names := range [][]string{recipe.Dense, recipe.Sparse} {
 		prefix := strings.TrimSuffix(strings.Join(names[:min(1, len(names))], ""), "0")
 		for i, name := range names {
-			c := columns[fmt.Sprint(prefix, width*i)] // spread over the file, as the columns of one job are
+			// Spread over the file, as the columns of one job are, a few beside each other.
+			c := columns[fmt.Sprint(prefix, i/adjacent*adjacent*width+i%adjacent)]
 			c.Name = name
 			needed.Columns = append(needed.Columns, c)
 		}

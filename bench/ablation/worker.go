@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/vector"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -181,11 +182,7 @@ type decoder interface {
 }
 
 func (w *worker) decoder(p *pb.Program) decoder {
-	gap := int64(-1)
-	if w.on.Coalescing {
-		gap = 0 // the default
-	}
-	f := fetcher{storage: w.storage, gap: gap, columns: columns.NewDecoder(p.GetSources(), 1<<40)}
+	f := fetcher{storage: w.storage, apart: !w.on.Coalescing, columns: columns.NewDecoder(p.GetSources(), 1<<40)}
 	f.columns.OwnChunks(true)
 	if w.on.Decoder {
 		return &ownDecoder{fetcher: f}
@@ -196,7 +193,7 @@ func (w *worker) decoder(p *pb.Program) decoder {
 // fetcher reads the column chunks of a row group.
 type fetcher struct {
 	storage storage.Storage
-	gap     int64
+	apart   bool // each chunk by a request of its own
 	columns *columns.Decoder
 	buffer  []byte
 }
@@ -206,11 +203,32 @@ func (f *fetcher) fetch(ctx context.Context, file *pb.File, foot *footer.Footer,
 	if err != nil {
 		return nil, nil, err
 	}
-	chunks, err := storage.ReadRanges(ctx, f.storage, "", file, ranges, storage.Reading{MaxGap: f.gap}, func(size int64) ([]byte, error) {
+	if f.apart {
+		chunks, err := f.fetchApart(ctx, file, ranges)
+		return ranges, chunks, err
+	}
+	chunks, err := storage.ReadRanges(ctx, f.storage, "", file, ranges, storage.Reading{}, func(size int64) ([]byte, error) {
 		f.buffer = slices.Grow(f.buffer[:0], int(size))[:size]
 		return f.buffer, nil
 	})
 	return ranges, chunks, err
+}
+
+// fetchApart makes as many requests at a time as ReadRanges does.
+func (f *fetcher) fetchApart(ctx context.Context, file *pb.File, ranges []storage.Range) ([][]byte, error) {
+	var size int64
+	for _, r := range ranges {
+		size += r.Length
+	}
+	f.buffer = slices.Grow(f.buffer[:0], int(size))[:size]
+	chunks, rest := make([][]byte, len(ranges)), f.buffer
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(8)
+	for i, r := range ranges {
+		chunks[i], rest = rest[:r.Length:r.Length], rest[r.Length:]
+		reads.Go(func() error { return f.storage.ReadAt(ctx, "", file, chunks[i], r.Offset) })
+	}
+	return chunks, reads.Wait()
 }
 
 type ownDecoder struct{ fetcher }

@@ -10,7 +10,15 @@ import (
 
 // All curves, with few rows.
 func TestCurves(t *testing.T) {
-	out, data := t.TempDir(), t.TempDir()
+	out := t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := filepath.Rel(here, t.TempDir()) // as the default is
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := command()
 	cmd.SetArgs([]string{"--out", out, "--data", data, "--rounds", "1", "--scale", "0.001", "--only", "features,shards"})
 	cmd.SetErr(t.Output())

@@ -89,7 +89,11 @@ func (o *options) run(ctx context.Context, progress io.Writer) error {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/penstock-ml/penstock").CombinedOutput(); err != nil {
 		return fmt.Errorf("build penstock: %w\n%s", err, out)
 	}
-	m := &meter{binary: binary, dir: dir, data: o.data}
+	data, err := filepath.Abs(o.data) // masters take no relative paths
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	m := &meter{binary: binary, dir: dir, data: data}
 	var measured []curve
 	for _, c := range curves(o.scale) {
 		if len(o.only) > 0 && !slices.Contains(o.only, c.Name) {

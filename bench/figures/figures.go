@@ -3,13 +3,13 @@
 package figures
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // CPUSeconds is the CPU time that this process has taken so far, of the user and of the system.
@@ -21,25 +21,15 @@ func CPUSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// ticks is how many of proc's units of time make a second, on all of Linux's machines.
-const ticks = 100
-
-// CPUSecondsOf reads what proc(5) says of a process: its times are fields 14 and 15, counted from 1, and the second field,
-// which is in parentheses, may have spaces.
+// CPUSecondsOf is the CPU time that another process has taken so far, to the nanosecond: its clock is named as by
+// clock_getcpuclockid(3).
 func CPUSecondsOf(pid int) (seconds float64, err error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
+	const scheduled = 2 // all time on a CPU, of all threads
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|scheduled), &t); err != nil {
+		return 0, fmt.Errorf("ask for the CPU time of process %d: %w", pid, err)
 	}
-	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("ask for a process's CPU time: %w", err)
-		}
-		seconds += float64(n) / ticks
-	}
-	return seconds, nil
+	return float64(t.Nano()) / 1e9, nil
 }
 
 // Write writes name.md, a page, and name.json, of data, into a folder, which it makes if need be.

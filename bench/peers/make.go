@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,9 @@ func makeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := json.Unmarshal([]byte(change), &w); err != nil {
+			fields := json.NewDecoder(strings.NewReader(change))
+			fields.DisallowUnknownFields()
+			if err := fields.Decode(&w); err != nil {
 				return fmt.Errorf("--change %s: %w; want fields of bench/workload.Workload", change, err)
 			}
 			m, err := makeWorkload(cmd, w, dir)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ type pass struct {
 	Batches        int     `json:"batches"`
 	FirstSeconds   float64 `json:"first_seconds"`
 	Seconds        float64 `json:"seconds"`
-	WaitingSeconds float64 `json:"waiting_seconds"` // but for the first batch
+	WaitingSeconds float64 `json:"waiting_seconds"` // but for the first batch; for the end, too
 }
 
 // trainer reads the spec once per order.
@@ -116,13 +117,22 @@ func (t *trainer) read(ctx context.Context, o order) (p *pass, err error) {
 			}
 		}
 		if o.StepSeconds > 0 {
-			time.Sleep(time.Duration(o.StepSeconds * float64(b.Rows) / float64(t.spec.GetBatchSize()) * float64(time.Second)))
+			compute(time.Duration(o.StepSeconds * float64(b.Rows) / float64(t.spec.GetBatchSize()) * float64(time.Second)))
 		}
 		b.Release()
 		waits = time.Now()
 	}
-	p.Seconds = time.Since(began).Seconds()
+	now := time.Now()
+	p.WaitingSeconds += now.Sub(waits).Seconds()
+	p.Seconds = now.Sub(began).Seconds()
 	return p, nil
+}
+
+// compute takes the time of a step, as exactly as Python's time.sleep, which is the system's: Go's own is late by up to a millisecond.
+func compute(step time.Duration) {
+	left := syscall.NsecToTimespec(step.Nanoseconds())
+	for errors.Is(syscall.Nanosleep(&left, &left), syscall.EINTR) {
+	}
 }
 
 // count adds a batch. The first label is the row's number.

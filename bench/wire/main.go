@@ -121,7 +121,7 @@ func measure(ctx context.Context, kind string, size int, total int64) (f speeds,
 	if err := server.Start(); err != nil {
 		return f, err
 	}
-	f, err = follow(ctx, kind, said)
+	f, err = follow(ctx, kind, said, total/int64(size)*int64(size-8)) // a record may lack some bytes of its size
 	if err = errors.Join(err, in.Close(), server.Wait()); err != nil {
 		return f, err
 	}
@@ -130,14 +130,17 @@ func measure(ctx context.Context, kind string, size int, total int64) (f speeds,
 	return f, nil
 }
 
-// follow receives from the server whose address it reads.
-func follow(ctx context.Context, kind string, said io.Reader) (f speeds, err error) {
+// follow receives what it wants, at least, from the server whose address it reads.
+func follow(ctx context.Context, kind string, said io.Reader, want int64) (f speeds, err error) {
 	address, err := bufio.NewReader(said).ReadString('\n')
 	if err != nil {
 		return f, fmt.Errorf("its server said no address: %w", err)
 	}
 	began, used := time.Now(), figures.CPUSeconds()
 	moved, err := receive(ctx, kind, strings.TrimSpace(address))
+	if err == nil && moved < want {
+		err = fmt.Errorf("%d bytes came of %d", moved, want)
+	}
 	gb := float64(moved) / 1e9
 	return speeds{speed: gb / time.Since(began).Seconds(), client: (figures.CPUSeconds() - used) / gb}, err
 }

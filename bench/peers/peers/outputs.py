@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 ULPS = 4
-PIXELS = 1.0  # of 255, by which pixels may differ on average
+PIXELS = 1.0  # of 255, by which the pixels of a picture may differ on average
 Array = np.ndarray[Any, Any]
 
 
@@ -94,8 +94,9 @@ def _differ(name: str, wanted: Array, found: Array) -> list[str]:
     if wanted.dtype == np.float32:
         bad = ~((ulps(wanted, found) <= ULPS) | (np.isnan(wanted) & np.isnan(found)))
     elif wanted.dtype == np.uint8:
-        off = float(np.abs(wanted.astype(np.int16) - found).mean())
-        return [] if off <= PIXELS else [f"{name}: pixels differ by {off:.2f} on average"]
+        off = pixels(wanted, found)
+        worst = int(off.argmax())
+        return [] if off[worst] <= PIXELS else [f"{name}: pixels of row {worst} differ by {off[worst]:.2f} on average"]
     else:
         bad = wanted != found
     if not bad.any():
@@ -115,11 +116,30 @@ def ulps(a: Array, b: Array) -> Array:
     return distance
 
 
-def most_ulps(wanted: dict[str, Array], found: dict[str, Array]) -> int:
-    """The greatest difference of a float."""
-    most = 0
+def pixels(a: Array, b: Array) -> Array:
+    """By how much the pixels of each picture differ on average."""
+    off: Array = np.array([np.abs(x.astype(np.int16) - y).mean() for x, y in zip(a, b, strict=True)])
+    return off
+
+
+class Difference(NamedTuple):
+    """How far a system's outputs are from the first one's at most."""
+
+    ulps: int  # of floats
+    pixels: float  # see PIXELS
+
+    def words(self) -> str:
+        """What it is, in words."""
+        return f"{self.ulps} ulp" + (f" and {self.pixels:.2f}" if self.pixels else "")
+
+
+def farthest(wanted: dict[str, Array], found: dict[str, Array]) -> Difference:
+    """The greatest differences of arrays that are as `differences` wants them."""
+    most, off = 0, 0.0
     for name, array in wanted.items():
         if array.dtype == np.float32 and array.size:
             both = ~(np.isnan(array) & np.isnan(found[name]))
             most = max(most, int(ulps(array, found[name])[both].max(initial=0)))
-    return most
+        elif array.dtype == np.uint8:
+            off = max(off, float(pixels(array, found[name]).max(initial=0)))
+    return Difference(most, off)

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,48 +15,65 @@ from typing import Any
 REPOSITORY = Path(__file__).parents[3]
 
 
+Settings = dict[str, Any]
+
+
+def named(settings: Mapping[str, Any]) -> str:
+    """What settings are, in words."""
+    return ", ".join(f"{k} {v}" for k, v in settings.items()) or "no settings"
+
+
+def one(**settings: Any) -> Callable[[int], list[Settings]]:
+    """Settings that need no choice: Penstock's are the defaults."""
+    return lambda _: [settings]
+
+
+def of_dataloader(cpus: int) -> list[Settings]:
+    """The settings of a DataLoader with workers."""
+    return [
+        {"num_workers": workers, "prefetch_factor": prefetch}
+        for workers, prefetch in ((cpus, 2), (max(1, cpus // 2), 2), (cpus, 4), (2 * cpus, 2))
+    ]
+
+
+def of_ray(_: int) -> list[Settings]:
+    """Those of Ray Data, which uses all CPUs."""
+    return [{"blocks": 0, "prefetch": 1}, {"blocks": 0, "prefetch": 4}, {"blocks": 16, "prefetch": 2}]
+
+
+def of_tfdata(_: int) -> list[Settings]:
+    """Those of tf.data service, each of whose workers uses all CPUs."""
+    return [{"workers": 1}, {"workers": 2}]
+
+
 @dataclass(frozen=True)
 class Subject:
-    """A system, and the settings among which the fastest is chosen."""
+    """A system, and the settings among which the fastest is chosen for so many CPUs."""
 
     title: str
     module: str  # of systems/
     needs: tuple[str, ...]  # modules of Python
-    settings: tuple[dict[str, Any], ...]
+    settings: Callable[[int], list[Settings]]
     penstock: bool = False
     target: float = 0.0  # how many times Penstock's rows per CPU second are to be this system's
 
 
 SUBJECTS = {
-    "onbox": Subject(
-        "Penstock, Python, on-box", "onbox", ("torch", "penstock"), ({"workers": 0}, {"workers": 2}), penstock=True
+    "onbox": Subject("Penstock, Python, on-box", "onbox", ("torch", "penstock"), one(workers=0), penstock=True),
+    "fleet": Subject("Penstock, Python, fleet", "fleet", ("torch", "penstock"), one(workers=1), penstock=True),
+    "go": Subject("Penstock, Go, fleet", "go", (), one(workers=1), penstock=True),
+    "network": Subject("Penstock, Go, by network", "go", (), one(workers=1, network=True), penstock=True),
+    "dataloader": Subject("PyTorch DataLoader", "dataloader", ("torch",), of_dataloader, target=3),
+    "inline": Subject("DataLoader without workers", "dataloader", ("torch",), one(num_workers=0)),
+    "ray": Subject("Ray Data", "ray", ("ray",), of_ray, target=5),
+    "tfdata": Subject("tf.data service", "tfdata", ("tensorflow",), of_tfdata, target=10),
+    "tfdata-local": Subject(
+        "tf.data service in the trainer", "tfdata", ("tensorflow",), one(workers=1, local=True), target=10
     ),
-    "fleet": Subject(
-        "Penstock, Python, fleet", "fleet", ("torch", "penstock"), ({"workers": 1}, {"workers": 2}), penstock=True
-    ),
-    "go": Subject("Penstock, Go, fleet", "go", (), ({"workers": 1}, {"workers": 2}), penstock=True),
-    "network": Subject(
-        "Penstock, Go, by network", "go", (),
-        ({"workers": 1, "network": True}, {"workers": 2, "network": True}), penstock=True,
-    ),
-    "dataloader": Subject(
-        "PyTorch DataLoader", "dataloader", ("torch",),
-        (
-            {"num_workers": 2, "prefetch_factor": 2}, {"num_workers": 1, "prefetch_factor": 2},
-            {"num_workers": 2, "prefetch_factor": 4}, {"num_workers": 4, "prefetch_factor": 2},
-        ),
-        target=3,
-    ),
-    "inline": Subject("DataLoader without workers", "dataloader", ("torch",), ({"num_workers": 0},)),
-    "ray": Subject(
-        "Ray Data", "ray", ("ray",),
-        ({"blocks": 0, "prefetch": 1}, {"blocks": 0, "prefetch": 4}, {"blocks": 16, "prefetch": 2}), target=5,
-    ),
-    "tfdata": Subject("tf.data service", "tfdata", ("tensorflow",), ({"workers": 1}, {"workers": 2}), target=10),
-    "twin": Subject("pyarrow and numpy alone", "twin", (), ({},)),
-    "floor": Subject("reading and writing the bytes alone", "floor", (), ({},)),
-    "onbox-numpy": Subject("Penstock, on-box, numpy", "onbox", ("penstock",), ({"format": "numpy"},), penstock=True),
-}  # fmt: skip
+    "twin": Subject("pyarrow and numpy alone", "twin", (), one()),
+    "floor": Subject("reading and writing the bytes alone", "floor", (), one()),
+    "onbox-numpy": Subject("Penstock, on-box, numpy", "onbox", ("penstock",), one(format="numpy"), penstock=True),
+}
 BY_DEFAULT = [name for name in SUBJECTS if name not in ("twin", "floor", "onbox-numpy")]
 WORKLOADS = ["rm1", "rm2", "rm5", "scan", "jpeg"]
 
@@ -100,15 +118,14 @@ class Plan:
         p.add_argument(
             "--passes", type=int, default=3, help="of each run, behind one that warms up (default: %(default)s)"
         )
-        p.add_argument("--no-tune", action="store_true", help="take each system's first settings instead of its best")
+        p.add_argument("--no-tune", action="store_true", help="take each system's first settings, and try no others")
         p.add_argument("--cpus", default="", help="numbers of the CPUs that each system may use (default: all)")
         p.add_argument("--trainer-rows", type=float, default=0.0, help="rows a second of the trainer whose stall is "
                        "measured (default: half of what the fastest system reaches)")  # fmt: skip
         p.add_argument("--timeout", type=float, default=1800.0, help="seconds that one run may take")
         p.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench", help="for datasets")
-        p.add_argument(
-            "--results", type=Path, default=REPOSITORY / "bench/results", help="for the report and the plots"
-        )
+        p.add_argument("--results", type=Path, help="for the report and the plots (default: bench/results; for a "
+                       "part, other shapes or --no-tune, the folder results of --data)")  # fmt: skip
         p.add_argument("--penstock", type=Path, default=REPOSITORY / "penstock", help="the binary")
         p.add_argument("--peers", type=Path, default=REPOSITORY / ".cache/peers", help="the Go program of bench/peers")
         a = p.parse_args(arguments)
@@ -117,10 +134,17 @@ class Plan:
             p.error(f"--systems: there is no {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
         cpus = [int(n) for n in a.cpus.split(",")] if a.cpus else sorted(os.sched_getaffinity(0))
         change = a.change | ({"rows": a.rows} if a.rows else {})
+        whole = [a.workloads, a.systems] == [",".join(WORKLOADS), ",".join(BY_DEFAULT)] and not (change or a.no_tune)
+        results = a.results or (REPOSITORY / "bench/results" if whole else a.data / "results")
         return cls(
             a.workloads.split(","), systems, change, a.check_rows, a.repeats, a.passes, not a.no_tune, cpus,
-            a.trainer_rows, a.timeout, a.data.resolve(), a.results.resolve(), a.penstock.resolve(), a.peers.resolve(),
+            a.trainer_rows, a.timeout, a.data.resolve(), results.resolve(), a.penstock.resolve(), a.peers.resolve(),
         )  # fmt: skip
+
+    def settings(self, system: str) -> list[Settings]:
+        """Those of a system that are tried, or the first."""
+        all_of_them = SUBJECTS[system].settings(len(self.cpus))
+        return all_of_them if self.tune else all_of_them[:1]
 
     def check(self) -> None:
         """Ends the program if something that the plan needs is missing."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import meter, outputs
-from peers.plan import REPOSITORY, SUBJECTS, Plan
+from peers.plan import REPOSITORY, SUBJECTS, Plan, named
 
 Result = Mapping[str, Any]
 
@@ -29,7 +29,7 @@ def machine(plan: Plan) -> dict[str, Any]:
         "kernel": platform.release(), "python": platform.python_version(), "meter": meter.KINDS[meter.kind()].name,
         "penstock": _said("git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"),
         "go": _said("go", "env", "GOVERSION"), "repeats": plan.repeats, "passes": plan.passes,
-        "load": os.getloadavg()[0],
+        "tune": plan.tune, "load": os.getloadavg()[0],
     }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ Made by `make bench-peers`; bench/peers/README.md says how it is measured.
   when it began: {where["load"]:.1f}
 - Penstock {where["penstock"]}, {where["go"]}; Python {where["python"]}; {_versions(found)}
 - CPU time and memory: {where["meter"]}. {_runs(where["repeats"])}, in turns, each of {where["passes"]} pass(es) behind
-  one that warms up.
+  one that warms up{"" if where["tune"] else "; each with its first settings, others were not tried"}.
 """
     lines = [*text.splitlines(), ""]
     lines += [line for result in found for line in [*_workload(result), ""]]
@@ -114,7 +114,7 @@ def _workload(result: Result) -> list[str]:
     )
     columns: list[tuple[str, Callable[[str], str]]] = [
         ("system", lambda s: SUBJECTS[s].title),
-        ("settings", lambda s: _settings(result["full"][s][0]["settings"])),
+        ("settings", lambda s: named(result["full"][s][0]["settings"])),
         ("rows/s", lambda s: f"{median(result, 'full', s, 'rows_per_second'):,.0f}"),
         ("CPU s per million rows", lambda s: f"{median(result, 'full', s, 'cpu_per_million'):.2f}"),
         ("peak memory, MiB", lambda s: f"{median(result, 'full', s, 'peak_memory') / 2**20:,.0f}"),
@@ -128,7 +128,8 @@ def _workload(result: Result) -> list[str]:
     lines += _table([name for name, _ in columns], [[of(s) for _, of in columns] for s in result["full"]])
     lines += [
         "",
-        "Rows per CPU second, as a multiple of the other system's (of whose settings the least CPU time counts):",
+        "Rows per CPU second, as a multiple of the other system's"
+        + (" (of whose settings the least CPU time counts):" if any(result["tried"].values()) else ":"),
         "",
     ]
     rows = [
@@ -138,7 +139,7 @@ def _workload(result: Result) -> list[str]:
     ]  # fmt: skip
     lines += _table(["system", "beside", "times", "target", "met"], rows)
     tried = [
-        [SUBJECTS[s].title, _settings(r["settings"]), f"{r['rows_per_second']:,.0f}", f"{r['cpu_per_million']:.2f}"]
+        [SUBJECTS[s].title, named(r["settings"]), f"{r['rows_per_second']:,.0f}", f"{r['cpu_per_million']:.2f}"]
         for s, runs in result["tried"].items()
         for r in runs
     ]
@@ -149,17 +150,16 @@ def _workload(result: Result) -> list[str]:
 
 
 def _equal(result: Result) -> str:
-    if not result["ulps"]:
+    if not result["off"]:
         return "Outputs were not compared."
-    off = "; ".join(f"{SUBJECTS[s].title} {n}" for s, n in result["ulps"].items())
+    off = {SUBJECTS[s].title: outputs.Difference(*of) for s, of in result["off"].items()}
+    pixels = f", each picture's pixels within {outputs.PIXELS:g} of 255" if any(d.pixels for d in off.values()) else ""
     return (
-        "Outputs were compared first and are equal: ids, lengths and labels bit for bit, floats within "
-        f"{outputs.ULPS} ulp of the first system's (at most, {off})."
+        "Outputs were compared first, of all settings, and are equal: ids, lengths and labels bit for bit, floats "
+        f"within {outputs.ULPS} ulp of the first system's{pixels} (at most: "
+        + "; ".join(f"{title} {difference.words()}" for title, difference in off.items())
+        + ")."
     )
-
-
-def _settings(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{k} {v}" for k, v in settings.items())
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -59,27 +59,29 @@ class Runner:
                 while f.read(1 << 24):
                     pass
 
-    def run(self, system: str, settings: Mapping[str, Any], step_seconds: float = 0.0) -> Found:
-        """One run: a pass that warms up, and those that count."""
-        said, peak = self._run(system, settings, step_seconds, None)
-        passes = [Pass(**p) for p in said["passes"]]
+    def run(
+        self, system: str, settings: Mapping[str, Any], step_seconds: float = 0.0, passes: int | None = None
+    ) -> Found:
+        """One run: a pass that warms up, and those that count, by default as many as are planned."""
+        said, peak = self._run(system, settings, step_seconds, None, self._plan.passes if passes is None else passes)
+        done = [Pass(**p) for p in said["passes"]]
         rows = self._made["workload"]["rows"]
-        for p in passes:
+        for p in done:
             if p.rows != rows or p.row_sum != rows * (rows - 1) // 2:
                 raise RuntimeError(
                     f"{SUBJECTS[system].title} read {p.rows} rows, whose numbers' sum is {p.row_sum}; there are {rows} "
                     f"with {rows * (rows - 1) // 2}: rows are lost or come twice"
                 )
         return Found(
-            system, settings, passes[0].first_seconds, said["start_seconds"], passes[1:], peak, said["versions"]
+            system, settings, done[0].first_seconds, said["start_seconds"], done[1:], peak, said["versions"]
         )  # fmt: skip
 
     def dump(self, system: str, settings: Mapping[str, Any], folder: Path) -> None:
         """Writes down what a system makes."""
-        self._run(system, settings, 0.0, str(folder))
+        self._run(system, settings, 0.0, str(folder), 0)
 
     def _run(
-        self, system: str, settings: Mapping[str, Any], step_seconds: float, dump: str | None
+        self, system: str, settings: Mapping[str, Any], step_seconds: float, dump: str | None, passes: int
     ) -> tuple[dict[str, Any], int]:
         plan, name = self._plan, f"penstock-peers-{uuid.uuid4().hex}"
         account = meter.KINDS[self._meter](name)
@@ -87,7 +89,7 @@ class Runner:
             with tempfile.TemporaryDirectory(prefix="peers-") as scratch, meter.peak_memory(account) as peak:
                 run = Run(
                     SUBJECTS[system].module, settings, self._meter, name, len(plan.cpus), self._made["files"],
-                    self._made["spec"], self._made["recipe"], plan.passes, step_seconds, dump, str(plan.penstock),
+                    self._made["spec"], self._made["recipe"], passes, step_seconds, dump, str(plan.penstock),
                     str(plan.peers), scratch,
                 )  # fmt: skip
                 said = self._process(run)

@@ -13,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from peers import columnar, outputs
+from peers import plan as plan_module
+from peers.plan import Plan
 from peers.recipe import Recipe
 
 HERE = Path(__file__).parents[1]
@@ -55,6 +57,21 @@ def test_compares(command: list[str], tmp_path: Path) -> None:
     report = (results / "peers.md").read_text()
     assert "5 dense, 3 sparse features of 4 ids on average, 2 generated" in report
     assert "| Penstock, Go, fleet | pyarrow and numpy alone |" in report
+    assert "others were not tried" in report and "of whose settings" not in report
+
+
+def test_unknown_fields_are_errors(command: list[str]) -> None:
+    done = run([*command, "--change", '{"lenght": 5}'])
+    assert done.returncode != 0 and 'unknown field "lenght"' in done.stderr
+
+
+def test_what_is_tried_depends_on_the_cpus() -> None:
+    plan = Plan.parse(["--cpus", ",".join(map(str, range(8)))])
+    assert {s["num_workers"] for s in plan.settings("dataloader")} == {4, 8, 16}
+    assert plan.results == plan_module.REPOSITORY / "bench/results"
+    for partial in (["--no-tune"], ["--rows", "5"], ["--workloads", "rm1"]):
+        assert plan_module.REPOSITORY not in Plan.parse(partial).results.parents
+    assert len(Plan.parse(["--no-tune"]).settings("ray")) == 1
 
 
 def test_missing_systems_are_errors(command: list[str]) -> None:
@@ -111,7 +128,7 @@ def test_differences() -> None:
         **wanted,
         "dense.values": np.array([[np.nextafter(np.float32(1), np.float32(2))], [np.nan], [0]], np.float32),
     }
-    assert outputs.differences(wanted, near) == [] and outputs.most_ulps(wanted, near) == 1
+    assert outputs.differences(wanted, near) == [] and outputs.farthest(wanted, near) == (1, 0)
     for name, bad in {
         "dense.values": np.array([[1.001], [np.nan], [0]], np.float32), "s.values": np.array([1, 3]),
         "row.values": np.arange(4),
@@ -120,6 +137,16 @@ def test_differences() -> None:
     assert outputs.differences(wanted, {"row.values": wanted["row.values"]}) == [
         "dense.values is missing", "s.values is missing",
     ]  # fmt: skip
+
+
+def test_one_wrong_picture_is_a_difference() -> None:
+    wanted = {"photo.values": np.full((1000, 300), 100, np.uint8)}
+    near = {"photo.values": wanted["photo.values"] + np.uint8(1)}
+    assert outputs.differences(wanted, near) == [] and outputs.farthest(wanted, near) == (0, 1)
+    wrong = {"photo.values": wanted["photo.values"].copy()}
+    wrong["photo.values"][7] = 180
+    (problem,) = outputs.differences(wanted, wrong)
+    assert "pixels of row 7 differ by 80.00" in problem
 
 
 def test_dumps_are_in_the_order_of_rows(tmp_path: Path) -> None:

@@ -3,9 +3,10 @@
 TensorFlow reads no Parquet (tensorflow-io has no release for this TensorFlow), and the same files are asked for. So
 pyarrow reads them, batch by batch, in a numpy_function, and the GIL is free while it decodes. A numpy_function is
 known only to the process that made it; a worker therefore makes the same pipeline before it serves, and finds the
-trainer's function under the same token. All transforms are TensorFlow's, on whole batches. Interleaved reading,
-dynamic sharding, autotuned parallel maps, prefetching and, since everything is on one machine, uncompressed transfer
-are as its guides advise.
+trainer's function under the same token. A local worker is in the trainer's process, and hands batches over by memory
+(target_workers="LOCAL"). All transforms are TensorFlow's, on whole batches. Interleaved reading, dynamic sharding,
+autotuned parallel maps, prefetching and, since everything is on one machine, uncompressed transfer are as its guides
+advise.
 """
 
 from __future__ import annotations
@@ -142,25 +143,35 @@ def sigrid_hash(ids: Any, salt: int, buckets: int) -> Any:
     return tf.math.floormod(tf.bitcast(x, tf.int64), tf.constant(buckets, tf.int64))
 
 
+def work_for(dispatcher: str) -> Any:
+    """A worker in this process, which soon says that it is through; by default that may take half a minute."""
+    return SERVICE.WorkerServer(SERVICE.WorkerConfig(dispatcher_address=dispatcher, port=0, heartbeat_interval_ms=1000))
+
+
 class System:
     """See peers.subject."""
 
     def __init__(self, run: Run, recipe: Recipe) -> None:
         self._run, self._recipe = run, recipe
         self._workers: list[subprocess.Popen[str]] = []
+        self._local: list[Any] = []
         self.versions = {"tensorflow": tf.__version__, "pyarrow": pa.__version__, "numpy": np.__version__}
 
     def start(self) -> None:
         """Runs the dispatcher and the workers."""
-        address = self._serve("dispatcher", "")
-        for _ in range(int(self._run.options["workers"])):
-            self._serve("worker", address)
+        address, local = self._serve("dispatcher", ""), self._run.options.get("local", False)
         dataset = pipeline(self._recipe, self._run.files, self._run.cpus)
+        for _ in range(int(self._run.options["workers"])):
+            if local:
+                self._local.append(work_for(address))
+            else:
+                self._serve("worker", address)
         self._dataset = dataset.apply(
             SERVICE.distribute(
-                processing_mode=SERVICE.ShardingPolicy.DYNAMIC, service=f"grpc://{address}", compression=None
+                processing_mode=SERVICE.ShardingPolicy.DYNAMIC, service=f"grpc://{address}", compression=None,
+                target_workers="LOCAL" if local else "AUTO",
             )
-        ).prefetch(tf.data.AUTOTUNE)
+        ).prefetch(tf.data.AUTOTUNE)  # fmt: skip
 
     def _serve(self, role: str, dispatcher: str) -> str:
         config = Path(self._run.scratch) / f"{role}-{len(self._workers)}.json"
@@ -200,7 +211,7 @@ def main() -> None:
         print(server.target.removeprefix("grpc://"), flush=True)
     else:
         known = pipeline(Recipe.parse(config["recipe"]), config["files"], config["cycle"])  # keeps its numpy_function
-        server = SERVICE.WorkerServer(SERVICE.WorkerConfig(dispatcher_address=config["dispatcher"], port=0))
+        server = work_for(config["dispatcher"])
         print(known.element_spec is not None and server._address, flush=True)
     sys.stdin.read()
     os._exit(0)  # servers are not made to end: stopping one waits for the others
