@@ -51,8 +51,8 @@ type Config struct {
 	Budget int64
 	// Memory, if set, is asked for the memory of a batch, in place of Go's heap: what it returns makes arrays of bytes of
 	// any value, aligned to 64. It is called from Next and Prepare. What it made is used again for later batches until the
-	// session has ended, with its last epoch or by Close.
-	Memory func() func(bytes int) []byte
+	// session has ended, with its last epoch or by Close. An error ends the session.
+	Memory func() func(bytes int) ([]byte, error)
 	// Local, if set, serves the streams of workers that run in this process, without the network.
 	Local Local
 	// Compression is how workers compress batches on their way, for links that are slower than a core compresses. The default is

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,14 +19,14 @@ type dirty struct {
 	made [][]byte
 }
 
-func (d *dirty) memory() func(n int) []byte {
-	return func(n int) []byte {
+func (d *dirty) memory() func(n int) ([]byte, error) {
+	return func(n int) ([]byte, error) {
 		m := wire.Aligned[byte](n)
 		for i := range m {
 			m[i] = 0xFF
 		}
 		d.made = append(d.made, m)
-		return m
+		return m, nil
 	}
 }
 
@@ -85,13 +86,31 @@ func TestMemoryOfAnyValues(t *testing.T) {
 	})
 }
 
+// TestMemoryThatCannotBeHad: rows that no memory is there for are not handed over.
+func TestMemoryThatCannotBeHad(t *testing.T) {
+	d := fake.NewDataset(4, 2, 8)
+	eachOrder(t, d, func(t *testing.T, fl *fake.Net, spec *pb.Spec) {
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+		fl.Master("m", &fake.Master{Data: d, Spec: spec, Workers: fl.Workers("w1"), Streams: 1, Run: 2})
+		cfg, refused := config(fl, "m"), errors.New("no memory")
+		cfg.Memory = func() func(int) ([]byte, error) { return func(int) ([]byte, error) { return nil, refused } }
+		s := open(t, cfg)
+		if _, err := s.Next(t.Context()); !errors.Is(err, refused) {
+			t.Errorf("got %v, want %v", err, refused)
+		}
+		if st := s.State(); len(st.GetConsumed()) > 0 || st.GetHanded() > 0 {
+			t.Errorf("handed over are %v", st)
+		}
+	})
+}
+
 // TestMemoryOfGrowingColumns: narrow integers, bits and rows of any lengths are put together from pieces, and padded.
 func TestMemoryOfGrowingColumns(t *testing.T) {
 	l := testLayout(t)
 	r := rand.New(rand.NewPCG(1, 2))
 	there := &dirty{t: t}
 	const most = 400
-	buf, heap := newBuffers(l, most, there.memory()), newBuffers(l, most, nil)
+	buf, heap := newBuffers(l, most, &allocator{take: there.memory()}), newBuffers(l, most, nil)
 	for range 20 {
 		buf.reset()
 		heap.reset()

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -129,7 +130,7 @@ func (s *Session) fill() (bool, error) {
 	s.beginBatch()
 	s.mu.Unlock()
 	defer c.rec.release()
-	if err := s.build.append(c.rec, c.lo, c.hi); err != nil {
+	if err := cmp.Or(s.build.append(c.rec, c.lo, c.hi), s.build.misplaced()); err != nil {
 		s.fail(err)
 		return false, err
 	}
@@ -180,9 +181,9 @@ func (s *Session) buffers() *buffers {
 		b.reset()
 		return b
 	}
-	var memory allocator
+	var memory *allocator
 	if s.cfg.Memory != nil {
-		memory = s.cfg.Memory()
+		memory = &allocator{take: s.cfg.Memory()}
 	}
 	return newBuffers(s.layout, s.batch, memory)
 }

@@ -114,7 +114,7 @@ func (o *outColumn) zeros(elem arrow.Type, n int) {
 }
 
 // appendCopies appends n copies of a value.
-func appendCopies[T wire.Value](m allocator, dst []T, value T, n int) []T {
+func appendCopies[T wire.Value](m *allocator, dst []T, value T, n int) []T {
 	have := len(dst)
 	dst = reserve(m, dst, n, 0)[:have+n]
 	for i := range dst[have:] {

@@ -22,6 +22,7 @@ type buffers struct {
 	columns []outColumn
 	rows    int
 	most    int // rows that it will have
+	memory  *allocator
 
 	sparse []Sparse
 	labels []Label
@@ -31,7 +32,7 @@ type buffers struct {
 
 // outColumn is a wireColumn's counterpart in a batch.
 type outColumn struct {
-	memory  allocator
+	memory  *allocator
 	f32     []float32
 	f64     []float64
 	i32     []int32
@@ -49,8 +50,8 @@ const roomAtOnce = 64 << 20
 
 // newBuffers has room for rows rows of the columns of fixed width, unless that is much; jagged ones grow to what they need. All of it
 // is aligned, as copies to accelerators like it.
-func newBuffers(l *layout, rows int, m allocator) *buffers {
-	b := &buffers{layout: l, most: rows, columns: make([]outColumn, len(l.columns))}
+func newBuffers(l *layout, rows int, m *allocator) *buffers {
+	b := &buffers{layout: l, most: rows, memory: m, columns: make([]outColumn, len(l.columns))}
 	for i := range l.columns {
 		c, o := &l.columns[i], &b.columns[i]
 		o.memory = m
@@ -79,21 +80,37 @@ func newBuffers(l *layout, rows int, m allocator) *buffers {
 }
 
 // room is for values of a column that is expected to have so many.
-func room[T wire.Value](m allocator, expected int) []T {
+func room[T wire.Value](m *allocator, expected int) []T {
 	var zero T
 	return allocate[T](m, min(expected, roomAtOnce/int(unsafe.Sizeof(zero))))[:0]
 }
 
-// allocator is what Config.Memory returns.
-type allocator func(bytes int) []byte
+// allocator takes memory of what Config.Memory returned; nil: of Go's heap.
+type allocator struct {
+	take func(bytes int) ([]byte, error)
+	err  error // why some of the memory is of Go's heap all the same
+}
 
 // allocate returns n values, which may be any.
-func allocate[T wire.Value](m allocator, n int) []T {
+func allocate[T wire.Value](m *allocator, n int) []T {
 	var zero T
 	if m == nil || n == 0 {
 		return wire.Aligned[T](n)
 	}
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(m(n*int(unsafe.Sizeof(zero)))))), n)
+	taken, err := m.take(n * int(unsafe.Sizeof(zero)))
+	if err != nil {
+		m.err = err
+		return wire.Aligned[T](n)
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(taken))), n)
+}
+
+// misplaced is why some of the buffers' memory is not where it should be.
+func (b *buffers) misplaced() error {
+	if b.memory == nil {
+		return nil
+	}
+	return b.memory.err
 }
 
 // reset empties the buffers and keeps their memory.
@@ -198,7 +215,7 @@ func appendBits(dst []bool, bits []byte, from, to int) []bool {
 }
 
 // extend appends values to a column that is expected to have so many.
-func extend[T wire.Value](m allocator, dst, values []T, expected int, past bool) []T {
+func extend[T wire.Value](m *allocator, dst, values []T, expected int, past bool) []T {
 	n := len(dst)
 	dst = reserve(m, dst, len(values), expected)[:n+len(values)]
 	put(dst[n:], values, past)
@@ -207,7 +224,7 @@ func extend[T wire.Value](m allocator, dst, values []T, expected int, past bool)
 
 // reserve makes room for n values more. Where a column must grow, it does to what is expected of it, so that few values are copied
 // again, or doubles where that is much.
-func reserve[T wire.Value](m allocator, dst []T, n, expected int) []T {
+func reserve[T wire.Value](m *allocator, dst []T, n, expected int) []T {
 	if n += len(dst); n <= cap(dst) {
 		return dst
 	}

@@ -373,9 +373,6 @@ func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedRe
 		return done()
 	}
 	f.asked = id
-	if f.arenas.err != nil {
-		return failed(f.arenas.err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.GetWaitNs()))
 	defer cancel()
 	b, err := f.session.NextOfEpoch(ctx)
@@ -412,9 +409,6 @@ func (f *feeder) note(state func() *pb.State) {
 }
 
 func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
-	if f.arenas.err != nil {
-		return failed(f.arenas.err)
-	}
 	f.note(func() *pb.State { return f.session.StateAfter(b) })
 	arrays := b.Arrays()
 	arena := f.arenas.of(arrays)

@@ -208,6 +208,9 @@ func (a *arena) allocate(pool *segments, bytes int) ([]byte, error) {
 
 // find tells where an array lies, if it does here.
 func (a *arena) find(b []byte) (g *segment, offset int64, ok bool) {
+	if a == nil {
+		return nil, 0, false
+	}
 	at := uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	for _, e := range a.extents {
 		begin := uintptr(unsafe.Pointer(unsafe.SliceData(e.mem[e.at:])))
@@ -222,21 +225,13 @@ func (a *arena) find(b []byte) (g *segment, offset int64, ok bool) {
 type arenas struct {
 	pool *segments
 	all  []*arena
-	err  error // why batches lie in Go's heap
 }
 
 // next is client.Config.Memory.
-func (m *arenas) next() func(bytes int) []byte {
+func (m *arenas) next() func(bytes int) ([]byte, error) {
 	a := &arena{}
 	m.all = append(m.all, a)
-	return func(bytes int) []byte {
-		out, err := a.allocate(m.pool, bytes)
-		if err != nil {
-			m.err = err
-			return wire.Aligned[byte](bytes)
-		}
-		return out
-	}
+	return func(bytes int) ([]byte, error) { return a.allocate(m.pool, bytes) }
 }
 
 // of returns the arena that a batch's arrays lie in.

@@ -106,13 +106,15 @@ func TestArena(t *testing.T) {
 	pool := memory()
 	defer pool.close()
 	of := &arenas{pool: pool}
-	of.next()(1)
+	if _, err := of.next()(1); err != nil {
+		t.Fatal(err)
+	}
 	allocate := of.next()
 	var all [][]byte
 	for _, n := range []int{1, 64, 65, 2 * leastExtent, mostExtent, segmentBytes - 1024, 1000, 2*segmentBytes + 1, 7} {
-		m := allocate(n)
-		if len(m) != n || cap(m) != n {
-			t.Fatalf("%d bytes of %d in place of %d", len(m), cap(m), n)
+		m, err := allocate(n)
+		if err != nil || len(m) != n || cap(m) != n {
+			t.Fatalf("%d bytes of %d in place of %d, %v", len(m), cap(m), n, err)
 		}
 		m[0], m[n-1] = byte(len(all)), byte(len(all))
 		all = append(all, m)
@@ -146,7 +148,10 @@ func TestKeptMemoryIsBounded(t *testing.T) {
 	defer pool.close()
 	of := &arenas{pool: pool}
 	batch := func(bytes int) []byte {
-		m := of.next()(bytes)
+		m, err := of.next()(bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
 		m[0], m[len(m)-1] = 1, 1
 		return m
 	}
