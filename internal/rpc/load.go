@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -49,6 +50,7 @@ type load struct {
 type underWay struct {
 	conn *stranger
 	came sync.Once
+	held atomic.Int64 // bytes of the request
 }
 
 type underWayKey struct{}
@@ -77,8 +79,23 @@ func answering(ctx context.Context, request any) (done func()) {
 	u.arrived()
 	message, _ := request.(proto.Message)
 	bytes := int64(proto.Size(message))
+	u.held.Store(bytes)
 	u.conn.add(0, bytes)
-	return func() { u.conn.add(0, -bytes) }
+	return u.taken
+}
+
+// taken says that the request is not held any more.
+func (u *underWay) taken() {
+	if bytes := u.held.Swap(0); bytes > 0 {
+		u.conn.add(0, -bytes)
+	}
+}
+
+// Taken says that a call's handler has what it needs of the request, and holds it no longer, though the call may go on for long.
+func Taken(ctx context.Context) {
+	if u, ok := ctx.Value(underWayKey{}).(*underWay); ok {
+		u.taken()
+	}
 }
 
 // add adds to what a connection has under way, or takes from it.

@@ -79,8 +79,9 @@ func (d *desk) List(context.Context, *healthpb.HealthListRequest) (*healthpb.Hea
 	return &healthpb.HealthListResponse{Statuses: map[string]*healthpb.HealthCheckResponse{strings.Repeat("x", int(d.list.Load())): {}}}, nil
 }
 
-// Watch implements healthpb.HealthServer. Its request is there, and it goes on.
+// Watch implements healthpb.HealthServer. It takes its request, and goes on.
 func (d *desk) Watch(_ *healthpb.HealthCheckRequest, stream healthpb.Health_WatchServer) error {
+	rpc.Taken(stream.Context())
 	if err := stream.Send(&healthpb.HealthCheckResponse{}); err != nil {
 		return err
 	}
@@ -174,6 +175,14 @@ func TestRequestsUnderWay(t *testing.T) {
 	}
 	if err != nil {
 		t.Errorf("one large request after another: %v", err)
+	}
+	for i := 0; i < 12 && err == nil; i++ {
+		if stream, err = modest.health.Watch(t.Context(), &healthpb.HealthCheckRequest{Service: strings.Repeat("x", large)}); err == nil {
+			_, err = stream.Recv()
+		}
+	}
+	if err != nil {
+		t.Errorf("streams whose large requests were taken: %v", err)
 	}
 }
 

@@ -149,6 +149,10 @@ func (s *Server) admit(ctx context.Context, q *pb.StreamRequest, stop func(), ru
 		return status.Error(codes.PermissionDenied, err.Error())
 	}
 	rpc.Welcome(ctx)
+	if stop == nil { // the request is ours, and the program, which may be long, has been taken
+		q.Program = nil
+		rpc.Taken(ctx)
+	}
 	if s.draining.Err() != nil {
 		return grpcError(errDraining)
 	}
