@@ -10,17 +10,9 @@ import (
 	"github.com/penstock-ml/penstock/worker/images/jpeg"
 )
 
-const (
-	// pngBytes is how many bytes of memory a pixel may take: that of 16 bits and with alpha, and what of 8 bits a row is read through.
-	pngBytes = 9
-	// interlacedBytes is that of an interlaced picture: half of the pixels come in the last pass, which is a picture of its own until its end.
-	interlacedBytes = 13
-	// interlaceAt is where a PNG says that it is.
-	interlaceAt = 28
-)
-
-// maxPNGSide is the longest side of a PNG, as libpng has it. By its header it may be 2^31-1, which nothing else bounds.
-const maxPNGSide = 1_000_000
+// maxPNGSide is the longest side of a PNG. By its header it may be 2^31-1, which nothing else bounds; and the weights of so many pixels,
+// each of them rounded, may come to more than 1 only by less than makes 256 of 255.
+const maxPNGSide = 1 << 18
 
 // open reads the header of a PNG.
 func (p *pngRows) open(data []byte) (width, height int, err error) {
@@ -29,15 +21,35 @@ func (p *pngRows) open(data []byte) (width, height int, err error) {
 		err = fmt.Errorf("%w: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it stored smaller",
 			ErrMemory, c.Width, c.Height, maxPNGSide)
 	}
-	if p.each = pngBytes; err == nil && data[interlaceAt] == 1 {
-		p.each = interlacedBytes
+	if err == nil {
+		p.memory = memoryOfPNG(data, c)
 	}
 	return c.Width, c.Height, err
 }
 
+// memoryOfPNG is what decoding a PNG takes: its pixels, and the two rows that it is read through.
+func memoryOfPNG(data []byte, c image.Config) int64 {
+	each := int64(4)
+	transparent := bytes.Contains(data[:max(0, bytes.Index(data, []byte("IDAT")))], []byte("tRNS")) // grays get colours, then
+	switch _, palette := c.ColorModel.(color.Palette); {
+	case palette, c.ColorModel == color.GrayModel && !transparent:
+		each = 1
+	case c.ColorModel == color.Gray16Model && !transparent:
+		each = 2
+	case c.ColorModel == color.Gray16Model, c.ColorModel == color.RGBA64Model, c.ColorModel == color.NRGBA64Model:
+		each = 8
+	}
+	pixels := int64(c.Width) * int64(c.Height)
+	const header, interlace = 12, 28 // IHDR, and in it whether the picture is interlaced
+	if string(data[header:header+4]) != "IHDR" || data[interlace] == 1 {
+		pixels += pixels/2 + 1 // that come in the last pass, which is a picture of its own until its end
+	}
+	return each*pixels + 16*int64(c.Width)
+}
+
 // pngRows shows a region of a decoded PNG by rows.
 type pngRows struct {
-	each    int64 // bytes of memory that a pixel may take
+	memory  int64 // that decoding takes, in bytes
 	picture image.Image
 	region  image.Rectangle
 	rgb     []byte

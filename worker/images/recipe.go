@@ -101,12 +101,18 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room 
 	x0, x1 := s.across.span()
 	y0, y1 := s.down.span()
 	region := image.Rect(x0, y0, x1, y1).Add(v.box.Min)
-	n := s.memory(width, height, region, v.window.Size())
+	own, decoding := s.memory(region, v.window.Size())
+	n := own + decoding
 	if n > room.Most {
 		return fmt.Errorf("%w: the picture has %d x %d pixels, which take %d bytes to decode; %d are allowed: "+
 			"leave it out, have it stored smaller, or give workers more memory", ErrMemory, width, height, n, room.Most)
 	}
-	if more := n - s.Scratch(); more > 0 && room.Take != nil {
+	idle := s.idle(region)
+	if n+idle > room.Most {
+		s.decoder.Forget()
+		idle = 0
+	}
+	if more := max(0, own-s.own()) + max(0, decoding+idle-s.decoder.Scratch()); more > 0 && room.Take != nil {
 		if err := room.Take(more); err != nil {
 			return fmt.Errorf("the picture of %d x %d pixels: %w", width, height, err)
 		}
@@ -137,13 +143,21 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 	return h.Width, h.Height, t, err
 }
 
-// memory is about what a picture takes while it is made.
-func (s *Studio) memory(width, height int, region image.Rectangle, made image.Point) int64 {
-	n := int64(region.Dy()+s.down.most+rowsAtOnce)*int64(made.X)*3 + rowsAtOnce*int64(region.Dx()+s.across.most)*pixelBytes + slack
+// memory is about what a picture takes while it is made: of the studio's own, and to decode it.
+func (s *Studio) memory(region image.Rectangle, made image.Point) (own, decoding int64) {
+	own = int64(region.Dy()+s.down.most+rowsAtOnce)*int64(made.X)*3 + rowsAtOnce*int64(region.Dx()+s.across.most)*pixelBytes + slack
 	if s.isPNG {
-		return n + s.png.each*int64(width)*int64(height)
+		return own, s.png.memory
 	}
-	return n + s.decoder.Memory(region)
+	return own, s.decoder.Memory(region)
+}
+
+// idle is what the decoder holds of pictures before, and the one that was opened does not use.
+func (s *Studio) idle(region image.Rectangle) int64 {
+	if s.isPNG {
+		return s.decoder.Scratch()
+	}
+	return s.decoder.Idle(region)
 }
 
 func (s *Studio) decode(encoded []byte, region image.Rectangle) (rowsOf, error) {
@@ -227,9 +241,9 @@ func pick(dst, row []byte, step, channels int) {
 }
 
 // Scratch is the memory that the studio holds, in bytes.
-func (s *Studio) Scratch() int64 {
-	return s.decoder.Scratch() + int64(cap(s.rows)+cap(s.columns)+cap(s.made)+cap(s.png.rgb))
-}
+func (s *Studio) Scratch() int64 { return s.decoder.Scratch() + s.own() }
+
+func (s *Studio) own() int64 { return int64(cap(s.rows) + cap(s.columns) + cap(s.made) + cap(s.png.rgb)) }
 
 // Normal is (x/255 - mean) / std for each byte x, in float32, for up to three channels.
 func Normal(mean, std []float32) *[3][256]float32 {

@@ -208,7 +208,7 @@ func TestSidesOfPNG(t *testing.T) {
 	}
 }
 
-// TestMemoryOfInterlacedPNG: the last pass takes 4 bytes a pixel more, as half of 8.
+// TestMemoryOfInterlacedPNG: the last pass takes half as much again.
 func TestMemoryOfInterlacedPNG(t *testing.T) {
 	const side = 1000
 	r, to := &Recipe{Format: PNG, Height: 8, Width: 8}, Canvas{Bytes: make([]byte, 192)}
@@ -222,8 +222,55 @@ func TestMemoryOfInterlacedPNG(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if more := asked[1] - asked[0]; more != 4*side*side {
+	if more := asked[1] - asked[0]; more != side*side/2+1 {
 		t.Errorf("%d and %d bytes: %d more", asked[0], asked[1], more)
+	}
+}
+
+// TestMemoryOfKindsOfPNG: what is counted is what the decoded picture has, and the rows that it is read through.
+func TestMemoryOfKindsOfPNG(t *testing.T) {
+	const width, height = 60, 50
+	all := image.Rect(0, 0, width, height)
+	palette := image.NewPaletted(all, color.Palette{color.White, color.Black})
+	for each, pictures := range map[int64][]image.Image{
+		1: {image.NewGray(all), palette}, 2: {image.NewGray16(all)}, 4: {image.NewNRGBA(all), testPicture(width, height)},
+		8: {image.NewNRGBA64(all), image.NewRGBA64(all)},
+	} {
+		for _, picture := range pictures {
+			var b bytes.Buffer
+			if err := png.Encode(&b, picture); err != nil {
+				t.Fatal(err)
+			}
+			var p pngRows
+			if _, _, err := p.open(b.Bytes()); err != nil || p.memory != each*width*height+16*width {
+				t.Errorf("%T: %d bytes, %v; want %d a pixel", picture, p.memory, err, each)
+			}
+		}
+	}
+}
+
+// TestMemoryOfPicturesBefore: what the decoder holds of a JPEG is no memory for a PNG, and is given up where both are too much.
+func TestMemoryOfPicturesBefore(t *testing.T) {
+	s, to := &Studio{}, Canvas{Bytes: make([]byte, 192)}
+	r := &Recipe{Format: Any, Height: 8, Width: 8}
+	if err := s.Make(r, testJPEG(t, 800, 600), Choice{}, Room{Most: 1 << 24}, to); err != nil {
+		t.Fatal(err)
+	}
+	held := s.decoder.Scratch()
+	if held < 800*600 {
+		t.Fatalf("it holds %d bytes", held)
+	}
+	var asked int64
+	take := func(bytes int64) error { asked = bytes; return nil }
+	picture := testPNG(t, 300, 300)
+	if err := s.Make(r, picture, Choice{}, Room{Most: 1 << 24, Take: take}, to); err != nil || asked < 4*300*300 || s.decoder.Scratch() != held {
+		t.Errorf("%v; it asked for %d bytes, and holds %d", err, asked, s.decoder.Scratch())
+	}
+	if err := s.Make(r, picture, Choice{}, Room{Most: 4*300*300 + held/2, Take: take}, to); err != nil || s.decoder.Scratch() != 0 {
+		t.Errorf("%v; it holds %d bytes beside a PNG that needs them", err, s.decoder.Scratch())
+	}
+	if err := s.Make(r, testJPEG(t, 200, 200), Choice{}, Room{Most: 1 << 24, Take: take}, to); err != nil {
+		t.Errorf("after that: %v", err)
 	}
 }
 

@@ -154,10 +154,10 @@ func TestPicturesTakeMemory(t *testing.T) {
 	if p, rows, err := run(64<<20, 64<<20); err != nil || rows != 3 || p.MemoryLimit() != 64<<20 {
 		t.Errorf("%d rows, %v, of %d bytes", rows, err, p.MemoryLimit())
 	}
-	if p, rows, err := run(3<<20, 64<<20); err != nil || rows != 3 || p.MemoryLimit() != 64<<20 {
+	if p, rows, err := run(1<<19, 64<<20); err != nil || rows != 3 || p.MemoryLimit() != 64<<20 {
 		t.Errorf("%d rows, %v, of %d bytes", rows, err, p.MemoryLimit())
 	}
-	if _, rows, err := run(3<<20, 3<<20); !errors.Is(err, images.ErrMemory) || rows != 0 {
+	if _, rows, err := run(1<<19, 1<<19); !errors.Is(err, images.ErrMemory) || rows != 0 {
 		t.Errorf("%d rows, %v; want that the picture is too large", rows, err)
 	}
 }

@@ -72,6 +72,33 @@ func (d *Decoder) Memory(region image.Rectangle) int64 {
 	return n
 }
 
+// Idle is how many bytes of Scratch decoding a region of the picture that was opened does not use: planes of larger pictures, and
+// coefficients, which only progressive ones have.
+func (d *Decoder) Idle(region image.Rectangle) (n int64) {
+	for i := range d.components {
+		c := &d.components[i]
+		plane, coefficients := 0, 0
+		if i < d.Components {
+			wanted := d.blocksFor(c, region)
+			plane = 64 * wanted.Dx() * wanted.Dy()
+			if d.Progressive {
+				across, down := d.padded(c)
+				coefficients = 64 * across * down
+			}
+		}
+		n += int64(max(0, cap(c.plane)-plane)) + 2*int64(max(0, cap(c.coefficients)-coefficients))
+	}
+	return n
+}
+
+// Forget gives up what is held of pictures before. The one that was opened can be decoded still.
+func (d *Decoder) Forget() {
+	d.bits.data, d.rgb = nil, nil
+	for i := range d.components {
+		d.components[i].plane, d.components[i].coefficients, d.rows[i].full = nil, nil, nil
+	}
+}
+
 // padded is how many blocks the MCUs of an interleaved scan have of a component.
 func (d *Decoder) padded(c *component) (across, down int) {
 	return ceilDiv(d.Width, 8*d.maxH) * c.h, ceilDiv(d.Height, 8*d.maxV) * c.v

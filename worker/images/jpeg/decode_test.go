@@ -2,11 +2,13 @@ package jpeg
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"image"
 	"image/color"
 	stdjpeg "image/jpeg"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -85,6 +87,47 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	})
 	if n > 0 {
 		t.Errorf("%v allocations for a picture", n)
+	}
+}
+
+// decoded is a whole picture as RGB.
+func decoded(t *testing.T, data []byte) []byte {
+	t.Helper()
+	d := &Decoder{}
+	h, err := d.Open(data)
+	if err == nil {
+		err = d.Decode(image.Rect(0, 0, h.Width, h.Height))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make([]byte, pixel*h.Width*h.Height)
+	for y := range h.Height {
+		d.Row(out[pixel*h.Width*y:], y, false)
+	}
+	return out
+}
+
+// TestStandardTables decodes a frame of motion JPEG, which has no Huffman tables: Go's encoder uses the standard ones.
+func TestStandardTables(t *testing.T) {
+	whole := encoded(t, 70, 50)
+	from := bytes.Index(whole, []byte("\xff\xc4"))
+	to := from + 2 + int(binary.BigEndian.Uint16(whole[from+2:]))
+	if got := decoded(t, slices.Concat(whole[:from], whole[to:])); !bytes.Equal(got, decoded(t, whole)) {
+		t.Error("without its tables it is another picture")
+	}
+}
+
+// TestComponentsOfOneID are told apart by their order, as libjpeg does.
+func TestComponentsOfOneID(t *testing.T) {
+	whole := encoded(t, 70, 50)
+	same := bytes.Clone(whole)
+	frame, scan := bytes.Index(same, []byte("\xff\xc0")), bytes.Index(same, []byte("\xff\xda"))
+	for i := range 3 {
+		same[frame+10+3*i], same[scan+5+2*i] = 1, 1
+	}
+	if !bytes.Equal(decoded(t, same), decoded(t, whole)) {
+		t.Error("it is another picture")
 	}
 }
 

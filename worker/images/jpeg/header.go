@@ -155,16 +155,24 @@ func (d *Decoder) huffmanTables(b []byte) error {
 		if n > 256 || len(b) < 17+n {
 			return errTable
 		}
-		table := &d.dcTables[id].huffman
-		if class == 1 {
-			table = &d.acTables[id].huffman
-		}
-		if err := table.set(b[1 : 17+n]); err != nil {
+		if err := d.setTable(class, id, b[1:17+n]); err != nil {
 			return err
 		}
-		d.hasTable[class] |= 1 << id
 		b = b[17+n:]
 	}
+	return nil
+}
+
+// setTable sets a Huffman table of DC (class 0) or AC coefficients (1).
+func (d *Decoder) setTable(class, id uint8, spec []byte) error {
+	table := &d.dcTables[id].huffman
+	if class == 1 {
+		table = &d.acTables[id].huffman
+	}
+	if err := table.set(spec); err != nil {
+		return err
+	}
+	d.hasTable[class] |= 1 << id
 	return nil
 }
 
@@ -192,11 +200,6 @@ func (d *Decoder) frameHeader(b []byte, progressive bool) error {
 		c.id, c.h, c.v, c.table = b[6+3*i], int(b[7+3*i]>>4), int(b[7+3*i]&15), b[8+3*i]
 		if c.h < 1 || c.h > 4 || c.v < 1 || c.v > 4 || c.table > 3 {
 			return errors.New("the frame header is malformed")
-		}
-		for _, other := range d.components[:i] {
-			if other.id == c.id {
-				return errors.New("two components have one id")
-			}
 		}
 		d.maxH, d.maxV = max(d.maxH, c.h), max(d.maxV, c.v)
 	}

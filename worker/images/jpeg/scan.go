@@ -65,9 +65,9 @@ func (d *Decoder) scanHeader(s *scan, b []byte) error {
 	}
 	blocks := 0
 	for i := range n {
-		c := d.component(b[1+2*i])
+		c := d.component(b[1+2*i], s.components)
 		dc, ac := b[2+2*i]>>4, b[2+2*i]&15
-		if c == nil || dc > 3 || ac > 3 || slices.Contains(s.components, c) {
+		if c == nil || dc > 3 || ac > 3 {
 			return errScan
 		}
 		if err := d.prepare(c, s, dc, ac); err != nil {
@@ -101,10 +101,11 @@ func (s *scan) layOut() {
 	}
 }
 
-func (d *Decoder) component(id uint8) *component {
+// component is the first one of an id that a scan has not yet: some files give all the same one.
+func (d *Decoder) component(id uint8, taken []*component) *component {
 	for i := range d.Components {
-		if d.components[i].id == id {
-			return &d.components[i]
+		if c := &d.components[i]; c.id == id && !slices.Contains(taken, c) {
+			return c
 		}
 	}
 	return nil
@@ -112,6 +113,9 @@ func (d *Decoder) component(id uint8) *component {
 
 // prepare gives a component what its part of a scan needs.
 func (d *Decoder) prepare(c *component, s *scan, dc, ac uint8) error {
+	if !d.Progressive {
+		d.useStandard(dc, ac)
+	}
 	switch {
 	case c.seen && !d.Progressive:
 		return errors.New("a component comes twice")
