@@ -80,13 +80,13 @@ func (r *runner) expire(now time.Time) error {
 		if now.Sub(last.at) < r.term.master.cfg.Lease*5/4 {
 			continue
 		}
-		if len(changes.Ranks) == groupCommit {
+		if len(expired) == r.together {
 			break // a transaction holds no more: the others' turn is next time
 		}
 		unreported := r.unreported(p.Rank)
 		r.logger.Warn("a trainer's lease ended; others get its shards, and rows that it handed over since its last Sync with them",
 			"rank", p.Rank, "incarnation", p.Incarnation, "rows_at_most", unreported)
-		_, changed, err := r.state.Apply(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation, Unreported: unreported})
+		_, changed, err := r.change(session.Expire{Rank: p.Rank, Incarnation: p.Incarnation, Unreported: unreported})
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,11 @@ func (r *runner) expire(now time.Time) error {
 		return nil
 	}
 	err := r.commit(store.Writes{}, changes)
-	if err == nil {
+	switch {
+	case err == nil:
 		r.tellExpired(expired, atRisk)
+	case errors.Is(err, store.ErrTooLarge) && len(expired) > 1: // ranks' keys may be long: fewer, when their leases have ended again
+		r.together = len(expired) / 2
 	}
 	return err
 }

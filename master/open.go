@@ -125,8 +125,9 @@ func (t *term) create(req *wanted) error {
 		return err
 	}
 	_, err = cfg.Store.Create(ctx, t.leadership, meta, d.Files)
-	created := err == nil
+	created, unknown := err == nil, errors.Is(err, store.ErrUnknown)
 	switch {
+	case unknown: // who loads it finds out
 	case errors.Is(err, store.ErrExists): // by an attempt that never learnt of its success
 	case errors.Is(err, store.ErrTooLarge):
 		return status.Errorf(codes.InvalidArgument, "the spec is too large, or what its globs expand to: %v", err)
@@ -135,9 +136,12 @@ func (t *term) create(req *wanted) error {
 	default:
 		cfg.Logger.Info("session opened", "session", req.GetSession(), "namespace", req.who.Home(), "owner", req.who.Subject, "files", len(d.Files), "bytes", d.Bytes, "world_size", meta.GetSession().GetWorldSize())
 	}
-	r, err := newRunner(t, req.name)
-	if err != nil {
+	r, failed := newRunner(t, req.name)
+	switch {
+	case failed != nil && unknown:
 		return err
+	case failed != nil:
+		return failed
 	}
 	if created {
 		r.tell(pb.EventKind_SESSION, "opened: %s, %s, for %s", english.Plural(len(d.Files), "file", ""), humanize.IBytes(uint64(d.Bytes)),

@@ -271,7 +271,7 @@ func (r *runner) takePlan(p plannedBlock) error {
 	if fail.BadData {
 		fail.Reason += "; bring the file back as it was listed, or begin a new session over the files that there are now"
 	}
-	_, changes, err := r.state.Apply(fail)
+	_, changes, err := r.change(fail)
 	if err == nil {
 		err = r.commit(store.Writes{}, changes)
 	}
@@ -283,7 +283,7 @@ func (r *runner) takePlan(p plannedBlock) error {
 
 // record writes a planned block, unless it lies in etcd or nobody needs it any more.
 func (r *runner) record(p plannedBlock) error {
-	_, changes, err := r.state.Apply(p.command)
+	_, changes, err := r.change(p.command)
 	if err != nil {
 		return err
 	}

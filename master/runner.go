@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -89,7 +90,11 @@ type answer struct {
 	err    error
 }
 
-var errCrowded = status.Error(codes.Unavailable, "too many changes for one transaction; try again")
+var (
+	errCrowded  = status.Error(codes.Unavailable, "too many changes for one transaction; try again")
+	errPanicked = status.Error(codes.Internal, "the master panicked, which is a bug of it; please report it with what its log says")
+	errBesides  = status.Error(codes.Unavailable, "the session is loaded again, since another call failed; try again")
+)
 
 func newRunner(t *term, name store.Name) (*runner, error) {
 	namespace, id := name.Split()
@@ -332,9 +337,11 @@ func (r *runner) answer(calls []call) error {
 	}
 	answers, err := r.execute(calls)
 	for i, c := range calls {
-		if err != nil {
+		switch {
+		case errors.Is(answers[i].err, errPanicked):
+		case err != nil:
 			answers[i] = answer{err: err}
-		} else if answers[i].err == nil {
+		case answers[i].err == nil:
 			r.acknowledge(c.command, answers[i])
 		}
 		c.reply <- answers[i]
@@ -353,20 +360,17 @@ func (r *runner) answer(calls []call) error {
 func (r *runner) execute(calls []call) ([]answer, error) {
 	answers := make([]answer, len(calls))
 	var changes session.Changes
-	var commands int
 	for i, c := range calls {
 		if c.command != nil {
-			commands++
 			var changed session.Changes
-			answers[i], changed = r.apply(c)
+			if answers[i], changed = r.apply(c); errors.Is(answers[i].err, errPanicked) {
+				return answers, errBesides // nobody knows what the state is like
+			}
 			changes = changes.Merge(changed)
 		}
 		if c.view {
 			answers[i].view = r.view()
 		}
-	}
-	if commands == 0 {
-		return answers, nil // what they looked at lies in etcd
 	}
 	r.publish()
 	err := r.commit(store.Writes{}, changes)
@@ -378,6 +382,19 @@ func (r *runner) execute(calls []call) ([]answer, error) {
 		err = errCrowded
 	}
 	return answers, err
+}
+
+// change changes the state. A command that panics must not end this master, with all other sessions, and the next one whose trainer
+// calls again.
+func (r *runner) change(c session.Command) (reply session.Reply, changes session.Changes, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.logger.Error("a change of the session's state panicked, which is a bug; please report it",
+				"command", fmt.Sprintf("%T", c), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	return r.state.Apply(c)
 }
 
 // apply applies one command and makes the tickets of its answer.
@@ -397,7 +414,7 @@ func (r *runner) apply(c call) (answer, session.Changes) {
 		c.command = join
 	}
 	before, _ := r.state.Skipped()
-	reply, changes, err := r.state.Apply(c.command)
+	reply, changes, err := r.change(c.command)
 	r.logSkipped(len(before))
 	if joins && err == nil {
 		r.logReplaced(join, reply, changes)

@@ -324,7 +324,7 @@ func (s *scaler) fewer() int {
 	if s.past.Growth != nil || slices.ContainsFunc(s.now.Sessions, func(one Session) bool { return one.Stale }) {
 		return wanted
 	}
-	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.workers == 0 })
+	known := !slices.ContainsFunc(s.needs, func(n need) bool { return n.unknown() })
 	if to := s.landed(); known && to < wanted {
 		s.lasted = s.cfg.DownAfter
 		return to

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
 )
 
 // session is one that trainers Sync for.
@@ -76,7 +77,7 @@ func (t *trainer) rates() (rows, stall, client float64) {
 func (s *session) demand() float64 {
 	least, rows, known := int64(math.MaxInt64), 0.0, 0
 	for _, t := range s.trainers {
-		if t.pace.GetSteps() > 0 && t.pace.GetRows() > 0 {
+		if t.pace.GetSteps() > 0 && t.pace.GetRows() > 0 && t.pace.GetRows() <= spec.MaxBatchSize { // what trainers say may be anything
 			least = min(least, max(1, t.pace.GetStepNs()))
 			rows += t.pace.GetRows()
 			known++

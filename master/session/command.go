@@ -5,7 +5,7 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Command is one of Planned, Join, Sync, Expire, Recall, Fail, CreateCheckpoint,
+// Command is one of Planned, Join, Sync, Expire, Fail, CreateCheckpoint,
 // ListCheckpoints, DeleteCheckpoint and Restore.
 type Command interface {
 	apply(s *State, ch *Changes) (Reply, error)
@@ -55,12 +55,6 @@ type Expire struct {
 	Rank        uint32
 	Incarnation uint64
 	Unreported  int64 // bounds the rows that it may have handed over since its last Sync: those of what it holds
-}
-
-// Recall asks a rank to give back the part of Set that it holds. The rank decides, and answers with Released.
-type Recall struct {
-	Rank uint32
-	Set  position.Set
 }
 
 // Fail ends the session. The first reason stays, cut to a few KiB.

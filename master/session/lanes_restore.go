@@ -33,6 +33,8 @@ func (s *State) admitLaneState(p Checkpoint) error {
 		return refused("the state of rank %d has consumed intervals, which states of deterministic order have not", p.Rank)
 	case p.Handed > 0 && len(p.Start.Rows) == 0:
 		return refused("the state of rank %d names no block at which to begin", p.Rank)
+	case p.Start.Block > 0 && len(p.Start.Rows) == 0:
+		return refused("the state of rank %d begins at block %d, and does not say where that lies in the lanes", p.Rank, p.Start.Block)
 	case len(p.Start.Rows) > 0 && uint32(len(p.Start.Rows)) != s.id.Lanes:
 		return refused("the state of rank %d has %d lanes, the session has %d; open a session whose spec says lanes: %d",
 			p.Rank, len(p.Start.Rows), s.id.Lanes, len(p.Start.Rows))

@@ -198,6 +198,9 @@ func TestLaneStatesFromOutside(t *testing.T) {
 		"a block behind all epochs": func(c *Checkpoint) {
 			c.Closed, c.Start = 2, LaneStart{Epoch: 2, Block: 3, Rows: []uint64{0, 0}}
 		},
+		"a block that lies nowhere": func(c *Checkpoint) {
+			c.Start = LaneStart{Block: 5}
+		},
 		"rows that cannot be counted": func(c *Checkpoint) {
 			c.Handed, c.GlobalBatch = maxSteps, maxSteps
 			c.Start = LaneStart{Block: 3, Rows: []uint64{math.MaxUint64 / 2, 0}}

@@ -210,18 +210,6 @@ func (c Expire) apply(s *State, ch *Changes) (Reply, error) {
 	return Reply{}, nil
 }
 
-func (c Recall) apply(s *State, ch *Changes) (Reply, error) {
-	k := s.rank(c.Rank)
-	switch {
-	case k == nil:
-		return Reply{}, invalid("recall from rank %d, which has not joined", c.Rank)
-	case s.id.Lanes > 0:
-		return Reply{}, invalid("recall from rank %d: in deterministic order, rows stay with their lanes", c.Rank)
-	}
-	s.ask(c.Rank, k, k.releasing.Union(s.canonicalSet(c.Set).Intersect(k.held)), ch)
-	return Reply{}, nil
-}
-
 // ask asks a rank to give back a part of what it holds.
 func (s *State) ask(r uint32, k *rank, asked position.Set, ch *Changes) {
 	if asked.Equal(k.releasing) {
