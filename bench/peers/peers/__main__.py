@@ -93,17 +93,16 @@ def measure(plan: Plan, workload: str, made: dict[str, Any]) -> dict[str, Any]:
     tried = tune(plan, runner)
     chosen = {s: tried[s][0].settings if tried[s] else plan.settings(s)[0] for s in plan.systems}
     full: dict[str, list[Found]] = {s: [] for s in plan.systems}
-    paced: dict[str, list[Found]] = {s: [] for s in plan.systems}
+    paced: dict[str, list[Found]] = {}
     for i in range(plan.repeats):
         for s in _turn(plan.systems, i):
             full[s].append(f := runner.run(s, chosen[s]))
             say(f"  {i + 1}. {SUBJECTS[s].title}: {f.rows_per_second:,.0f} rows/s, {f.cpu_per_million:.2f} CPU s/M")
     speed = plan.trainer_rows or 0.5 * max(statistics.median(f.rows_per_second for f in r) for r in full.values())
     step = made["workload"]["batch_size"] / speed
-    for i in range(plan.repeats):
-        for s in _turn(plan.systems, i):
-            paced[s].append(f := runner.run(s, chosen[s], step))
-            say(f"  {i + 1}. {SUBJECTS[s].title}: a trainer of {speed:,.0f} rows/s waits {100 * f.stall:.0f}%")
+    for s in plan.systems:
+        paced[s] = [f := runner.run(s, chosen[s], step)]
+        say(f"  {SUBJECTS[s].title}: a trainer of {speed:,.0f} rows/s waits {100 * f.stall:.0f}%")
     return {
         "workload": made["workload"], "bytes": made["bytes"], "off": off, "trainer_rows": speed,
         "tried": _json(tried), "full": _json(full), "paced": _json(paced),
