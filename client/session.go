@@ -220,8 +220,8 @@ func (s *Session) run(ctx context.Context) {
 	streams.Go(func() { s.openStreams(ctx) })
 	s.control(ctx)
 	s.fail(fmt.Errorf("client: session %q: %w", s.cfg.Session, context.Cause(ctx)))
+	s.leaveErr = s.leave(context.WithoutCancel(ctx)) // what it holds goes back, whatever a stream waits for
 	streams.Wait()
-	s.leaveErr = s.leave(context.WithoutCancel(ctx))
 	s.pool.close()
 	s.masters.pool.close()
 }

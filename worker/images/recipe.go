@@ -243,7 +243,9 @@ func pick(dst, row []byte, step, channels int) {
 // Scratch is the memory that the studio holds, in bytes.
 func (s *Studio) Scratch() int64 { return s.decoder.Scratch() + s.own() }
 
-func (s *Studio) own() int64 { return int64(cap(s.rows) + cap(s.columns) + cap(s.made) + cap(s.png.rgb)) }
+func (s *Studio) own() int64 {
+	return int64(cap(s.rows) + cap(s.columns) + cap(s.made) + cap(s.png.rgb))
+}
 
 // Normal is (x/255 - mean) / std for each byte x, in float32, for up to three channels.
 func Normal(mean, std []float32) *[3][256]float32 {
