@@ -64,13 +64,13 @@ func checkType(file *pb.File, c *spec.Column, s *pb.Source) error {
 		"leave the file out, convert it, or open a new session", file.GetUri(), c.Name, found, want)
 }
 
-// checkAbsent refuses a file that lacks a source because it has a struct in its place, or the other way round:
-// were its rows taken for nulls, a filter would drop them in silence.
+// checkAbsent refuses a file that lacks a source because it has a struct in its place, or a column in that of its struct: were its rows
+// taken for nulls, a filter would drop them in silence.
 func checkAbsent(f File, s *pb.Source) error {
 	for i := range f.Footer.Schema.Columns {
 		c := &f.Footer.Schema.Columns[i]
 		n := min(len(c.Path), len(s.GetPath()))
-		if n > 0 && slices.Equal(c.Path[:n], s.GetPath()[:n]) && (n < len(c.Path) || c.Key == pb.Kind_KIND_UNSPECIFIED) {
+		if n > 0 && slices.Equal(c.Path[:n], s.GetPath()[:n]) {
 			return fmt.Errorf("plan: %s: it has a column %q in the place of %q with which the session was opened; "+
 				"leave the file out, convert it, or open a new session", f.GetUri(), c.Name, strings.Join(s.GetPath(), "."))
 		}

@@ -123,10 +123,12 @@ func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts, error) {
 		room -= bytes
 		s := shards[len(shards)-1]
 		window := windowRows(bytes, rg.Rows, int64(len(loc.leaves)), p.cfg.WindowBytes)
-		if p.windows += (rg.Rows-1)/window + 1; p.windows > maxBlockWindows {
+		windows := (rg.Rows-1)/window + 1
+		if windows > maxBlockWindows-p.windows {
 			return nil, counts, fmt.Errorf("%s row group %d: its footer says that it has %d rows, which are more than can be planned: is the file damaged?",
 				f.GetUri(), i, rg.Rows)
 		}
+		p.windows += windows
 		s.RowGroups = append(s.RowGroups, &pb.RowGroup{Index: uint32(i), FirstRow: rg.FirstRow, Rows: rg.Rows, WindowRows: window})
 		counts.RowGroups++
 		counts.Rows += rg.Rows

@@ -239,6 +239,7 @@ func TestTypeConflicts(t *testing.T) {
 		{f, dotted, `column "user.age" is at path ["user" "age"], but at path ["user.age"] in`},
 		{f, source("user", pb.Kind_INT32, false), `column "user.age" in the place of "user"`},
 		{f, source("id.x", pb.Kind_INT32, false), `column "id" in the place of "id.x"`},
+		{f, source("scores.x", pb.Kind_FLOAT32, false), `column "scores" in the place of "scores.x"`},
 		{g, source("id", pb.Kind_INT64, false), `odd.parquet: column "id" is unsupported (a list of lists), but int64 in`},
 	}
 	for _, test := range tests {

@@ -126,9 +126,10 @@ func clash(f *footer.Footer, s *pb.Source) error {
 			return fmt.Errorf("column %s cannot be read: %s", c.Name, c.Unsupported)
 		case n < len(c.Path):
 			return fmt.Errorf("column %s is a struct here, with a field %s", strings.Join(s.GetPath(), "."), c.Name)
-		case c.Key == pb.Kind_KIND_UNSPECIFIED:
-			return fmt.Errorf("column %s is %s here, not a struct", c.Name, c.Type)
+		case c.Key != pb.Kind_KIND_UNSPECIFIED:
+			return fmt.Errorf("column %s is a map here, not a struct", c.Name)
 		}
+		return fmt.Errorf("column %s is %s here, not a struct", c.Name, c.Type)
 	}
 	return nil
 }
