@@ -27,7 +27,7 @@ build:            ## the binary
 	CGO_ENABLED=0 go build -trimpath -o penstock .
 
 image:            ## dist/penstock.tar, a container image made without an engine; for docker load, podman load, ctr images import
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .cache/image/penstock .
+	GOOS=linux CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o .cache/image/penstock .
 	go run ./deploy/image --tag penstock:dev --output dist/penstock.tar /usr/bin/penstock=.cache/image/penstock
 
 test: test-go test-python ## all tests that need no torch

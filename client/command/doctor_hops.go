@@ -190,7 +190,7 @@ func (t *target) untrusted(c *x509.Certificate, err error) finding {
 	switch {
 	case errors.As(err, &name):
 		return fail(fmt.Sprintf("its certificate is for %s, not for %s", namesOf(c), host),
-			cmp.Or(t.readvertise(), "use one of these names")+"; or give it a certificate that names "+host)
+			cmp.Or(t.readvertise(), "use one of these names")+", or --tls-server-name; or give it a certificate that names "+host)
 	case errors.As(err, &authority):
 		return fail(fmt.Sprintf("its certificate, for %s, is by %s, whom this command does not trust", namesOf(c), issuerOf(c)),
 			"--tls-ca (PENSTOCK_TLS_CA) must name the file with that authority")

@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 )
 
-// Logger logs to w as the flags of Setup say.
+// Logger logs to w as the flags of Setup say, and so does what logs by slog's default from then on.
 func Logger(cmd *cobra.Command, w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	name, _ := cmd.Flags().GetString("log-level")
@@ -33,12 +33,13 @@ func Logger(cmd *cobra.Command, w io.Writer) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level}
 	switch format, _ := cmd.Flags().GetString("log-format"); format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, opts)), nil
+		slog.SetDefault(slog.New(slog.NewTextHandler(w, opts)))
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, opts)), nil
+		slog.SetDefault(slog.New(slog.NewJSONHandler(w, opts)))
 	default:
 		return nil, fmt.Errorf("--log-format: want text or json, found %q", format)
 	}
+	return slog.Default(), nil
 }
 
 // RPCFlags are the settings of a port or a connection.

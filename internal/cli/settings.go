@@ -114,8 +114,21 @@ func set(flags *pflag.FlagSet, f *pflag.Flag, value any) error {
 	return nil
 }
 
-// isSetting leaves out the flags that ask for something else than the command.
-func isSetting(f *pflag.Flag) bool { return f.Name != "help" && f.Name != "version" }
+// perCall marks flags that PerCall named.
+const perCall = "per call"
+
+// PerCall says that flags are of a single call: neither environment nor file sets them, where the same names are those of other settings.
+func PerCall(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		_ = flags.SetAnnotation(name, perCall, nil) // it is there
+	}
+}
+
+// isSetting leaves out the flags that ask for something else than the command, and those of a call.
+func isSetting(f *pflag.Flag) bool {
+	_, once := f.Annotations[perCall]
+	return f.Name != "help" && f.Name != "version" && !once
+}
 
 // unknown names the keys that no command has.
 func unknown(keys []string, root *cobra.Command) error {

@@ -89,6 +89,22 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// A flag of a call is its own, whatever the setting of the same name is.
+func TestFlagsOfACall(t *testing.T) {
+	t.Setenv("PENSTOCK_SLOTS", "7")
+	for want, args := range [][]string{{"a"}, {"a", "--slots=1"}} {
+		a := &cobra.Command{Use: "a", RunE: func(*cobra.Command, []string) error { return nil }}
+		slots := a.Flags().Int("slots", 0, "")
+		PerCall(a.Flags(), "slots")
+		root := &cobra.Command{Use: "root"}
+		root.AddCommand(Setup(a))
+		root.SetArgs(args)
+		if err := root.ExecuteContext(t.Context()); err != nil || *slots != want {
+			t.Errorf("%q: %d, %v", args, *slots, err)
+		}
+	}
+}
+
 func TestMistakesInSettings(t *testing.T) {
 	for _, c := range []struct {
 		name, file string

@@ -110,6 +110,9 @@ func New(cfg Config) (*Fleet, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.address = f.members[cfg.Self.Name].gossip // Create has told of this process
+	if host, _, _ := net.SplitHostPort(f.address); net.ParseIP(host).IsUnspecified() {
+		return nil, errors.Join(fmt.Errorf("fleet: others cannot reach %s at %s for gossip; set --gossip-advertise", cfg.Self.Name, f.address), f.list.Shutdown())
+	}
 	return f, nil
 }
 

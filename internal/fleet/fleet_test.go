@@ -265,6 +265,7 @@ func TestMistakesInConfig(t *testing.T) {
 		{"gossip address", func(c *Config) { c.Bind = "127.0.0.1" }},
 		{"port number", func(c *Config) { c.Bind = "127.0.0.1:70000" }},
 		{"port 0", func(c *Config) { c.Advertise = "127.0.0.1:0" }},
+		{"set --gossip-advertise", func(c *Config) { c.Bind = "[::]:0" }},
 		{"advertised gossip address", func(c *Config) { c.Advertise = "x" }},
 	} {
 		cfg, _ := config("a")

@@ -195,7 +195,7 @@ func TestTLS(t *testing.T) {
 	}{
 		{"trusted", encrypted, rpc.Config{CA: ours.CA}, "", ""},
 		{"the name that it bears", encrypted, rpc.Config{CA: ours.CA, ServerName: "localhost"}, "", ""},
-		{"a name that it does not bear", encrypted, rpc.Config{CA: ours.CA, ServerName: "penstock"}, "is not trusted; --tls-ca", "not penstock"},
+		{"a name that it does not bear", encrypted, rpc.Config{CA: ours.CA, ServerName: "penstock"}, "--tls-server-name must be one", "not penstock"},
 		{"a name without TLS", encrypted, rpc.Config{ServerName: "localhost"}, "no TLS; set --tls-ca", "no TLS; set --tls-ca"},
 		{"wrong authority", encrypted, rpc.Config{CA: theirs.CA}, "is not trusted; --tls-ca", "is not trusted; --tls-ca"},
 		{"system's authorities", encrypted, rpc.Config{TLS: true}, "is not trusted; --tls-ca", "is not trusted; --tls-ca"},

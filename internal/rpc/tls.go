@@ -59,7 +59,13 @@ func (r *renewing) Clone() credentials.TransportCredentials {
 func explain(address string, err error) error {
 	var untrusted *tls.CertificateVerificationError
 	var plain tls.RecordHeaderError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &name):
+		return fmt.Errorf("the certificate of %s bears another name; --tls-server-name must be one of those that it bears: %w", address, err)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return fmt.Errorf("the certificate of %s is over, or not valid yet; renew it, or set this machine's clock: %w", address, err)
 	case errors.As(err, &untrusted):
 		return fmt.Errorf("the certificate of %s is not trusted; --tls-ca must name its authority: %w", address, err)
 	case errors.As(err, &plain):

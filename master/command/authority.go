@@ -24,11 +24,15 @@ type authority struct {
 	pem  []byte
 }
 
-// authority reads an authority, or makes one if neither its certificate nor its key is there.
-func (k *keyMaker) authority(path, name string) (*authority, error) {
+// authority reads an authority, or makes one if neither its certificate nor its key is there, nor the file that says whom processes
+// trust: these would not trust a new one.
+func (k *keyMaker) authority(path, name, trusted string) (*authority, error) {
 	cert, certErr := os.ReadFile(k.at(path + ".crt"))
 	key, keyErr := os.ReadFile(k.at(path + ".key"))
 	if errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) {
+		if _, err := os.Stat(k.at(trusted)); trusted != "" && err == nil {
+			return nil, fmt.Errorf("keys: %s.crt and %s.key are elsewhere, and processes trust what they signed (%s): bring them back", k.at(path), k.at(path), k.at(trusted))
+		}
 		var err error
 		if cert, key, err = newAuthority(name, k.now); err != nil {
 			return nil, err

@@ -93,8 +93,9 @@ func (e *events) print(ctx context.Context, out io.Writer, output string, cfg rp
 	if err != nil {
 		return err
 	}
+	e.limit = 0 // it is of the first look
 	for _, event := range reply.GetEvents() {
-		e.last, e.limit = event.GetNumber(), 0
+		e.last = event.GetNumber()
 		if output == "json" {
 			err = printProto(out, event)
 		} else {

@@ -2,6 +2,8 @@ package command
 
 import (
 	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -85,11 +87,11 @@ func Keys() *cobra.Command {
 
 func (k *keyMaker) run() error {
 	k.made = []string{}
-	fleet, err := k.authority("authority/ca", "Penstock fleet")
+	fleet, err := k.authority("authority/ca", "Penstock fleet", "fleet/ca.crt")
 	if err != nil {
 		return err
 	}
-	etcd, err := k.authority("authority/etcd-ca", "Penstock etcd")
+	etcd, err := k.authority("authority/etcd-ca", "Penstock etcd", "etcd/ca.crt")
 	if err != nil {
 		return err
 	}
@@ -168,12 +170,17 @@ func (k *keyMaker) write(path string, text []byte) error {
 	return nil
 }
 
-// certificate issues a certificate that ends in .crt, and its key, unless they are there.
+// certificate issues a certificate that ends in .crt, and its key, unless they are there. It keeps the names of one that it replaces.
 func (k *keyMaker) certificate(signer *authority, path string, names []string) error {
-	_, noCert := os.Stat(k.at(path + ".crt"))
+	before, noCert := os.ReadFile(k.at(path + ".crt"))
 	_, noKey := os.Stat(k.at(path + ".key"))
 	if noCert == nil && noKey == nil && !k.renew {
 		return nil
+	}
+	for _, name := range namesIn(before) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	cert, key, err := signer.issue(strings.ReplaceAll(path, "/", " "), names, k.now)
 	if err != nil {
@@ -183,4 +190,21 @@ func (k *keyMaker) certificate(signer *authority, path string, names []string) e
 		return err
 	}
 	return k.write(path+".crt", cert)
+}
+
+// namesIn are the names and addresses that a certificate bears; none, if it cannot be read.
+func namesIn(cert []byte) []string {
+	block, _ := pem.Decode(cert)
+	if block == nil {
+		return nil
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	names := c.DNSNames
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
 }

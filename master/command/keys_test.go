@@ -2,6 +2,8 @@ package command_test
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -84,7 +86,7 @@ func TestKeysStay(t *testing.T) {
 		}
 		return texts
 	}
-	first, second, renewed := made(), made(), made("--renew", "--also", "10.0.0.1,fleet.example.org")
+	first, second, renewed, again := made(), made(), made("--renew", "--also", "10.0.0.1,fleet.example.org"), made("--renew")
 	issued := []string{"fleet/tls", "etcd/tls", "etcd/peer", "master/etcd"}
 	for path, text := range first {
 		if second[path] != text {
@@ -97,11 +99,21 @@ func TestKeysStay(t *testing.T) {
 	if _, err := tls.X509KeyPair([]byte(renewed["fleet/tls.crt"]), []byte(renewed["fleet/tls.key"])); err != nil {
 		t.Error(err)
 	}
+	block, _ := pem.Decode([]byte(again["fleet/tls.crt"]))
+	if cert, err := x509.ParseCertificate(block.Bytes); err != nil || cert.VerifyHostname("fleet.example.org") != nil || cert.VerifyHostname("10.0.0.1") != nil {
+		t.Errorf("renewed once more, the certificate has lost names: %v, %v", err, cert.DNSNames)
+	}
 	if err := os.Remove(filepath.Join(dir, "authority", "ca.key")); err != nil {
 		t.Fatal(err)
 	}
 	if err := makeKeys(t, dir); err == nil || !strings.Contains(err.Error(), "ca.key") {
 		t.Errorf("without an authority's key: %v", err)
+	}
+	if err := os.Remove(filepath.Join(dir, "authority", "ca.crt")); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeKeys(t, "--renew", dir); err == nil || !strings.Contains(err.Error(), "bring them back") {
+		t.Errorf("without the authority that all processes trust: %v", err)
 	}
 }
 

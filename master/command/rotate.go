@@ -100,7 +100,7 @@ func (k *keyMaker) addNext(again bool) error {
 			return err
 		}
 	}
-	if _, err := k.authority(nextDir+"/ca", "Penstock fleet"); err != nil {
+	if _, err := k.authority(nextDir+"/ca", "Penstock fleet", ""); err != nil {
 		return err
 	}
 	old, err := k.several("fleet/ca.crt", pemBlocks)
@@ -130,7 +130,7 @@ func (k *keyMaker) useNext() error {
 			return fmt.Errorf("keys: %w", err)
 		}
 	}
-	signer, err := k.authority("authority/ca", "")
+	signer, err := k.authority("authority/ca", "", "fleet/ca.crt")
 	if err != nil {
 		return err
 	}

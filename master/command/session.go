@@ -65,7 +65,8 @@ func (c *sessionCommand) create() *cobra.Command {
 	cmd.Flags().Float64Var(&share.Weight, "weight", 1, "its part of the workers beside other sessions")
 	cmd.Flags().Uint32Var(&share.MinWorkers, "min-workers", 0, "workers that it has in any case")
 	cmd.Flags().Uint32Var(&share.MaxWorkers, "max-workers", 0, "workers that it has at most; 0 is no maximum")
-	_ = cmd.MarkFlagRequired("id") // the flag exists
+	_ = cmd.MarkFlagRequired("id")                                   // the flag exists
+	cli.PerCall(cmd.Flags(), "weight", "min-workers", "max-workers") // a master's are the fleet's
 	cmd.RunE = c.call(func(ctx context.Context, m pb.MasterClient, args []string) (*pb.Session, error) {
 		s, err := cli.ReadSpec(args[0])
 		if err != nil {
