@@ -88,11 +88,13 @@ func (w *writer) flush() (err error) {
 
 func (w *writer) column(name string, values *arrow.Chunked, rows int64) (err error) {
 	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("arrow's writer panicked: %v", r)
+		}
 		if err != nil {
 			err = fmt.Errorf("column %s: %w", name, err)
 		}
 	}()
-	defer explainWrite(&err)
 	return w.file.WriteColumnChunked(values, 0, rows)
 }
 

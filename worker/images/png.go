@@ -30,7 +30,7 @@ func (p *pngRows) open(data []byte) (width, height int, err error) {
 // memoryOfPNG is what decoding a PNG takes: its pixels, and the two rows that it is read through.
 func memoryOfPNG(data []byte, c image.Config) int64 {
 	each := int64(4)
-	transparent := bytes.Contains(data[:max(0, bytes.Index(data, []byte("IDAT")))], []byte("tRNS")) // grays get colours, then
+	transparent := bytes.Contains(data, []byte("tRNS")) // grays get colours, then; wherever it stands, for chunks may have any bytes
 	switch _, palette := c.ColorModel.(color.Palette); {
 	case palette, c.ColorModel == color.GrayModel && !transparent:
 		each = 1

@@ -249,6 +249,14 @@ func TestMemoryOfKindsOfPNG(t *testing.T) {
 	}
 }
 
+// TestMemoryOfTransparentGray counts colours for a gray PNG with tRNS, also behind a chunk whose bytes look like the pixels'.
+func TestMemoryOfTransparentGray(t *testing.T) {
+	data := slices.Concat(headerPNG(60, 50, 0)[:33], []byte("\x00\x00\x00\x04teXtIDAT"), make([]byte, 4), []byte("\x00\x00\x00\x02tRNS\x00\x00"))
+	if got := memoryOfPNG(data, image.Config{ColorModel: color.GrayModel, Width: 60, Height: 50}); got != 4*60*50+16*60 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
 // TestMemoryOfPicturesBefore: what the decoder holds of a JPEG is no memory for a PNG, and is given up where both are too much.
 func TestMemoryOfPicturesBefore(t *testing.T) {
 	s, to := &Studio{}, Canvas{Bytes: make([]byte, 192)}
