@@ -33,7 +33,7 @@ func numeric(t Type) bool { return t.Kind >= pb.Kind_INT32 && t.Kind <= pb.Kind_
 // newCatalog has ops that are named, and infer types, like real ones.
 func newCatalog() fakeCatalog {
 	same := func(_ map[string]*pb.Value, in []Type) (Signature, error) {
-		return Signature{Version: 1, Out: in[0]}, nil
+		return Signature{Version: 1, Out: in[0], Keeps: true}, nil
 	}
 	number := func(out pb.Kind) func(map[string]*pb.Value, []Type) (Signature, error) {
 		return func(params map[string]*pb.Value, in []Type) (Signature, error) {
@@ -49,6 +49,9 @@ func newCatalog() fakeCatalog {
 		"first_x":   {true, same},
 		"log1p":     {true, number(pb.Kind_FLOAT32)},
 		"bucketize": {true, number(pb.Kind_INT32)},
+		"local_hour": {true, func(params map[string]*pb.Value, in []Type) (Signature, error) {
+			return Signature{Version: 1, Out: Type{Kind: pb.Kind_INT32, List: in[0].List}, Params: params}, nil
+		}},
 		"sigrid_hash": {true, func(params map[string]*pb.Value, in []Type) (Signature, error) {
 			if _, ok := params["max"]; !ok {
 				return Signature{}, fmt.Errorf("parameter max is missing")

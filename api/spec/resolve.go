@@ -40,11 +40,12 @@ type feature struct {
 	// typ has kind unspecified if a mistake that has been reported keeps it unknown.
 	typ Type
 	// source is set for columns of the dataset.
-	source *pb.Source
-	column int    // of the schema, of sources
-	at     string // the transform that made it, else empty
-	needed bool
-	slot   uint32
+	source  *pb.Source
+	meaning string // of a source, or of one whose values these are; see Column.Meaning
+	column  int    // of the schema, of sources
+	at      string // the transform that made it, else empty
+	needed  bool
+	slot    uint32
 }
 
 func (f *feature) unknown() bool { return f.typ.Kind == pb.Kind_KIND_UNSPECIFIED }
@@ -121,7 +122,7 @@ func (r *resolver) source(name string) (*feature, error) {
 	if src == nil {
 		return nil, err
 	}
-	f := &feature{name: name, typ: TypeFromProto(src.GetType()), source: src, column: column}
+	f := &feature{name: name, typ: TypeFromProto(src.GetType()), source: src, meaning: src.GetMeaning(), column: column}
 	r.sources[name] = f
 	return f, nil
 }

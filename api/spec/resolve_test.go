@@ -345,15 +345,37 @@ func BenchmarkResolve(b *testing.B) {
 func TestUnitsOfTimestamps(t *testing.T) {
 	s := Signature{Params: map[string]*pb.Value{"unit": {Kind: &pb.Value_Text{Text: "s"}}}}
 	for meaning, want := range map[string]string{"timestamp[us]": "it counts us, and unit is s; want unit: us", "timestamp[s]": "", "time[us]": "", "": ""} {
-		err := s.countsIn(&feature{source: &pb.Source{Meaning: meaning}})
+		err := s.countsIn(&feature{meaning: meaning})
 		if (err == nil) != (want == "") || err != nil && err.Error() != want {
 			t.Errorf("%q: got %v, want %q", meaning, err, want)
 		}
 	}
 	if err := s.countsIn(&feature{}); err != nil {
-		t.Errorf("of what a step made: %v", err)
+		t.Errorf("of numbers: %v", err)
 	}
-	if err := (Signature{}).countsIn(&feature{source: &pb.Source{Meaning: "timestamp[us]"}}); err != nil {
+	if err := (Signature{}).countsIn(&feature{meaning: "timestamp[us]"}); err != nil {
 		t.Errorf("by an op without a unit: %v", err)
+	}
+}
+
+func TestMeaningsStayWithValues(t *testing.T) {
+	at := column("at", pb.Kind_INT64)
+	at.Meaning = "timestamp[us]"
+	schema := Schema{Columns: append(newSchema().Columns, at)}
+	const hour = "{op: local_hour, in: x, unit: s}"
+	for transforms, want := range map[string]string{
+		"{op: local_hour, in: at, unit: s}":                                        "transforms[0]: it counts us, and unit is s; want unit: us (at)",
+		"{op: clamp, in: at, out: x}, " + hour:                                     "transforms[1]: it counts us, and unit is s; want unit: us (x)",
+		"{op: fill_null, in: at, out: y}, {op: clamp, in: y, out: x}, " + hour:     "transforms[2]: it counts us, and unit is s; want unit: us (x)",
+		"{op: fill_null, in: at}, {op: local_hour, in: at, unit: us}":              "",
+		"{op: fill_null, in: at}, {op: local_hour, in: at, unit: ms}":              "transforms[1]: it counts us, and unit is ms; want unit: us (at)",
+		"{op: bucketize, in: at, out: x}, " + hour:                                 "",
+		"{op: fill_null, in: user.age, out: x}, " + hour:                           "",
+		"{op: bucketize, in: at, out: y}, {op: fill_null, in: y, out: x}, " + hour: "",
+	} {
+		_, err := Resolve(mustParse(t, head+ok+"transforms: ["+transforms+"]"), schema, newCatalog())
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s:\ngot  %v\nwant %s", transforms, err, want)
+		}
 	}
 }

@@ -118,10 +118,10 @@ func (a *application) perInput(in []*feature) {
 	}
 }
 
-// countsIn refuses a column of timestamps that count in another unit than the op says.
+// countsIn refuses timestamps that count in another unit than the op says.
 func (s Signature) countsIn(f *feature) error {
 	unit, has := s.Params["unit"]
-	counts, isTimestamp := strings.CutPrefix(f.source.GetMeaning(), "timestamp[")
+	counts, isTimestamp := strings.CutPrefix(f.meaning, "timestamp[")
 	if counts = strings.TrimSuffix(counts, "]"); !has || !isTimestamp || counts == unit.GetText() {
 		return nil
 	}
@@ -203,6 +203,9 @@ func (a *application) step(sig Signature, name string, in ...*feature) *feature 
 	}
 	st.proto.Outs, st.proto.Type = 1, sig.Out.Proto()
 	st.out = &feature{name: name, typ: sig.Out, at: a.path}
+	if sig.Keeps && len(in) > 0 {
+		st.out.meaning = in[0].meaning
+	}
 	return st.out
 }
 

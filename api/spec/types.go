@@ -109,6 +109,8 @@ type Signature struct {
 	Out Type
 	// SelectsRows is set for ops such as sample, that choose rows and have no result.
 	SelectsRows bool
+	// Keeps: the result's values mean what those of the first input do; see Column.Meaning.
+	Keeps bool
 	// Params with defaults filled in.
 	Params map[string]*pb.Value
 }

@@ -19,6 +19,7 @@ func cast() Op {
 		Maps:    true,
 		Inputs:  scalarOrListOfAnything,
 		Output:  "scalar or list, like the input, of the kind `to`",
+		Keeps:   true,
 		Params: []Param{{
 			Name: "to", Want: Text, Required: true, Doc: "the new kind",
 			OneOf: []string{"bool", "int32", "int64", "float32", "float64"},

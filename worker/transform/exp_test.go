@@ -190,9 +190,12 @@ func drawNumbers(t *rapid.T) (from, to pb.Kind) {
 func TestScaleGolden(t *testing.T) {
 	f32 := func(x float64) any { return float32(x) }
 	ints := []any{int64(1), int64(2), int64(3), nil, int64(4), int64(5)}
+	seconds := []any{int64(1_700_000_000), int64(1_700_000_050), int64(1_700_000_100), nil} // float32 rounds to 128 of them
 	// TorchArrow's test_functional_cpu.py, the statistics that it finds given.
 	runGolden(t, scaleTo01(), []golden1{
 		{"TorchArrow's", scalar(pb.Kind_INT64), values{"min": 1, "max": 5}, ints, []any{f32(0), f32(0.25), f32(0.5), nil, f32(0.75), f32(1)}},
+		{"timestamps", scalar(pb.Kind_INT64), values{"min": 1_700_000_000, "max": 1_700_000_100}, seconds, []any{f32(0), f32(0.5), f32(1), nil}},
+		{"int32", list(pb.Kind_INT32), values{"min": 1 << 24, "max": 1<<24 + 4}, []any{[]any{int32(1<<24 + 1), nil}, nil}, []any{[]any{f32(0.25), nil}, nil}},
 		{"outside", list(pb.Kind_FLOAT64), values{"min": -1, "max": 1}, []any{[]any{-3., nil, math.NaN(), math.Inf(1)}, nil}, []any{[]any{-1., nil, math.NaN(), math.Inf(1)}, nil}},
 		{"float32", scalar(pb.Kind_FLOAT32), values{"min": 0.1, "max": 0.7}, []any{f32(0.3)}, []any{(float32(0.3) - float32(0.1)) / float32(0.7-0.1)}},
 	})
@@ -203,6 +206,7 @@ func TestScaleGolden(t *testing.T) {
 			ints,
 			[]any{f32(-1.2649110555648804), f32(-0.6324555277824402), f32(0), nil, f32(0.6324555277824402), f32(1.2649110555648804)},
 		},
+		{"timestamps", scalar(pb.Kind_INT64), values{"mean": 1_700_000_050, "std": 40}, seconds, []any{f32(-1.25), f32(0), f32(1.25), nil}},
 		{"TorchArrow's floats", scalar(pb.Kind_FLOAT32), values{"mean": 1.5, "std": 0.5773502588272095}, []any{f32(1), f32(2)}, []any{f32(-0.866025447845459), f32(0.866025447845459)}},
 		{"float64", scalar(pb.Kind_FLOAT64), values{"mean": 0.1, "std": 0.3}, []any{1., nil}, []any{(1 - 0.1) / 0.3, nil}},
 	})
@@ -215,10 +219,13 @@ func TestScaleProperty(t *testing.T) {
 		span := rapid.Float64Range(0.1, 9).Draw(t, "span")
 		check := func(op Op, params values, span float64) {
 			checkElementwise(t, op, params, kind, to, func(x any) any {
-				if x, ok := x.(float64); ok {
+				switch x := x.(type) {
+				case float32:
+					return (x - float32(low)) / float32(span)
+				case float64:
 					return (x - low) / span
 				}
-				return (asFloat32(x) - float32(low)) / float32(span)
+				return float32((float64(asInt64(x)) - low) / span)
 			})
 		}
 		check(scaleTo01(), values{"min": low, "max": low + span}, low+span-low)
@@ -261,6 +268,7 @@ func TestNumberOpsSayWhatIsWrong(t *testing.T) {
 		{"scale_to_0_1", values{"min": 1, "max": 1}, []spec.Type{floats}, "max: want a finite float32 above min, which is 1, found 1"},
 		{"scale_to_0_1", values{"min": -1e300, "max": 1}, []spec.Type{floats}, "min: want a finite float32, found -1e+300"},
 		{"scale_to_0_1", values{"min": -1e308, "max": 1e308}, []spec.Type{doubles}, "max: want a finite number above min, which is -1e+308, found 1e+308"},
+		{"scale_to_0_1", values{"min": 0, "max": math.Inf(1)}, []spec.Type{scalar(pb.Kind_INT64)}, "max: want a finite number above min, which is 0, found +Inf"},
 		{"scale_to_z_score", values{"mean": 1, "std": 0}, []spec.Type{doubles}, "std: want a finite number above 0, found 0"},
 		{"positive_modulus", values{"modulus": 0}, []spec.Type{scalar(pb.Kind_INT32)}, "modulus: want a positive int, found 0"},
 		{"positive_modulus", values{"modulus": 3}, []spec.Type{floats}, "in: want a scalar or list of ints, found float32"},

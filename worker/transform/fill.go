@@ -19,6 +19,7 @@ func fillNull() Op {
 		Maps:    true,
 		Inputs:  scalarOrListOfAnything,
 		Output:  sameAsInput,
+		Keeps:   true,
 		Params:  []Param{{Name: "value", Want: Scalar, Required: true, Doc: "of the feature's kind"}},
 		Example: "{op: fill_null, in: int_*, value: 0}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
@@ -56,6 +57,8 @@ func newFill(p Params, in []spec.Type) (Kernel, error) {
 		switch {
 		case !ok:
 			return nil, bad("a number")
+		case k == pb.Kind_FLOAT32 && overflows(x):
+			return nil, bad("a finite float32")
 		case k == pb.Kind_FLOAT32:
 			return &fill[float32]{value: float32(x)}, nil
 		}

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -11,6 +12,9 @@ import (
 func isInteger(k pb.Kind) bool { return k == pb.Kind_INT32 || k == pb.Kind_INT64 }
 
 func isFloat(k pb.Kind) bool { return k == pb.Kind_FLOAT32 || k == pb.Kind_FLOAT64 }
+
+// overflows reports whether a finite number is infinite as float32.
+func overflows(x float64) bool { return math.IsInf(float64(float32(x)), 0) && !math.IsInf(x, 0) }
 
 // What built-in ops take, in the words of Op.Inputs.
 const (

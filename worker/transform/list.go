@@ -18,6 +18,7 @@ func firstX() Op {
 		Maps:    true,
 		Inputs:  "list of anything",
 		Output:  sameAsInput,
+		Keeps:   true,
 		Params:  []Param{{Name: "x", Want: PositiveInt, Required: true, Doc: "greatest length"}},
 		Example: "{op: first_x, in: cat_*, x: 10}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {

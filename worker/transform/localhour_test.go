@@ -101,3 +101,33 @@ func TestLocalHourSaysWhatIsWrong(t *testing.T) {
 		{"local_hour", values{"timezone": "UTC"}, []spec.Type{scalar(pb.Kind_FLOAT64)}, "in: want a scalar or list of ints, found float64"},
 	})
 }
+
+// TestLocalHourKnowsTheUnit resolves local_hour behind an op on a column of timestamps.
+func TestLocalHourKnowsTheUnit(t *testing.T) {
+	times := spec.Type{Kind: pb.Kind_INT64, List: true}
+	schema := spec.Schema{Columns: []spec.Column{
+		{Name: "at", Path: []string{"at"}, Type: times, Meaning: "timestamp[us]"},
+		{Name: "other", Path: []string{"other"}, Type: times},
+	}}
+	const refused = "transforms[1]: it counts us, and unit is s; want unit: us (x)"
+	for op, want := range map[string]string{
+		"{op: fill_null, in: at, out: x, value: 0}":           refused,
+		"{op: clamp, in: at, out: x, min: 0}":                 refused,
+		"{op: first_x, in: at, out: x, x: 3}":                 refused,
+		"{op: cast, in: at, out: x, to: int64}":               refused,
+		"{op: sort_by_score, in: [at, other], out: x}":        refused,
+		"{op: sort_by_score, in: [other, at], out: x}":        "",
+		"{op: intersect, in: [at, other], out: x}":            refused,
+		"{op: union, in: [at, other], out: x}":                refused,
+		"{op: enumerate, in: at, out: x}":                     "",
+		"{op: positive_modulus, in: at, out: x, modulus: 60}": "",
+	} {
+		s, err := spec.Parse([]byte("dataset: {uri: 'file:///data/'}\nbatch_size: 1\nfeatures: {sparse: x}\ntransforms: [" + op + ", {op: local_hour, in: x, timezone: UTC}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = spec.Resolve(s, schema, Builtin()); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: got %v, want %q", op, err, want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package transform
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -58,6 +59,8 @@ func mapValues(p Params, keys int64) ([]int64, error) {
 		return nil, errors.New("keys: want a list of keys, or else both first and count")
 	case hasRange && (!p.Has("first") || !p.Has("count")):
 		return nil, errors.New("first, count: want both of them, or else keys")
+	case hasRange && p.Int("first") > math.MaxInt64-(p.Int("count")-1):
+		return nil, fmt.Errorf("first, count: want a range that ends at %d or before, found %d ids from %d on", int64(math.MaxInt64), p.Int("count"), p.Int("first"))
 	case hasRange:
 		keys = p.Int("count")
 	case keys == 0:

@@ -20,7 +20,7 @@ func TestMapIDGolden(t *testing.T) {
 		{"one key", scalar(pb.Kind_INT64), values{"keys": 17, "values": 3}, ints, []any{i64(3), nil, nil, nil, nil, nil}},
 		{"range", list(pb.Kind_INT32), values{"first": -2, "count": 3}, []any{[]any{int32(-3), int32(-2), nil, int32(0), int32(1)}, nil, []any{}}, []any{[]any{nil, i64(0), nil, i64(2), nil}, nil, []any{}}},
 		{"range with values", list(pb.Kind_INT32), values{"first": 1, "count": 2, "values": []any{50, 60}, "default": 0}, []any{[]any{int32(0), int32(1), int32(2), int32(3)}}, []any{[]any{i64(0), i64(50), i64(60), i64(0)}}},
-		{"range at the end", scalar(pb.Kind_INT64), values{"first": int64(math.MaxInt64 - 1), "count": int64(math.MaxInt64)}, []any{i64(math.MaxInt64), i64(math.MinInt64), i64(0)}, []any{i64(1), i64(2), nil}},
+		{"range at the end", scalar(pb.Kind_INT64), values{"first": int64(math.MaxInt64 - 1), "count": 2}, []any{i64(math.MaxInt64), i64(math.MinInt64), i64(0)}, []any{i64(1), nil, nil}},
 		{"text", list(pb.Kind_BINARY), values{"keys": []any{"de", "", "fr"}, "default": 3}, []any{[]any{[]byte("fr"), nil, []byte("it"), []byte("")}, nil}, []any{[]any{i64(2), nil, i64(3), i64(1)}, nil}},
 	})
 }
@@ -60,6 +60,8 @@ func TestMapIDSaysWhatIsWrong(t *testing.T) {
 		{"map_id", values{"keys": []any{"a", 1}}, text, "keys: want texts to look text up, found 1"},
 		{"map_id", values{"keys": []any{1, 2, 1}}, ids, "keys: want no key twice, found 1 again"},
 		{"map_id", values{"keys": []any{"a", "a"}}, text, "keys: want no key twice, found 'a' again"},
+		{"map_id", values{"first": int64(math.MaxInt64), "count": 2}, ids, "first, count: want a range that ends at 9223372036854775807 or before, found 2 ids from 9223372036854775807 on"},
+		{"map_id", values{"first": 2, "count": int64(math.MaxInt64)}, ids, "first, count: want a range that ends at 9223372036854775807 or before, found 9223372036854775807 ids from 2 on"},
 		{"map_id", values{"first": 1, "count": 3}, text, "first, count: want keys for text"},
 		{"map_id", values{"keys": []any{1, 2}, "values": []any{1}}, ids, "values: want one for each of the 2 keys, found 1"},
 		{"map_id", values{"keys": []any{1, 2}, "values": []any{1, 0.5}}, ids, "values: want ints, found 0.5"},

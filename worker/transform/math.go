@@ -18,6 +18,7 @@ func clamp() Op {
 		Maps:    true,
 		Inputs:  scalarOrListOfNumbers,
 		Output:  sameAsInput,
+		Keeps:   true,
 		Params: []Param{
 			{Name: "min", Want: Number, Doc: "least result; an int for features of ints"},
 			{Name: "max", Want: Number, Doc: "greatest result; an int for features of ints"},
@@ -46,6 +47,11 @@ func newClamp(p Params, in []spec.Type) (Kernel, error) {
 			return nil, fmt.Errorf("min: want one that is not above max, found %v and %v", low, high)
 		}
 		if in[0].Kind == pb.Kind_FLOAT32 {
+			for _, name := range []string{"min", "max"} {
+				if overflows(p.Number(name)) {
+					return nil, fmt.Errorf("%s: want a finite float32, found %s", name, show(p.Value(name)))
+				}
+			}
 			low, high := float32(low), float32(high)
 			return Elementwise(func(dst, src []float32) { clampFloat32(dst, src, low, high) }), nil
 		}

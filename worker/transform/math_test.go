@@ -22,6 +22,8 @@ func TestClampGolden(t *testing.T) {
 		{"int32, min only", scalar(pb.Kind_INT32), values{"min": -2}, []any{int32(-3), int32(math.MaxInt32)}, []any{int32(-2), int32(math.MaxInt32)}},
 		{"float64", scalar(pb.Kind_FLOAT64), values{"min": 0, "max": 0.5}, []any{negative0, nan, -1., 9., nil}, []any{negative0, nan, 0., 0.5, nil}},
 		{"float32 bounds are rounded", scalar(pb.Kind_FLOAT32), values{"max": 0.1}, []any{float32(0.1), float32(1)}, []any{float32(0.1), float32(0.1)}},
+		{"float32, infinite bounds", scalar(pb.Kind_FLOAT32), values{"min": math.Inf(-1), "max": math.Inf(1)}, []any{float32(-1), float32(math.Inf(1))}, []any{float32(-1), float32(math.Inf(1))}},
+		{"float64 beyond float32", scalar(pb.Kind_FLOAT64), values{"min": 1e39}, []any{0.}, []any{1e39}},
 		{"lists", list(pb.Kind_INT64), values{"max": 1}, []any{nil, []any{}, []any{int64(2), nil}}, []any{nil, []any{}, []any{int64(1), nil}}},
 	})
 }

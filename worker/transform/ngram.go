@@ -81,18 +81,17 @@ func (k *grams) Run(out *vector.Vector, in []*vector.Vector) error {
 	if ids > math.MaxInt32 {
 		return fmt.Errorf("the features have %d ids in one window of %d rows; the most is %d", ids, out.Rows, math.MaxInt32)
 	}
-	k.mixed = vector.Grow(k.mixed, ids)
 	out.Valid, out.ElemValid = nil, nil
 	out.Offsets = vector.Grow(out.Offsets, out.Rows+1)
 	out.Offsets[0] = 0
 	out.I64 = vector.Grow(out.I64, ids)
 	made := 0
 	for row := range out.Rows {
-		m := k.mixed[:0]
+		k.mixed = k.mixed[:0]
 		for _, v := range in {
-			m = appendMixed(m, v, row)
+			k.mixed = appendMixed(k.mixed, v, row)
 		}
-		made += k.hash(out.I64[made:], m)
+		made += k.hash(out.I64[made:], k.mixed)
 		out.Offsets[row+1] = int32(made)
 	}
 	if k.limited {

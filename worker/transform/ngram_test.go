@@ -84,6 +84,17 @@ func TestNgramGolden(t *testing.T) {
 	}
 }
 
+// TestNgramKeepsOneRow runs a window of many short rows: what is kept of ids is that of the longest.
+func TestNgramKeepsOneRow(t *testing.T) {
+	typ := list(pb.Kind_INT64)
+	rows := slices.Repeat([]any{i64s(1, 2), i64s(1, 2, 3)}, 1000)
+	k := &grams{n: 2, last: power(golden, 2)}
+	in2out(t, k, vectorOf(typ, rows), typ)
+	if n := cap(k.mixed); n > 2*3 {
+		t.Errorf("memory for %d ids is kept, the longest row has 3", n)
+	}
+}
+
 func TestNgramProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(t, "n")

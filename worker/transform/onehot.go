@@ -48,8 +48,9 @@ func (k marks[S]) Makes(rows int64) int64 { return min(rows*int64(k.size), maxMa
 
 func (k marks[S]) Run(out *vector.Vector, in []*vector.Vector) error {
 	v := in[0]
-	if v.Rows*k.size > maxMade {
-		return fmt.Errorf("%d rows of one window make %d values of size %d; the most is %d: choose a smaller size, or write row groups of fewer rows", v.Rows, v.Rows*k.size, k.size, maxMade)
+	if fit := maxMade / k.size; v.Rows > fit {
+		return &RowError{fit, fmt.Sprintf("makes %d values, as each before it, and the rows of a window may have %d together; choose a smaller size, or write row groups of fewer rows",
+			k.size, maxMade)}
 	}
 	out.Valid, out.ElemValid = nil, nil
 	out.Offsets = vector.Grow(out.Offsets, v.Rows+1)

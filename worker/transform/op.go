@@ -18,6 +18,9 @@ type Op struct {
 	Maps bool
 	// Inputs and Output say which types the op takes and makes, in words: "scalar or list of numbers".
 	Inputs, Output string
+	// Keeps: the result's values mean what those of the first input do, as timestamps of a unit: they were chosen, moved,
+	// replaced or converted, and nothing else was computed of them.
+	Keeps bool
 	// Pictures: Infer knows about kind PICTURE. Else such inputs are refused before it is asked.
 	Pictures bool
 	Params   []Param

@@ -128,7 +128,7 @@ func (r *Registry) Check(op string, params map[string]*pb.Value, in []spec.Type)
 	if err != nil {
 		return spec.Signature{}, err
 	}
-	return spec.Signature{Version: o.Version, Out: b.out, SelectsRows: b.selector != nil, Params: b.params.values}, nil
+	return spec.Signature{Version: o.Version, Out: b.out, SelectsRows: b.selector != nil, Keeps: o.Keeps, Params: b.params.values}, nil
 }
 
 func (r *Registry) find(op string) (*Op, error) {

@@ -266,7 +266,7 @@ func TestRowsThatNoOpTakes(t *testing.T) {
 		{cosineSimilarity(), nil, []feature{two.asIDs(), two, three, two}, "row 701 has 3 ids and 2 scores"},
 		{scoreMax(), nil, []feature{two.asIDs(), three, two}, "row 701 has 3 ids and 2 scores"},
 		{cartesian(), nil, []feature{many, many}, "row 700 has 16384 x 16384 combinations of its ids, and the rows of a window may have 67108864 together; shorten the lists before, with first_x"},
-		{onehot(), values{"size": 1 << 16}, []feature{{scalar(pb.Kind_INT32), slices.Repeat([]any{int32(1)}, 1025)}}, "1025 rows of one window make 67174400 values of size 65536; the most is 67108864: choose a smaller size"},
+		{onehot(), values{"size": 1 << 16}, []feature{{scalar(pb.Kind_INT32), slices.Repeat([]any{int32(1)}, 1025)}}, "row 1724 makes 65536 values, as each before it, and the rows of a window may have 67108864 together; choose a smaller size, or write row groups of fewer rows"},
 	} {
 		var types []spec.Type
 		var in []*vector.Vector

@@ -30,12 +30,12 @@ func scaleTo01() Op {
 }
 
 // scaleToZScore is TorchArrow's functional.scale_to_z_score with the column's statistics given. Other than normalize, it
-// keeps float64.
+// keeps float64, and subtracts from ints before it rounds.
 func scaleToZScore() Op {
 	return Op{
 		Name:    "scale_to_z_score",
 		Version: 1,
-		Summary: "(x - mean) / std; like normalize, but float64 stays float64.",
+		Summary: "(x - mean) / std; like normalize, but float64 stays float64, and ints are rounded to float32 last.",
 		Maps:    true,
 		Inputs:  scalarOrListOfNumbers,
 		Output:  floatLikeInput,
@@ -51,11 +51,12 @@ func scaleToZScore() Op {
 	}
 }
 
-// newScale makes (x - offset) / span, where parameter from is the offset, and to is to blame for the span.
+// newScale makes (x - offset) / span, where parameter from is the offset, and to is to blame for the span. Of ints it is
+// computed in float64: float32 does not tell ids and timestamps that are near each other apart.
 func newScale(kind pb.Kind, p Params, from, to string, span float64) (Kernel, error) {
 	offset := p.Number(from)
 	what := "number"
-	if kind != pb.Kind_FLOAT64 {
+	if kind == pb.Kind_FLOAT32 {
 		what, offset, span = "float32", float64(float32(offset)), float64(float32(span))
 	}
 	switch {
@@ -70,20 +71,21 @@ func newScale(kind pb.Kind, p Params, from, to string, span float64) (Kernel, er
 	}
 	switch kind {
 	case pb.Kind_INT32:
-		return scale[float32, int32](float32(offset), float32(span)), nil
+		return scale[float32, int32](offset, span), nil
 	case pb.Kind_INT64:
-		return scale[float32, int64](float32(offset), float32(span)), nil
+		return scale[float32, int64](offset, span), nil
 	case pb.Kind_FLOAT32:
 		return scale[float32, float32](float32(offset), float32(span)), nil
 	}
 	return scale[float64, float64](offset, span), nil
 }
 
-func scale[D float32 | float64, S int32 | int64 | float32 | float64](offset, span D) Kernel {
+// scale makes D of S, and computes in C.
+func scale[D float32 | float64, S int32 | int64 | float32 | float64, C float32 | float64](offset, span C) Kernel {
 	return Elementwise(func(dst []D, src []S) {
 		dst = dst[:len(src)]
 		for i, v := range src {
-			dst[i] = (D(v) - offset) / span
+			dst[i] = D((C(v) - offset) / span)
 		}
 	})
 }

@@ -27,6 +27,7 @@ func joinLists(name, summary string, join func(*listJoin, []*vector.Vector, int)
 		Summary: summary,
 		Inputs:  "two scalars or lists of ints",
 		Output:  "list<int64>; null if an input is null; a null element counts as a value",
+		Keeps:   true,
 		Example: "{op: " + name + ", in: [cat_1, cat_2], out: cat_1_2}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
 			return spec.Type{Kind: pb.Kind_INT64, List: true}, checkRoles(in, roleIDs, roleIDs)

@@ -18,6 +18,7 @@ func sortByScore() Op {
 		Summary: "Sorts each list by its scores, the greatest first, equal ones in their order, those without a score (null, NaN) last. A list alone is sorted by itself.",
 		Inputs:  "a list of numbers, and its scores: a list of numbers of the same lengths",
 		Output:  "the first input's type; null if an input is null",
+		Keeps:   true,
 		Params:  []Param{{Name: "ascending", Want: Bool, Default: false, Doc: "the least score first"}},
 		Example: "{op: sort_by_score, in: [cat_1, scores_1], out: cat_1_best}",
 		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
