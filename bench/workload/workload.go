@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/dataset"
 )
 
@@ -106,7 +107,7 @@ func (w Workload) Validate() error {
 		{"file_rows", w.FileRows, 0, math.MaxInt32},
 		{"group_rows", w.GroupRows, 0, math.MaxInt32},
 		{"width", w.Width, 0, 1 << 14},
-		{"height", w.Height, 0, 1 << 14},
+		{"height", w.Height, min(1, w.Width), 1 << 14},
 		{"crop", w.Crop, min(1, w.Width), 1 << 14},
 	} {
 		if c.value < c.least || c.value > c.most {
@@ -115,6 +116,25 @@ func (w Workload) Validate() error {
 	}
 	if w.Generated > 0 && !w.Transform {
 		return fmt.Errorf("workload %s: %d features are generated, but transform is false", w.Name, w.Generated)
+	}
+	if w.Width > 0 && !w.Transform {
+		return fmt.Errorf("workload %s: photographs are decoded, but transform is false", w.Name)
+	}
+	return w.validateSpec()
+}
+
+// maxSpec is what masters take of a spec's text, 1 MiB, less room for a URI.
+const maxSpec = 1<<20 - 4096
+
+// validateSpec returns why Penstock would refuse the spec, which otherwise came to light once the dataset is made.
+func (w Workload) validateSpec() error {
+	text := w.Spec("")
+	if len(text) > maxSpec {
+		return fmt.Errorf("workload %s: with %d borders and %d generated features the spec has %d bytes; want at most %d",
+			w.Name, w.Borders, w.Generated, len(text), maxSpec)
+	}
+	if _, err := spec.Parse([]byte(text)); err != nil {
+		return fmt.Errorf("workload %s: %d generated features of %d borders each: %w", w.Name, w.Generated, w.Borders, err)
 	}
 	return nil
 }

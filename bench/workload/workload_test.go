@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/spec"
@@ -62,14 +63,36 @@ func TestErrors(t *testing.T) {
 	if _, err := Named("rm9"); err == nil {
 		t.Error("rm9: no error")
 	}
-	for name, change := range map[string]func(*Workload){
-		"no rows": func(w *Workload) { w.Rows = 0 }, "more generated than dense": func(w *Workload) { w.Generated = w.Dense + 1 },
-		"generated without transforms": func(w *Workload) { w.Transform = false }, "lists too long": func(w *Workload) { w.Length = 201 },
+	for _, tt := range []struct {
+		name   string
+		change func(*Workload)
+		want   string
+	}{
+		{"rm1", func(w *Workload) { w.Rows = 0 }, "rows is 0"},
+		{"rm1", func(w *Workload) { w.Generated = w.Dense + 1 }, "generated is 14"},
+		{"rm1", func(w *Workload) { w.Transform = false }, "13 features are generated, but transform is false"},
+		{"rm1", func(w *Workload) { w.Length = 201 }, "length is 201"},
+		{"rm1", func(w *Workload) { w.Borders = 200_000 }, "the spec has"},
+		{"rm2", func(w *Workload) { w.Generated, w.Borders = 504, 4096 }, "504 generated features of 4096 borders each"},
+		{"jpeg", func(w *Workload) { w.Transform = false }, "photographs are decoded"},
+		{"jpeg", func(w *Workload) { w.Height = 0 }, "height is 0"},
 	} {
-		w, _ := Named("rm1")
-		change(&w)
-		if _, err := w.Make(t.Context(), t.TempDir(), nil); err == nil {
-			t.Errorf("%s: no error", name)
+		w, _ := Named(tt.name)
+		tt.change(&w)
+		if _, err := w.Make(t.Context(), t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v; want %q", tt.name, err, tt.want)
 		}
+	}
+}
+
+// TestLargeSpecsAreMade: what Validate lets through has room for a long URI.
+func TestLargeSpecsAreMade(t *testing.T) {
+	w, _ := Named("rm2")
+	w.Generated, w.Borders = 1, 90_000
+	if err := w.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if text := w.Spec("file:///" + strings.Repeat("d", 4000)); len(text) > 1<<20 {
+		t.Errorf("the spec has %d bytes", len(text))
 	}
 }

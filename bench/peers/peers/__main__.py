@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,31 @@ def make(plan: Plan, workload: str, change: Mapping[str, Any]) -> dict[str, Any]
     return made
 
 
-def compare(plan: Plan, workload: str) -> dict[str, outputs.Difference]:
+class Systems:
+    """Those that are measured on a workload: all, until one fails. The others go on."""
+
+    def __init__(self, plan: Plan, workload: str) -> None:
+        self._workload = workload
+        self.left = list(plan.systems)
+        self.failed: dict[str, str] = {}
+
+    @contextlib.contextmanager
+    def attempt(self, system: str) -> Iterator[None]:
+        """Has a system left out from here on, if it fails."""
+        try:
+            yield
+        except RuntimeError as err:
+            self.left.remove(system)
+            self.failed[system] = str(err)
+            say(f"{self._workload}: {SUBJECTS[system].title} failed and is left out: {err}")
+
+    def turn(self, i: int = 0) -> list[str]:
+        """Those that have not failed, each time another one first."""
+        i %= max(1, len(self.left))
+        return self.left[i:] + self.left[:i]
+
+
+def compare(plan: Plan, workload: str, systems: Systems) -> dict[str, outputs.Difference]:
     """Has all systems, with all settings, read a small dataset, and compares what they made with what the first made.
 
     Returns the greatest difference of each system's floats and pictures. Any other ends the program.
@@ -40,44 +65,44 @@ def compare(plan: Plan, workload: str) -> dict[str, outputs.Difference]:
     small = {"rows": max(1, plan.check_rows // share), "file_rows": 3 * shape["group_rows"]}
     # Which parts of pictures are cut out each system draws in its own way; so whole ones are compared.
     made = make(plan, workload, shape | small | {"random": False})
-    runner, wanted = Runner(plan, made), None
+    runner, rows = Runner(plan, made), made["workload"]["rows"]
+    wanted: dict[str, outputs.Array] = {}
+    first = ""
     off: dict[str, outputs.Difference] = {}
-    for system, settings in _tried(plan):
-        title = f"{SUBJECTS[system].title} ({named(settings)})"
-        with tempfile.TemporaryDirectory(prefix="peers-dump-") as folder:
-            runner.dump(system, settings, Path(folder))
-            found = outputs.load(Path(folder))
-        if wanted is None:
-            wanted = found
-        problems = outputs.differences(wanted, found)
-        if problems:
-            sys.exit(
-                f"peers: {workload}: {title} does not make what {SUBJECTS[plan.systems[0]].title} does:\n"
-                + "\n".join(problems[:20])
-            )
-        far = outputs.farthest(wanted, found)
-        before = off.get(system, far)
-        off[system] = outputs.Difference(max(far.ulps, before.ulps), max(far.pixels, before.pixels))
-        rows = made["workload"]["rows"]
-        say(f"{workload}: {title}: same outputs in {rows} rows, within {far.words()}")
+    for system in systems.turn():
+        with systems.attempt(system):
+            for settings in plan.settings(system):
+                title = f"{SUBJECTS[system].title} ({named(settings)})"
+                found = _dumped(runner, system, settings)
+                wanted, first = wanted or found, first or title
+                if problems := outputs.differences(wanted, found):
+                    sys.exit(
+                        f"peers: {workload}: {title} does not make what {first} does:\n" + "\n".join(problems[:20])
+                    )
+                far = outputs.farthest(wanted, found)
+                before = off.get(system, far)
+                off[system] = outputs.Difference(max(far.ulps, before.ulps), max(far.pixels, before.pixels))
+                say(f"{workload}: {title}: same outputs in {rows} rows, within {far.words()}")
     return off
 
 
-def _tried(plan: Plan) -> list[tuple[str, Settings]]:
-    """The systems with each of their settings, or with the first."""
-    return [(s, settings) for s in plan.systems for settings in plan.settings(s)]
+def _dumped(runner: Runner, system: str, settings: Settings) -> dict[str, outputs.Array]:
+    with tempfile.TemporaryDirectory(prefix="peers-dump-") as folder:
+        runner.dump(system, settings, Path(folder))
+        return outputs.load(Path(folder))
 
 
-def tune(plan: Plan, runner: Runner) -> dict[str, list[Found]]:
+def tune(plan: Plan, runner: Runner, systems: Systems) -> dict[str, list[Found]]:
     """Runs each system with each of its settings; the one with the most rows a second comes first."""
     tried: dict[str, list[Found]] = {}
-    for system in plan.systems:
+    for system in systems.turn():
         settings = plan.settings(system)
+        tried[system] = []
         if len(settings) == 1:
-            tried[system] = []
             continue
-        runs = [runner.run(system, s, passes=1) for s in settings]
-        tried[system] = sorted(runs, key=lambda f: -f.rows_per_second)
+        with systems.attempt(system):
+            runs = [runner.run(system, s, passes=1) for s in settings]
+            tried[system] = sorted(runs, key=lambda f: -f.rows_per_second)
         for f in tried[system]:
             rate = f"{f.rows_per_second:,.0f} rows/s, {f.cpu_per_million:.2f} CPU s/M"
             say(f"  {SUBJECTS[system].title} ({named(f.settings)}): {rate}")
@@ -87,41 +112,44 @@ def tune(plan: Plan, runner: Runner) -> dict[str, list[Found]]:
 def measure(plan: Plan, workload: str, made: dict[str, Any]) -> dict[str, Any]:
     """All that is found about a workload, as JSON."""
     say(f"{workload}: {made['workload']['rows']:,} rows, {made['bytes'] >> 20} MiB of Parquet")
-    off = compare(plan, workload) if plan.check_rows else {}
+    systems = Systems(plan, workload)
+    off = compare(plan, workload, systems) if plan.check_rows else {}
     runner = Runner(plan, made)
     runner.warm_page_cache()
-    tried = tune(plan, runner)
-    chosen = {s: tried[s][0].settings if tried[s] else plan.settings(s)[0] for s in plan.systems}
-    full: dict[str, list[Found]] = {s: [] for s in plan.systems}
+    tried = tune(plan, runner, systems)
+    chosen = {s: tried[s][0].settings if tried[s] else plan.settings(s)[0] for s in systems.left}
+    full: dict[str, list[Found]] = {s: [] for s in systems.left}
     paced: dict[str, list[Found]] = {}
     for i in range(plan.repeats):
-        for s in _turn(plan.systems, i):
-            full[s].append(f := runner.run(s, chosen[s]))
-            say(f"  {i + 1}. {SUBJECTS[s].title}: {f.rows_per_second:,.0f} rows/s, {f.cpu_per_million:.2f} CPU s/M")
-    speed = plan.trainer_rows or 0.5 * max(statistics.median(f.rows_per_second for f in r) for r in full.values())
-    step = made["workload"]["batch_size"] / speed
-    for s in plan.systems:
-        paced[s] = [f := runner.run(s, chosen[s], step)]
-        say(f"  {SUBJECTS[s].title}: a trainer of {speed:,.0f} rows/s waits {100 * f.stall:.0f}%")
+        for s in systems.turn(i):
+            with systems.attempt(s):
+                full[s].append(f := runner.run(s, chosen[s]))
+                say(f"  {i + 1}. {SUBJECTS[s].title}: {f.rows_per_second:,.0f} rows/s, {f.cpu_per_million:.2f} CPU s/M")
+    speed = plan.trainer_rows or 0.5 * median_rate([full[s] for s in systems.left])
+    for s in systems.turn():
+        with systems.attempt(s):
+            paced[s] = [f := runner.run(s, chosen[s], made["workload"]["batch_size"] / speed)]
+            say(f"  {SUBJECTS[s].title}: a trainer of {speed:,.0f} rows/s waits {100 * f.stall:.0f}%")
+    left = systems.left
     return {
-        "workload": made["workload"], "bytes": made["bytes"], "off": off, "trainer_rows": speed,
-        "tried": _json(tried), "full": _json(full), "paced": _json(paced),
+        "workload": made["workload"], "bytes": made["bytes"], "off": {s: off[s] for s in left if s in off},
+        "trainer_rows": speed, "tried": _json(tried, left), "full": _json(full, left), "paced": _json(paced, left),
+        "failed": systems.failed,
     }  # fmt: skip
 
 
-def _turn(systems: list[str], i: int) -> list[str]:
-    """The systems, each time another one first."""
-    i %= len(systems)
-    return systems[i:] + systems[:i]
+def median_rate(runs: list[list[Found]]) -> float:
+    """The rows a second of the median system: of an even number of them the slower of the two."""
+    return statistics.median_low(statistics.median(f.rows_per_second for f in r) for r in runs) if runs else 0.0
 
 
-def _json(found: Mapping[str, list[Found]]) -> dict[str, Any]:
+def _json(found: Mapping[str, list[Found]], systems: list[str]) -> dict[str, Any]:
     return {
-        system: [
+        s: [
             asdict(f) | {"rows_per_second": f.rows_per_second, "cpu_per_million": f.cpu_per_million, "stall": f.stall}
-            for f in runs
+            for f in found[s]
         ]
-        for system, runs in found.items()
+        for s in systems
     }
 
 
@@ -137,6 +165,8 @@ def main() -> None:
         for path in report.write(plan, machine, found):
             say(f"wrote {path}")
     print(report.summary(found))
+    if failures := [f"{result['workload']['name']}: {line}" for result in found for line in report.failures(result)]:
+        sys.exit("peers: " + "\npeers: ".join(failures))
 
 
 if __name__ == "__main__":

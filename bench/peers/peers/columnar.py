@@ -43,10 +43,12 @@ class Columns:
         return self.row, self.label, self.dense, self.values, self.offsets, self.starts, self.photos
 
 
-def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0, empty: Empty = np.empty) -> Columns:
+def pack(
+    recipe: Recipe, batch: pa.RecordBatch, generated: int = 0, empty: Empty = np.empty, columns: Empty = np.empty
+) -> Columns:
     """A batch of the files' columns as they are, but that dense ones lie one below the other, [D, rows].
 
-    There is room for some generated features behind the ragged tensors.
+    There is room for some generated features behind the ragged tensors. Memory of the dense ones is made by columns.
     """
     by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
     rows = batch.num_rows
@@ -60,7 +62,8 @@ def pack(recipe: Recipe, batch: pa.RecordBatch, generated: int = 0, empty: Empty
         np.subtract(bounds, bounds[0], out=offsets[i])
     row, label = by_name[recipe.row].to_numpy(), by_name[recipe.label].to_numpy()
     photos = by_name[recipe.photo].to_numpy(zero_copy_only=False) if recipe.photo else np.empty(0, object)
-    return Columns(row, label, dense(recipe, by_name, rows), values, offsets, starts, photos)
+    numbers = dense(recipe, by_name, columns((len(recipe.dense), rows), np.float32))
+    return Columns(row, label, numbers, values, offsets, starts, photos)
 
 
 def transform(recipe: Recipe, batch: pa.RecordBatch, empty: Empty = np.empty) -> Columns:
@@ -85,9 +88,8 @@ def ragged(column: pa.Array) -> tuple[Array, Array]:
     return column.flatten().to_numpy(), column.offsets.to_numpy()
 
 
-def dense(recipe: Recipe, by_name: dict[str, pa.Array], rows: int) -> Array:
+def dense(recipe: Recipe, by_name: dict[str, pa.Array], columns: Array) -> Array:
     """The dense columns one below the other, [D, rows], with nulls filled."""
-    columns = np.empty((len(recipe.dense), rows), np.float32)
     for out, name in zip(columns, recipe.dense, strict=True):
         column = by_name[name]
         if recipe.fill and column.null_count:

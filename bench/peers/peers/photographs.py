@@ -24,7 +24,8 @@ def decoded(encoded: Array, recipe: Recipe, empty: Callable[[Any, Any], Array]) 
     for i, one in enumerate(encoded):
         with Image.open(io.BytesIO(one)) as image:
             box = part(*image.size) if recipe.random else (0, 0, *image.size)
-            out[i] = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR, box)
+            rgb = image if image.mode == "RGB" else image.convert("RGB")  # which copies even what is RGB
+            out[i] = rgb.resize((side, side), Image.Resampling.BILINEAR, box)
     return out
 
 

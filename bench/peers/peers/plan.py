@@ -43,7 +43,12 @@ def of_ray(_: int) -> list[Settings]:
 
 def of_tfdata(_: int) -> list[Settings]:
     """Those of tf.data service, each of whose workers uses all CPUs."""
-    return [{"workers": 1}, {"workers": 2}]
+    return [{"workers": 1}, {"workers": 2}, {"workers": 1, "transforms": "numpy"}]
+
+
+def of_local(_: int) -> list[Settings]:
+    """Those of its worker in the trainer."""
+    return [{"workers": 1, "local": True}, {"workers": 1, "local": True, "transforms": "numpy"}]
 
 
 @dataclass(frozen=True)
@@ -67,15 +72,24 @@ SUBJECTS = {
     "inline": Subject("DataLoader without workers", "dataloader", ("torch",), one(num_workers=0)),
     "ray": Subject("Ray Data", "ray", ("ray",), of_ray, target=5),
     "tfdata": Subject("tf.data service", "tfdata", ("tensorflow",), of_tfdata, target=10),
-    "tfdata-local": Subject(
-        "tf.data service in the trainer", "tfdata", ("tensorflow",), one(workers=1, local=True), target=10
-    ),
+    "tfdata-local": Subject("tf.data service in the trainer", "tfdata", ("tensorflow",), of_local, target=10),
     "twin": Subject("pyarrow and numpy alone", "twin", (), one()),
     "floor": Subject("reading and writing the bytes alone", "floor", (), one()),
     "onbox-numpy": Subject("Penstock, on-box, numpy", "onbox", ("penstock",), one(format="numpy"), penstock=True),
 }
 BY_DEFAULT = [name for name in SUBJECTS if name not in ("twin", "floor", "onbox-numpy")]
 WORKLOADS = ["rm1", "rm2", "rm5", "scan", "jpeg"]
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Reads a number of the command line that may not be less."""
+
+    def number(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return int(text)
+
+    return number
 
 
 @dataclass(frozen=True)
@@ -109,23 +123,26 @@ class Plan:
         p.add_argument(
             "--systems", default=",".join(BY_DEFAULT), help=f"of {', '.join(SUBJECTS)} (default: %(default)s)"
         )
-        p.add_argument("--rows", type=int, help="rows of each workload (default: its own)")
+        p.add_argument("--rows", type=at_least(1), help="rows of each workload (default: its own)")
         p.add_argument("--change", type=json.loads, default={}, help="fields of all workloads to change, as JSON")
         p.add_argument(
-            "--check-rows", type=int, default=24_000, help="rows of the comparison of outputs; 0 leaves it out"
+            "--check-rows", type=at_least(0), default=24_000, help="rows of the comparison of outputs; 0 leaves it out"
         )
-        p.add_argument("--repeats", type=int, default=3, help="runs of each system, in turns (default: %(default)s)")
         p.add_argument(
-            "--passes", type=int, default=3, help="of each run, behind one that warms up (default: %(default)s)"
+            "--repeats", type=at_least(1), default=3, help="runs of each system, in turns (default: %(default)s)"
+        )
+        p.add_argument(
+            "--passes", type=at_least(1), default=1, help="of each run, behind one that warms up (default: %(default)s)"
         )
         p.add_argument("--no-tune", action="store_true", help="take each system's first settings, and try no others")
         p.add_argument("--cpus", default="", help="numbers of the CPUs that each system may use (default: all)")
         p.add_argument("--trainer-rows", type=float, default=0.0, help="rows a second of the trainer whose stall is "
-                       "measured (default: half of what the fastest system reaches)")  # fmt: skip
-        p.add_argument("--timeout", type=float, default=1800.0, help="seconds that one run may take")
+                       "measured (default: half of what the median system reaches)")  # fmt: skip
+        p.add_argument("--timeout", type=float, default=3600.0, help="seconds that a pass may take, and a run so many "
+                       "for each of its passes (default: %(default)g)")  # fmt: skip
         p.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench", help="for datasets")
         p.add_argument("--results", type=Path, help="for the report and the plots (default: bench/results; for a "
-                       "part, other shapes or --no-tune, the folder results of --data)")  # fmt: skip
+                       "run of less, or of anything else, than by default the folder results of --data)")  # fmt: skip
         p.add_argument("--penstock", type=Path, default=REPOSITORY / "penstock", help="the binary")
         p.add_argument("--peers", type=Path, default=REPOSITORY / ".cache/peers", help="the Go program of bench/peers")
         a = p.parse_args(arguments)
@@ -134,7 +151,11 @@ class Plan:
             p.error(f"--systems: there is no {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
         cpus = [int(n) for n in a.cpus.split(",")] if a.cpus else sorted(os.sched_getaffinity(0))
         change = a.change | ({"rows": a.rows} if a.rows else {})
-        whole = [a.workloads, a.systems] == [",".join(WORKLOADS), ",".join(BY_DEFAULT)] and not (change or a.no_tune)
+        whole = (
+            [a.workloads, a.systems] == [",".join(WORKLOADS), ",".join(BY_DEFAULT)]
+            and not (change or a.no_tune or a.cpus or a.trainer_rows)
+            and a.repeats >= p.get_default("repeats") and a.check_rows > 0
+        )  # fmt: skip
         results = a.results or (REPOSITORY / "bench/results" if whole else a.data / "results")
         return cls(
             a.workloads.split(","), systems, change, a.check_rows, a.repeats, a.passes, not a.no_tune, cpus,

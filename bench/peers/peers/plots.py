@@ -26,8 +26,11 @@ FIGURES: dict[str, tuple[str, Callable[[Result, str], float]]] = {
 
 
 def write(folder: Path, found: Sequence[Result]) -> list[Path]:
-    """Draws all figures."""
-    written = []
+    """Draws all figures, of the workloads on which not all systems failed."""
+    found = [result for result in found if result["full"]]
+    written: list[Path] = []
+    if not found:
+        return written
     for name, (title, value) in FIGURES.items():
         figure, axes = plt.subplots(1, len(found), figsize=(3.4 * len(found) + 1.5, 3.6), squeeze=False)
         for axis, result in zip(axes[0], found, strict=True):

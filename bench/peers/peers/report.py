@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -16,6 +18,7 @@ from peers import meter, outputs
 from peers.plan import REPOSITORY, SUBJECTS, Plan, named
 
 Result = Mapping[str, Any]
+PACKAGES = ("numpy", "pyarrow", "pillow", "torch", "ray", "tensorflow", "tensorflow-cpu")  # that make the batches
 
 
 def machine(plan: Plan) -> dict[str, Any]:
@@ -27,6 +30,7 @@ def machine(plan: Plan) -> dict[str, Any]:
     return {
         "cpu": model[0] if model else platform.processor(), "cpus": plan.cpus, "memory_gib": round(memory / 2**30),
         "kernel": platform.release(), "python": platform.python_version(), "meter": meter.KINDS[meter.kind()].name,
+        "versions": _installed(),
         "penstock": _said("git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"),
         "go": _said("go", "env", "GOVERSION"), "repeats": plan.repeats, "passes": plan.passes,
         "tune": plan.tune, "load": os.getloadavg()[0],
@@ -38,6 +42,15 @@ def _said(*command: str) -> str:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _installed() -> dict[str, str]:
+    """The versions of all packages that make batches, which systems need not know of themselves."""
+    versions = {}
+    for package in PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package.removesuffix("-cpu")] = importlib.metadata.version(package)
+    return versions
 
 
 def write(plan: Plan, where: Mapping[str, Any], found: Sequence[Result]) -> list[Path]:
@@ -85,7 +98,7 @@ Made by `make bench-peers`; bench/peers/README.md says how it is measured.
 
 - CPU: {where["cpu"]}, CPUs {cpus} for each system (`taskset`); {where["memory_gib"]} GiB; Linux {where["kernel"]}; load
   when it began: {where["load"]:.1f}
-- Penstock {where["penstock"]}, {where["go"]}; Python {where["python"]}; {_versions(found)}
+- Penstock {where["penstock"]}, {where["go"]}; Python {where["python"]}; {_versions(where, found)}
 - CPU time and memory: {where["meter"]}. {_runs(where["repeats"])}, in turns, each of {where["passes"]} pass(es) behind
   one that warms up{"" if where["tune"] else "; each with its first settings, others were not tried"}.
 """
@@ -99,19 +112,44 @@ def _runs(repeats: int) -> str:
     return "One run of each system" if repeats == 1 else f"Medians of {repeats} runs of each system"
 
 
-def _versions(found: Sequence[Result]) -> str:
-    versions = {k: v for r in found for runs in r["full"].values() for run in runs for k, v in run["versions"].items()}
-    return ", ".join(f"{k} {v}" for k, v in sorted(versions.items()))
+def _versions(where: Mapping[str, Any], found: Sequence[Result]) -> str:
+    """Those of packages, but as the modules say it themselves where they do: torch's says for which CUDA."""
+    said = {k: v for r in found for runs in r["full"].values() for run in runs for k, v in run["versions"].items()}
+    return ", ".join(f"{k} {v}" for k, v in sorted((where["versions"] | said).items()))
+
+
+def _shape(result: Result) -> str:
+    """What a workload's rows are, and how they lie in files."""
+    w = result["workload"]
+    what = "random parts" if w["random"] else "whole ones"
+    steps = ", ".join([*["fill", "log"] * bool(w["dense"]), *["hash"] * bool(w["sparse"])])
+    parts = {
+        f"JPEG pictures of {w['width']} x {w['height']}, {what} resized to {w['crop']} x {w['crop']}": w["width"],
+        f"{w['dense']} dense features, {w['null'] / 10.24:.3g}% of whose values are null": w["dense"],
+        f"{w['sparse']} sparse features of {w['length']} ids on average": w["sparse"],
+        f"{w['generated']} generated ones of {w['borders']:,} borders": w["generated"],
+        steps if w["transform"] else "no transforms": w["dense"] or w["sparse"],
+        f"files of {w['file_rows']:,} rows": w["file_rows"],
+        f"row groups of {w['group_rows']:,}": w["group_rows"],
+        f"batches of {w['batch_size']:,}": True,
+    }
+    size = f"{result['bytes'] / 2**20:,.0f} MiB of Parquet ({'pictures not compressed' if w['width'] else 'zstd'})"
+    return f"{w['rows']:,} rows, {size}: {'; '.join(part for part, is_there in parts.items() if is_there)}."
+
+
+def failures(result: Result) -> list[str]:
+    """Which systems failed on a workload, and how."""
+    return [f"{SUBJECTS[s].title} failed: {why.splitlines()[0]}" for s, why in result["failed"].items()]
 
 
 def _workload(result: Result) -> list[str]:
-    w = result["workload"]
-    what = (
-        f"{w['rows']:,} rows, {result['bytes'] / 2**20:,.0f} MiB of Parquet (zstd); {w['dense']} dense, "
-        f"{w['sparse']} sparse features of {w['length']} ids on average, {w['generated']} generated ones of "
-        f"{w['borders']} borders, {'fill, log, hash' if w['transform'] else 'no transforms'}; "
-        f"batches of {w['batch_size']:,}."
-    )
+    lines = [f"## {result['workload']['name']}", "", _shape(result), _equal(result), ""]
+    if result["full"]:
+        lines += _measured(result)
+    return lines + [line for failure in failures(result) for line in ("", failure)]
+
+
+def _measured(result: Result) -> list[str]:
     columns: list[tuple[str, Callable[[str], str]]] = [
         ("system", lambda s: SUBJECTS[s].title),
         ("settings", lambda s: named(result["full"][s][0]["settings"])),
@@ -124,8 +162,7 @@ def _workload(result: Result) -> list[str]:
             lambda s: f"{100 * median(result, 'paced', s, 'stall'):.0f}%",
         ),
     ]
-    lines = [f"## {w['name']}", "", what, _equal(result), ""]
-    lines += _table([name for name, _ in columns], [[of(s) for _, of in columns] for s in result["full"]])
+    lines = _table([name for name, _ in columns], [[of(s) for _, of in columns] for s in result["full"]])
     lines += [
         "",
         "Rows per CPU second, as a multiple of the other system's"
@@ -152,10 +189,11 @@ def _workload(result: Result) -> list[str]:
 def _equal(result: Result) -> str:
     if not result["off"]:
         return "Outputs were not compared."
+    of_all = ", of all settings," if any(result["tried"].values()) else ""
     off = {SUBJECTS[s].title: outputs.Difference(*of) for s, of in result["off"].items()}
     pixels = f", each picture's pixels within {outputs.PIXELS:g} of 255" if any(d.pixels for d in off.values()) else ""
     return (
-        "Outputs were compared first, of all settings, and are equal: ids, lengths and labels bit for bit, floats "
+        f"Outputs were compared first{of_all} and are equal: ids, lengths and labels bit for bit, floats "
         f"within {outputs.ULPS} ulp of the first system's{pixels} (at most: "
         + "; ".join(f"{title} {difference.words()}" for title, difference in off.items())
         + ")."

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from peers import meter
-from peers.plan import REPOSITORY, SUBJECTS, Plan
+from peers.plan import REPOSITORY, SUBJECTS, Plan, named
 from peers.subject import Pass, Run
 
 
@@ -47,7 +47,7 @@ class Found:
 
 
 class Runner:
-    """Runs systems on one workload's dataset."""
+    """Runs systems on one workload's dataset. Whatever is the matter with a system is a RuntimeError."""
 
     def __init__(self, plan: Plan, made: Mapping[str, Any]) -> None:
         self._plan, self._made, self._meter = plan, made, meter.kind()
@@ -69,7 +69,7 @@ class Runner:
         for p in done:
             if p.rows != rows or p.row_sum != rows * (rows - 1) // 2:
                 raise RuntimeError(
-                    f"{SUBJECTS[system].title} read {p.rows} rows, whose numbers' sum is {p.row_sum}; there are {rows} "
+                    f"{named(settings)}: it read {p.rows} rows, whose numbers' sum is {p.row_sum}; there are {rows} "
                     f"with {rows * (rows - 1) // 2}: rows are lost or come twice"
                 )
         return Found(
@@ -85,16 +85,17 @@ class Runner:
     ) -> tuple[dict[str, Any], int]:
         plan, name = self._plan, f"penstock-peers-{uuid.uuid4().hex}"
         account = meter.KINDS[self._meter](name)
-        try:
-            with tempfile.TemporaryDirectory(prefix="peers-") as scratch, meter.peak_memory(account) as peak:
-                run = Run(
-                    SUBJECTS[system].module, settings, self._meter, name, len(plan.cpus), self._made["files"],
-                    self._made["spec"], self._made["recipe"], passes, step_seconds, dump, str(plan.penstock),
-                    str(plan.peers), scratch,
-                )  # fmt: skip
-                said = self._process(run)
-        finally:
-            meter.close(account)
+        with tempfile.TemporaryDirectory(prefix="peers-", ignore_cleanup_errors=True) as scratch:
+            run = Run(
+                SUBJECTS[system].module, settings, self._meter, name, len(plan.cpus), self._made["files"],
+                self._made["spec"], self._made["recipe"], passes, step_seconds, dump, str(plan.penstock),
+                str(plan.peers), scratch,
+            )  # fmt: skip
+            try:
+                with meter.peak_memory(account) as peak:
+                    said = self._process(run)
+            finally:
+                meter.close(account)
         return said, peak[0]
 
     def _process(self, run: Run) -> dict[str, Any]:
@@ -108,18 +109,24 @@ class Runner:
                 stdout=subprocess.PIPE, stderr=errors, start_new_session=True,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             )  # fmt: skip
+        seconds = self._plan.timeout * (1 + run.passes)
         try:
-            out, _ = process.communicate(timeout=self._plan.timeout)
+            out, _ = process.communicate(timeout=seconds)
         except BaseException as err:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
-            raise RuntimeError(f"{run.system} {run.options}: {err!r}; its log ends with:\n{_tail(log)}") from err
-        if process.returncode != 0:
-            raise RuntimeError(f"{run.system} {run.options} ended with {process.returncode}:\n{_tail(log)}")
+            if isinstance(err, subprocess.TimeoutExpired):
+                raise _failure(run, f"not done in {seconds:g} seconds (--timeout)", log) from err
+            raise
+        if process.returncode != 0 or not out:
+            raise _failure(run, f"ended with {process.returncode}", log)
         said: dict[str, Any] = json.loads(out.splitlines()[-1])
         return said
 
 
-def _tail(log: Path) -> str:
-    return log.read_text(errors="replace")[-4000:]
+def _failure(run: Run, how: str, log: Path) -> RuntimeError:
+    """Says in the first line what a report has room for."""
+    tail = log.read_text(errors="replace")[-4000:].strip()
+    last = f"; the last it said: {tail.splitlines()[-1]}" if tail else ""
+    return RuntimeError(f"{named(run.options)}: {how}{last}\n{tail}")

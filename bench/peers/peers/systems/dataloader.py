@@ -28,10 +28,10 @@ class RowGroups(IterableDataset):  # type: ignore[misc]
 
     def __init__(self, run: Run, recipe: Recipe) -> None:
         super().__init__()
-        self._files, self._recipe = run.files, recipe
+        self._groups, self._recipe = row_groups.listed(run.files), recipe  # workers are forks, and have the footers too
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, ...]]:
-        groups = row_groups.listed(self._files)
+        groups = self._groups
         worker = get_worker_info()
         if worker is not None:
             begin, end = (len(groups) * i // worker.num_workers for i in (worker.id, worker.id + 1))

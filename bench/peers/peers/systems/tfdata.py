@@ -4,25 +4,26 @@ TensorFlow reads no Parquet (tensorflow-io has no release for this TensorFlow), 
 pyarrow reads them, batch by batch, in a numpy_function, and the GIL is free while it decodes. A numpy_function is
 known only to the process that made it; a worker therefore makes the same pipeline before it serves, and finds the
 trainer's function under the same token. A local worker is in the trainer's process, and hands batches over by memory
-(target_workers="LOCAL"). All transforms are TensorFlow's, on whole batches. Interleaved reading, dynamic sharding,
-autotuned parallel maps, prefetching and, since everything is on one machine, uncompressed transfer are as its guides
-advise.
+(target_workers="LOCAL"). Transforms are TensorFlow's, on whole batches, or numpy's, those of the other systems
+(transforms="numpy"). Interleaved reading, dynamic sharding, autotuned parallel maps, prefetching and, since everything
+is on one machine, uncompressed transfer are as its guides advise. Arrays are aligned as TensorFlow's own, so that it
+takes them over without copying, and batches are views of its tensors.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import tensorflow as tf
 
 from peers import columnar
@@ -32,39 +33,51 @@ from peers.systems import row_groups
 from peers.systems.twin import as_batch
 
 SERVICE = tf.data.experimental.service
+ALIGNMENT = 64  # bytes, of TensorFlow's tensors
 
 
 class Reader:
     """Reads row groups batch by batch."""
 
-    def __init__(self, recipe: Recipe, files: Sequence[str]) -> None:
+    def __init__(self, recipe: Recipe, files: Sequence[str], finished: bool) -> None:
         pa.set_cpu_count(1)
-        self._recipe, self.groups = recipe, row_groups.listed(files)
+        self._recipe, self.groups, self._finished = recipe, row_groups.listed(files), finished
         self.batches = [  # of each row group
-            -(-pq.read_metadata(file).row_group(group).num_rows // recipe.batch_size) for file, group in self.groups
+            -(-row_groups.footer(file).row_group(group).num_rows // recipe.batch_size) for file, group in self.groups
         ]
-        self._open: dict[int, Iterator[pa.RecordBatch]] = {}
+        self._open: dict[int, Generator[pa.RecordBatch]] = {}
 
     def read(self, group: Any, number: Any) -> tuple[columnar.Array, ...]:
         """The next batch of a row group; the first, if number is 0."""
+        group = int(group)
         if number == 0:
-            self._open[int(group)] = row_groups.batches(self._recipe, [self.groups[int(group)]])
-        return columnar.pack(self._recipe, next(self._open[int(group)])).parts()
+            self._open[group] = row_groups.batches(self._recipe, [self.groups[group]])
+        batch = next(self._open[group])
+        if number == self.batches[group] - 1:
+            self._open.pop(group).close()
+        if self._finished:
+            return columnar.transform(self._recipe, batch, aligned).parts()
+        return columnar.pack(self._recipe, batch, empty=aligned, columns=aligned).parts()
 
 
-def pipeline(recipe: Recipe, files: Sequence[str], cycle: int) -> Any:
-    """The dataset of all batches, before it is distributed."""
-    reader = Reader(recipe, files)
-    types = [tf.int64, tf.int32, tf.float32, tf.int64, tf.int32, tf.int64, tf.string]
-    shapes = [
-        [None],
-        [None],
-        [len(recipe.dense), None],
-        [None],
-        [len(recipe.sparse), None],
-        [len(recipe.sparse) + 1],
-        [None],
-    ]
+def aligned(shape: Any, dtype: Any) -> columnar.Array:
+    """An array where TensorFlow wants it; others it copies."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape if isinstance(shape, tuple) else (shape,)) * dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    begin = -memory.ctypes.data % ALIGNMENT
+    array: columnar.Array = memory[begin : begin + size].view(dtype).reshape(shape)
+    return array
+
+
+def pipeline(recipe: Recipe, files: Sequence[str], cycle: int, finished: bool) -> Any:
+    """The dataset of all batches, before it is distributed. They are finished if numpy has transformed them."""
+    reader = Reader(recipe, files, finished)
+    types = [tf.int64, tf.int32, tf.float32, tf.int64, tf.int32, tf.int64, tf.uint8 if finished else tf.string]
+    count = len(recipe.ragged) if finished else len(recipe.sparse)
+    dense = [None, len(recipe.dense)] if finished else [len(recipe.dense), None]
+    photos = [None] * 4 if finished and recipe.photo else [None]
+    shapes = [[None], [None], dense, [None], [count, None], [count + 1], photos]
 
     def read(group: Any, number: Any) -> tuple[Any, ...]:
         tensors = tf.numpy_function(reader.read, [group, number], types)
@@ -77,19 +90,18 @@ def pipeline(recipe: Recipe, files: Sequence[str], cycle: int) -> Any:
         lambda group, batches: tf.data.Dataset.range(batches).map(lambda number: read(group, number)),
         cycle_length=cycle, num_parallel_calls=tf.data.AUTOTUNE, deterministic=False,
     )  # fmt: skip
-    transformed = read_groups.map(
-        lambda *parts: transform(recipe, *parts), num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
-    )
-    return transformed.prefetch(tf.data.AUTOTUNE)
+    if not finished:
+        read_groups = read_groups.map(
+            lambda *parts: transform(recipe, *parts), num_parallel_calls=tf.data.AUTOTUNE, deterministic=False
+        )
+    return read_groups.prefetch(tf.data.AUTOTUNE)
 
 
 def transform(
     recipe: Recipe, row: Any, label: Any, dense: Any, values: Any, offsets: Any, starts: Any, photos: Any
 ) -> Any:
-    """The recipe's steps on a batch, whose dense columns lie one below the other."""
+    """The recipe's steps on a batch whose dense columns lie one below the other, without nulls."""
     rows = tf.size(row)
-    if recipe.fill:
-        dense = tf.where(tf.math.is_nan(dense), tf.constant(0, tf.float32), dense)
     if recipe.sparse and recipe.buckets:
         values = sigrid_hash(values, recipe.salt, recipe.buckets)
     if recipe.generated:
@@ -143,6 +155,11 @@ def sigrid_hash(ids: Any, salt: int, buckets: int) -> Any:
     return tf.math.floormod(tf.bitcast(x, tf.int64), tf.constant(buckets, tf.int64))
 
 
+def view(tensor: Any) -> columnar.Array:
+    """A tensor's values as an array. Its own numpy() copies them, and only that has strings."""
+    return tensor.numpy() if tensor.dtype == tf.string else np.asarray(memoryview(tensor))
+
+
 def work_for(dispatcher: str) -> Any:
     """A worker in this process, which soon says that it is through; by default that may take half a minute."""
     return SERVICE.WorkerServer(SERVICE.WorkerConfig(dispatcher_address=dispatcher, port=0, heartbeat_interval_ms=1000))
@@ -152,7 +169,7 @@ class System:
     """See peers.subject."""
 
     def __init__(self, run: Run, recipe: Recipe) -> None:
-        self._run, self._recipe = run, recipe
+        self._run, self._recipe, self._finished = run, recipe, run.options.get("transforms") == "numpy"
         self._workers: list[subprocess.Popen[str]] = []
         self._local: list[Any] = []
         self.versions = {"tensorflow": tf.__version__, "pyarrow": pa.__version__, "numpy": np.__version__}
@@ -160,7 +177,7 @@ class System:
     def start(self) -> None:
         """Runs the dispatcher and the workers."""
         address, local = self._serve("dispatcher", ""), self._run.options.get("local", False)
-        dataset = pipeline(self._recipe, self._run.files, self._run.cpus)
+        dataset = pipeline(self._recipe, self._run.files, self._run.cpus, self._finished)
         for _ in range(int(self._run.options["workers"])):
             if local:
                 self._local.append(work_for(address))
@@ -177,7 +194,7 @@ class System:
         config = Path(self._run.scratch) / f"{role}-{len(self._workers)}.json"
         config.write_text(json.dumps({
             "role": role, "dispatcher": dispatcher, "recipe": self._run.recipe, "files": list(self._run.files),
-            "cycle": self._run.cpus,
+            "cycle": self._run.cpus, "finished": self._finished,
         }))  # fmt: skip
         process = subprocess.Popen(
             [sys.executable, "-m", "peers.systems.tfdata", str(config)],
@@ -193,7 +210,7 @@ class System:
     def read(self) -> Iterator[Batch]:
         """Batches of numpy arrays, views of TensorFlow's."""
         for parts in self._dataset:
-            yield as_batch(self._recipe, columnar.Columns(*(part.numpy() for part in parts)))
+            yield as_batch(self._recipe, columnar.Columns(*map(view, parts)))
 
     def close(self) -> None:
         """Ends the workers and the dispatcher."""
@@ -210,7 +227,8 @@ def main() -> None:
         server: Any = SERVICE.DispatchServer(SERVICE.DispatcherConfig(port=0))
         print(server.target.removeprefix("grpc://"), flush=True)
     else:
-        known = pipeline(Recipe.parse(config["recipe"]), config["files"], config["cycle"])  # keeps its numpy_function
+        recipe = Recipe.parse(config["recipe"])
+        known = pipeline(recipe, config["files"], config["cycle"], config["finished"])  # keeps its numpy_function
         server = work_for(config["dispatcher"])
         print(known.element_spec is not None and server._address, flush=True)
     sys.stdin.read()
