@@ -18,8 +18,8 @@ const maxPNGSide = 1 << 18
 func (p *pngRows) open(data []byte) (width, height int, err error) {
 	c, err := png.DecodeConfig(bytes.NewReader(data))
 	if err == nil && max(c.Width, c.Height) > maxPNGSide {
-		err = fmt.Errorf("%w: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it stored smaller",
-			ErrMemory, c.Width, c.Height, maxPNGSide)
+		err = fmt.Errorf("too large: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it stored smaller",
+			c.Width, c.Height, maxPNGSide)
 	}
 	if err == nil {
 		p.memory = memoryOfPNG(data, c)

@@ -65,8 +65,8 @@ type Studio struct {
 	rows, columns, made []byte
 }
 
-// ErrMemory says that a picture takes more memory than it may.
-var ErrMemory = errors.New("too large")
+// ErrMemory says that a picture takes more memory than it may. A worker that has more may make it.
+var ErrMemory = errors.New("too large for this worker")
 
 // Channels is 3, or 1.
 func (r *Recipe) Channels() int {

@@ -157,11 +157,11 @@ func TestEstimateIsCorrected(t *testing.T) {
 	if taken != s.footer.Size+s.holds.total() || taken < ticket.File.Size/2 {
 		t.Errorf("%d bytes are taken, %d estimated, for a file of %d", taken, s.holds.total(), ticket.File.Size)
 	}
-	if err := s.raise(t.Context(), &s.holds.batch, 1000, batchCopies); err != nil { // a batch of ten times the size
+	if err := s.raise(t.Context(), &s.holds.packed, 1000, HandedOver); err != nil { // batches of ten times the size
 		t.Fatal(err)
 	}
-	if more := p.MemoryInUse() - taken; more != 900*batchCopies {
-		t.Errorf("%d bytes more are taken, want %d", more, 900*batchCopies)
+	if more := p.MemoryInUse() - taken; more != 900*HandedOver {
+		t.Errorf("%d bytes more are taken, want %d", more, 900*HandedOver)
 	}
 	s.Close()
 	if used := p.MemoryInUse(); used != 0 {

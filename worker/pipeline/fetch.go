@@ -274,6 +274,29 @@ func newChunkMemory(a *account, base, most int64) *chunkMemory {
 	return &chunkMemory{account: a, base: base, most: most, reserved: base, freed: make(chan struct{}, 1)}
 }
 
+// ahead is what is held to read ahead. A stream without memory of chunks reads nothing.
+func (m *chunkMemory) ahead() int64 {
+	if m == nil {
+		return 0
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reserved - m.base
+}
+
+// shrink gives up what is free, and reports whether that was something. A stream without memory of chunks has none.
+func (m *chunkMemory) shrink() bool {
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.reserved
+	m.dropFree(m.base)
+	m.giveBack()
+	return m.reserved < before
+}
+
 // use takes buffers over, of so many bytes.
 func (m *chunkMemory) use(buffers [][]byte, base, bytes int64) {
 	m.base, m.free, m.used, m.reserved = base, buffers, bytes, max(base, bytes)

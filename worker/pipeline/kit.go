@@ -43,7 +43,7 @@ type kit struct {
 // bytes is how much it holds.
 func (k *kit) bytes() int64 {
 	h := k.holds
-	return h.chunks + h.pages + h.sources + h.results + batchesOut*h.batch + h.scratch
+	return h.chunks + h.pages + h.sources + h.results + batchesOut*h.batch + h.longer + h.scratch
 }
 
 // kitKept is for how long a kit is kept that nobody takes.
@@ -108,7 +108,7 @@ func (s *Stream) leave() *kit {
 	k := &kit{engine: s.engine, program: s.kitKey, holds: s.holds, buffers: s.chunks.free, since: time.Now()}
 	k.decoder.Forget()
 	k.decoder.AskFor(nil)
-	k.chain.Ask(nil)
+	k.chain.Ask(transform.Ask{})
 	k.chain.Place(transform.Rows{}, images.Room{})
 	k.chain.Watch(nil)
 	k.holds.pages, k.holds.sources, k.holds.chunks = k.decoder.Held(), 0, 0
@@ -151,6 +151,7 @@ func (s *Stream) with(k *kit) (h holding, more int64) {
 	h.pages = max(h.pages, k.holds.pages-h.sources)
 	h.results = max(h.results, k.holds.results)
 	h.batch = max(h.batch, k.holds.batch)
+	h.longer = k.holds.longer
 	h.scratch = max(h.scratch, k.holds.scratch)
 	longer := h.total() - s.holds.total()
 	fewer := min(longer+h.chunks/roomier, h.pages, h.pages+h.sources-k.holds.pages)

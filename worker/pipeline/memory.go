@@ -3,6 +3,8 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -11,12 +13,9 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
-
-// batchCopies is how often a batch of a stream may be in memory: those of the builder, and those that wait compressed, where the
-// trainer asks for that.
-const batchCopies = batchesOut + HandedOver
 
 // pageBytes is what writers make pages of, and dictionaries. A chunk with longer ones has the stream ask for more as it meets them.
 const pageBytes = 1 << 20
@@ -27,13 +26,15 @@ type holding struct {
 	pages   int64 // decompressed, and dictionaries
 	sources int64 // the decoded sources of a window
 	results int64 // those of the steps, and the selection
-	batch   int64 // the largest
-	scratch int64 // in which the steps make pictures
+	batch   int64 // one, as large as is usual
+	longer  int64 // what batches have beyond that, all together
+	packed  int64 // a compressed one
+	scratch int64 // of the steps, beside results
 	later   int64 // what pages and dictionaries may come to beyond that, if they are as long as most writers make them
 }
 
 func (h holding) total() int64 {
-	return h.chunks + h.pages + h.sources + h.results + batchCopies*h.batch + h.scratch
+	return h.chunks + h.pages + h.sources + h.results + batchesOut*h.batch + h.longer + HandedOver*h.packed + h.scratch
 }
 
 // fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if only so it comes to
@@ -90,15 +91,17 @@ func (s *Stream) plans(first plan) []plan {
 // estimate is what the footer lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
 // of uneven lengths and long values come to shows only in decoding: the stream then asks for more, before it holds it.
 func (s *Stream) estimate(limit int64) holding {
-	h := holding{batch: s.batch}
+	h := holding{batch: s.batch, packed: s.batch, scratch: s.chain.Tables()}
 	var all int64
 	for i, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
 		u := s.unit(s.start.rowGroup+i, 1, limit)
 		all += u.size
 		h.chunks = max(h.chunks, u.size)
 		pages, later := s.pageBytes(g)
-		sources, results := s.windowBytes(g)
-		h.pages, h.sources, h.results = max(h.pages, pages), max(h.sources, sources), max(h.results, results)
+		rows := min(g.GetWindowRows(), g.GetRows())
+		sizes, sources := s.sourceSizes(g, rows)
+		s.expects.see(sizes, rows)
+		h.pages, h.sources, h.results = max(h.pages, pages), max(h.sources, sources), max(h.results, s.resultBytes(sizes, rows))
 		h.later = max(h.later, later+s.longer(u))
 	}
 	h.chunks = max(h.chunks, 2*min(all, s.pipeline.unitBytes())) // so that small row groups are read together
@@ -123,10 +126,8 @@ func (s *Stream) pageBytes(g *pb.RowGroup) (pages, later int64) {
 // size is what a slot has in a window: elements, or rows of scalars, and their bytes.
 type size struct{ values, bytes int64 }
 
-// windowBytes estimates the slots of a window of a row group.
-func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
-	rows := min(g.GetWindowRows(), g.GetRows())
-	sizes := make([]size, 0, len(s.program.GetSources())+len(s.program.GetSteps()))
+// sourceSizes estimates the sources of a window of a row group, and all that they take.
+func (s *Stream) sourceSizes(g *pb.RowGroup, rows int64) (sizes []size, bytes int64) {
 	maps := make(map[string]bool) // that are decoded, once for all of their keys
 	for _, src := range s.program.GetSources() {
 		path := strings.Join(src.GetPath(), ".")
@@ -135,32 +136,41 @@ func (s *Stream) windowBytes(g *pb.RowGroup) (sources, results int64) {
 			entries := z.bytes
 			z = size{rows, 16 * rows} // a value and its place
 			if !maps[path] {
-				maps[path], sources = true, sources+entries
+				maps[path], bytes = true, bytes+entries
 			}
 		}
 		sizes = append(sizes, z)
-		sources += z.bytes
+		bytes += z.bytes
 	}
-	results = 5 * rows // the selection: a bit and an int32
+	return sizes, bytes
+}
+
+// resultBytes is what the steps make of a window of so many rows, whose sources are of such sizes.
+func (s *Stream) resultBytes(sources []size, rows int64) int64 {
+	sizes := append(make([]size, 0, len(sources)+len(s.program.GetSteps())), sources...)
+	bytes := 5 * rows // the selection: a bit and an int32
 	for _, step := range s.program.GetSteps() {
+		if step.GetOuts() == 0 {
+			continue
+		}
 		var z size
 		for _, slot := range step.GetIn() {
 			z.values += sizes[slot].values
 			z.bytes += sizes[slot].bytes
 		}
-		if step.GetOuts() > 0 {
-			z.values = max(z.values, s.chain.Makes(len(sizes)-len(s.program.GetSources()), rows))
-		}
-		z.bytes = max(z.bytes, widthOf(step.GetType().GetKind())*z.values+4*rows)
-		if step.GetType().GetKind() == pb.Kind_PICTURE {
+		z.values = max(z.values, s.chain.Makes(len(sizes)-len(sources), rows))
+		switch kind := step.GetType().GetKind(); {
+		case kind == pb.Kind_PICTURE:
 			z.bytes = 0 // what it is made of, until it is in a batch
+		case step.GetType().GetList(), kind == pb.Kind_BINARY:
+			z.bytes = max(z.bytes, widthOf(kind)*z.values+4*rows)
+		default:
+			z = size{rows, widthOf(kind)*(rows+rows/8+64) + rows/4} // slices grow by more than they need, and there is a bitmap
 		}
-		if step.GetOuts() > 0 {
-			sizes = append(sizes, z)
-			results += z.bytes
-		}
+		sizes = append(sizes, z)
+		bytes += z.bytes
 	}
-	return sources, results
+	return bytes
 }
 
 // widthOf is how many bytes a value of a kind takes, beside those of strings themselves.
@@ -211,24 +221,51 @@ func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.pipeline.cfg.Patience, ErrBusy)
 	defer cancel()
-	return least, s.account.grow(ctx, least)
+	err := s.account.grow(ctx, least)
+	if errors.Is(err, columns.ErrMemory) && s.chunks.shrink() {
+		err = s.account.grow(ctx, least)
+	}
+	if errors.Is(err, columns.ErrMemory) && !s.abreast && s.chunks.ahead() > 0 {
+		s.session.abreast.Store(true)
+		err = fmt.Errorf("%w: what was read ahead is in the way; the session's next stream goes on without: %v", ErrBusy, err)
+	}
+	return least, err
 }
 
-// expected is what a stream expects of a window, in bytes, whatever a kit brought.
-type expected struct{ sources, results int64 }
+// expected is what a stream expects of a window, whatever a kit brought.
+type expected struct {
+	sources []size // of each the largest
+	rows    int64
+	results int64 // bytes
+}
+
+// see expects no less than a window of such sources, and reports whether that was more than before.
+func (e *expected) see(sources []size, rows int64) (more bool) {
+	e.rows = max(e.rows, rows)
+	if e.sources == nil {
+		e.sources = make([]size, len(sources))
+	}
+	for i, z := range sources {
+		have := &e.sources[i]
+		more = more || z.values > have.values || z.bytes > have.bytes
+		*have = size{max(have.values, z.values), max(have.bytes, z.bytes)}
+	}
+	return more
+}
 
 // expect takes what the steps are going to make of sources that are larger than was estimated.
-func (s *Stream) expect(ctx context.Context, sources []*vector.Vector) error {
-	var bytes int64
-	for _, v := range sources {
-		bytes += bytesOf(v)
+func (s *Stream) expect(ctx context.Context, w *tensor.Window) error {
+	sizes, bytes := s.windows.sizes[:0], int64(0)
+	for _, v := range w.Slots {
+		z := size{int64(v.Len()), bytesOf(v)}
+		sizes, bytes = append(sizes, z), bytes+z.bytes
 	}
-	if bytes <= s.expects.sources {
+	s.windows.sizes = sizes
+	s.holds.sources = max(s.holds.sources, bytes) // which the decoder has taken
+	if !s.expects.see(sizes, int64(w.Rows)) {
 		return nil
 	}
-	s.expects.results = int64(float64(bytes) / float64(max(1, s.expects.sources)) * float64(s.expects.results))
-	s.expects.sources = bytes
-	s.holds.sources = max(s.holds.sources, bytes) // which the decoder has taken
+	s.expects.results = max(s.expects.results, s.resultBytes(s.expects.sources, s.expects.rows))
 	return s.raise(ctx, &s.holds.results, s.expects.results, 1)
 }
 
@@ -243,6 +280,21 @@ func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 	}
 	s.expects.results = max(s.expects.results, bytes-s.unexpected)
 	return s.raise(ctx, &s.holds.results, bytes, 1)
+}
+
+// makeRoom takes what a batch is going to have beyond what it has, and beyond what is usual.
+func (s *Stream) makeRoom(ctx context.Context, b *tensor.Batch, bytes int64) error {
+	var err error
+	if usual := max(s.holds.batch, b.Held()); bytes > usual {
+		err = s.raise(ctx, &s.holds.longer, s.holds.longer+bytes+bytes/8-usual, 1) // slices grow by more than they need
+	}
+	if err == nil && s.compressed {
+		err = s.raise(ctx, &s.holds.packed, bytes, HandedOver)
+	}
+	if err != nil {
+		return fmt.Errorf("a batch of %d bytes: %w", bytes, err)
+	}
+	return nil
 }
 
 // raise takes what something is going to hold beyond what it held, in so many copies.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -31,8 +32,9 @@ type sessionName struct{ namespace, id string }
 // counted is a session.
 type counted struct {
 	stats
-	streams int       // that are open
-	ended   time.Time // of the last one, if none is
+	abreast atomic.Bool // its streams do not read ahead: that takes memory which decoding needs
+	streams int         // that are open
+	ended   time.Time   // of the last one, if none is
 }
 
 func newSessions() sessions {

@@ -50,6 +50,9 @@ type Stream struct {
 	ops       opTimes
 	crossZone bool // the trainer is in another zone
 
+	abreast    bool // nothing is read ahead
+	compressed bool // batches are, before they are sent
+
 	account    *account
 	chunks     *chunkMemory
 	batch      int64 // about the bytes of one; 0: it makes none
@@ -105,7 +108,7 @@ func (s *Stream) loadFooter(ctx context.Context) (err error) {
 	p, file, profile := s.pipeline, s.ticket.GetFile(), s.program.GetStorage()
 	if n := file.GetSize(); n > 0 && n <= p.cfg.OverRead && !p.footers.Has(profile, file) {
 		if _, err := s.more(ctx, n, n); err != nil {
-			return err
+			return fmt.Errorf("footer of %s: %w", file.GetUri(), err)
 		}
 		data := make([]byte, n)
 		if err := s.storage.ReadAt(ctx, profile, file, data, 0); err != nil {
@@ -125,9 +128,11 @@ func (s *Stream) loadFooter(ctx context.Context) (err error) {
 	case taken > s.footer.Size:
 		s.account.give(taken - s.footer.Size)
 	case taken < s.footer.Size:
-		_, err = s.more(ctx, s.footer.Size-taken, s.footer.Size-taken)
+		if _, err := s.more(ctx, s.footer.Size-taken, s.footer.Size-taken); err != nil {
+			return fmt.Errorf("footer of %s: %w", file.GetUri(), err)
+		}
 	}
-	return err
+	return nil
 }
 
 // inMemory is the Storage of a file whose bytes were read.
@@ -155,7 +160,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 		}
 	}
 	s.holds = s.fit()
-	s.expects = expected{s.holds.sources, s.holds.results}
+	s.expects.results = s.holds.results
 	if !own {
 		s.engine = nil
 	}
@@ -165,6 +170,9 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
 	ahead := max(0, min(s.pipeline.share(), s.pipeline.MemoryLimit()-s.holds.later)-s.account.holds())
+	if s.abreast = s.session.abreast.Load(); s.abreast {
+		ahead = 0
+	}
 	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
 	s.account.begin(s.take)
 	if s.engine == nil {
@@ -202,6 +210,9 @@ func (s *Stream) Narrow(to tensor.Widths) { s.builder.Narrow(to) }
 
 // Share has the batches of a stream that has not begun lie in memory that its trainer can map, see tensor.Builder.
 func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession(), 4*s.batch) }
+
+// Compress says that the batches of a stream that has not begun are going to be compressed.
+func (s *Stream) Compress() { s.compressed = true }
 
 // compile makes the engine.
 func (s *Stream) compile() (err error) {

@@ -16,6 +16,7 @@ import (
 type windowScratch struct {
 	chosen []uint64
 	order  []int32
+	sizes  []size // of sources
 
 	excerpts  []vector.Excerpt // of sources
 	sources   []*vector.Vector // that they make
@@ -27,13 +28,13 @@ type windowScratch struct {
 func (s *Stream) compute(ctx context.Context, in <-chan *unit, out chan<- Batch) error {
 	at := Cursor{Window: s.start.window, K: s.start.k}
 	s.sent = at
-	s.chain.Ask(func(bytes int64) error {
-		s.unexpected += bytes
-		return s.raise(ctx, &s.holds.results, s.expects.results+s.unexpected, 1)
-	})
 	s.pictures.Take = func(bytes int64) error {
 		return s.raise(ctx, &s.holds.scratch, s.chain.Scratch()+bytes, 1)
 	}
+	s.chain.Ask(transform.Ask{Scratch: s.pictures.Take, Result: func(bytes int64) error {
+		s.unexpected += bytes
+		return s.raise(ctx, &s.holds.results, s.expects.results+s.unexpected, 1)
+	}})
 	err := s.eachWindow(ctx, in, func(w *tensor.Window) error {
 		err := s.cut(ctx, w, at, out)
 		if err == nil {
@@ -144,11 +145,11 @@ func (s *Stream) rest(ctx context.Context, w *tensor.Window) error {
 // transform runs the steps on a window's sources.
 func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 	sources := len(w.Slots)
-	if err := s.expect(ctx, w.Slots); err != nil {
+	if err := s.expect(ctx, w); err != nil {
 		return err
 	}
 	s.unexpected = s.windows.excerpted
-	s.pictures.Most = s.pipeline.memory.most - s.account.holds() + s.holds.scratch
+	s.pictures.Most = s.pipeline.memory.most - s.holds.total() + s.holds.scratch
 	s.chain.Place(s.rows(w), s.pictures)
 	stats := s.stats
 	err := stats.timed(&stats.transform, func() error {
@@ -249,11 +250,12 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 			return fmt.Errorf("row %d takes %d bytes as tensors; a batch may have %d: leave it out by a filter, or shorten it by a transform",
 				w.RowOf(w.Source(from)), p.Bytes, most)
 		}
-		if err := s.raise(ctx, &s.holds.batch, p.Bytes, batchCopies); err != nil {
-			return fmt.Errorf("a batch of %d bytes: %w", p.Bytes, err)
-		}
 		b, err := s.builder.Take(ctx)
 		if err != nil {
+			return err
+		}
+		if err := s.makeRoom(ctx, b, p.Bytes); err != nil {
+			b.Release()
 			return err
 		}
 		if err := stats.timed(&stats.tensor, func() error { return s.builder.Build(b, w, p) }); err != nil {

@@ -32,6 +32,9 @@ func (s *Server) newOutbox(
 		return nil, err
 	}
 	sender.Blocking = stream.Blocked
+	if sender.Compresses() {
+		stream.Compress()
+	}
 	room, widths := pipeline.HandedOver, tensor.Packed
 	if sender.Near() {
 		stream.Share()

@@ -34,6 +34,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 	"github.com/penstock-ml/penstock/internal/wire"
+	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/images"
 	"github.com/penstock-ml/penstock/worker/pipeline"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/rescue"
@@ -553,6 +555,15 @@ func TestWhoseFile(t *testing.T) {
 	}{{gone, codes.FailedPrecondition}, {storage.ErrChanged, codes.FailedPrecondition}, {storage.Ours(gone), codes.Aborted}} {
 		if got := status.Code(grpcError(fmt.Errorf("read f: %w", c.err))); got != c.code {
 			t.Errorf("%v: got %v, want %v", c.err, got, c.code)
+		}
+	}
+}
+
+// TestTooLittleMemory: another worker may have what a window or a picture takes.
+func TestTooLittleMemory(t *testing.T) {
+	for _, err := range []error{columns.ErrMemory, images.ErrMemory} {
+		if got := status.Code(grpcError(fmt.Errorf("read f: %w", err))); got != codes.OutOfRange {
+			t.Errorf("%v: got %v, want %v", err, got, codes.OutOfRange)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -43,19 +44,19 @@ func newBucketize(p Params, in []spec.Type) (Kernel, error) {
 	switch in[0].Kind {
 	case pb.Kind_FLOAT32:
 		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
-		return Elementwise(func(dst []int32, src []float32) { bucketFloat32(dst, src, table) }), nil
+		return elementwise[int32, float32]{func(dst []int32, src []float32) { bucketFloat32(dst, src, table) }, table.bytes()}, nil
 	case pb.Kind_FLOAT64:
 		table := newTable(borders, order64, math.MaxInt64)
-		return Elementwise(func(dst []int32, src []float64) { bucketFloat64(dst, src, table) }), nil
+		return elementwise[int32, float64]{func(dst []int32, src []float64) { bucketFloat64(dst, src, table) }, table.bytes()}, nil
 	}
 	table, below, err := intTable(p.Value("borders"))
 	if err != nil {
 		return nil, err
 	}
 	if in[0].Kind == pb.Kind_INT32 {
-		return Elementwise(func(dst, src []int32) { bucketInt(dst, src, table, below) }), nil
+		return elementwise[int32, int32]{func(dst, src []int32) { bucketInt(dst, src, table, below) }, table.bytes()}, nil
 	}
-	return Elementwise(func(dst []int32, src []int64) { bucketInt(dst, src, table, below) }), nil
+	return elementwise[int32, int64]{func(dst []int32, src []int64) { bucketInt(dst, src, table, below) }, table.bytes()}, nil
 }
 
 // borderTable finds borders by integers that are ordered like them. It divides the range from the first border to the
@@ -102,6 +103,11 @@ func newTable[T int32 | int64, B any](borders []B, convert func(B) T, pad T) *bo
 		t.sorted = append(t.sorted, pad)
 	}
 	return t
+}
+
+// bytes is the size of the table.
+func (t *borderTable[T]) bytes() int64 {
+	return int64(unsafe.Sizeof(t.base))*int64(cap(t.sorted)) + 4*int64(cap(t.before))
 }
 
 // distance is how far v is above the first border, or 0.

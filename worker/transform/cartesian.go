@@ -88,6 +88,11 @@ func (k *product) Run(out *vector.Vector, in []*vector.Vector) error {
 	return nil
 }
 
+// Scratch implements Scratcher: of the hashes of a feature's ids.
+func (k *product) Scratch(in []*vector.Vector) int64 {
+	return 24 * int64(longest(in)) // slices grow by more than they need
+}
+
 // Size implements Sizer: of the results, and of the heads of the row that has most, twice.
 func (k *product) Size(in []*vector.Vector) (int64, error) {
 	made, heads, err := combinations(in)

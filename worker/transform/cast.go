@@ -168,9 +168,15 @@ func boolsTo[D int32 | int64 | float32 | float64](dst []D, src []bool) {
 // partial is a conversion that makes null what it cannot convert. convert fills dst, clears the bits of such values in
 // valid, and reports whether there were any.
 type partial[D Value] struct {
-	convert func(dst []D, in *vector.Vector, valid []uint64) bool
+	convert func(dst []D, in *vector.Vector, valid []uint64) bool // keeps nothing
+	table   int64                                                 // bytes of that which convert looks values up in
 	valid   []uint64
 }
+
+// Table implements Tabled.
+func (k *partial[D]) Table() int64 { return k.table }
+
+func (k *partial[D]) again() Kernel { return &partial[D]{convert: k.convert, table: k.table} }
 
 // Borrows says that results never are the inputs' values.
 func (k *partial[D]) Borrows() bool { return false }

@@ -28,8 +28,10 @@ type Chain struct {
 	stacked   []bool  // for each source, whether only dense outputs read it
 	spares    spares
 	ran       func(step int) // nil: nobody wants to know
-	ask       func(bytes int64) error
-	rows      Rows // that Run gets next
+	ask       Ask
+	tables    int64 // bytes of those that kernels look values up in
+	kept      int64 // bytes of memory that kernels work in, as far as they asked for it
+	rows      Rows  // that Run gets next
 }
 
 // step is one step that makes a slot.
@@ -48,6 +50,15 @@ type step struct {
 	holds   bool   // memory for its values
 	memory  memory // that it holds
 	early   bool   // whoever makes its input may have taken it
+
+	scratcher Scratcher // nil if it is none
+	scratch   int64     // bytes that it works in
+}
+
+// Ask is who is asked for memory before it is taken, in bytes. An error ends Run.
+type Ask struct {
+	Result  func(bytes int64) error // of a step's result that may be far larger than the sources let expect
+	Scratch func(bytes int64) error // beyond Chain.Scratch, which it is part of from then on
 }
 
 // Compile prepares a Program's steps. Its errors name the step; they wrap ErrUnknownOp where r lacks the op or the
@@ -82,7 +93,14 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 			in:      make([]*vector.Vector, len(s.GetIn())),
 			typ:     b.out,
 		})
-		c.steps[len(c.steps)-1].swells = c.swells(b.kernel, s.GetIn())
+		made := &c.steps[len(c.steps)-1]
+		made.swells = c.swells(b.kernel, s.GetIn())
+		made.scratcher, _ = b.kernel.(Scratcher)
+	}
+	for _, b := range kernels {
+		if k, ok := b.kernel.(Tabled); ok {
+			c.tables += k.Table()
+		}
 	}
 	c.slots = make([]*vector.Vector, len(types))
 	c.order = depthFirst(len(c.sources), c.steps)
@@ -99,8 +117,8 @@ func (c *Chain) swells(k Kernel, in []uint32) bool {
 	})
 }
 
-// bindStep binds a step. Those that are alike share a stateless kernel, of which kernels has those that there are: many
-// columns go through the same op in turns, and find its tables in the caches.
+// bindStep binds a step. Those that are alike share a stateless kernel, or what does not change of one, of which kernels has those that
+// there are: many columns go through the same op in turns, and find its tables in the caches.
 func bindStep(r *Registry, s *pb.Step, types []spec.Type, kernels map[string]bound) (bound, error) {
 	op, err := r.version(s.GetOp(), s.GetVersion())
 	if err != nil {
@@ -123,9 +141,12 @@ func bindStep(r *Registry, s *pb.Step, types []spec.Type, kernels map[string]bou
 		if b, err = op.bind(s.GetParams(), in); err != nil {
 			return bound{}, err
 		}
-		if _, shared := b.kernel.(stateless); shared {
+		switch b.kernel.(type) {
+		case stateless, repeatable:
 			kernels[string(alike)] = b
 		}
+	} else if k, ok := b.kernel.(repeatable); ok {
+		b.kernel = k.again()
 	}
 	outs := uint32(1)
 	if b.selector != nil {
@@ -153,9 +174,8 @@ func (c *Chain) Ops() []string {
 // go through the same op, and to ask for the time after each takes longer than some steps.
 func (c *Chain) Watch(f func(step int)) { c.ran = f }
 
-// Ask has f called before each step whose result may be far larger than the sources let expect, with its bytes. An error
-// of f ends Run.
-func (c *Chain) Ask(f func(bytes int64) error) { c.ask = f }
+// Ask has memory be asked for. Without, as with one that is empty, it is taken.
+func (c *Chain) Ask(ask Ask) { c.ask = ask }
 
 // Selects reports whether the Program has steps that choose rows.
 func (c *Chain) Selects() bool { return len(c.selectors) > 0 }
@@ -197,8 +217,12 @@ func (c *Chain) Makes(at int, rows int64) int64 {
 	return 0
 }
 
-// Scratch is the memory in which pictures were made, in bytes.
-func (c *Chain) Scratch() (n int64) {
+// Tables is the memory of what the steps look values up in, in bytes.
+func (c *Chain) Tables() int64 { return c.tables }
+
+// Scratch is the memory that the steps keep beside their results, in bytes: what they look values up in, work in, and made pictures in.
+func (c *Chain) Scratch() int64 {
+	n := c.tables + c.kept
 	for i := range c.steps {
 		if k, ok := c.steps[i].kernel.(*decoding); ok {
 			n += k.studio.Scratch()
@@ -266,7 +290,7 @@ func (c *Chain) runStep(s *step, slots []*vector.Vector, rows int) error {
 		}
 		s.memory.into(&s.out)
 	}
-	if err := s.run(slots, rows, c.ask); err != nil {
+	if err := c.run(s, slots, rows); err != nil {
 		return err
 	}
 	if s.borrows && (!s.shares || !slices.ContainsFunc(s.in, func(v *vector.Vector) bool { return sharesValues(&s.out, v) })) {
@@ -303,19 +327,27 @@ func (c *Chain) checkSources(sources []*vector.Vector) error {
 	return nil
 }
 
-func (s *step) run(slots []*vector.Vector, rows int, ask func(bytes int64) error) (err error) {
+func (c *Chain) run(s *step, slots []*vector.Vector, rows int) (err error) {
 	defer rescue.As(&err, rescue.Op)
 	for i, slot := range s.from {
 		s.in[i] = slots[slot]
 	}
 	s.out.Type, s.out.Rows, s.out.U32, s.out.Early = s.typ, rows, nil, false
-	if s.swells && ask != nil {
+	if s.swells && c.ask.Result != nil {
 		bytes, err := s.size()
 		if err == nil {
-			err = ask(bytes)
+			err = c.ask.Result(bytes)
 		}
 		if err != nil {
 			return err
+		}
+	}
+	if s.scratcher != nil && c.ask.Scratch != nil {
+		if more := s.scratcher.Scratch(s.in) - s.scratch; more > 0 {
+			if err := c.ask.Scratch(more); err != nil {
+				return err
+			}
+			s.scratch, c.kept = s.scratch+more, c.kept+more
 		}
 	}
 	if err := s.kernel.Run(&s.out, s.in); err != nil {
@@ -330,7 +362,7 @@ func (s *step) size() (bytes int64, err error) {
 		return k.Size(s.in)
 	}
 	for _, v := range s.in {
-		bytes += 8 * int64(v.Len()+v.Rows)
+		bytes += 8*int64(v.Len()+v.Rows) + int64(len(v.Data))
 	}
 	return bytes, nil
 }

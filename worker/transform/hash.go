@@ -38,7 +38,7 @@ func sigridHash() Op {
 			case pb.Kind_INT32:
 				return Elementwise(func(dst []int64, src []int32) { hashInts(dst, src, h) }), nil
 			case pb.Kind_INT64:
-				return changes{elementwise[int64, int64]{func(dst, src []int64) { hashInts(dst, src, h) }}}, nil
+				return changes{elementwise[int64, int64]{loop: func(dst, src []int64) { hashInts(dst, src, h) }}}, nil
 			}
 			return hashText{h}, nil
 		},

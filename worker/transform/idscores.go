@@ -2,6 +2,8 @@ package transform
 
 import (
 	"math"
+	"slices"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -22,7 +24,10 @@ func cosineSimilarity() Op {
 		},
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &cosine{}
-			return &rowFloats{of: k.row}, nil
+			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 {
+				ids := []*vector.Vector{in[0], in[2]}
+				return scratchOf(ids, in) + int64(unsafe.Sizeof(scoreSums{}))*int64(longest(ids))
+			}}, nil
 		},
 	}
 }
@@ -52,7 +57,7 @@ func (k *cosine) row(in []*vector.Vector, row int) (float32, error) {
 		return 0, errUnequal(row, len(right), len(rightScores))
 	}
 	k.table.reset(len(left) + len(right))
-	k.sums = k.sums[:0]
+	k.sums = slices.Grow(k.sums[:0], len(left)+len(right))
 	k.add(0, left, leftScores)
 	both := len(k.sums)
 	k.add(1, right, rightScores)
@@ -113,7 +118,7 @@ func foldScores(name, summary string, fold func(all, score float64) float64) Op 
 		},
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &scoreFold{fold: fold}
-			return &rowFloats{of: k.row}, nil
+			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(in[:1], in) }}, nil
 		},
 	}
 }

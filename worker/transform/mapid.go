@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -42,14 +43,20 @@ func mapID() Op {
 func newMapID(p Params, in []spec.Type) (Kernel, error) {
 	m := mapper{otherwise: p.Int("default"), partial: !p.Has("default")}
 	if in[0].Kind == pb.Kind_BINARY {
-		texts, err := newTextMap(p)
-		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapTexts(dst, v, valid, texts, m) }}, err
+		texts, table, err := newTextMap(p)
+		return &partial[int64]{table: table, convert: func(dst []int64, v *vector.Vector, valid []uint64) bool {
+			return mapTexts(dst, v, valid, texts, m)
+		}}, err
 	}
 	ids, err := newIDMap(p)
-	if in[0].Kind == pb.Kind_INT32 {
-		return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I32, valid, ids, m) }}, err
+	if err != nil {
+		return nil, err
 	}
-	return &partial[int64]{convert: func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I64, valid, ids, m) }}, err
+	find := func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I64, valid, ids, m) }
+	if in[0].Kind == pb.Kind_INT32 {
+		find = func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I32, valid, ids, m) }
+	}
+	return &partial[int64]{table: ids.bytes(), convert: find}, nil
 }
 
 // mapValues returns the value of each of so many keys, nil if that is its place.
@@ -116,27 +123,29 @@ func mapTexts(dst []int64, v *vector.Vector, valid []uint64, texts map[string]in
 	return failed
 }
 
-func newTextMap(p Params) (map[string]int64, error) {
+// newTextMap makes the map, and says how many bytes it takes.
+func newTextMap(p Params) (texts map[string]int64, bytes int64, err error) {
 	keys := spec.Elements(p.Value("keys"))
 	values, err := mapValues(p, int64(len(keys)))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, 0, err
 	case !p.Has("keys"):
-		return nil, errors.New("first, count: want keys for text")
+		return nil, 0, errors.New("first, count: want keys for text")
 	}
-	texts := make(map[string]int64, len(keys))
+	texts = make(map[string]int64, len(keys))
 	for i, v := range keys {
 		text, ok := v.GetKind().(*pb.Value_Text)
 		if !ok {
-			return nil, fmt.Errorf("keys: want texts to look text up, found %s", show(v))
+			return nil, 0, fmt.Errorf("keys: want texts to look text up, found %s", show(v))
 		}
 		if _, twice := texts[text.Text]; twice {
-			return nil, fmt.Errorf("keys: want no key twice, found %s again", show(v))
+			return nil, 0, fmt.Errorf("keys: want no key twice, found %s again", show(v))
 		}
 		texts[text.Text] = valueOf(values, i)
+		bytes += textEntry // the texts themselves are the program's
 	}
-	return texts, nil
+	return texts, bytes, nil
 }
 
 // valueOf is the value of a key, which is its place if there are none.
@@ -154,6 +163,14 @@ type idMap struct {
 	values []int64 // of the range; nil: the distance itself
 	slots  []mapSlot
 	shift  uint
+}
+
+// textEntry is about how many bytes an entry of a map takes by texts: a string's, an int64, and what is free.
+const textEntry = 48
+
+// bytes is the size of the table.
+func (m *idMap) bytes() int64 {
+	return int64(len(m.slots))*int64(unsafe.Sizeof(mapSlot{})) + 8*int64(len(m.values))
 }
 
 type mapSlot struct {

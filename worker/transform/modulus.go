@@ -29,7 +29,7 @@ func positiveModulus() Op {
 			if in[0].Kind == pb.Kind_INT32 {
 				return Elementwise(func(dst []int64, src []int32) { remainders(dst, src, m) }), nil
 			}
-			return changes{elementwise[int64, int64]{func(dst, src []int64) { remainders(dst, src, m) }}}, nil
+			return changes{elementwise[int64, int64]{loop: func(dst, src []int64) { remainders(dst, src, m) }}}, nil
 		},
 	}
 }

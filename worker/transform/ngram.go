@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -73,6 +74,11 @@ type grams struct {
 	mixed   []uint64 // of one row's ids
 }
 
+// Scratch implements Scratcher.
+func (k *grams) Scratch(in []*vector.Vector) int64 {
+	return 24 * int64(longest(in)) // slices grow by more than they need
+}
+
 func (k *grams) Run(out *vector.Vector, in []*vector.Vector) error {
 	ids := 0
 	for _, v := range in {
@@ -105,7 +111,7 @@ func (k *grams) Run(out *vector.Vector, in []*vector.Vector) error {
 // appendMixed appends the hashes of a row's ids.
 func appendMixed(to []uint64, v *vector.Vector, row int) []uint64 {
 	from, end := bounds(v, row)
-	valid := v.ValueValid()
+	to, valid := slices.Grow(to, end-from), v.ValueValid()
 	if v.Type.Kind == pb.Kind_INT32 {
 		return mixInto(to, v.I32, valid, from, end)
 	}

@@ -62,6 +62,12 @@ type stateless interface {
 	stateless()
 }
 
+// repeatable is a Kernel of which there can be another that shares what does not change.
+type repeatable interface {
+	Kernel
+	again() Kernel
+}
+
 // Maker is a Kernel that makes more values than it gets, as many whatever they are.
 type Maker interface {
 	Kernel
@@ -75,6 +81,20 @@ type Sizer interface {
 	Kernel
 	// Size is how many bytes Run is going to allocate, at most, beyond what its inputs have.
 	Size(in []*vector.Vector) (int64, error)
+}
+
+// Scratcher is a Kernel that works in memory of its own which grows with the longest rows of its inputs, and which it keeps.
+type Scratcher interface {
+	Kernel
+	// Scratch is how many bytes it takes for such inputs, at most; 0 if they are few.
+	Scratch(in []*vector.Vector) int64
+}
+
+// Tabled is a Kernel that looks values up in a table, which does not change.
+type Tabled interface {
+	Kernel
+	// Table is how many bytes it has.
+	Table() int64
 }
 
 // Selector chooses rows of one window.
@@ -109,12 +129,16 @@ func Values[T Value](v *vector.Vector) *[]T {
 // Elementwise makes a kernel of a loop over values: rows of scalars, elements of lists. The loop gets slices of equal
 // length, and fills dst; it keeps nothing. Values of nulls are unspecified but present; nulls stay null and lists keep their lengths.
 func Elementwise[D, S Value](loop func(dst []D, src []S)) Kernel {
-	return elementwise[D, S]{loop}
+	return elementwise[D, S]{loop: loop}
 }
 
 type elementwise[D, S Value] struct {
-	loop func(dst []D, src []S)
+	loop  func(dst []D, src []S)
+	table int64 // bytes of that which loop looks values up in
 }
+
+// Table implements Tabled.
+func (k elementwise[D, S]) Table() int64 { return k.table }
 
 func (k elementwise[D, S]) Run(out *vector.Vector, in []*vector.Vector) error {
 	src := (*Values[S](in[0]))[:in[0].Len()]

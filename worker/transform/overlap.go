@@ -2,6 +2,7 @@ package transform
 
 import (
 	"math"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -54,7 +55,7 @@ func compareIDs(name, summary string, of func(t *overlapTable, left, right []int
 		},
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &comparison{of: of}
-			return &rowFloats{of: k.row}, nil
+			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(in[:1], in) }}, nil
 		},
 	}
 }
@@ -78,7 +79,7 @@ type overlapTable struct {
 // shared counts the ids that are in both lists, each as often as in the one that has it less often.
 func (t *overlapTable) shared(left, right []int64) int {
 	t.reset(len(left))
-	t.counts = t.counts[:0]
+	t.counts = slices.Grow(t.counts[:0], len(left))
 	for _, id := range left {
 		at, seen := t.number(id)
 		if !seen {
@@ -98,9 +99,13 @@ func (t *overlapTable) shared(left, right []int64) int {
 
 // rowFloats computes a float of each row that is complete; others become null.
 type rowFloats struct {
-	of    func(in []*vector.Vector, row int) (float32, error)
-	valid []uint64
+	of      func(in []*vector.Vector, row int) (float32, error)
+	scratch func(in []*vector.Vector) int64
+	valid   []uint64
 }
+
+// Scratch implements Scratcher.
+func (k *rowFloats) Scratch(in []*vector.Vector) int64 { return k.scratch(in) }
 
 func (k *rowFloats) Run(out *vector.Vector, in []*vector.Vector) error {
 	out.F32 = vector.Grow(out.F32, out.Rows)

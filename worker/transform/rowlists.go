@@ -3,6 +3,8 @@ package transform
 import (
 	"fmt"
 	"math/bits"
+	"slices"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -49,7 +51,7 @@ func (r *idReader) row(v *vector.Vector, row int) []int64 {
 	if v.Type.Kind == pb.Kind_INT64 {
 		return v.I64[from:end]
 	}
-	r.wide = r.wide[:0]
+	r.wide = slices.Grow(r.wide[:0], end-from)
 	for _, id := range v.I32[from:end] {
 		r.wide = append(r.wide, int64(id))
 	}
@@ -62,7 +64,7 @@ type scoreReader struct{ wide []float64 }
 // row returns memory that the next call writes to.
 func (r *scoreReader) row(v *vector.Vector, row int) []float64 {
 	from, end := bounds(v, row)
-	r.wide = r.wide[:0]
+	r.wide = slices.Grow(r.wide[:0], end-from)
 	switch v.Type.Kind {
 	case pb.Kind_INT32:
 		r.wide = appendFloats(r.wide, v.I32[from:end])
@@ -114,6 +116,45 @@ func errUnequal(row, ids, scores int) error {
 	return &RowError{row, fmt.Sprintf("has %d ids and %d scores; they must be as many: see that both features stem from one list", ids, scores)}
 }
 
+// manyValues is how many values of one row are worth asking for the memory to work on them.
+const manyValues = 1024
+
+// longest is how many values the row has that has most, of all features together; 0 if that is less than manyValues.
+func longest(in []*vector.Vector) int {
+	total := 0
+	for _, v := range in {
+		total += v.Len()
+	}
+	if total < manyValues || !slices.ContainsFunc(in, func(v *vector.Vector) bool { return v.Type.List }) {
+		return 0
+	}
+	most := manyValues - 1
+	for row := range in[0].Rows {
+		n := 0
+		for _, v := range in {
+			from, end := bounds(v, row)
+			n += end - from
+		}
+		most = max(most, n)
+	}
+	if most < manyValues {
+		return 0
+	}
+	return most
+}
+
+// scratchOf is about what an op takes that numbers the ids of a row of some features in a table, and counts them, and reads all of the
+// inputs as int64 or float64.
+func scratchOf(numbered, in []*vector.Vector) int64 {
+	all := longest(in)
+	if all == 0 {
+		return 0
+	}
+	return int64(unsafe.Sizeof(idSlot{}))<<tableWidth(longest(numbered)) + 16*int64(all)
+}
+
+func tableWidth(n int) int { return max(4, bits.Len(uint(2*n))) }
+
 // idTable numbers distinct ids from 0 in the order of their first occurrence: a hash table that is emptied by counting
 // rounds, and so costs a row what the row holds.
 type idTable struct {
@@ -132,7 +173,7 @@ type idSlot struct {
 
 // reset empties the table, and makes room for up to n ids.
 func (t *idTable) reset(n int) {
-	width := max(4, bits.Len(uint(2*n)))
+	width := tableWidth(n)
 	if len(t.slots) < 1<<width {
 		t.slots, t.round = make([]idSlot, 1<<width), 0
 	}

@@ -72,6 +72,9 @@ func (k *listJoin) Run(out *vector.Vector, in []*vector.Vector) error {
 	return nil
 }
 
+// Scratch implements Scratcher.
+func (k *listJoin) Scratch(in []*vector.Vector) int64 { return scratchOf(in, in) }
+
 func (k *listJoin) intersect(in []*vector.Vector, row int) {
 	left, right := k.readers[0].row(in[0], row), k.readers[1].row(in[1], row)
 	wantsNull := false

@@ -21,7 +21,8 @@ func TestFilledTextIsAskedFor(t *testing.T) {
 	}
 	s := step{kernel: &fillBytes{value: strings.Repeat("v", value)}, swells: true, from: []uint32{0}, in: make([]*vector.Vector, 1), typ: text}
 	var asked int64
-	if err := s.run([]*vector.Vector{v}, rows, func(n int64) error { asked = n; return nil }); err != nil {
+	c := &Chain{ask: Ask{Result: func(n int64) error { asked = n; return nil }}}
+	if err := c.run(&s, []*vector.Vector{v}, rows); err != nil {
 		t.Fatal(err)
 	}
 	if len(s.out.Data) != 99*value+3 || int64(cap(s.out.Data)) > asked+16 || string(s.out.Data[63*value:63*value+4]) != "abcv" {
@@ -36,13 +37,14 @@ func TestSizersAskFirst(t *testing.T) {
 	s := step{kernel: &product{}, swells: true, from: []uint32{0, 0}, in: make([]*vector.Vector, 2), typ: ids}
 	refused := errors.New("no memory")
 	var asked int64
-	if err := s.run([]*vector.Vector{long}, 2, func(n int64) error { asked = n; return refused }); !errors.Is(err, refused) {
+	c := &Chain{ask: Ask{Result: func(n int64) error { asked = n; return refused }}}
+	if err := c.run(&s, []*vector.Vector{long}, 2); !errors.Is(err, refused) {
 		t.Fatalf("got %v, want %v", err, refused)
 	}
 	if s.out.I64 != nil {
 		t.Error("the result was made without memory")
 	}
-	if err := s.run([]*vector.Vector{long}, 2, func(int64) error { return nil }); err != nil {
+	if err := (&Chain{}).run(&s, []*vector.Vector{long}, 2); err != nil {
 		t.Fatal(err)
 	}
 	if made := 8 * int64(cap(s.out.I64)); len(s.out.I64) != 2000*2000 || made > asked || asked > 2*made {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -62,7 +63,7 @@ type byScore struct {
 
 // rank orders a row's elements by the scores from one place up to another.
 func (b *byScore) rank(scores *vector.Vector, from, end int) []ranked {
-	b.order, b.last = b.order[:0], b.last[:0]
+	b.order, b.last = slices.Grow(b.order[:0], end-from), b.last[:0]
 	for j := from; j < end; j++ {
 		key, ok := scoreKey(scores, j)
 		if !b.ascending {
@@ -123,6 +124,11 @@ type sorted[T int32 | int64 | float32 | float64] struct {
 	values           []T
 	offsets          []int32
 	valid, elemValid []uint64
+}
+
+// Scratch implements Scratcher: of a row's elements and their scores.
+func (k *sorted[T]) Scratch(in []*vector.Vector) int64 {
+	return 3 * int64(unsafe.Sizeof(ranked{})) * int64(longest(in[:1])) // slices grow by more than they need
 }
 
 func (k *sorted[T]) Run(out *vector.Vector, in []*vector.Vector) error {
