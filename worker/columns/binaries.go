@@ -315,7 +315,8 @@ func (b *binaries) lookUp(at int, codes []uint32, valid []uint64) error {
 	return nil
 }
 
-// readDelta reads DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY, whose values begin as the one before does.
+// readDelta reads DELTA_LENGTH_BYTE_ARRAY and DELTA_BYTE_ARRAY, whose values begin as the one before does. Pages whose first value begins
+// as the last one of the page before, which parquet-mr before 1.8 wrote (PARQUET-246), are refused: pages may have been passed over.
 func (b *binaries) readDelta(at, n int) error {
 	b.ints, b.ints2 = vector.Grow(b.ints, n), vector.Grow(b.ints2, n)
 	if err := nextDeltas(&b.lengths, b.ints); err != nil {

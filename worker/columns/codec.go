@@ -151,26 +151,30 @@ func readAll(r io.Reader, dst []byte) (int, error) {
 	return n, nil
 }
 
-// hadoopDecode decompresses blocks of LZ4, each behind its two lengths.
+// hadoopDecode decompresses blocks of LZ4, each behind its length in dst. A block is of pieces, each behind its length in src.
 func hadoopDecode(dst, src []byte) (int, error) {
-	n := 0
-	for len(src) > 0 {
-		if len(src) < 8 {
+	n, end := 0, 0 // of the block
+	for len(src) >= 4 {
+		length := uint64(binary.BigEndian.Uint32(src))
+		src = src[4:]
+		if n == end {
+			if length > uint64(len(dst)-n) {
+				return n, io.ErrUnexpectedEOF
+			}
+			end += int(length)
+			continue
+		}
+		if length > uint64(len(src)) {
 			return n, io.ErrUnexpectedEOF
 		}
-		size, stored := binary.BigEndian.Uint32(src), binary.BigEndian.Uint32(src[4:])
-		src = src[8:]
-		if uint64(stored) > uint64(len(src)) || uint64(size) > uint64(len(dst)-n) {
-			return n, io.ErrUnexpectedEOF
-		}
-		m, err := lz4.UncompressBlock(src[:stored], dst[n:n+int(size)])
+		m, err := lz4.UncompressBlock(src[:length], dst[n:end])
 		if err != nil {
 			return n, err
 		}
-		if m != int(size) {
-			return n, io.ErrUnexpectedEOF
-		}
-		n, src = n+m, src[stored:]
+		n, src = n+m, src[length:]
+	}
+	if n < end || len(src) > 0 {
+		return n, io.ErrUnexpectedEOF
 	}
 	return n, nil
 }

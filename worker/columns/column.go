@@ -265,7 +265,7 @@ func (c *column) load() error {
 		switch {
 		case c.header.kind == dictionaryPage:
 			err = c.loadDictionary()
-		case c.header.values == 0: // there may be very many, each of very many bytes
+		case c.header.values == 0 && c.index == nil: // there may be very many, each of very many bytes
 			c.drop()
 		default:
 			err = c.loadData()
@@ -303,6 +303,9 @@ func (c *column) loadData() error {
 		return err
 	}
 	if data, err = c.levels(levels, data); err != nil {
+		return err
+	}
+	if err := c.checkRows(); err != nil {
 		return err
 	}
 	if c.lender != nil {
@@ -367,7 +370,7 @@ func (c *column) skip(n int) error {
 		}
 	}
 	for n > 0 {
-		if c.pageLeft == 0 && c.block.pos == c.block.n {
+		if c.index == nil && c.pageLeft == 0 && c.block.pos == c.block.n { // jump has passed over what an index lists
 			skipped, err := c.skipPage(n)
 			if err != nil {
 				return c.fail(err)
@@ -390,9 +393,9 @@ func (c *column) skip(n int) error {
 	return nil
 }
 
-// skipPage drops the next page if it is a data page of fewer than n rows, and says how many they were. Lists' rows
-// are known of v2 pages only. These should begin with a row, but arrow for Go writes some that do not: so the
-// row behind dropped pages is decoded, after what may be left of the one before.
+// skipPage drops the next page if it is a data page of fewer than n rows, and says how many they were. Pages of lists
+// should begin with a row, but arrow for Go writes some that do not: so the row behind dropped pages is decoded, after
+// what may be left of the one before.
 func (c *column) skipPage(n int) (int, error) {
 	for c.valuesLeft > 0 {
 		ok, err := c.peekHeader()
@@ -407,12 +410,12 @@ func (c *column) skipPage(n int) (int, error) {
 				return 0, err
 			}
 			continue
-		case c.maxRep > 0 && h.kind == dataPageV2:
-			rows = h.rows
 		case c.maxRep > 0:
-			return 0, nil
+			if rows, err = c.listRows(); err != nil {
+				return 0, err
+			}
 		}
-		if rows == 0 || rows >= n || rows > h.values {
+		if rows == 0 || rows >= n {
 			return 0, nil // it is read as any other
 		}
 		c.dropped = c.maxRep > 0
@@ -421,4 +424,25 @@ func (c *column) skipPage(n int) (int, error) {
 		return rows, nil
 	}
 	return 0, nil
+}
+
+// listRows is how many rows begin in the page of a list column whose header was read, or 0 if only decoding tells. Headers of v2 pages say
+// so, but Arrow C++ before 12 has them claim as many rows as there are values (GH-34086). Where they do, the repetition levels, which are
+// not compressed, are counted.
+func (c *column) listRows() (int, error) {
+	h := &c.header
+	switch {
+	case h.kind != dataPageV2:
+		return 0, nil
+	case h.rows < h.values:
+		return h.rows, nil
+	case c.chunk.Crypt != nil:
+		return 0, nil
+	}
+	data, err := c.source.Bytes(c.nextAt+h.size, h.repLength)
+	if err != nil {
+		return 0, err
+	}
+	c.block.rep.runs.begin(data[:h.repLength], c.block.rep.width)
+	return c.block.rep.starts(h.values)
 }

@@ -71,30 +71,56 @@ func TestCodecsRefuse(t *testing.T) {
 	}
 }
 
-// TestHadoopLZ4 reads blocks as Hadoop frames them, and raw ones as old writers leave them.
+// TestHadoopLZ4 reads blocks as Hadoop frames them, each of one piece or more, and raw ones as old writers leave them.
 func TestHadoopLZ4(t *testing.T) {
 	want := bytes.Repeat([]byte("penstock "), 100)
-	var framed []byte
-	for _, part := range [][]byte{want[:500], want[500:]} {
+	pack := func(part []byte) []byte {
 		block := make([]byte, lz4.CompressBlockBound(len(part)))
 		n, err := lz4.CompressBlock(part, block, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		framed = binary.BigEndian.AppendUint32(framed, uint32(len(part)))
-		framed = binary.BigEndian.AppendUint32(framed, uint32(n))
-		framed = append(framed, block[:n]...)
+		return block[:n]
 	}
-	raw := make([]byte, lz4.CompressBlockBound(len(want)))
-	n, err := lz4.CompressBlock(want, raw, nil)
-	if err != nil {
-		t.Fatal(err)
+	framed := func(blocks ...[][]byte) (out []byte) {
+		for _, pieces := range blocks {
+			out = binary.BigEndian.AppendUint32(out, uint32(len(bytes.Join(pieces, nil))))
+			for _, piece := range pieces {
+				packed := pack(piece)
+				out = append(binary.BigEndian.AppendUint32(out, uint32(len(packed))), packed...)
+			}
+		}
+		return out
 	}
 	var c codecs
-	for name, src := range map[string][]byte{"framed": framed, "raw": raw[:n]} {
+	for name, src := range map[string][]byte{
+		"blocks": framed([][]byte{want[:500]}, [][]byte{want[500:]}),
+		"pieces": framed([][]byte{want[:300], want[300:500]}, [][]byte{want[500:510], want[510:511], want[511:]}),
+		"raw":    pack(want),
+	} {
 		got := make([]byte, len(want))
 		if err := c.decompress(codecLZ4, got, src); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v", name, err)
+		}
+		for i := range src {
+			if err := c.decompress(codecLZ4, got, src[:i]); err == nil {
+				t.Errorf("%s: %d of %d bytes were enough", name, i, len(src))
+			}
+		}
+		for _, size := range []int{1, 499, len(want) - 1, len(want) + 1} {
+			if err := c.decompress(codecLZ4, make([]byte, size), src); err == nil {
+				t.Errorf("%s: taken for %d bytes", name, size)
+			}
+		}
+	}
+	for name, src := range map[string][]byte{
+		"a longer piece than there is":    {0, 0, 0, 9, 0xff, 0xff, 0xff, 0xff, 1, 'x'},
+		"pieces of nothing":               make([]byte, 64),
+		"a piece that exceeds its block":  append([]byte{0, 0, 0, 1}, framed([][]byte{want[:9]})[4:]...),
+		"a piece of nothing, and no more": {0, 0, 0, 9, 0, 0, 0, 0},
+	} {
+		if err := c.decompress(codecLZ4, make([]byte, 9), src); err == nil {
+			t.Errorf("%s: no error", name)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/footer/thrift"
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
@@ -87,6 +88,85 @@ func chunksOf(d *Decoder, f *footer.Footer, rg int, data []byte) ([][]byte, erro
 		chunks[i] = data[r.Offset:][:r.Length:r.Length]
 	}
 	return chunks, nil
+}
+
+// eachPage calls f with the pages of a chunk: where they lie, and their headers.
+func eachPage(t testing.TB, chunk []byte, f func(at int, h *header)) {
+	t.Helper()
+	for at := 0; at < len(chunk); {
+		var h header
+		if err := h.read(chunk[at:], len(chunk)-at); err != nil {
+			t.Fatal(err)
+		}
+		next := at + h.size + h.stored
+		f(at, &h)
+		at = next
+	}
+}
+
+// rewritten is a chunk whose data pages of version 2 have the headers that change makes of theirs.
+func rewritten(t testing.TB, chunk []byte, change func(h *header)) (out []byte) {
+	t.Helper()
+	eachPage(t, chunk, func(at int, h *header) {
+		head, body := chunk[at:][:h.size], chunk[at+h.size:][:h.stored]
+		if h.kind == dataPageV2 {
+			change(h)
+			head = headerV2(h)
+		}
+		out = slices.Concat(out, head, body)
+	})
+	return out
+}
+
+// headerV2 writes a header as parquet.thrift has it, without a checksum.
+func headerV2(h *header) (out []byte) {
+	ints := func(fields ...int) {
+		for _, v := range fields {
+			out = binary.AppendVarint(append(out, 1<<4|byte(thrift.I32)), int64(v))
+		}
+	}
+	ints(dataPageV2, h.uncompressed, h.stored)
+	out = append(out, 5<<4|byte(thrift.Struct))
+	ints(h.values, 0, h.rows, int(h.encoding), h.defLength, h.repLength)
+	if !h.packed {
+		out = append(out, 1<<4|byte(thrift.False))
+	}
+	return append(out, 0, 0)
+}
+
+// columnOf is a decoder of a source of a file's only row group, whose chunk change replaces.
+func columnOf(t testing.TB, data []byte, source int, change func(chunk []byte) []byte) *Decoder {
+	t.Helper()
+	f, err := readFooter(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := NewDecoder(sourcesOf(f)[source:source+1], testMemory)
+	chunks, err := chunksOf(d, f, 0, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaves, err := Leaves(f, d.sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunks[0] = change(chunks[0])
+	f.RowGroups[0].Chunks[leaves[0]].Length = int64(len(chunks[0]))
+	if err := d.Reset("test.parquet", f, 0, chunks); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// skipAndRead reads what is left of a row group behind some rows, in windows.
+func skipAndRead(d *Decoder, skip, window int) (rows []any, err error) {
+	for err = d.Skip(skip); err == nil && d.rowsLeft > 0; {
+		vectors, nextErr := d.Next(int(min(int64(window), d.rowsLeft)))
+		if err = nextErr; err == nil {
+			rows = append(rows, rowsOf(vectors[0])...)
+		}
+	}
+	return rows, err
 }
 
 // pieces is a chunk of which a Source gives no more than it must, and takes it back with the next call.

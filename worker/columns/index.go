@@ -9,7 +9,9 @@ import (
 )
 
 // UsePages has rows of the row group be passed over by page indexes, one for each of Leaves: of pages without a row that is decoded
-// nothing is asked of their Source, not even their headers. What an index says of pages that are decoded is checked.
+// nothing is asked of their Source, not even their headers. What an index says of pages that are decoded is checked: that they lie there,
+// have as many rows, and begin with one. Of those that are passed over it is believed: if they have more or fewer rows than it says, rows
+// behind them are taken for others, and if one of them goes on with the last list of a page that is decoded, that list is cut short.
 func (d *Decoder) UsePages(pages [][]footer.Page) error {
 	if len(pages) != len(d.columns) {
 		return fmt.Errorf("%d page indexes for %d columns", len(pages), len(d.columns))
@@ -73,14 +75,28 @@ func (c *column) checkPage() error {
 	if k >= len(c.index) || c.index[k].Offset != c.chunkAt+int64(c.nextAt) {
 		return errors.New("the page index does not list it: the file is damaged")
 	}
-	claimed, rows := footer.RowsOf(c.index, k, c.rows), int64(c.header.values)
-	if c.maxRep > 0 {
-		if rows = claimed; c.header.kind == dataPageV2 {
-			rows = int64(c.header.rows)
-		}
-	}
-	if rows != claimed {
+	if rows, claimed := int64(c.header.values), footer.RowsOf(c.index, k, c.rows); c.maxRep == 0 && rows != claimed {
 		return fmt.Errorf("it has %d rows where the page index says %d: the file is damaged", rows, claimed)
+	}
+	return nil
+}
+
+// checkRows compares the data page whose levels begin with the index, if it has lists: of these, only levels tell how many there are.
+// Some writers let pages begin in the middle of a list and list them all the same.
+func (c *column) checkRows() error {
+	if c.index == nil || c.maxRep == 0 {
+		return nil
+	}
+	rows, err := c.block.rep.starts(c.header.values)
+	if err != nil {
+		return err
+	}
+	const mend = "write the file again, or without a page index"
+	if claimed := footer.RowsOf(c.index, c.dataPage-1, c.rows); int64(rows) != claimed {
+		return fmt.Errorf("%d rows begin in it where the page index says %d: %s", rows, claimed, mend)
+	}
+	if first, err := c.block.rep.starts(1); err != nil || first == 0 {
+		return errors.New("it begins in the middle of a row, which no page may that a page index lists: " + mend)
 	}
 	return nil
 }

@@ -1,14 +1,18 @@
 package columns
 
 import (
+	"bytes"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
@@ -149,6 +153,139 @@ func TestFalseIndex(t *testing.T) {
 			if err != nil && (strings.Contains(err.Error(), "panicked") || !strings.Contains(err.Error(), "row group 0 column "+source.GetName())) {
 				t.Fatal(err)
 			}
+		}
+	}
+}
+
+// goLists is a file by parquet-go, which has a page index, of one row group of numbers and lists of them.
+func goLists(t testing.TB, version int) []byte {
+	t.Helper()
+	type row struct {
+		X int64
+		N []int64 `parquet:"n,list"`
+	}
+	rows := make([]row, 400)
+	for i := range rows {
+		rows[i] = row{int64(i), slices.Repeat([]int64{int64(i)}, i%5)}
+	}
+	var out bytes.Buffer
+	w := parquet.NewGenericWriter[row](&out, parquet.DataPageVersion(version), parquet.PageBufferSize(400), parquet.DataPageStatistics(false))
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// usePages has a column be decoded by an index.
+func usePages(t testing.TB, d *Decoder, pages []footer.Page) {
+	t.Helper()
+	if err := d.UsePages([][]footer.Page{pages}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFalseIndexOfLists: an index by which a page of lists has other rows than it has ends in an error before any of these is shown.
+func TestFalseIndexOfLists(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		data := goLists(t, version)
+		d := columnOf(t, data, 1, bytes.Clone)
+		pages := pagesOf(t, d.footer, 0, 1, data)
+		if len(pages) < 5 {
+			t.Fatalf("%d pages", len(pages))
+		}
+		want, err := skipAndRead(d, 0, 400)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, page := range pages {
+			skip := int(page.FirstRow) + 3
+			for _, by := range []int64{0, -1, 1} {
+				changed := slices.Clone(pages)
+				for i := k + 1; i < len(changed); i++ { // as if page k had other rows, and all the others theirs
+					changed[i].FirstRow += by
+				}
+				d := columnOf(t, data, 1, bytes.Clone)
+				usePages(t, d, changed)
+				got, err := skipAndRead(d, skip, 7)
+				if by == 0 || k == len(pages)-1 {
+					if err != nil {
+						t.Fatal(err)
+					}
+					compare(t, "n", got, want[skip:])
+				} else if len(got) > 0 || err == nil || !strings.Contains(err.Error(), "rows begin in it where the page index says") {
+					t.Errorf("version %d, page %d with %+d rows: %d rows are shown, %v", version, k, by, len(got), err)
+				}
+			}
+		}
+	}
+}
+
+// listed is what an index has of a column's pages, if their headers tell their rows.
+func listed(t testing.TB, d *Decoder) (pages []footer.Page) {
+	t.Helper()
+	row := int64(0)
+	eachPage(t, d.whole[0], func(at int, h *header) {
+		if h.kind == dataPageV2 {
+			pages = append(pages, footer.Page{Offset: d.columns[0].chunkAt + int64(at), FirstRow: row})
+			row += int64(h.rows)
+		}
+	})
+	return pages
+}
+
+// TestIndexOfSplitLists: pages of an index that begin in the middle of a list are refused.
+func TestIndexOfSplitLists(t *testing.T) {
+	data := listsFile(t, 600, 90)
+	pages := listed(t, columnOf(t, data, 0, bytes.Clone))
+	for skip := 0; skip < 600; skip += 37 {
+		d := columnOf(t, data, 0, bytes.Clone)
+		usePages(t, d, pages)
+		if _, err := skipAndRead(d, skip, 7); err == nil || !strings.Contains(err.Error(), "it begins in the middle of a row") {
+			t.Errorf("behind %d rows: %v", skip, err)
+		}
+	}
+}
+
+// TestHeadersAgainstIndex: where there is an index, pages are not passed over by what their headers say.
+func TestHeadersAgainstIndex(t *testing.T) {
+	data := goLists(t, 2)
+	for name, test := range map[string]struct {
+		column       int
+		rows, values int // that headers claim; -1: those that there are
+		err          string
+	}{
+		"numbers":                 {0, 2, 2, "it has 2 rows where the page index says"},
+		"numbers, none":           {0, 0, 0, "it has 0 rows where the page index says"},
+		"lists":                   {1, 2, -1, ""},
+		"lists, as many as there": {1, 1 << 20, -1, ""},
+		"lists, none":             {1, 0, 0, "0 rows begin in it where the page index says"},
+	} {
+		d := columnOf(t, data, test.column, bytes.Clone)
+		pages := pagesOf(t, d.footer, 0, test.column, data)
+		skip := int(pages[2].FirstRow) + 10
+		want, err := skipAndRead(d, skip, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d = columnOf(t, data, test.column, func(chunk []byte) []byte {
+			return rewritten(t, chunk, func(h *header) {
+				if h.rows = test.rows; test.values >= 0 {
+					h.values = test.values
+				}
+			})
+		})
+		for i, page := range listed(t, d) {
+			pages[i].Offset = page.Offset
+		}
+		usePages(t, d, pages)
+		got, err := skipAndRead(d, skip, 7)
+		if test.err == "" && err == nil {
+			compare(t, name, got, want)
+		} else if test.err == "" || err == nil || !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -98,6 +98,24 @@ func (l *levels) init(maxLevel int) {
 	l.planes = make([][blockWords]uint64, l.width)
 }
 
+// starts counts the rows that begin with the next n levels, which are repetition levels. They are decoded again after it.
+func (l *levels) starts(n int) (rows int, err error) {
+	defer func(r runs) { l.runs = r }(l.runs)
+	for n > 0 {
+		m := min(n, blockSize)
+		if err := l.decode(m); err != nil {
+			return 0, fmt.Errorf("repetition levels: %w", err)
+		}
+		again := l.planes[0][:(m+63)>>6]
+		again[len(again)-1] &= lowBits((m-1)&63 + 1)
+		for _, w := range again {
+			rows -= bits.OnesCount64(w)
+		}
+		rows, n = rows+m, n-m
+	}
+	return rows, nil
+}
+
 // v1 begins the levels at the front of a v1 page and returns what follows them.
 func (l *levels) v1(data []byte, e encoding) ([]byte, error) {
 	if e != encodingRLE {

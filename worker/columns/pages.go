@@ -129,7 +129,7 @@ func (p *pages) body() (levels, values []byte, err error) {
 		return nil, nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, most)
 	}
 	codec := p.chunk.Codec
-	if h.kind == dataPageV2 && !h.packed {
+	if h.kind == dataPageV2 && !h.packed && len(stored) == h.uncompressed { // Arrow C++ before 3 says so of all pages (ARROW-10353)
 		codec = codecNone
 	}
 	values, err = p.unpack(codec, stored[split:], h.uncompressed-split)

@@ -227,7 +227,7 @@ func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
 	}
 	if errors.Is(err, columns.ErrMemory) && !s.abreast && s.chunks.ahead() > 0 {
 		s.session.abreast.Store(true)
-		err = fmt.Errorf("%w: what was read ahead is in the way; the session's next stream goes on without: %v", ErrBusy, err)
+		err = fmt.Errorf("%w: what was read ahead is in the way; the session's next stream goes on without: %w", ErrBusy, err)
 	}
 	return least, err
 }
