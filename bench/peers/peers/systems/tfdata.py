@@ -162,7 +162,7 @@ def view(tensor: Any) -> columnar.Array:
 
 def work_for(dispatcher: str) -> Any:
     """A worker in this process, which soon says that it is through; by default that may take half a minute."""
-    return SERVICE.WorkerServer(SERVICE.WorkerConfig(dispatcher_address=dispatcher, port=0, heartbeat_interval_ms=1000))
+    return SERVICE.WorkerServer(SERVICE.WorkerConfig(dispatcher_address=dispatcher, port=0, heartbeat_interval_ms=100))
 
 
 class System:
