@@ -11,7 +11,8 @@ import (
 // UsePages has rows of the row group be passed over by page indexes, one for each of Leaves: of pages without a row that is decoded
 // nothing is asked of their Source, not even their headers. What an index says of pages that are decoded is checked: that they lie there,
 // have as many rows, and begin with one. Of those that are passed over it is believed: if they have more or fewer rows than it says, rows
-// behind them are taken for others, and if one of them goes on with the last list of a page that is decoded, that list is cut short.
+// behind them are taken for others. A window that ends with a page does not look at the next one: if that goes on with its last list, the
+// list is cut short, and the next window, if it is decoded, fails.
 func (d *Decoder) UsePages(pages [][]footer.Page) error {
 	if len(pages) != len(d.columns) {
 		return fmt.Errorf("%d page indexes for %d columns", len(pages), len(d.columns))

@@ -111,6 +111,7 @@ func (s *Stream) leave() *kit {
 	k.chain.Ask(transform.Ask{})
 	k.chain.Place(transform.Rows{}, images.Room{})
 	k.chain.Watch(nil)
+	k.holds.longer = s.beyond
 	k.holds.pages, k.holds.sources, k.holds.chunks = k.decoder.Held(), 0, 0
 	for _, b := range k.buffers {
 		k.holds.chunks += int64(cap(b))
@@ -128,7 +129,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 	}
 	room = max(0, min(room, s.pipeline.memory.total-s.account.held-s.holds.later))
 	holds, more := s.with(k)
-	for more > room && len(k.buffers) > 0 {
+	for len(k.buffers) > 0 && (more > room || s.abreast && k.holds.chunks > holds.chunks) {
 		k.holds.chunks -= int64(cap(k.buffers[0]))
 		k.buffers = k.buffers[1:]
 		holds, more = s.with(k)
@@ -137,7 +138,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 		k.giveUp()
 		return 0, 0
 	}
-	s.engine, s.holds = k.engine, holds
+	s.engine, s.holds, s.beyond = k.engine, holds, k.holds.longer
 	s.builder.Narrow(tensor.AsArrow)
 	s.builder.Share("", 0)
 	s.chunks.use(k.buffers, holds.chunks, k.holds.chunks)
@@ -151,11 +152,11 @@ func (s *Stream) with(k *kit) (h holding, more int64) {
 	h.pages = max(h.pages, k.holds.pages-h.sources)
 	h.results = max(h.results, k.holds.results)
 	h.batch = max(h.batch, k.holds.batch)
-	h.longer = k.holds.longer
+	h.longer = max(0, k.holds.longer-s.spare())
 	h.scratch = max(h.scratch, k.holds.scratch)
-	longer := h.total() - s.holds.total()
-	fewer := min(longer+h.chunks/roomier, h.pages, h.pages+h.sources-k.holds.pages)
+	beyond := h.total() - s.holds.total()
+	fewer := min(beyond+h.chunks/roomier, h.pages, h.pages+h.sources-k.holds.pages)
 	h.pages -= fewer
-	h.chunks += max(0, fewer-longer)
+	h.chunks += max(0, fewer-beyond)
 	return h, h.total() - s.holds.total() + max(0, k.holds.chunks-h.chunks)
 }

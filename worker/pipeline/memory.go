@@ -40,6 +40,7 @@ func (h holding) total() int64 {
 // fit estimates, with row groups in pieces as large as a stream's share of the memory allows, or smaller, or whole, if only so it comes to
 // its end.
 func (s *Stream) fit() holding {
+	s.expectWindows()
 	held := s.account.holds()
 	left := s.pipeline.MemoryLimit() - held
 	best := s.plan(s.pipeline.rowGroupLimit())
@@ -91,17 +92,14 @@ func (s *Stream) plans(first plan) []plan {
 // estimate is what the footer lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
 // of uneven lengths and long values come to shows only in decoding: the stream then asks for more, before it holds it.
 func (s *Stream) estimate(limit int64) holding {
-	h := holding{batch: s.batch, packed: s.batch, scratch: s.chain.Tables()}
+	h := holding{batch: s.batch, packed: s.batch, scratch: s.chain.Tables(), sources: s.expects.bytes, results: s.expects.results}
 	var all int64
 	for i, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
 		u := s.unit(s.start.rowGroup+i, 1, limit)
 		all += u.size
 		h.chunks = max(h.chunks, u.size)
 		pages, later := s.pageBytes(g)
-		rows := min(g.GetWindowRows(), g.GetRows())
-		sizes, sources := s.sourceSizes(g, rows)
-		s.expects.see(sizes, rows)
-		h.pages, h.sources, h.results = max(h.pages, pages), max(h.sources, sources), max(h.results, s.resultBytes(sizes, rows))
+		h.pages = max(h.pages, pages)
 		h.later = max(h.later, later+s.longer(u))
 	}
 	h.chunks = max(h.chunks, 2*min(all, s.pipeline.unitBytes())) // so that small row groups are read together
@@ -225,18 +223,29 @@ func (s *Stream) more(ctx context.Context, least, wish int64) (int64, error) {
 	if errors.Is(err, columns.ErrMemory) && s.chunks.shrink() {
 		err = s.account.grow(ctx, least)
 	}
-	if errors.Is(err, columns.ErrMemory) && !s.abreast && s.chunks.ahead() > 0 {
-		s.session.abreast.Store(true)
-		err = fmt.Errorf("%w: what was read ahead is in the way; the session's next stream goes on without: %w", ErrBusy, err)
+	ahead := s.chunks.ahead()
+	if errors.Is(err, columns.ErrMemory) && !s.abreast && ahead > 0 && s.account.holds()-ahead+least <= s.pipeline.memory.most {
+		s.session.abreast.Store(shardOf(s.ticket), true)
+		err = fmt.Errorf("%w: what was read ahead is in the way; the shard's next stream goes on without: %w", ErrBusy, err)
 	}
 	return least, err
 }
 
 // expected is what a stream expects of a window, whatever a kit brought.
 type expected struct {
-	sources []size // of each the largest
-	rows    int64
-	results int64 // bytes
+	sources        []size // of each the largest
+	rows           int64
+	bytes, results int64 // of all sources, and of what is made of them
+}
+
+// expectWindows is what the footer lets expect of the row groups that are left to read.
+func (s *Stream) expectWindows() {
+	for _, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
+		rows := min(g.GetWindowRows(), g.GetRows())
+		sizes, bytes := s.sourceSizes(g, rows)
+		s.expects.see(sizes, rows)
+		s.expects.bytes, s.expects.results = max(s.expects.bytes, bytes), max(s.expects.results, s.resultBytes(sizes, rows))
+	}
 }
 
 // see expects no less than a window of such sources, and reports whether that was more than before.
@@ -255,13 +264,15 @@ func (e *expected) see(sources []size, rows int64) (more bool) {
 
 // expect takes what the steps are going to make of sources that are larger than was estimated.
 func (s *Stream) expect(ctx context.Context, w *tensor.Window) error {
-	sizes, bytes := s.windows.sizes[:0], int64(0)
-	for _, v := range w.Slots {
-		z := size{int64(v.Len()), bytesOf(v)}
-		sizes, bytes = append(sizes, z), bytes+z.bytes
+	sizes := s.windows.sizes[:0]
+	for i, v := range w.Slots {
+		z := size{}
+		if s.reads[i] {
+			z = size{int64(v.Len()), bytesOf(v)}
+		}
+		sizes = append(sizes, z)
 	}
 	s.windows.sizes = sizes
-	s.holds.sources = max(s.holds.sources, bytes) // which the decoder has taken
 	if !s.expects.see(sizes, int64(w.Rows)) {
 		return nil
 	}
@@ -282,19 +293,26 @@ func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 	return s.raise(ctx, &s.holds.results, bytes, 1)
 }
 
-// makeRoom takes what a batch is going to have beyond what it has, and beyond what is usual.
-func (s *Stream) makeRoom(ctx context.Context, b *tensor.Batch, bytes int64) error {
-	var err error
-	if usual := max(s.holds.batch, b.Held()); bytes > usual {
-		err = s.raise(ctx, &s.holds.longer, s.holds.longer+bytes+bytes/8-usual, 1) // slices grow by more than they need
-	}
+// makeRoom takes what a batch is going to have for a piece beyond what it has, and beyond what is usual. What is held for compressed
+// batches serves where there are none.
+func (s *Stream) makeRoom(ctx context.Context, b *tensor.Batch, p tensor.Piece) error {
+	s.beyond += max(0, s.builder.Needs(b, p)-max(s.holds.batch, b.Held()))
+	err := s.raise(ctx, &s.holds.longer, s.beyond-s.spare(), 1)
 	if err == nil && s.compressed {
-		err = s.raise(ctx, &s.holds.packed, bytes, HandedOver)
+		err = s.raise(ctx, &s.holds.packed, p.Bytes, HandedOver)
 	}
 	if err != nil {
-		return fmt.Errorf("a batch of %d bytes: %w", bytes, err)
+		return fmt.Errorf("a batch of %d bytes: %w", p.Bytes, err)
 	}
 	return nil
+}
+
+// spare is what is held for compressed batches, and for nothing.
+func (s *Stream) spare() int64 {
+	if s.compressed {
+		return 0
+	}
+	return HandedOver * s.holds.packed
 }
 
 // raise takes what something is going to hold beyond what it held, in so many copies.

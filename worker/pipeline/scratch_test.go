@@ -204,6 +204,12 @@ func TestReadAheadGivesWay(t *testing.T) {
 	}
 	needs := s.account.holds()
 	s.Close()
+	ticket.ProgramDigest = []byte("digest")
+	k.bytes = func() int64 { return 4 * rows }
+	if n, err := read(t.Context(), p, ticket, program, Cursor{}); err != nil || n != groups*rows { // and leaves what it read ahead into
+		t.Fatalf("%d rows of %d, %v", n, groups*rows, err)
+	}
+	kit := p.memory.kits.remove(0)
 	p.memory.total, p.memory.most = 2*needs, 2*needs
 	waited := false
 	k.bytes = func() int64 {
@@ -217,6 +223,15 @@ func TestReadAheadGivesWay(t *testing.T) {
 	if !errors.Is(err, ErrBusy) || n != 0 {
 		t.Fatalf("%d rows, %v; want that what was read ahead is in the way", n, err)
 	}
+	p.memory.mu.Lock()
+	p.memory.kits.put(kit)
+	p.memory.total = 64 << 20 // it has room
+	p.memory.mu.Unlock()
+	if s, err = p.Open(t.Context(), ticket, program, Cursor{}); err != nil || s.chunks.ahead() != 0 {
+		t.Fatalf("%v; what another stream left is there to read ahead", err)
+	}
+	s.Close()
+	p.memory.total = 2 * needs
 	if n, err := read(t.Context(), p, ticket, program, Cursor{}); err != nil || n != groups*rows {
 		t.Errorf("%d rows of %d, %v", n, groups*rows, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -29,10 +28,24 @@ type sessions struct {
 // sessionName tells sessions apart: ids are unique within a namespace.
 type sessionName struct{ namespace, id string }
 
+// shardName tells a session's shards apart.
+type shardName struct {
+	uri      string
+	rowGroup uint32 // the first
+}
+
+func shardOf(t *pb.Ticket) shardName {
+	s := shardName{uri: t.GetFile().GetUri()}
+	if groups := t.GetRowGroups(); len(groups) > 0 {
+		s.rowGroup = groups[0].GetIndex()
+	}
+	return s
+}
+
 // counted is a session.
 type counted struct {
 	stats
-	abreast atomic.Bool // its streams do not read ahead: that takes memory which decoding needs
+	abreast sync.Map // of shardNames: their streams do not read ahead, for that takes memory which decoding needs
 	streams int         // that are open
 	ended   time.Time   // of the last one, if none is
 }

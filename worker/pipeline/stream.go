@@ -58,6 +58,7 @@ type Stream struct {
 	batch      int64 // about the bytes of one; 0: it makes none
 	limit      int64 // up to which row groups are read as a whole
 	holds      holding
+	beyond     int64 // what batches have beyond the usual
 	expects    expected
 	pictures   images.Room
 	unexpected int64 // bytes of a window's results that the sources did not let expect
@@ -160,7 +161,6 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 		}
 	}
 	s.holds = s.fit()
-	s.expects.results = s.holds.results
 	if !own {
 		s.engine = nil
 	}
@@ -170,7 +170,7 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: memory to begin with: %w", s.ticket.GetFile().GetUri(), err)
 	}
 	ahead := max(0, min(s.pipeline.share(), s.pipeline.MemoryLimit()-s.holds.later)-s.account.holds())
-	if s.abreast = s.session.abreast.Load(); s.abreast {
+	if _, s.abreast = s.session.abreast.Load(shardOf(s.ticket)); s.abreast {
 		ahead = 0
 	}
 	s.chunks = newChunkMemory(s.account, s.holds.chunks, s.holds.chunks+ahead)
@@ -191,6 +191,9 @@ func (s *Stream) admit(ctx context.Context) (err error) {
 
 // Close gives back the memory.
 func (s *Stream) Close() {
+	if s.abreast && s.ended {
+		s.session.abreast.Delete(shardOf(s.ticket))
+	}
 	if s.account.leaves = s.leave(); s.account.leaves == nil {
 		s.giveUp()
 	}

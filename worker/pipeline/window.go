@@ -149,7 +149,7 @@ func (s *Stream) transform(ctx context.Context, w *tensor.Window) error {
 		return err
 	}
 	s.unexpected = s.windows.excerpted
-	s.pictures.Most = s.pipeline.memory.most - s.holds.total() + s.holds.scratch
+	s.pictures.Most = s.pipeline.memory.most - s.account.holds() + s.chunks.ahead() + s.holds.scratch - s.chain.Kept()
 	s.chain.Place(s.rows(w), s.pictures)
 	stats := s.stats
 	err := stats.timed(&stats.transform, func() error {
@@ -254,7 +254,7 @@ func (s *Stream) cut(ctx context.Context, w *tensor.Window, at Cursor, out chan<
 		if err != nil {
 			return err
 		}
-		if err := s.makeRoom(ctx, b, p.Bytes); err != nil {
+		if err := s.makeRoom(ctx, b, p); err != nil {
 			b.Release()
 			return err
 		}

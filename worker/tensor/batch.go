@@ -78,13 +78,16 @@ func (b *Batch) grow(n int) {
 			b.share(max(n+min(n, mostMore), b.owner.least), session) // what is not used takes no memory
 		}
 		if b.Shared == nil {
-			b.memory = make([]byte, n+n/8)
+			b.memory = make([]byte, withSlack(int64(n)))
 		}
 	}
 	if b.Shared != nil {
 		b.Shared.Use(n)
 	}
 }
+
+// withSlack is how long memory is made for n bytes: the next batch may be a little longer.
+func withSlack(n int64) int64 { return n + n/8 }
 
 // share makes memory that trainers of a session can map, or has the builder do without.
 func (b *Batch) share(n int, session string) {

@@ -215,6 +215,20 @@ func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 	}
 }
 
+// Needs is how many bytes Take's batch has once a piece is built in it.
+func (b *Builder) Needs(batch *Batch, p Piece) int64 {
+	n := b.bytes(p)
+	if held := batch.Held(); n <= held || b.session != "" {
+		return max(n, held)
+	}
+	return withSlack(n)
+}
+
+// bytes is what a piece is laid out in.
+func (b *Builder) bytes(p Piece) int64 {
+	return p.Bytes + p.spare + alignment*(1+mostBuffers*int64(len(b.outputs)))
+}
+
 // mostBuffers is how many buffers an output has at most: offsets, values and weights.
 const mostBuffers = 3
 
@@ -228,7 +242,7 @@ func (b *Builder) Build(batch *Batch, w *Window, p Piece) error {
 		}
 	}()
 	batch.reset(p.To - p.From)
-	batch.grow(int(p.Bytes+p.spare) + alignment*(1+mostBuffers*len(b.outputs)))
+	batch.grow(int(b.bytes(p)))
 	if b.shares {
 		batch.ones = room[int32](batch, p.To-p.From+1)
 		copy(batch.ones, vector.Counting(p.To-p.From))

@@ -220,9 +220,12 @@ func (c *Chain) Makes(at int, rows int64) int64 {
 // Tables is the memory of what the steps look values up in, in bytes.
 func (c *Chain) Tables() int64 { return c.tables }
 
-// Scratch is the memory that the steps keep beside their results, in bytes: what they look values up in, work in, and made pictures in.
+// Kept is the memory of what the steps look values up in, and of what they work in, in bytes.
+func (c *Chain) Kept() int64 { return c.tables + c.kept }
+
+// Scratch is that, and the memory that they made pictures in.
 func (c *Chain) Scratch() int64 {
-	n := c.tables + c.kept
+	n := c.Kept()
 	for i := range c.steps {
 		if k, ok := c.steps[i].kernel.(*decoding); ok {
 			n += k.studio.Scratch()
@@ -361,8 +364,14 @@ func (s *step) size() (bytes int64, err error) {
 	if k, ok := s.kernel.(Sizer); ok {
 		return k.Size(s.in)
 	}
+	if !s.typ.List && s.typ.Kind != pb.Kind_BINARY {
+		return 10*int64(s.out.Rows) + 1<<10, nil
+	}
 	for _, v := range s.in {
-		bytes += 8*int64(v.Len()+v.Rows) + int64(len(v.Data))
+		bytes += 8 * int64(v.Len()+v.Rows)
+		if s.typ.Kind == pb.Kind_BINARY {
+			bytes += int64(len(v.Data))
+		}
 	}
 	return bytes, nil
 }

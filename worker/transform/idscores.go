@@ -25,8 +25,8 @@ func cosineSimilarity() Op {
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &cosine{}
 			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 {
-				ids := []*vector.Vector{in[0], in[2]}
-				return scratchOf(ids, in) + int64(unsafe.Sizeof(scoreSums{}))*int64(longest(ids))
+				ids := longest([]*vector.Vector{in[0], in[2]})
+				return scratchOf(ids, longest(in)) + int64(unsafe.Sizeof(scoreSums{}))*int64(ids)
 			}}, nil
 		},
 	}
@@ -118,7 +118,7 @@ func foldScores(name, summary string, fold func(all, score float64) float64) Op 
 		},
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &scoreFold{fold: fold}
-			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(in[:1], in) }}, nil
+			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(longest(in[:1]), longest(in)) }}, nil
 		},
 	}
 }

@@ -55,7 +55,7 @@ func compareIDs(name, summary string, of func(t *overlapTable, left, right []int
 		},
 		New: func(Params, []spec.Type) (Kernel, error) {
 			k := &comparison{of: of}
-			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(in[:1], in) }}, nil
+			return &rowFloats{of: k.row, scratch: func(in []*vector.Vector) int64 { return scratchOf(longest(in[:1]), longest(in)) }}, nil
 		},
 	}
 }

@@ -116,19 +116,21 @@ func errUnequal(row, ids, scores int) error {
 	return &RowError{row, fmt.Sprintf("has %d ids and %d scores; they must be as many: see that both features stem from one list", ids, scores)}
 }
 
-// manyValues is how many values of one row are worth asking for the memory to work on them.
+// manyValues is how many values of a window are worth asking for the memory to work on its longest row.
 const manyValues = 1024
 
-// longest is how many values the row has that has most, of all features together; 0 if that is less than manyValues.
+// longest is how many values the row has that has most, of all features together; 0 if the window has less than manyValues in lists.
 func longest(in []*vector.Vector) int {
 	total := 0
 	for _, v := range in {
-		total += v.Len()
+		if v.Type.List {
+			total += v.Len()
+		}
 	}
-	if total < manyValues || !slices.ContainsFunc(in, func(v *vector.Vector) bool { return v.Type.List }) {
+	if total < manyValues {
 		return 0
 	}
-	most := manyValues - 1
+	most := 0
 	for row := range in[0].Rows {
 		n := 0
 		for _, v := range in {
@@ -137,20 +139,16 @@ func longest(in []*vector.Vector) int {
 		}
 		most = max(most, n)
 	}
-	if most < manyValues {
-		return 0
-	}
 	return most
 }
 
-// scratchOf is about what an op takes that numbers the ids of a row of some features in a table, and counts them, and reads all of the
-// inputs as int64 or float64.
-func scratchOf(numbered, in []*vector.Vector) int64 {
-	all := longest(in)
+// scratchOf is about what an op takes that numbers so many ids of a row in a table, and counts them, and reads all of its values as int64
+// or float64.
+func scratchOf(numbered, all int) int64 {
 	if all == 0 {
 		return 0
 	}
-	return int64(unsafe.Sizeof(idSlot{}))<<tableWidth(longest(numbered)) + 16*int64(all)
+	return int64(unsafe.Sizeof(idSlot{}))<<tableWidth(numbered) + 16*int64(all)
 }
 
 func tableWidth(n int) int { return max(4, bits.Len(uint(2*n))) }

@@ -70,7 +70,7 @@ func TestScratchIsEnough(t *testing.T) {
 		}
 		few := make([]*vector.Vector, len(c.in))
 		for i, v := range c.in {
-			few[i] = &vector.Vector{Type: v.Type, Rows: 100, Offsets: v.Offsets[:101], I32: v.I32, I64: v.I64, F64: v.F64}
+			few[i] = &vector.Vector{Type: v.Type, Rows: 50, Offsets: v.Offsets[:51], I32: v.I32, I64: v.I64, F64: v.F64}
 		}
 		if asked := k.Scratch(few); asked != 0 {
 			t.Errorf("%s asks for %d bytes to work on rows of three ids", c.op.Name, asked)

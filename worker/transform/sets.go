@@ -73,7 +73,10 @@ func (k *listJoin) Run(out *vector.Vector, in []*vector.Vector) error {
 }
 
 // Scratch implements Scratcher.
-func (k *listJoin) Scratch(in []*vector.Vector) int64 { return scratchOf(in, in) }
+func (k *listJoin) Scratch(in []*vector.Vector) int64 {
+	n := longest(in)
+	return scratchOf(n, n)
+}
 
 func (k *listJoin) intersect(in []*vector.Vector, row int) {
 	left, right := k.readers[0].row(in[0], row), k.readers[1].row(in[1], row)
