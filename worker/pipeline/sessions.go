@@ -45,9 +45,9 @@ func shardOf(t *pb.Ticket) shardName {
 // counted is a session.
 type counted struct {
 	stats
-	abreast sync.Map // of shardNames: their streams do not read ahead, for that takes memory which decoding needs
-	streams int         // that are open
-	ended   time.Time   // of the last one, if none is
+	abreast sync.Map  // of shardNames: their streams do not read ahead, for that takes memory which decoding needs
+	streams int       // that are open
+	ended   time.Time // of the last one, if none is
 }
 
 func newSessions() sessions {
