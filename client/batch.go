@@ -88,7 +88,8 @@ func (b *Batch) Release() {
 		return
 	}
 	s := b.session
-	*b = Batch{Rows: b.Rows, Valid: b.Valid, Epoch: b.Epoch, Checkpoint: b.Checkpoint, session: s, after: b.after}
+	b.buffers, b.Dense, b.DenseNames, b.Sparse, b.Labels = nil, nil, nil, nil, nil
+	b.Bytes, b.Images, b.Files, b.RowIDs = nil, nil, nil, nil // the rest others may read
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.free) < maxFree || s.cfg.Memory != nil {

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -78,13 +79,13 @@ func (e *workerError) Error() string {
 	return e.words()
 }
 
-// words is the error without its status's code.
+// words is the error without its status's code. It is text, whatever bytes the worker sent: masters are told it.
 func (e *workerError) words() string {
 	words := e.err.Error()
 	if st, ok := status.FromError(e.err); ok {
 		words = st.Message()
 	}
-	return fmt.Sprintf("worker %s at %s: %s", e.name, e.address, words)
+	return strings.ToValidUTF8(fmt.Sprintf("worker %s at %s: %s", e.name, e.address, words), "\uFFFD")
 }
 
 func (e *workerError) Unwrap() error { return e.err }

@@ -483,3 +483,11 @@ func TestCloseWithoutWorkers(t *testing.T) {
 		}
 	})
 }
+
+// TestWordsOfWorkersAreText: no Sync can be sent with others.
+func TestWordsOfWorkersAreText(t *testing.T) {
+	err := &workerError{name: "w", address: "a:1", err: status.Error(codes.DataLoss, "row 7: \xff")}
+	if got, want := err.words(), "worker w at a:1: row 7: \uFFFD"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

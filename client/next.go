@@ -120,7 +120,12 @@ func (s *Session) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 // session fails: the rows were taken.
 func (s *Session) fill() (bool, error) {
 	s.mu.Lock()
+	open := len(s.ledger.pieces)
 	c, p, err := s.takeLocked()
+	if len(s.ledger.pieces) < open { // those whose rows were in earlier steps, too
+		signal(s.slot)
+		signal(s.wake)
+	}
 	if p == nil {
 		s.mu.Unlock()
 		return false, err

@@ -129,8 +129,11 @@ func (in *incoming) Schema(ctx context.Context, s *arrow.Schema) error {
 func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 	size := b.Bytes
 	if b.Lent && in.full() {
-		own := b.Clone(&received)
+		own, err := b.Clone(&received)
 		b.Release()
+		if err != nil {
+			return err
+		}
 		b = own
 	}
 	complete, err := in.receive(b)
@@ -175,7 +178,11 @@ func (in *incoming) Return() error {
 // replace has a copy of a record in its place in the queue, and releases it.
 func (in *incoming) replace(rec *wireRecord) error {
 	defer rec.release()
-	own, err := in.layout.bind(rec.batch.Clone(&received))
+	batch, err := rec.batch.Clone(&received)
+	if err != nil {
+		return err
+	}
+	own, err := in.layout.bind(batch)
 	if err != nil {
 		return err
 	}

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/flight"
-	"github.com/apache/arrow/go/v15/arrow/ipc"
-	"github.com/apache/arrow/go/v15/arrow/memory"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -71,9 +69,8 @@ func Get(ctx context.Context, conn *grpc.ClientConn, links *Links, ticket []byte
 
 // open makes the call, and receives the schema.
 func (s *Stream) open(ctx context.Context, conn *grpc.ClientConn, ticket []byte) (err error) {
-	// What a message may hold is bounded by the worker; a limit here would look like a busy worker.
 	s.in, err = conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, doGet,
-		grpc.ForceCodecV2(NewCodec()), grpc.MaxCallRecvMsgSize(math.MaxInt32))
+		grpc.ForceCodecV2(NewCodec()), grpc.MaxCallRecvMsgSize(mostMessage))
 	if err != nil {
 		return err
 	}
@@ -87,10 +84,21 @@ func (s *Stream) open(ctx context.Context, conn *grpc.ClientConn, ticket []byte)
 		if errors.Is(err, io.EOF) {
 			err = errors.New("stream ended before its schema")
 		}
-		return err
+		return tooLong(err)
 	}
 	defer s.next.free()
 	s.schema, err = schemaOf(s.next.header)
+	return err
+}
+
+// mostMessage bounds a message by gRPC: what a worker sends is shorter.
+const mostMessage = maxBody + mostHeader + mostMeta + 1<<10
+
+// tooLong tells gRPC's refusal of a long message from a busy worker's, whose status is the same.
+func tooLong(err error) error {
+	if status.Code(err) == codes.ResourceExhausted && strings.HasPrefix(status.Convert(err).Message(), "grpc: received message larger than max") {
+		return fmt.Errorf("%w: %s", errMessage, status.Convert(err).Message())
+	}
 	return err
 }
 
@@ -114,7 +122,7 @@ func (s *Stream) Schema() *arrow.Schema { return s.schema }
 func (s *Stream) Next() (*Batch, error) {
 	var err error
 	if s.link == nil {
-		err = s.in.RecvMsg(&s.next)
+		err = tooLong(s.in.RecvMsg(&s.next))
 	} else {
 		err = s.receive()
 	}
@@ -213,33 +221,3 @@ func (m *Message) Batch() (*Batch, error) {
 	}
 	return b, nil
 }
-
-// schemaOf reads a schema's message. Arrow's reader of flatbuffers panics where they point outside.
-func schemaOf(header []byte) (schema *arrow.Schema, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("wire: the first message is no Arrow schema, or it is cut short: %v", p)
-		}
-	}()
-	r, err := ipc.NewReaderFromMessageReader(&only{ipc.NewMessage(memory.NewBufferBytes(header), memory.NewBufferBytes(nil))})
-	if err != nil {
-		return nil, fmt.Errorf("wire: schema: %w", err)
-	}
-	defer r.Release()
-	return r.Schema(), nil
-}
-
-// only is a reader of one message.
-type only struct{ message *ipc.Message }
-
-func (o *only) Message() (*ipc.Message, error) {
-	m := o.message
-	if m == nil {
-		return nil, io.EOF
-	}
-	o.message = nil
-	return m, nil
-}
-
-func (o *only) Retain()  {}
-func (o *only) Release() {}

@@ -51,8 +51,9 @@ type Receiver interface {
 	Return() error
 }
 
-// Clone copies a batch into memory of a pool. Offsets that arrays share they share there, too.
-func (b *Batch) Clone(p *Pool) *Batch {
+// Clone copies a batch into memory of a pool. Offsets that arrays share they share there, too. It fails if its buffers lie on each other,
+// and are longer than any batch.
+func (b *Batch) Clone(p *Pool) (*Batch, error) {
 	size, offsets := int64(0), int64(arrow.Int32SizeBytes)*(b.Rows+1)
 	var last *byte // offsets
 	for _, buf := range b.Buffers {
@@ -62,6 +63,9 @@ func (b *Batch) Clone(p *Pool) *Batch {
 				last = unsafe.SliceData(buf)
 			}
 		}
+	}
+	if size > 2*maxBody { // with what they are padded to
+		return nil, fmt.Errorf("%w: its buffers have %d bytes", errMessage, size)
 	}
 	m := p.Get(int(size))
 	out := &Batch{Rows: b.Rows, Meta: b.Meta, Bytes: int64(cap(m.Bytes)), Sent: b.Sent, release: m.Free}
@@ -86,7 +90,7 @@ func (b *Batch) Clone(p *Pool) *Batch {
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 // Release gives the batch's memory back; its nodes and buffers must not be used any more. A second call does nothing.

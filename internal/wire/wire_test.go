@@ -262,7 +262,10 @@ func TestClone(t *testing.T) {
 		}
 		released := 0
 		batch.OnRelease(func() { released++ })
-		got := batch.Clone(&pool)
+		got, err := batch.Clone(&pool)
+		if err != nil {
+			t.Fatal(err)
+		}
 		check(t, got, rec)
 		n := len(got.Buffers)
 		if rec.NumRows() > 1 && (&got.Buffers[n-3][0] != &got.Buffers[n-7][0] || &got.Buffers[n-3][0] == &batch.Buffers[n-3][0]) {
@@ -272,6 +275,10 @@ func TestClone(t *testing.T) {
 		if got.Meta[0] != 7 || released != 0 {
 			t.Errorf("app_metadata %v; the batch was released %d times", got.Meta, released)
 		}
+	}
+	overlapping := &wire.Batch{Buffers: slices.Repeat([][]byte{make([]byte, 1<<20)}, 1<<16)}
+	if _, err := overlapping.Clone(&pool); err == nil {
+		t.Error("buffers that lie on each other are copied to 64 GiB")
 	}
 }
 
