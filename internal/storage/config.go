@@ -99,6 +99,7 @@ func setFromEnv(profiles map[string]Profile, e string) error {
 		{"_ACCESS_KEY_ENV", func(p *Profile) error { p.AccessKeyEnv = value; return nil }},
 		{"_SECRET_KEY_ENV", func(p *Profile) error { p.SecretKeyEnv = value; return nil }},
 		{"_SESSION_TOKEN_ENV", func(p *Profile) error { p.SessionTokenEnv = value; return nil }},
+		{"_REQUEST_PAYER", func(p *Profile) error { p.RequestPayer = value; return nil }},
 		{"_PATH_STYLE", func(p *Profile) error {
 			b, err := strconv.ParseBool(value)
 			if err != nil {

@@ -31,6 +31,7 @@ retry: {attempts: 3, delay: 50ms}
 		"PENSTOCK_STORAGE_MY_MINIO_ENDPOINT=https://other:9000",
 		"PENSTOCK_STORAGE_MY_MINIO_PATH_STYLE=false",
 		"PENSTOCK_STORAGE_LAB_CA_FILE=/etc/ca.pem",
+		"PENSTOCK_STORAGE_LAB_REQUEST_PAYER=requester",
 		"PENSTOCK_STORAGE_OPEN_REGION=",
 		"PENSTOCK_STORAGE_CONFIG=/etc/storage.yaml",
 	})
@@ -42,7 +43,7 @@ retry: {attempts: 3, delay: 50ms}
 		Profiles: map[string]storage.Profile{
 			"my_minio": {Endpoint: "https://other:9000", PathStyle: &no, AccessKeyEnv: "MINIO_KEY", SecretKeyEnv: "MINIO_SECRET"},
 			"open":     {Credentials: "anonymous", Region: "eu-west-1"},
-			"lab":      {CAFile: "/etc/ca.pem"},
+			"lab":      {CAFile: "/etc/ca.pem", RequestPayer: "requester"},
 		},
 		Retry: storage.Retry{Attempts: 3, Delay: 50 * time.Millisecond},
 	}
@@ -68,6 +69,8 @@ func TestConfigMistakes(t *testing.T) {
 		"endpoint user":   {"profiles: {a: {endpoint: 'https://me:s3cr3t@host'}}", "", "access_key_env"},
 		"endpoint path":   {"profiles: {a: {endpoint: 'https://host/s3cr3t'}}", "", "no path"},
 		"endpoint scheme": {"profiles: {a: {endpoint: 'ftp://host'}}", "", "http or https"},
+		"payer":           {"profiles: {a: {request_payer: owner}}", "", "must be requester"},
+		"nobody pays":     {"profiles: {a: {request_payer: requester, credentials: anonymous}}", "", "needs credentials"},
 		"retry":           {"retry: {attempts: -1}", "", "negative"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,6 +100,7 @@ func TestURIMistakes(t *testing.T) {
 		"file://data/x": "absolute path",
 		"s3://":         "bucket",
 		"s3://b*/x":     "bucket",
+		"s3://my_/*/x":  "bucket",
 	} {
 		if _, err := s.List(t.Context(), "", []string{uri}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want one with %q", uri, err, want)

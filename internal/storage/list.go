@@ -70,9 +70,11 @@ func Canonical(uri string) (string, error) {
 	case scheme == "file":
 		return "", fmt.Errorf("%s: file:// must be followed by an absolute path, as in file:///data/", uri)
 	case scheme == "s3":
-		if bucket, key, _ := strings.Cut(rest, "/"); bucket == "" || isGlob(bucket) {
-			return "", fmt.Errorf("%s: s3:// must be followed by a bucket's name, as in s3://bucket/data/", uri)
-		} else if key == "" {
+		bucket, key, _ := strings.Cut(rest, "/")
+		if err := s3.CheckBucket(bucket); err != nil {
+			return "", fmt.Errorf("%s: s3:// must be followed by a bucket's name, as in s3://bucket/data/: %w", uri, err)
+		}
+		if key == "" {
 			return s3.Scheme + bucket + "/", nil
 		}
 		return uri, nil
@@ -93,12 +95,15 @@ func find(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
 	if isGlob(uri) {
 		return findGlob(ctx, b, uri)
 	}
+	var denied error
 	if !strings.HasSuffix(uri, "/") {
 		f, err := b.Stat(ctx, uri)
-		if err == nil {
+		switch {
+		case err == nil:
 			return []*pb.File{f}, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		case errors.Is(err, object.ErrDenied): // as to those who may list the directory only, of what is no file
+			denied = err
+		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 	}
@@ -108,8 +113,13 @@ func find(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
 	}
 	q := object.Query{Prefix: dir, Enter: func(d string) bool { return visible(strings.TrimSuffix(d, "/")) }}
 	found, others, err := collect(ctx, b, q, func(uri string) bool { return visible(uri) && isParquet(uri) })
-	if err != nil || len(found) > 0 {
+	switch {
+	case err != nil && denied != nil:
+		return nil, fmt.Errorf("%w; and as a directory: %w", denied, err)
+	case err != nil || len(found) > 0:
 		return found, err
+	case denied != nil:
+		return nil, denied
 	}
 	looked := "files ending in .parquet, .parq or .pq below " + dir
 	if dir != uri {

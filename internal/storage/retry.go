@@ -52,7 +52,7 @@ type retrying struct {
 var errAttempt = errors.New("no answer in time")
 
 func (r retrying) Stat(ctx context.Context, uri string) (f *pb.File, err error) {
-	err = r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, _ func()) error {
+	err = r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, _ func(bool)) error {
 		f, err = r.next.Stat(ctx, uri)
 		return err
 	})
@@ -61,7 +61,7 @@ func (r retrying) Stat(ctx context.Context, uri string) (f *pb.File, err error) 
 
 func (r retrying) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int64) error {
 	timeout := r.cfg.AttemptTimeout + time.Duration(len(buf))*time.Microsecond
-	return r.retry(ctx, timeout, func(ctx context.Context, _ func()) error {
+	return r.retry(ctx, timeout, func(ctx context.Context, _ func(bool)) error {
 		return r.next.ReadAt(ctx, f, buf, offset)
 	})
 }
@@ -70,14 +70,14 @@ func (r retrying) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int
 // yield may be given files twice.
 func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File) error) error {
 	start, ordered := q.After, true
-	return r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, progress func()) error {
+	return r.retry(ctx, r.cfg.AttemptTimeout, func(ctx context.Context, progress func(bool)) error {
 		if !ordered {
 			q.After = start
 		}
-		q.Passed = progress
+		q.Passed = func() { progress(false) }
 		return r.next.List(ctx, q, func(f *pb.File) error {
-			progress()
 			ordered = ordered && f.Uri > q.After
+			progress(ordered)
 			q.After = f.Uri
 			return yield(f)
 		})
@@ -85,11 +85,12 @@ func (r retrying) List(ctx context.Context, q object.Query, yield func(*pb.File)
 }
 
 // retry calls op until it succeeds, fails for good, or has had all its attempts. An attempt's context ends when
-// nothing has called its progress function for the timeout.
-func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func()) error) error {
+// nothing has called its progress function for the timeout. One that made progress that the next one keeps counts as
+// the first: a long listing has many.
+func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func(kept bool)) error) error {
 	delay := r.cfg.Delay
 	for n := 1; ; n++ {
-		late, err := attempt(ctx, timeout, op)
+		late, further, err := attempt(ctx, timeout, op)
 		switch {
 		case err == nil:
 			return nil
@@ -101,6 +102,9 @@ func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx 
 		case !object.IsTransient(err):
 			return err
 		}
+		if further {
+			n, delay = 1, r.cfg.Delay
+		}
 		if n == r.cfg.Attempts {
 			return fmt.Errorf("given up after %d attempts: %w", n, err)
 		}
@@ -111,14 +115,17 @@ func (r retrying) retry(ctx context.Context, timeout time.Duration, op func(ctx 
 	}
 }
 
-// attempt calls op once and reports whether its time ran out.
-func attempt(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func()) error) (late bool, err error) {
+// attempt calls op once and reports whether its time ran out, and whether it made progress that is kept.
+func attempt(ctx context.Context, timeout time.Duration, op func(ctx context.Context, progress func(kept bool)) error) (late, further bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	timer := time.AfterFunc(timeout, func() { cancel(errAttempt) })
 	defer timer.Stop()
-	err = op(ctx, func() { timer.Reset(timeout) })
-	return errors.Is(context.Cause(ctx), errAttempt), err
+	err = op(ctx, func(kept bool) {
+		timer.Reset(timeout)
+		further = further || kept
+	})
+	return errors.Is(context.Cause(ctx), errAttempt), further, err
 }
 
 func pause(ctx context.Context, d time.Duration) error {

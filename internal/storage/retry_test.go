@@ -178,6 +178,44 @@ func TestRetryList(t *testing.T) {
 	}
 }
 
+// A long listing has its attempts again once it got further; one that finds the same again, or only passes files over, has not.
+func TestRetryListFurther(t *testing.T) {
+	for name, tc := range map[string]struct {
+		one  func(q object.Query, call int) string // of a call, which then fails
+		want int                                   // calls in all, of at most 100
+	}{
+		"further": {func(_ object.Query, call int) string { return fmt.Sprintf("%03d", call) }, 100},
+		"same":    {func(object.Query, int) string { return "a" }, 6},
+		"passing": {func(q object.Query, _ int) string { q.Pass(); return "" }, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := defaults(t)
+				s := &scripted{list: func(q object.Query, call int, yield func(*pb.File) error) error {
+					if call == 100 {
+						return nil
+					}
+					if uri := tc.one(q, call); uri != "" {
+						if err := yield(&pb.File{Uri: uri}); err != nil {
+							return err
+						}
+					}
+					return errBusy
+				}}
+				err := retrying{s, cfg}.List(t.Context(), object.Query{}, func(*pb.File) error { return nil })
+				if s.calls != tc.want || (err == nil) != (tc.want == 100) {
+					t.Errorf("%d calls, error %v; want %d", s.calls, err, tc.want)
+				}
+				for i := 1; err == nil && i < len(s.times); i++ {
+					if d := s.times[i].Sub(s.times[i-1]); d > cfg.Delay {
+						t.Errorf("attempt %d came after %s", i+1, d)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A long listing is not cut off while files come, or are passed over.
 func TestRetryListProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,9 @@ import "errors"
 // ErrChanged says that a file is no longer the one that was listed.
 var ErrChanged = errors.New("the file has changed since it was listed")
 
+// ErrDenied says that a service does not let its caller read, or does not say whether there is anything to read.
+var ErrDenied = errors.New("access denied")
+
 // Query says what to list.
 type Query struct {
 	// Prefix of the files' URIs.

@@ -4,10 +4,15 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"net/http"
+	"net/url"
+	"strings"
 
 	"github.com/minio/minio-go/v7"
 
@@ -27,28 +32,50 @@ func (c *Client) classify(err error) error {
 		return object.ErrChanged
 	case "ExpiredToken", "ExpiredTokenException":
 		c.credentials.Expire()
+		err = fmt.Errorf("renew the storage profile's credentials: %w", err)
+		if !c.renewed {
+			return object.Ours(err)
+		}
 		return object.Transient(err)
+	case "InvalidAccessKeyId":
+		c.credentials.Expire() // it may have been replaced since it was read
 	case "Throttling", "ThrottlingException", "RequestLimitExceeded", "RequestThrottled", "RequestTimeout", "SlowDown":
 		return object.Transient(err)
 	case minio.AccessDenied:
-		return fmt.Errorf("access denied; check the storage profile's credentials: %w", err)
+		return fmt.Errorf("%w; check the storage profile's credentials: %w", object.ErrDenied, err)
 	case minio.AuthorizationHeaderMalformed, minio.InvalidRegion:
-		return fmt.Errorf("set the storage profile's region: %w", err)
+		if c.region == "" && answer.Region != "" {
+			return object.Transient(elsewhere(answer)) // minio-go knows it now, and leaves it to us to try again
+		}
+		return elsewhere(answer)
 	}
-	switch answer.StatusCode {
-	case http.StatusNotFound:
+	switch status := answer.StatusCode; {
+	case status == http.StatusMovedPermanently, status == http.StatusTemporaryRedirect:
+		return elsewhere(answer)
+	case status == http.StatusNotFound:
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
-	case http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable:
+	case status == http.StatusPreconditionFailed, status == http.StatusRequestedRangeNotSatisfiable:
 		return object.ErrChanged
-	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
-		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case status == http.StatusRequestTimeout, status == http.StatusTooManyRequests, status == clientClosedRequest,
+		status >= http.StatusInternalServerError && status != http.StatusNotImplemented:
 		return object.Transient(err)
 	}
 	return err
 }
 
-// classifyNetwork takes all failures to talk to the service for transient, but those that only a change of
-// configuration can mend.
+// clientClosedRequest is nginx's, when what it is a proxy of or for hung up.
+const clientClosedRequest = 499
+
+// elsewhere is the error of a bucket that lies in another region.
+func elsewhere(answer minio.ErrorResponse) error {
+	to := ""
+	if answer.Region != "" {
+		to = " to " + answer.Region
+	}
+	return fmt.Errorf("set the storage profile's region%s: %w", to, answer)
+}
+
+// classifyNetwork says what only a change of configuration can mend, and takes for transient what cuts a connection.
 func classifyNetwork(err error) error {
 	var certificate *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -58,8 +85,22 @@ func classifyNetwork(err error) error {
 		return err
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return fmt.Errorf("set the storage profile's ca_file if the service has a private certificate: %w", err)
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return fmt.Errorf("check whether the storage profile's endpoint is http or https: %w", err)
+	case isCut(err):
+		return object.Transient(err)
 	}
-	return object.Transient(err)
+	return err
+}
+
+// isCut reports whether a request had no answer, or half of one.
+func isCut(err error) bool {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Op != "parse"
+	}
+	var network net.Error
+	var syntax *xml.SyntaxError
+	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &syntax) && strings.HasPrefix(syntax.Msg, "unexpected EOF")
 }

@@ -45,6 +45,8 @@ type Profile struct {
 	AccessKeyEnv    string `yaml:"access_key_env"`
 	SecretKeyEnv    string `yaml:"secret_key_env"`
 	SessionTokenEnv string `yaml:"session_token_env"`
+	// RequestPayer is "requester" for buckets whose owners have their readers pay.
+	RequestPayer string `yaml:"request_payer"`
 }
 
 // source is Credentials with its default.
@@ -74,6 +76,12 @@ func (p Profile) Validate() error {
 	}
 	if p.AWSProfile != "" && p.source() != FromAWS {
 		return fmt.Errorf("aws_profile goes with credentials: aws, not %s", p.source())
+	}
+	switch {
+	case p.RequestPayer != "" && p.RequestPayer != "requester":
+		return errors.New("request_payer must be requester, or unset")
+	case p.RequestPayer != "" && p.source() == Anonymous:
+		return errors.New("request_payer needs credentials: nobody pays for anonymous requests")
 	}
 	_, err := p.endpoint()
 	return err

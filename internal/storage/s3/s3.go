@@ -12,6 +12,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/storage/object"
@@ -24,6 +25,9 @@ const Scheme = "s3://"
 type Client struct {
 	core        minio.Core
 	credentials *credentials.Credentials
+	renewed     bool   // credentials renew themselves
+	region      string // configured; "" if minio-go finds it out
+	payer       string
 	transport   *http.Transport
 }
 
@@ -40,7 +44,7 @@ func New(p Profile) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	creds, err := p.credentials()
+	creds, renewed, err := p.credentials()
 	if err != nil {
 		return nil, err
 	}
@@ -49,22 +53,28 @@ func New(p Profile) (*Client, error) {
 	if !custom {
 		host = "s3.amazonaws.com"
 	}
+	region := p.region(custom)
 	client, err := minio.New(host, &minio.Options{
 		Creds:        creds,
 		Secure:       endpoint.Scheme == "https",
 		Transport:    transport,
-		Region:       p.region(custom),
+		Region:       region,
 		BucketLookup: p.lookup(),
 		MaxRetries:   1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("S3 client: %w", err)
 	}
-	return &Client{minio.Core{Client: client}, creds, transport}, nil
+	return &Client{
+		core: minio.Core{Client: client}, credentials: creds, renewed: renewed, region: region, payer: p.RequestPayer, transport: transport,
+	}, nil
 }
 
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// CheckBucket refuses names that no bucket can have.
+func CheckBucket(name string) error { return s3utils.CheckValidBucketName(name) }
 
 func split(uri string) (bucket, key string) {
 	bucket, key, _ = strings.Cut(strings.TrimPrefix(uri, Scheme), "/")
@@ -74,11 +84,33 @@ func split(uri string) (bucket, key string) {
 // Stat describes one object. It fails with fs.ErrNotExist if there is none.
 func (c *Client) Stat(ctx context.Context, uri string) (*pb.File, error) {
 	bucket, key := split(uri)
-	info, err := c.core.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
+	var opts minio.StatObjectOptions
+	c.pay(&opts)
+	info, err := c.core.StatObject(ctx, bucket, key, opts)
+	if isBare(err) {
+		var body io.ReadCloser
+		if body, info, _, err = c.core.GetObject(ctx, bucket, key, opts); err == nil {
+			defer body.Close()
+		}
+	}
 	if err != nil {
 		return nil, c.classify(err)
 	}
 	return describe(bucket, info)
+}
+
+// isBare reports whether a HEAD was answered by 400, without a body that says why (the token has expired, the region
+// is another, the endpoint is https): a GET has one.
+func isBare(err error) bool {
+	var answer minio.ErrorResponse
+	return errors.As(err, &answer) && strings.HasPrefix(answer.Code, "400") // minio-go takes the status for want of a code
+}
+
+// pay has this request paid by who reads, and not by the bucket's owner.
+func (c *Client) pay(opts interface{ Set(key, value string) }) {
+	if c.payer != "" {
+		opts.Set("x-amz-request-payer", c.payer)
+	}
 }
 
 // List hands each object that q asks for to yield, in the order of their URIs.
@@ -87,6 +119,7 @@ func (c *Client) List(ctx context.Context, q object.Query, yield func(*pb.File) 
 	_, after := split(q.After)
 	noOwner := false
 	opts := minio.ListObjectsOptions{Prefix: prefix, Recursive: !q.Flat, StartAfter: after, FetchOwner: &noOwner}
+	c.pay(&opts)
 	for info := range c.core.ListObjectsIter(ctx, bucket, opts) {
 		if info.Err != nil {
 			return c.classify(info.Err)
@@ -114,6 +147,7 @@ func (c *Client) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int6
 	}
 	bucket, key := split(f.Uri)
 	var opts minio.GetObjectOptions
+	c.pay(&opts)
 	if err := opts.SetRange(offset, offset+int64(len(buf))-1); err != nil {
 		return err
 	}
@@ -132,7 +166,7 @@ func (c *Client) ReadAt(ctx context.Context, f *pb.File, buf []byte, offset int6
 		return errors.New("the service ignores the Range header")
 	}
 	if _, err := io.ReadFull(body, buf); err != nil {
-		return c.classify(err)
+		return object.Transient(err) // there was an answer: only the network can have failed
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -41,7 +42,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 func stubStore(t *testing.T, endpoint string) *storage.Store {
 	return newStore(t, storage.Config{
 		Profiles: map[string]storage.Profile{"default": {Endpoint: endpoint, Region: "r", Credentials: "anonymous"}},
-		Retry:    storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: 100 * time.Millisecond},
+		Retry:    storage.Retry{Attempts: 3, Delay: time.Millisecond, AttemptTimeout: 500 * time.Millisecond}, // minio-go pauses for up to 200 ms
 	})
 }
 
@@ -54,8 +55,11 @@ func TestFaults(t *testing.T) {
 	}{
 		"busy":      {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 503, "SlowDown") }, nil, 2},
 		"throttled": {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "RequestTimeout") }, nil, 2},
-		"expired":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "ExpiredToken") }, nil, 2},
+		"expired":   {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 400, "ExpiredToken") }, errAny, 1}, // nobody renews it
 		"internal":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, nil, 2},
+		"unknown":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(524) }, nil, 2},
+		"hung up":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(499) }, nil, 2},
+		"lacking":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(501) }, errAny, 1},
 		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "5")
 			answer(w, etag, "23")
@@ -162,15 +166,7 @@ func TestPrivateCA(t *testing.T) {
 }
 
 func TestNoCredentials(t *testing.T) {
-	for _, key := range []string{
-		"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_PROFILE",
-		"AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-	} {
-		t.Setenv(key, "")
-	}
-	t.Setenv("HOME", t.TempDir())
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "")
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	withoutCredentials(t)
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, etag, "23456") }))
 	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
 		"default": {Endpoint: url, Region: "r"},
@@ -183,6 +179,185 @@ func TestNoCredentials(t *testing.T) {
 		}
 		if !storage.IsOurs(err) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: error %v is taken for one of the dataset's file", profile, err)
+		}
+	}
+}
+
+// Mistakes that time does not mend are reported at once.
+func TestMistakes(t *testing.T) {
+	page := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `<!doctype html><html><head><meta charset="utf-8"></head><body>Sign in</body></html>`)
+	}))
+	for name, tc := range map[string]struct{ endpoint, want string }{
+		"http":  {strings.Replace(page, "http:", "https:", 1), "check whether the storage profile's endpoint is http or https"},
+		"no S3": {page, "XML"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := stubStore(t, tc.endpoint).List(t.Context(), "", []string{"s3://bucket/data/"})
+			if err == nil || storage.IsTransient(err) || strings.Contains(err.Error(), "attempts") || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, transient: %v; want one for good with %q", err, storage.IsTransient(err), tc.want)
+			}
+		})
+	}
+}
+
+const listing = "<ListBucketResult><Contents><Key>data/x.parquet</Key><ETag>e</ETag><Size>1</Size></Contents></ListBucketResult>"
+
+// A listing that is cut is tried again, however the service says where it ends.
+func TestListingIsCut(t *testing.T) {
+	for name, header := range map[string]http.Header{
+		"chunked":     {},
+		"counted":     {"Content-Length": {fmt.Sprint(len(listing))}},
+		"until close": {"Transfer-Encoding": {"identity"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int64
+			s := stubStore(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if requests.Add(1) > 1 {
+					fmt.Fprint(w, listing)
+					return
+				}
+				maps.Copy(w.Header(), header)
+				fmt.Fprint(w, listing[:len(listing)/2])
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			})))
+			if files, err := s.List(t.Context(), "", []string{"s3://bucket/data/"}); err != nil || len(files) != 1 || requests.Load() != 2 {
+				t.Errorf("listed %v, %v, by %d requests", files, err, requests.Load())
+			}
+		})
+	}
+}
+
+// Who may read below a prefix only is denied what is no file, such as a directory.
+func TestDirectoryOfPolicy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		list http.HandlerFunc
+		want string // of the error; "" for none
+	}{
+		"found": {func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, listing)
+		}, ""},
+		"nothing": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<ListBucketResult></ListBucketResult>") }, "access denied"},
+		"denied":  {func(w http.ResponseWriter, _ *http.Request) { refuse(w, 403, "SignatureDoesNotMatch") }, "and as a directory: m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := stubStore(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodHead {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
+				tc.list(w, r)
+			})))
+			files, err := s.List(t.Context(), "", []string{"s3://bucket/data"})
+			switch {
+			case tc.want == "" && (err != nil || len(files) != 1):
+				t.Errorf("listed %v, %v", files, err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "access denied")):
+				t.Errorf("error %v, want one with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// Readers pay for each kind of request, if they are to.
+func TestRequestPayer(t *testing.T) {
+	t.Setenv("KEY", "k")
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Amz-Request-Payer") != "requester" || !strings.Contains(r.Header.Get("Authorization"), "x-amz-request-payer") {
+			refuse(w, 403, "AccessDenied")
+		} else if r.URL.Query().Has("list-type") {
+			fmt.Fprint(w, listing)
+		} else {
+			answer(w, etag, "23456")
+		}
+	}))
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{
+		"default": {Endpoint: url, Region: "r", AccessKeyEnv: "KEY", SecretKeyEnv: "KEY", RequestPayer: "requester"},
+	}})
+	if files, err := s.List(t.Context(), "", []string{stubFile.GetUri(), "s3://bucket/data/"}); err != nil || len(files) != 2 {
+		t.Errorf("listed %v, %v", files, err)
+	}
+	if err := s.ReadAt(t.Context(), "", stubFile, make([]byte, 5), 2); err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutCredentials hides those of whoever runs the tests.
+func withoutCredentials(t *testing.T) {
+	t.Helper()
+	for _, key := range []string{
+		"AWS_ACCESS_KEY_ID", "AWS_ACCESS_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_SECRET_KEY", "AWS_PROFILE", "AWS_CONFIG_FILE",
+		"AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+	} {
+		t.Setenv(key, "")
+	}
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+}
+
+// A credential_process that does not say when its credentials end is not started for each request.
+func TestCredentialProcess(t *testing.T) {
+	withoutCredentials(t)
+	dir := t.TempDir()
+	script := "echo started >> " + dir + "/starts\n" + `echo '{"Version": 1, "AccessKeyId": "KEY", "SecretAccessKey": "s"}'` + "\n"
+	for name, text := range map[string]string{"process": script, "config": "[profile lab]\ncredential_process = sh " + dir + "/process\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(dir, "config"))
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Authorization"), "Credential=KEY/") {
+			refuse(w, 403, "AccessDenied")
+			return
+		}
+		answer(w, etag, "23456")
+	}))
+	s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": {Endpoint: url, Region: "r", AWSProfile: "lab"}}})
+	for range 3 {
+		if err := s.ReadAt(t.Context(), "", stubFile, make([]byte, 5), 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if starts, err := os.ReadFile(filepath.Join(dir, "starts")); err != nil || string(starts) != "started\n" {
+		t.Errorf("starts of the process: %q, %v", starts, err)
+	}
+}
+
+// Expired credentials are renewed by those who can; others are told. A HEAD that says neither is followed by a GET.
+func TestExpired(t *testing.T) {
+	withoutCredentials(t)
+	var fetched atomic.Int64
+	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/role":
+			fmt.Fprintf(w, `{"AccessKeyId":"KEY-%d","SecretAccessKey":"s","Token":"t","Expiration":"%s"}`,
+				fetched.Add(1), time.Now().Add(time.Hour).Format(time.RFC3339))
+		case strings.Contains(r.Header.Get("Authorization"), "KEY-2/"):
+			answer(w, etag, "23456")
+		case r.Method == http.MethodHead:
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			refuse(w, 400, "ExpiredToken")
+		}
+	}))
+	list := func(p storage.Profile) error {
+		p.Endpoint, p.Region = url, "r"
+		s := newStore(t, storage.Config{Profiles: map[string]storage.Profile{"default": p}, Retry: storage.Retry{Attempts: 2, Delay: time.Millisecond}})
+		_, err := s.List(t.Context(), "", []string{stubFile.GetUri()})
+		return err
+	}
+	t.Setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", url+"/role")
+	if err := list(storage.Profile{}); err != nil || fetched.Load() != 2 {
+		t.Errorf("a role that was fetched %d times: %v", fetched.Load(), err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "OLD")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "s")
+	for name, p := range map[string]storage.Profile{"AWS's variables": {}, "variables": {AccessKeyEnv: "AWS_ACCESS_KEY_ID", SecretKeyEnv: "AWS_SECRET_ACCESS_KEY"}} {
+		err := list(p)
+		if err == nil || !strings.Contains(err.Error(), "renew the storage profile's credentials") || !storage.IsOurs(err) || storage.IsTransient(err) {
+			t.Errorf("%s: error %v, of this process: %v, transient: %v", name, err, storage.IsOurs(err), storage.IsTransient(err))
 		}
 	}
 }
