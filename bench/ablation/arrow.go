@@ -16,7 +16,6 @@ import (
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -27,7 +26,6 @@ type arrowDecoder struct {
 	fetcher
 	sources []*pb.Source
 
-	footer  *footer.Footer // that meta is of
 	meta    *metadata.FileMetaData
 	bytes   *sparse
 	leaves  []int
@@ -36,29 +34,30 @@ type arrowDecoder struct {
 	vectors []*vector.Vector
 }
 
-func (d *arrowDecoder) reset(ctx context.Context, f *pb.File, foot *footer.Footer, rg int) error {
+func (d *arrowDecoder) reset(ctx context.Context, i, rg int) error {
 	if d.records != nil {
 		d.records.Release()
 		d.records = nil
 	}
-	ranges, chunks, err := d.fetch(ctx, f, foot, rg)
+	ranges, chunks, err := d.fetch(ctx, i, rg)
 	if err != nil {
 		return err
 	}
-	if d.leaves, err = columns.Leaves(foot, d.sources); err != nil {
+	if d.leaves, err = columns.Leaves(d.in.footers[i], d.sources); err != nil {
 		return err
 	}
-	d.bytes = &sparse{size: f.GetSize(), ranges: ranges, chunks: chunks}
-	if d.footer != foot {
-		whole := &remote{ctx: ctx, storage: d.storage, file: f}
-		r, err := file.NewParquetReader(whole)
-		if err != nil {
-			return err
-		}
-		d.footer, d.meta = foot, r.MetaData()
-	}
-	d.group = rg
+	d.bytes = &sparse{size: d.in.files[i].GetSize(), ranges: ranges, chunks: chunks}
+	d.meta, d.group = d.in.metas[i], rg
 	return nil
+}
+
+// readMeta is a file's footer as arrow's reader has it.
+func readMeta(ctx context.Context, s storage.Storage, f *pb.File) (*metadata.FileMetaData, error) {
+	r, err := file.NewParquetReader(&remote{ctx: ctx, storage: s, file: f})
+	if err != nil {
+		return nil, err
+	}
+	return r.MetaData(), nil
 }
 
 // open begins the row group, now that it is known how many rows a window has.

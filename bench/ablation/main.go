@@ -4,10 +4,14 @@
 //	go run ./bench/ablation
 //
 // The path is that of a worker and its trainer in one process (path.go): storage, decoding, transforms, tensors, a Flight stream over
-// loopback, one copy at the trainer. Each optimisation (variants.go) has a simple way of doing without it: all columns are
-// read, every chunk by a request of its own, by arrow's Parquet reader (arrow.go), rows are maps (rows.go), a row group is
-// transformed at once, and arrow's Flight sends it. That trainers, not workers, join rows to batches (rebatch.go) is
-// measured apart, on the worker's own pipeline with a fixed memory budget and a storage whose requests take their time.
+// loopback, one copy at the trainer, to batches of its size (join.go). Each optimisation (variants.go) has a simple way of doing
+// without it: all columns are read, every chunk by a request of its own, by arrow's Parquet reader (arrow.go), rows are maps
+// (rows.go), a row group is transformed at once, or by each op as a whole (stages.go), and arrow's Flight sends it. Files are read
+// from the page cache; what an object store would take for the requests is counted beside (counting.go). Each variant runs once
+// before it is measured, which is when its tensors are compared with the others'; who comes first changes from round to round.
+//
+// That trainers, not workers, join rows to batches (rebatch.go) is measured apart, on the worker's own pipeline with a fixed memory
+// budget and a storage whose requests do take their time.
 package main
 
 import (
@@ -31,13 +35,14 @@ func main() {
 // options are the program's flags.
 type options struct {
 	out, data, workload string
-	rows, rounds        int
-	latency             time.Duration
-	budget              int64
+	rows, rounds, batch int
+	least, latency      time.Duration
+	bandwidth, window   cli.Bytes
+	budget              cli.Bytes
 }
 
 func command() *cobra.Command {
-	o := options{budget: 256 << 20}
+	o := options{budget: 256 << 20, window: 4 << 20, bandwidth: 90_000_000}
 	cmd := &cobra.Command{
 		Use:   "ablation",
 		Short: "Measure what each of the worker's optimisations is worth",
@@ -54,9 +59,13 @@ func command() *cobra.Command {
 	flags.StringVar(&o.data, "data", "penstock-data", "folder that keeps the datasets")
 	flags.StringVar(&o.workload, "workload", "rm1", "workload whose features are read, out of a file that has four times as many")
 	flags.IntVar(&o.rows, "rows", 1<<18, "rows to read")
-	flags.IntVar(&o.rounds, "rounds", 3, "times that each variant is measured; the median counts")
-	flags.DurationVar(&o.latency, "latency", 10*time.Millisecond, "what a request to the storage takes where rebatching is measured")
-	flags.Int64Var(&o.budget, "memory", o.budget, "bytes of memory of the worker where rebatching is measured")
+	flags.IntVar(&o.rounds, "rounds", 3, "turns of each variant; the median of all of its passes counts")
+	flags.DurationVar(&o.least, "least", time.Second, "how long a variant's turn takes at least, in passes, behind one that is not measured")
+	flags.Var(&o.window, "window", "decoded columns of a window that fits the cache")
+	flags.DurationVar(&o.latency, "latency", 5*time.Millisecond, "what a request to an object store takes until its first byte comes")
+	flags.Var(&o.bandwidth, "bandwidth", "bytes a second of each connection to it")
+	flags.Var(&o.budget, "memory", "memory of the worker where rebatching is measured")
+	flags.IntVar(&o.batch, "batch", 0, "rows of the trainer's batches (default: the workload's)")
 	return cmd
 }
 
@@ -67,6 +76,15 @@ func (o *options) check() error {
 	}
 	if o.rounds < 1 {
 		errs = append(errs, fmt.Errorf("--rounds: want 1 or more, found %d", o.rounds))
+	}
+	if o.batch < 0 {
+		errs = append(errs, fmt.Errorf("--batch: want 1 or more, found %d", o.batch))
+	}
+	if o.latency < 0 {
+		errs = append(errs, fmt.Errorf("--latency: want 0 or more, found %s", o.latency))
+	}
+	if o.bandwidth < 1 || o.window < 1 || o.budget < 1 {
+		errs = append(errs, errors.New("--bandwidth, --window, --memory: want 1 or more"))
 	}
 	return errors.Join(errs...)
 }
@@ -79,27 +97,54 @@ func (o *options) run(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r := report{Workload: o.workload, Rows: o.rows, Columns: in.columns, Read: len(in.program.GetSources())}
-	all := variants()
-	rounds := make([][]usage, len(all))
-	for round := range o.rounds {
-		if _, err := in.measure(ctx, all[0].on); err != nil { // else the first one pays for fresh memory
-			return fmt.Errorf("%s: %w", all[0].name, err)
-		}
-		for i, v := range all {
-			u, err := in.measure(ctx, v.on)
-			if err != nil {
-				return fmt.Errorf("%s: %w", v.name, err)
-			}
-			rounds[i] = append(rounds[i], u)
-			fmt.Fprintf(progress, "round %d, %s: %.2f s of CPU time, in %.2f s\n", round+1, v.name, u.CPU, u.Wall)
-		}
+	r := report{
+		Workload: o.workload, Rows: o.rows, Columns: in.columns, Read: len(in.program.GetSources()), Needed: in.needed,
+		WindowRows: in.windowRows(in.program), GroupRows: in.groupRows(),
+		Latency: o.latency.Seconds(), Bandwidth: int64(o.bandwidth), Rounds: o.rounds,
 	}
-	for i, v := range all {
-		r.Variants = append(r.Variants, result{Name: v.name, usage: median(rounds[i])})
+	if r.Variants, err = in.variants(ctx, o, progress); err != nil {
+		return err
 	}
 	if r.Rebatching, err = in.rebatching(ctx, o, progress); err != nil {
 		return fmt.Errorf("rebatching: %w", err)
 	}
 	return r.write(o.out)
+}
+
+// variants measures all of them, in turns.
+func (in *input) variants(ctx context.Context, o *options, progress io.Writer) ([]result, error) {
+	all := variants()
+	passes := make([][]usage, len(all))
+	for round := range o.rounds {
+		for i := range all {
+			at := (i + round*len(all)/o.rounds) % len(all)
+			turn, err := in.turn(ctx, all[at].on, o.least)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", all[at].name, err)
+			}
+			passes[at] = append(passes[at], turn...)
+			u := median(turn)
+			fmt.Fprintf(progress, "round %d, %s: %.2f s of CPU time, in %.2f s (%d passes)\n", round+1, all[at].name, u.CPU, u.Wall, len(turn))
+		}
+	}
+	results := make([]result, len(all))
+	for i, v := range all {
+		results[i] = result{Name: v.name, Passes: len(passes[i]), usage: median(passes[i])}
+	}
+	return results, nil
+}
+
+// turn measures a variant, once it is warm, until that has taken long enough.
+func (in *input) turn(ctx context.Context, on optimisations, least time.Duration) (passes []usage, err error) {
+	if err := in.warm(ctx, on); err != nil {
+		return nil, err
+	}
+	for began := time.Now(); len(passes) == 0 || time.Since(began) < least; {
+		u, err := in.measure(ctx, on, nil)
+		if err != nil {
+			return nil, err
+		}
+		passes = append(passes, u)
+	}
+	return passes, nil
 }

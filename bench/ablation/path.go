@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/apache/arrow/go/v15/parquet/metadata"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -17,27 +21,33 @@ import (
 	"github.com/penstock-ml/penstock/bench/workload"
 	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
 // width is how many times as many features the files have as are read: a job reads a fraction of its table.
 const width = 4
 
-// adjacent is how many of the columns that are read lie beside each other.
-const adjacent = 4
-
-// windowBytes is about what a cache-sized window has in decoded columns.
-const windowBytes = 4 << 20
+// places is where, of each so many columns of a file, those lie that are read: some beside each other, some with one between them, which a
+// read goes over, and the others further away.
+func places() []int { return []int{0, 1, 3, 4} }
 
 // input is what all variants read.
 type input struct {
 	storage *storage.Store
 	files   []*pb.File
 	footers []*footer.Footer
-	columns int         // of the files
-	program *pb.Program // over the columns that are needed
-	all     *pb.Program // with all columns as sources
-	batch   int         // rows of the trainer's batches
+	metas   []*metadata.FileMetaData // the same, of arrow's reader
+	columns int                      // of the files
+	program *pb.Program              // over the columns that are needed
+	all     *pb.Program              // with all columns as sources
+	needed  int64                    // bytes of the columns that are needed
+	window  int64                    // about what a cache-sized window has in decoded columns
+	service service
+	batch   int // rows of the trainer's batches
+
+	sum        string // of all tensors; "" until a variant has made them
+	batchBytes int64  // of the largest of the trainer's batches
 }
 
 // prepare makes the files, and the programs that read them.
@@ -49,7 +59,6 @@ func prepare(ctx context.Context, o *options, progress io.Writer) (*input, error
 	narrow.Rows = o.rows
 	wide := narrow
 	wide.Name, wide.Dense, wide.Sparse = narrow.Name+"-wide", width*narrow.Dense, width*narrow.Sparse
-	wide.GroupRows = min(wide.GroupRows, 1<<14)
 	paths, err := wide.Make(ctx, o.data, func(done, total int) {
 		if done == total {
 			fmt.Fprintf(progress, "made %d rows of %d columns\n", total, wide.Dense+wide.Sparse)
@@ -58,7 +67,7 @@ func prepare(ctx context.Context, o *options, progress io.Writer) (*input, error
 	if err != nil {
 		return nil, err
 	}
-	in := &input{batch: narrow.BatchSize}
+	in := &input{batch: cmp.Or(o.batch, narrow.BatchSize), window: int64(o.window), service: service{o.latency, int64(o.bandwidth)}}
 	if in.storage, err = storage.New(storage.Config{}); err != nil {
 		return nil, err
 	}
@@ -70,9 +79,47 @@ func prepare(ctx context.Context, o *options, progress io.Writer) (*input, error
 		if err != nil {
 			return nil, err
 		}
-		in.footers = append(in.footers, foot)
+		meta, err := readMeta(ctx, in.storage, f)
+		if err != nil {
+			return nil, err
+		}
+		in.footers, in.metas = append(in.footers, foot), append(in.metas, meta)
 	}
-	return in, in.programs(narrow)
+	if err := in.programs(narrow); err != nil {
+		return nil, err
+	}
+	return in, in.count()
+}
+
+// count counts the bytes of the columns that are needed.
+func (in *input) count() error {
+	for _, f := range in.footers {
+		leaves, err := columns.Leaves(f, in.program.GetSources())
+		if err != nil {
+			return err
+		}
+		for g := range f.RowGroups {
+			for _, leaf := range leaves {
+				in.needed += f.RowGroups[g].Chunks[leaf].Length
+			}
+		}
+	}
+	return nil
+}
+
+// windowRows is how many rows a cache-sized window has.
+func (in *input) windowRows(p *pb.Program) int {
+	return max(64, int(in.window)/(8*len(p.GetSources())))
+}
+
+// groupRows is how many rows the largest row group has.
+func (in *input) groupRows() (most int64) {
+	for _, f := range in.footers {
+		for _, g := range f.RowGroups {
+			most = max(most, g.Rows)
+		}
+	}
+	return most
 }
 
 // programs resolves the narrow workload's spec as if the files had its columns only.
@@ -83,17 +130,18 @@ func (in *input) programs(w workload.Workload) error {
 	}
 	schema := in.footers[0].Schema
 	in.columns = len(schema.Columns)
-	columns := map[string]spec.Column{}
+	named := map[string]spec.Column{}
 	for _, c := range schema.Columns {
-		columns[c.Name] = c
+		named[c.Name] = c
 	}
 	recipe := w.Recipe()
-	needed := spec.Schema{Columns: []spec.Column{columns[recipe.Row], columns[recipe.Label]}}
+	needed := spec.Schema{Columns: []spec.Column{named[recipe.Row], named[recipe.Label]}}
 	for _, names := range [][]string{recipe.Dense, recipe.Sparse} {
 		prefix := strings.TrimSuffix(strings.Join(names[:min(1, len(names))], ""), "0")
 		for i, name := range names {
-			// Spread over the file, as the columns of one job are, a few beside each other.
-			c := columns[fmt.Sprint(prefix, i/adjacent*adjacent*width+i%adjacent)]
+			// Spread over the file, as the columns of one job are.
+			at := places()
+			c := named[fmt.Sprint(prefix, i/len(at)*len(at)*width+at[i%len(at)])]
 			c.Name = name
 			needed.Columns = append(needed.Columns, c)
 		}
@@ -141,32 +189,61 @@ type usage struct {
 	CPU      float64 `json:"cpu_seconds"`
 	Requests int64   `json:"requests"`
 	Bytes    int64   `json:"bytes"`
-	// Service is the time of the storage's requests, one after the other, in seconds.
+	// Service is what an object store would take for the requests, one after the other, in seconds, and Wait with several at a
+	// time, one row group after the other.
 	Service float64 `json:"service_seconds"`
+	Wait    float64 `json:"wait_seconds,omitempty"`
 }
 
-// measure runs one variant.
-func (in *input) measure(ctx context.Context, on optimisations) (usage, error) {
-	counted := &counting{Storage: in.storage}
-	w := &worker{in: in, on: on, storage: counted}
+// measure runs one variant. see, unless it is nil, is shown the trainer's batches.
+func (in *input) measure(ctx context.Context, on optimisations, see func(*joiner) error) (usage, error) {
+	w := &worker{in: in, on: on, storage: &counting{Storage: in.storage, service: in.service}}
+	trainer, err := newJoiner(in.program, in.batch, see)
+	if err != nil {
+		return usage{}, err
+	}
 	client, stop, err := listen(ctx, w)
 	if err != nil {
 		return usage{}, err
 	}
 	runtime.GC()
 	before, began := figures.CPUSeconds(), time.Now()
-	rows, err := receive(ctx, client, w.links)
-	u := usage{
-		Wall: time.Since(began).Seconds(), CPU: figures.CPUSeconds() - before,
-		Requests: counted.requests.Load(), Bytes: counted.bytes.Load(), Service: time.Duration(counted.service.Load()).Seconds(),
-	}
+	err = receive(ctx, client, w.links, trainer)
+	wall, cpu := time.Since(began).Seconds(), figures.CPUSeconds()-before
 	if err := errors.Join(err, stop()); err != nil {
 		return usage{}, err
 	}
-	if want := in.rows(); rows != want {
-		return usage{}, fmt.Errorf("%d rows arrived of %d", rows, want)
+	u := w.storage.usage()
+	u.Wall, u.CPU = wall, cpu
+	return u, complete(trainer.total, in.rows())
+}
+
+// complete is an error if rows are missing.
+func complete(rows, want int64) error {
+	if rows != want {
+		return fmt.Errorf("%d rows arrived of %d", rows, want)
 	}
-	return u, nil
+	return nil
+}
+
+// warm runs a variant once, and compares the tensors that it makes with those of the others.
+func (in *input) warm(ctx context.Context, on optimisations) error {
+	h := sha256.New()
+	if _, err := in.measure(ctx, on, func(j *joiner) error {
+		j.sum(h)
+		in.batchBytes = max(in.batchBytes, j.bytes())
+		return nil
+	}); err != nil {
+		return err
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	if in.sum == "" {
+		in.sum = sum
+	}
+	if sum != in.sum {
+		return errors.New("its tensors are not those of the variants before")
+	}
+	return nil
 }
 
 func (in *input) rows() (n int64) {

@@ -10,47 +10,47 @@ import (
 	"google.golang.org/grpc"
 )
 
-// receive is the trainer: it copies each buffer once, to where batches would be joined.
-func receive(ctx context.Context, conn *grpc.ClientConn, links *wire.Links) (rows int64, err error) {
-	var into []byte
-	take := func(buffers [][]byte) {
-		into = into[:0]
-		for _, b := range buffers {
-			into = append(into, b...)
-		}
+// receive is the trainer: it copies each buffer once, to where batches are joined.
+func receive(ctx context.Context, conn *grpc.ClientConn, links *wire.Links, to *joiner) error {
+	if err := receiveAll(ctx, conn, links, to); err != nil {
+		return err
 	}
+	return to.end()
+}
+
+func receiveAll(ctx context.Context, conn *grpc.ClientConn, links *wire.Links, to *joiner) error {
 	if links != nil {
 		var pool wire.Pool
 		stream, err := wire.Get(ctx, conn, links, nil, &pool)
 		for err == nil {
 			var b *wire.Batch
 			if b, err = stream.Next(); err == nil {
-				take(b.Buffers)
-				rows += b.Rows
+				err = to.add(int(b.Rows), b.Buffers)
 				b.Release()
 			}
 		}
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
-		return rows, err
+		return err
 	}
 	stream, err := flight.NewFlightServiceClient(conn).DoGet(ctx, &flight.Ticket{})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	reader, err := flight.NewRecordReader(stream)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer reader.Release()
 	for reader.Next() {
 		b := &wire.Batch{}
 		if err := b.Flatten(reader.Record()); err != nil {
-			return rows, err
+			return err
 		}
-		take(b.Buffers)
-		rows += reader.Record().NumRows()
+		if err := to.add(int(b.Rows), b.Buffers); err != nil {
+			return err
+		}
 	}
-	return rows, reader.Err()
+	return reader.Err()
 }

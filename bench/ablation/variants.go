@@ -12,6 +12,10 @@ type optimisations struct {
 	Columnar bool
 	// Windows: transforms work on windows that fit the cache; else on whole row groups.
 	Windows bool
+	// Fusion: a column of a window goes through all of its ops, in memory that they take turns in, before the next one does. Else
+	// each op goes over all columns of the window, to arrays of its own. (No op is one loop with another: see "What did not
+	// help" in bench/README.md.)
+	Fusion bool
 	// Wire: batches are sent and received without needless copies; else by arrow's Flight.
 	Wire bool
 }
@@ -29,6 +33,7 @@ func each() []optimisation {
 		{"own decoder", func(o *optimisations) *bool { return &o.Decoder }},
 		{"columns rather than row maps", func(o *optimisations) *bool { return &o.Columnar }},
 		{"cache-sized windows", func(o *optimisations) *bool { return &o.Windows }},
+		{"fusion by column", func(o *optimisations) *bool { return &o.Fusion }},
 		{"zero-copy wire", func(o *optimisations) *bool { return &o.Wire }},
 	}
 }
@@ -38,15 +43,18 @@ type variant struct {
 	on   optimisations
 }
 
-// variants are all optimisations, all without one, each alone, and none.
+// variants are all optimisations, all without one, without the two that keep transforms in the cache, each alone, and none.
 func variants() []variant {
-	all := optimisations{true, true, true, true, true, true}
+	all := optimisations{true, true, true, true, true, true, true}
 	out := []variant{{"all", all}}
 	for _, e := range each() {
 		v := variant{"without " + e.name, all}
 		*e.of(&v.on) = false
 		out = append(out, v)
 	}
+	whole := variant{"without windows and fusion: each op over whole columns", all}
+	whole.on.Windows, whole.on.Fusion = false, false
+	out = append(out, whole)
 	for _, e := range each() {
 		v := variant{name: "only " + e.name}
 		*e.of(&v.on) = true

@@ -10,7 +10,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/internal/footer"
 	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/wire"
@@ -30,7 +29,7 @@ type worker struct {
 	flight.BaseFlightServer
 	in      *input
 	on      optimisations
-	storage storage.Storage
+	storage *counting
 	pool    wire.Pool
 	lobby   wire.Lobby
 	links   *wire.Links // to it, with optimisation Wire
@@ -84,7 +83,7 @@ func (w *worker) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) (
 	if err != nil {
 		return err
 	}
-	chain, err := transform.Compile(transform.Builtin(), program)
+	chain, err := w.transforms(program)
 	if err != nil {
 		return err
 	}
@@ -97,7 +96,7 @@ func (w *worker) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) (
 	for i, f := range w.in.files {
 		for g := range w.in.footers[i].RowGroups {
 			rows := int(w.in.footers[i].RowGroups[g].Rows)
-			if err := decoder.reset(out.Context(), f, w.in.footers[i], g); err != nil {
+			if err := decoder.reset(out.Context(), i, g); err != nil {
 				return err
 			}
 			for left := rows; left > 0; {
@@ -122,11 +121,18 @@ func (w *worker) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) (
 	return nil
 }
 
+func (w *worker) transforms(p *pb.Program) (transforms, error) {
+	if !w.on.Fusion {
+		return newStages(p)
+	}
+	return transform.Compile(transform.Builtin(), p)
+}
+
 func (w *worker) windowRows(p *pb.Program, rows int) int {
 	if !w.on.Windows {
 		return rows
 	}
-	return min(rows, max(64, windowBytes/(8*len(p.GetSources()))))
+	return min(rows, w.in.windowRows(p))
 }
 
 // cut makes batches of about a mebibyte.
@@ -175,14 +181,14 @@ func (w *worker) sender(out flight.FlightService_DoGetServer, b *tensor.Builder)
 	}, own.Close, nil
 }
 
-// decoder makes vectors of windows.
+// decoder makes vectors of windows, of a row group of one of the files.
 type decoder interface {
-	reset(ctx context.Context, f *pb.File, foot *footer.Footer, rg int) error
+	reset(ctx context.Context, i, rg int) error
 	next(rows int) ([]*vector.Vector, error)
 }
 
 func (w *worker) decoder(p *pb.Program) decoder {
-	f := fetcher{storage: w.storage, apart: !w.on.Coalescing, columns: columns.NewDecoder(p.GetSources(), 1<<40)}
+	f := fetcher{in: w.in, storage: w.storage, apart: !w.on.Coalescing, columns: columns.NewDecoder(p.GetSources(), 1<<40)}
 	f.columns.OwnChunks(true)
 	if w.on.Decoder {
 		return &ownDecoder{fetcher: f}
@@ -192,22 +198,24 @@ func (w *worker) decoder(p *pb.Program) decoder {
 
 // fetcher reads the column chunks of a row group.
 type fetcher struct {
-	storage storage.Storage
+	in      *input
+	storage *counting
 	apart   bool // each chunk by a request of its own
 	columns *columns.Decoder
 	buffer  []byte
 }
 
-func (f *fetcher) fetch(ctx context.Context, file *pb.File, foot *footer.Footer, rg int) ([]storage.Range, [][]byte, error) {
-	ranges, err := f.columns.Chunks(foot, rg)
+func (f *fetcher) fetch(ctx context.Context, i, rg int) ([]storage.Range, [][]byte, error) {
+	ranges, err := f.columns.Chunks(f.in.footers[i], rg)
 	if err != nil {
 		return nil, nil, err
 	}
+	defer f.storage.fetched()
 	if f.apart {
-		chunks, err := f.fetchApart(ctx, file, ranges)
+		chunks, err := f.fetchApart(ctx, f.in.files[i], ranges)
 		return ranges, chunks, err
 	}
-	chunks, err := storage.ReadRanges(ctx, f.storage, "", file, ranges, storage.Reading{}, func(size int64) ([]byte, error) {
+	chunks, err := storage.ReadRanges(ctx, f.storage, "", f.in.files[i], ranges, storage.Reading{Parallel: parallel}, func(size int64) ([]byte, error) {
 		f.buffer = slices.Grow(f.buffer[:0], int(size))[:size]
 		return f.buffer, nil
 	})
@@ -223,7 +231,7 @@ func (f *fetcher) fetchApart(ctx context.Context, file *pb.File, ranges []storag
 	f.buffer = slices.Grow(f.buffer[:0], int(size))[:size]
 	chunks, rest := make([][]byte, len(ranges)), f.buffer
 	reads, ctx := errgroup.WithContext(ctx)
-	reads.SetLimit(8)
+	reads.SetLimit(parallel)
 	for i, r := range ranges {
 		chunks[i], rest = rest[:r.Length:r.Length], rest[r.Length:]
 		reads.Go(func() error { return f.storage.ReadAt(ctx, "", file, chunks[i], r.Offset) })
@@ -233,12 +241,12 @@ func (f *fetcher) fetchApart(ctx context.Context, file *pb.File, ranges []storag
 
 type ownDecoder struct{ fetcher }
 
-func (d *ownDecoder) reset(ctx context.Context, f *pb.File, foot *footer.Footer, rg int) error {
-	_, chunks, err := d.fetch(ctx, f, foot, rg)
+func (d *ownDecoder) reset(ctx context.Context, i, rg int) error {
+	_, chunks, err := d.fetch(ctx, i, rg)
 	if err != nil {
 		return err
 	}
-	return d.columns.Reset(f.GetUri(), foot, rg, chunks)
+	return d.columns.Reset(d.in.files[i].GetUri(), d.in.footers[i], rg, chunks)
 }
 
 func (d *ownDecoder) next(rows int) ([]*vector.Vector, error) { return d.columns.Next(rows) }

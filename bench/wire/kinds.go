@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -21,14 +22,15 @@ import (
 )
 
 const (
-	tcp      = "tcp"      // writev
-	stock    = "flight"   // arrow's Flight as it comes
-	tuned    = "tuned"    // arrow's Flight with Penstock's windows and buffers
-	overGRPC = "grpc"     // Penstock's wire where no link can be had
-	penstock = "penstock" // the worker's and the client's wire
+	tcp      = "tcp"       // writev
+	tunedTCP = "tcp-tuned" // the same, and its reader sleeps until as much has come as a link's does
+	stock    = "flight"    // arrow's Flight as it comes
+	tuned    = "tuned"     // arrow's Flight with Penstock's windows and buffers
+	overGRPC = "grpc"      // Penstock's wire where no link can be had
+	penstock = "penstock"  // the worker's and the client's wire
 )
 
-var kinds = []string{tcp, stock, tuned, overGRPC, penstock} //nolint:gochecknoglobals // never changed
+var kinds = []string{tcp, tunedTCP, stock, tuned, overGRPC, penstock} //nolint:gochecknoglobals // never changed
 
 // record has 26 lists of 10 ids a row and 13 dense values. The last list of all has as many more as there is room for in size bytes.
 func record(size int) arrow.Record {
@@ -125,7 +127,7 @@ func serve(ctx context.Context, what string) error {
 	}
 	s := &server{kind: kind, rec: record(size), n: int(total / int64(size))}
 	fmt.Println(l.Addr())
-	if kind == tcp {
+	if kind == tcp || kind == tunedTCP {
 		return errors.Join(s.writev(l), l.Close())
 	}
 	srv := grpc.NewServer(grpc.MaxSendMsgSize(1 << 30))
@@ -164,10 +166,13 @@ func (s *server) writev(l net.Listener) error {
 	return conn.Close()
 }
 
-// receive reads all that a server sends, and returns how many bytes of batches that was.
-func receive(ctx context.Context, kind, address string) (int64, error) {
-	if kind == tcp {
-		return drain(ctx, address)
+// receive reads all that a server sends of batches of a size, and returns how many bytes that was.
+func receive(ctx context.Context, kind, address string, size int) (int64, error) {
+	switch kind {
+	case tcp:
+		return drain(ctx, address, 0)
+	case tunedTCP:
+		return drain(ctx, address, min(size, mostMark))
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)))
@@ -186,10 +191,19 @@ func receive(ctx context.Context, kind, address string) (int64, error) {
 	return n, errors.Join(err, conn.Close())
 }
 
-func drain(ctx context.Context, address string) (total int64, err error) {
+// mostMark is the most that a link's reader sleeps for (SO_RCVLOWAT).
+const mostMark = 1 << 20
+
+// drain reads by a mebibyte. mark, unless it is 0, is how many bytes have to be there until the kernel wakes the reader.
+func drain(ctx context.Context, address string, mark int) (total int64, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return 0, err
+	}
+	if mark > 0 {
+		if err := setMark(conn, mark); err != nil {
+			return 0, errors.Join(err, conn.Close())
+		}
 	}
 	buf := make([]byte, 1<<20)
 	for {
@@ -202,6 +216,18 @@ func drain(ctx context.Context, address string) (total int64, err error) {
 			return total, err
 		}
 	}
+}
+
+func setMark(conn net.Conn, mark int) error {
+	raw, err := conn.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = os.NewSyscallError("setsockopt", unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, mark))
+	})
+	return errors.Join(err, failed)
 }
 
 func get(ctx context.Context, kind string, conn *grpc.ClientConn, links *wire.Links) (total int64, err error) {
