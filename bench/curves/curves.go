@@ -28,6 +28,8 @@ type point struct {
 type cost struct {
 	Workers float64 `json:"workers"`
 	Master  float64 `json:"master"`
+	// First is the master's in the session before, over files that it had not seen. It is no part of the sum.
+	First   float64 `json:"master_in_first_session"`
 	Trainer float64 `json:"trainer"`
 	Wall    float64 `json:"wall"`
 }

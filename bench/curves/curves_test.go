@@ -32,7 +32,7 @@ func TestCurves(t *testing.T) {
 	if chart, err := os.ReadFile(filepath.Join(out, "curves.png")); err != nil || http.DetectContentType(chart) != "image/png" {
 		t.Errorf("no chart: %v", err)
 	}
-	for _, want := range []string{"| 10000 |", "ns a value", "ns a shard"} {
+	for _, want := range []string{"| 10000 |", "ns a value", "master in the first session, ns a shard"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
 		}
@@ -40,8 +40,8 @@ func TestCurves(t *testing.T) {
 }
 
 func TestMedians(t *testing.T) {
-	got := medians([]cost{{Workers: 3, Master: 1}, {Workers: 1, Master: 1}, {Workers: 100, Master: 2}}, 10)
-	if want := (cost{Workers: 30, Master: 10}); got != want {
+	got := medians([]cost{{Workers: 3, Master: 1, First: 5}, {Workers: 1, Master: 1, First: 4}, {Workers: 100, Master: 2, First: 9}}, 10)
+	if want := (cost{Workers: 30, Master: 10, First: 50}); got != want {
 		t.Errorf("found %v, want %v", got, want)
 	}
 }

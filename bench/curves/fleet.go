@@ -33,8 +33,8 @@ func (m *meter) measure(ctx context.Context, c *curve, rounds int, progress io.W
 				return fmt.Errorf("%s %d: %w", c.X, p.X, err)
 			}
 			all[i] = append(all[i], one)
-			fmt.Fprintf(progress, "  round %d, %s %d: %.2f s of workers, %.2f s of the master, %.2f s of the trainer, in %.2f s\n",
-				round+1, c.X, p.X, one.Workers, one.Master, one.Trainer, one.Wall)
+			fmt.Fprintf(progress, "  round %d, %s %d: %.2f s of workers, %.2f s of the master (%.2f s in the first session), %.2f s of the trainer, in %.2f s\n",
+				round+1, c.X, p.X, one.Workers, one.Master, one.First, one.Trainer, one.Wall)
 		}
 	}
 	for i := range c.Points {
@@ -55,12 +55,14 @@ func medians(all []cost, factor float64) cost {
 	}
 	return cost{
 		Workers: of(func(c cost) float64 { return c.Workers }), Master: of(func(c cost) float64 { return c.Master }),
+		First:   of(func(c cost) float64 { return c.First }),
 		Trainer: of(func(c cost) float64 { return c.Trainer }), Wall: of(func(c cost) float64 { return c.Wall }),
 	}
 }
 
 // point has a fleet of its own serve two sessions, and returns what the second one cost, in seconds: in the first one
-// each process takes what it takes once, such as fresh memory.
+// each process takes what it takes once, such as fresh memory. It is also when the master and the workers read all footers, which
+// they keep; so what it cost the master is returned, too.
 func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 	files, err := p.Workload.Make(ctx, m.data, nil)
 	if err != nil {
@@ -77,7 +79,8 @@ func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	var before, after cost
-	for _, session := range []string{"warm-up", "counted"} {
+	for _, session := range []string{"first", "counted"} {
+		used.First = after.Master - before.Master
 		if before, err = spent(c); err != nil {
 			return cost{}, err
 		}
@@ -92,10 +95,9 @@ func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 			return cost{}, err
 		}
 	}
-	return cost{
-		Workers: after.Workers - before.Workers, Master: after.Master - before.Master,
-		Trainer: after.Trainer - before.Trainer, Wall: after.Wall - before.Wall,
-	}, nil
+	used.Workers, used.Master = after.Workers-before.Workers, after.Master-before.Master
+	used.Trainer, used.Wall = after.Trainer-before.Trainer, after.Wall-before.Wall
+	return used, nil
 }
 
 // read takes a session's batches and returns how many rows they had.

@@ -3,8 +3,9 @@
 //
 //	go run ./bench/curves
 //
-// Each point is the second session that a fleet of real processes (bench/cluster) serves to one trainer in this process,
-// from the first call to the last row; the cost is the CPU time of workers, master and trainer, as the OS counts it. Points are
+// Each point is the second session over the same files that a fleet of real processes (bench/cluster) serves to one trainer in this
+// process, from the first call to the last row; the cost is the CPU time of workers, master and trainer, as the OS counts it. What the
+// first session cost the master, which had no footers then, is told beside. Points are
 // measured in rounds, one after the other in each, and a point's median counts. fleet.go measures a point, curves.go
 // lists them, report.go writes Markdown, JSON and charts.
 package main

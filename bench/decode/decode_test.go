@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -138,5 +139,36 @@ func TestChosen(t *testing.T) {
 		if !strings.HasSuffix(got, c.want) {
 			t.Errorf("%v: %s, want %s", c.files, got, c.want)
 		}
+	}
+}
+
+// The best of all rounds and ways counts, whichever way had it.
+func TestFastest(t *testing.T) {
+	m := &measured{Rows: 1_000_000, Seconds: map[string][]float64{}, How: map[string]string{}}
+	for _, round := range []map[string]float64{{"sums": 3, "counts": 4}, {"sums": 5, "counts": 2}, {"sums": 2.5, "counts": 9}} {
+		m.Seconds[duckDB] = append(m.Seconds[duckDB], m.fastest(duckDB, round))
+	}
+	if want := []float64{3, 2, 2.5}; !slices.Equal(m.Seconds[duckDB], want) || m.How[duckDB] != "counts" || m.rate(duckDB) != 0.5 {
+		t.Errorf("%v by %s, want %v by counts", m.Seconds, m.How, want)
+	}
+}
+
+// What needs no copy may not hide what does, and files below a target are named.
+func TestMeans(t *testing.T) {
+	file := func(name string, columns, pqarrow, duckdb float64) *measured {
+		return &measured{File: name, Rows: 1000, Seconds: map[string][]float64{ours: {columns}, pqArrow: {pqarrow}, duckDB: {duckdb}}}
+	}
+	r := &report{Files: []*measured{file("a", 1, 3, 0.9), file("b", 1, 12, 2), file(shown, 1, 48, 9)}}
+	means := r.means()
+	if all, rest := means["all"][pqArrow], means[without][pqArrow]; math.Abs(all-12) > 1e-9 || math.Abs(rest-6) > 1e-9 {
+		t.Errorf("means of %v and %v, want 12 and 6", all, rest)
+	}
+	below := r.below()
+	if !slices.Equal(below[pqArrow], []string{"a (3.00)"}) || !slices.Equal(below[duckDB], []string{"a (0.90)"}) || len(below[pyArrow]) > 0 {
+		t.Errorf("below: %v", below)
+	}
+	var table bytes.Buffer
+	if err := r.table(&table); err != nil || !strings.Contains(table.String(), "less than 4 times as fast as pqarrow: a (3.00)\n") {
+		t.Errorf("%v\n%s", err, &table)
 	}
 }

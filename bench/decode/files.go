@@ -20,6 +20,9 @@ import (
 
 const groupRows = 65536
 
+// shown is the file whose pages worker/columns shows where they lie.
+const shown = "none, plain"
+
 // input is a file to decode.
 type input struct {
 	name, path string
@@ -52,7 +55,7 @@ func fileSpecs() []fileSpec {
 		{name: "snappy, dictionary", fill: clicks, options: with(snappy, true)},
 		{name: "snappy, plain", fill: clicks, options: with(snappy, false)},
 		{name: "none, dictionary", fill: clicks, options: with(none, true)},
-		{name: "none, plain", fill: clicks, options: with(none, false)},
+		{name: shown, fill: clicks, options: with(none, false)},
 		{name: "500 columns, 125 read", fill: wide, options: with(zstd, true), columns: every4th},
 		{name: "maps", fill: scores, options: with(zstd, true)},
 		{name: "strings, dictionary", fill: texts, options: with(zstd, true)},

@@ -9,11 +9,11 @@
 // of its threads and its collector. Go runs with GOMAXPROCS=1; pyarrow and DuckDB (decode.py, a child process) with one thread.
 //
 // worker/columns, pqarrow and pyarrow are given the file's bytes in memory. DuckDB reads the file from the page cache,
-// and what reading the columns' bytes takes there is not counted. pyarrow has two ways that could be called decoding, DuckDB
-// three; the fastest one counts, file by file, and is named.
+// and what reading the columns' bytes takes there is not counted. pyarrow and DuckDB have three ways each that could be called
+// decoding; all take their turn in each round, and the best of all rounds and ways counts, file by file, and is named.
 //
 // The exit status is 0 only if worker/columns is at least 4 times as fast as pqarrow, by the geometric mean of the files that pqarrow
-// can read. Where pages are compressed by zstd, for which both have the same library, what it takes alone is shown (limit.go).
+// can read. It is told without "none, plain", too, of which worker/columns copies not one value, and which files are below. Where pages are compressed by zstd, for which both have the same library, what it takes alone is shown (limit.go).
 package main
 
 import (
@@ -33,8 +33,11 @@ import (
 	"github.com/penstock-ml/penstock/internal/cli"
 )
 
-// target is how many times faster than pqarrow worker/columns has to be.
+// target is how many times faster than pqarrow worker/columns has to be, by the mean.
 const target = 4
+
+// targets are what files are named that are below: of pyarrow and DuckDB, those that they decode as fast, or faster.
+var targets = map[string]float64{pqArrow: target, pyArrow: 1, duckDB: 1} //nolint:gochecknoglobals // never changed
 
 func main() {
 	runtime.GOMAXPROCS(1)
@@ -126,7 +129,7 @@ func (o *options) report(ctx context.Context, progress io.Writer) (*report, erro
 		return nil, err
 	}
 	defer remove()
-	r := &report{Rounds: o.rounds, Versions: versions(py)}
+	r := &report{Rounds: o.rounds, CPU: cpu(), Versions: versions(py)}
 	if inputs, err = o.chosen(inputs); err != nil {
 		return nil, err
 	}

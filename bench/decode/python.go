@@ -22,17 +22,15 @@ type request struct {
 	Reader  string   `json:"reader"` // or write
 	File    string   `json:"file"`
 	Columns []string `json:"columns"`
-	Digest  bool     `json:"digest,omitempty"` // instead of a time
-	How     string   `json:"how,omitempty"`
-	Bytes   int64    `json:"bytes,omitempty"` // of the columns
+	Digest  bool     `json:"digest,omitempty"` // instead of times
+	Bytes   int64    `json:"bytes,omitempty"`  // of the columns
 	To      string   `json:"to,omitempty"`
 }
 
 // answer is a line of it.
 type answer struct {
 	Versions map[string]string   `json:"versions"`
-	Seconds  float64             `json:"seconds"`
-	How      string              `json:"how"`
+	Seconds  map[string]float64  `json:"seconds"` // by way
 	Digests  map[string][]string `json:"digests"`
 	Error    string              `json:"error"`
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -16,8 +17,22 @@ import (
 
 type report struct {
 	Rounds   int               `json:"rounds"`
+	CPU      string            `json:"cpu"`
 	Versions map[string]string `json:"versions"`
 	Files    []*measured       `json:"files"`
+}
+
+// cpu names this machine's, as far as it is known.
+func cpu() string {
+	model := "unknown"
+	info, _ := os.ReadFile("/proc/cpuinfo") // other systems have none
+	for line := range strings.Lines(string(info)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			model = strings.TrimSpace(value)
+			break
+		}
+	}
+	return fmt.Sprintf("%s (%d CPUs, %s/%s)", model, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versions names what is compared.
@@ -56,36 +71,78 @@ func (r *report) json(out io.Writer) error {
 	e := json.NewEncoder(out)
 	e.SetIndent("", "  ")
 	return e.Encode(struct {
-		Rounds   int               `json:"rounds"`
-		Versions map[string]string `json:"versions"`
-		Files    []file            `json:"files"`
-	}{r.Rounds, r.Versions, files})
+		Rounds   int                           `json:"rounds"`
+		CPU      string                        `json:"cpu"`
+		Versions map[string]string             `json:"versions"`
+		Files    []file                        `json:"files"`
+		Means    map[string]map[string]float64 `json:"geometric_means"` // of how many times faster, by files and reader
+		Below    map[string][]string           `json:"below_target,omitempty"`
+	}{r.Rounds, r.CPU, r.Versions, files, r.means(), r.below()})
+}
+
+const without = `all but "` + shown + `"`
+
+// others are the readers that worker/columns is compared with.
+func others() []string { return []string{pqArrow, pyArrow, duckDB} }
+
+// means are those of all files, and without the one that needs no copy.
+func (r *report) means() map[string]map[string]float64 {
+	out := map[string]map[string]float64{"all": {}, without: {}}
+	for _, reader := range others() {
+		out["all"][reader], out[without][reader] = r.overall(reader, ""), r.overall(reader, shown)
+	}
+	return out
+}
+
+// below names the files with which worker/columns misses a reader's target.
+func (r *report) below() map[string][]string {
+	out := map[string][]string{}
+	for _, m := range r.Files {
+		for _, reader := range others() {
+			if times := m.times(reader); times > 0 && times < targets[reader] {
+				out[reader] = append(out[reader], fmt.Sprintf("%s (%.2f)", m.File, times))
+			}
+		}
+	}
+	return out
 }
 
 func (r *report) table(out io.Writer) error {
-	fmt.Fprintf(out, "Million rows per second of CPU time, best of %d rounds; in brackets, how many times faster columns is.\n"+
-		"zstd: pages are decompressed and nothing else; rest: how many times faster than pqarrow columns is with all but that.\n", r.Rounds)
+	fmt.Fprintln(out, r.CPU)
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		fmt.Fprintf(out, "%s %s  ", name, r.Versions[name])
 	}
-	fmt.Fprint(out, "\n\n")
+	fmt.Fprintf(out, "\n\nMillion rows per second of CPU time, best of %d rounds; in brackets, how many times faster columns is.\n"+
+		"zstd: pages are decompressed and nothing else; rest: how many times faster than pqarrow columns is with all but that.\n\n", r.Rounds)
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "file\trows\tcolumns\tMB\tcolumns\tpqarrow\tpyarrow\tDuckDB\tzstd\tallocations of columns")
 	for _, m := range r.Files {
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.1f\t%.2f\t%s\t%s\t%s\t%s\t%d (%.1f MB)\n", m.File, m.Rows, m.Columns, float64(m.Bytes)/1e6, m.rate(ours),
 			m.cell(pqArrow), m.cell(pyArrow), m.cell(duckDB), m.codecCell(), m.Allocations, float64(m.AllocatedBytes)/1e6)
 	}
-	fmt.Fprint(w, "all, geometric mean\t\t\t\t")
-	for _, reader := range []string{pqArrow, pyArrow, duckDB} {
-		if times := r.overall(reader); times > 0 {
-			fmt.Fprintf(w, "\t(%.1f)", times)
-		} else {
-			fmt.Fprint(w, "\t-")
+	means := r.means()
+	for _, files := range []string{"all", without} {
+		fmt.Fprintf(w, "%s, geometric mean\t\t\t\t", files)
+		for _, reader := range others() {
+			if times := means[files][reader]; times > 0 {
+				fmt.Fprintf(w, "\t(%.1f)", times)
+			} else {
+				fmt.Fprint(w, "\t-")
+			}
 		}
+		fmt.Fprintln(w, "\t\t")
 	}
-	fmt.Fprintln(w, "\t\t")
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	fmt.Fprintln(out)
+	below := r.below()
+	for _, reader := range others() {
+		names := "none"
+		if len(below[reader]) > 0 {
+			names = strings.Join(below[reader], "; ")
+		}
+		fmt.Fprintf(out, "less than %g times as fast as %s: %s\n", targets[reader], reader, names)
 	}
 	fmt.Fprintln(out)
 	for _, m := range r.Files {
@@ -123,11 +180,12 @@ func (m *measured) codecCell() string {
 	return fmt.Sprintf("%.2f (rest: %.1f)", m.rate(codec), m.apart())
 }
 
-// overall is the geometric mean of how many times faster worker/columns is with the files that a reader can read; 0 if there are none.
-func (r *report) overall(reader string) float64 {
+// overall is the geometric mean of how many times faster worker/columns is with the files that a reader can read, but for one; 0 if there
+// are none.
+func (r *report) overall(reader, except string) float64 {
 	sum, files := 0.0, 0
 	for _, m := range r.Files {
-		if m.rate(reader) > 0 {
+		if m.File != except && m.rate(reader) > 0 {
 			sum, files = sum+math.Log(m.times(reader)), files+1
 		}
 	}
@@ -139,7 +197,7 @@ func (r *report) overall(reader string) float64 {
 
 // verdict is an error if worker/columns misses the target.
 func (r *report) verdict() error {
-	switch t := r.overall(pqArrow); {
+	switch t := r.overall(pqArrow, ""); {
 	case t == 0:
 		return errors.New("pqarrow could read no file: name others by --data")
 	case t < target:

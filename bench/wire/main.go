@@ -65,7 +65,9 @@ func command() *cobra.Command {
 				}
 			}
 			verdict, err := r.check()
-			fmt.Fprintln(cmd.OutOrStdout(), verdict)
+			if verdict != "" {
+				fmt.Fprintln(cmd.OutOrStdout(), verdict)
+			}
 			return err
 		},
 	}
