@@ -175,7 +175,7 @@ func (s *Session) sayIdle() {
 		"event", "waiting_for_ranks", "epoch", l.epoch)
 }
 
-// moved is called after rows of a piece were received or taken: if that ended it, its slot goes to the next, and
+// moved is called after rows of a piece were received: if that ended it, its slot goes to the next, and
 // the master hears of it. s.mu must be held.
 func (s *Session) moved(p *piece) {
 	if p.finished() {

@@ -122,7 +122,7 @@ func (s *Session) fill() (bool, error) {
 	s.mu.Lock()
 	open := len(s.ledger.pieces)
 	c, p, err := s.takeLocked()
-	if len(s.ledger.pieces) < open { // those whose rows were in earlier steps, too
+	if len(s.ledger.pieces) < open { // one has ended, or more: those whose rows were in earlier steps, too
 		signal(s.slot)
 		signal(s.wake)
 	}
@@ -130,7 +130,6 @@ func (s *Session) fill() (bool, error) {
 		s.mu.Unlock()
 		return false, err
 	}
-	s.moved(p)
 	s.building[c.rec.worker] += int64(c.hi - c.lo)
 	s.beginBatch()
 	s.mu.Unlock()

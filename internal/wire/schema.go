@@ -58,8 +58,8 @@ func checkSchema(header []byte) error {
 	if _, endian := schema.field(0, 2); endian != nil && binary.LittleEndian.Uint16(endian) != 0 {
 		return errEndian
 	}
-	w := schemaWalk{left: 4 * len(header)} // writers may share strings
-	w.each(schema, 1, 4, func(f table) { w.field(f, 0) })
+	w := schemaWalk{left: 4 * int64(len(header))} // writers may share strings
+	w.each(schema, 1, func(f table) { w.field(f, 0) })
 	w.metadata(schema, 2)
 	if w.left < 0 {
 		return errSchema
@@ -69,28 +69,28 @@ func checkSchema(header []byte) error {
 
 // schemaWalk counts what a schema is made of: left is how many bytes that may come to. It is negative where that is too much, or lies
 // outside.
-type schemaWalk struct{ left int }
+type schemaWalk struct{ left int64 }
 
-// each calls f for the tables of a vector, which is a table's field.
-func (w *schemaWalk) each(t table, i, size int, f func(table)) {
+// vector counts a vector of elements of a size, which is a table's field, and returns where it is and how many there are.
+func (w *schemaWalk) vector(t table, i, size int) (at int, n int64) {
 	pos, p := t.field(i, 4)
 	if p == nil {
-		return
+		return 0, 0
 	}
 	to, ok := follow(t.b, pos)
 	if !ok {
 		w.left = -1
-		return
+		return 0, 0
 	}
-	n := int64(binary.LittleEndian.Uint32(t.b[to:]))
-	if n*int64(size) > int64(w.left) {
-		w.left = -1
-	}
+	n = int64(binary.LittleEndian.Uint32(t.b[to:]))
+	w.left -= n * int64(size)
+	return to, n
+}
+
+// each calls f for the tables of a vector, which is a table's field.
+func (w *schemaWalk) each(t table, i int, f func(table)) {
+	to, n := w.vector(t, i, 4)
 	for k := int64(0); k < n && w.left >= 0; k++ {
-		w.left -= size
-		if f == nil {
-			continue
-		}
 		if at, ok := follow(t.b, int64(to)+4+4*k); ok {
 			f(table{t.b, at})
 		} else {
@@ -105,7 +105,7 @@ func (w *schemaWalk) field(f table, depth int) {
 		return
 	}
 	w.text(f, 0)
-	w.each(f, 5, 4, func(child table) { w.field(child, depth+1) })
+	w.each(f, 5, func(child table) { w.field(child, depth+1) })
 	w.metadata(f, 6)
 	kind, ok := f.table(3)
 	switch {
@@ -113,19 +113,19 @@ func (w *schemaWalk) field(f table, depth int) {
 	case f.byte(2) == typeTimestamp:
 		w.text(kind, 1)
 	case f.byte(2) == typeUnion:
-		w.each(kind, 1, 4, nil)
+		w.vector(kind, 1, 4)
 	}
 }
 
 func (w *schemaWalk) metadata(t table, i int) {
-	w.each(t, i, 4, func(pair table) {
+	w.each(t, i, func(pair table) {
 		w.text(pair, 0)
 		w.text(pair, 1)
 	})
 }
 
 // text is a string, which is a vector of bytes.
-func (w *schemaWalk) text(t table, i int) { w.each(t, i, 1, nil) }
+func (w *schemaWalk) text(t table, i int) { w.vector(t, i, 1) }
 
 // only is a reader of one message.
 type only struct{ message *ipc.Message }

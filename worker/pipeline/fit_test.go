@@ -18,7 +18,6 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 
 	"github.com/penstock-ml/penstock/api/pb"
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/worker/columns"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
 	"github.com/penstock-ml/penstock/worker/transform"
@@ -59,18 +58,14 @@ func TestMemoryThatIsAskedForIsEnough(t *testing.T) {
 			var store pipelinetest.Store
 			data, program := columnsOf(t, n, rows, kinds, option)
 			ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500)
-			read := func(memory int64) error {
+			with := func(memory int64) error {
 				p := New(Config{Storage: &store, Ops: transform.Builtin(), Memory: memory, Streams: 2, BatchBytes: 64 << 10, MaxBatch: 1 << 20, OverRead: 16 << 10, Patience: time.Minute})
-				s, err := p.Open(t.Context(), ticket, program, Cursor{})
-				if err != nil {
-					return err
-				}
-				defer s.Close()
-				return s.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil })
+				_, err := read(t.Context(), p, ticket, program)
+				return err
 			}
 			errs := 0
 			for mib := int64(1); ; mib *= 2 {
-				err := read(mib << 20)
+				err := with(mib << 20)
 				if err == nil {
 					break
 				}
@@ -80,7 +75,7 @@ func TestMemoryThatIsAskedForIsEnough(t *testing.T) {
 					t.Fatalf("%s of %d kinds: %v with %d MiB; want an error that says how much is enough", name, kinds, err, mib)
 				}
 				enough, _ := strconv.ParseInt(asked[1], 10, 64)
-				if err := read(enough << 20); err != nil {
+				if err := with(enough << 20); err != nil {
 					t.Errorf("%s of %d kinds: with %d MiB, %d MiB are asked for, and with these: %v", name, kinds, mib, enough, err)
 				}
 			}
@@ -108,24 +103,12 @@ func (k *swelling) Run(out *vector.Vector, in []*vector.Vector) error {
 // openSwelling opens a stream of three windows with a step that swells.
 func openSwelling(t *testing.T, k *swelling) *Stream {
 	t.Helper()
-	ops, err := transform.Builtin().With(transform.Op{
-		Name: "swell", Version: 1,
-		Infer: func(_ transform.Params, in []spec.Type) (spec.Type, error) { return in[0], nil },
-		New:   func(transform.Params, []spec.Type) (transform.Kernel, error) { return k, nil },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	program := pipelinetest.Program()
 	program.Outputs[1].Slots[0] = step(program, "sigrid_hash", map[string]*pb.Value{"salt": num(3), "max": num(1000)}, pipelinetest.IDs)
 	program.Outputs[3].Slots[0] = uint32(len(program.Sources)) + 1
-	program.Steps = append(program.Steps, &pb.Step{
-		At: "transforms[1]", Op: "swell", Version: 1, Name: "swell", In: []uint32{pipelinetest.Label}, Outs: 1, Type: &pb.Type{Kind: pb.Kind_INT32},
-	})
 	var store pipelinetest.Store
 	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Parquet(t, 1, 900)), 300)
-	p := newPipeline(&store, 10_000)
-	p.cfg.Ops = ops
+	p := withOp(t, &store, program, pb.Kind_INT32, k, pipelinetest.Label)
 	s, err := p.Open(t.Context(), ticket, program, Cursor{})
 	if err != nil {
 		t.Fatal(err)

@@ -18,12 +18,8 @@ import (
 // run takes a stream to its end.
 func run(t *testing.T, p *Pipeline, ticket *pb.Ticket, program *pb.Program) error {
 	t.Helper()
-	s, err := p.Open(t.Context(), ticket, program, Cursor{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	return s.Run(t.Context(), func(_ context.Context, b Batch) error { b.Release(); return nil })
+	_, err := read(t.Context(), p, ticket, program)
+	return err
 }
 
 // Streams that go on with what others of their program left send the rows that those send that begin with nothing, whatever the files

@@ -25,17 +25,14 @@ import (
 // but the first number.
 func uneven(t *testing.T, rows, long int) ([]byte, *pb.Program) {
 	const numbers = 30
-	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
-		{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)},
-	}, nil))
+	fields := []arrow.Field{{Name: "ids", Type: arrow.ListOf(arrow.PrimitiveTypes.Int64)}}
 	p := &pb.Program{Sources: []*pb.Source{{Name: "ids", Path: []string{"ids"}, Type: &pb.Type{Kind: pb.Kind_INT64, List: true}}}}
-	fields := b.Schema().Fields()
 	for i := range numbers {
 		name := fmt.Sprintf("c%d", i)
 		fields = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Float64})
 		p.Sources = append(p.Sources, &pb.Source{Name: name, Path: []string{name}, Type: &pb.Type{Kind: pb.Kind_FLOAT64}})
 	}
-	b = array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
 	defer b.Release()
 	ids := b.Field(0).(*array.ListBuilder)
 	for row := range rows {
@@ -102,15 +99,15 @@ func TestResultsOfALongListAreCountedFirst(t *testing.T) {
 		program.Outputs = append(program.Outputs, &pb.Output{Name: fmt.Sprint(salt), Layout: pb.Layout_SPARSE, Slots: []uint32{hash}, Type: &pb.Type{Kind: pb.Kind_INT64}})
 	}
 	p.cfg.MaxBatch = 32 << 20
-	n, err := read(t.Context(), p, pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500), program, Cursor{})
+	n, err := read(t.Context(), p, pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500), program)
 	if err != nil || n != rows || seen != 1 {
 		t.Errorf("%d rows, %v; the list came %d times", n, err, seen)
 	}
 }
 
 // read reads a stream to its end.
-func read(ctx context.Context, p *Pipeline, ticket *pb.Ticket, program *pb.Program, at Cursor) (rows int, err error) {
-	s, err := p.Open(ctx, ticket, program, at)
+func read(ctx context.Context, p *Pipeline, ticket *pb.Ticket, program *pb.Program) (rows int, err error) {
+	s, err := p.Open(ctx, ticket, program, Cursor{})
 	if err != nil {
 		return 0, err
 	}
@@ -206,7 +203,7 @@ func TestReadAheadGivesWay(t *testing.T) {
 	s.Close()
 	ticket.ProgramDigest = []byte("digest")
 	k.bytes = func() int64 { return 4 * rows }
-	if n, err := read(t.Context(), p, ticket, program, Cursor{}); err != nil || n != groups*rows { // and leaves what it read ahead into
+	if n, err := read(t.Context(), p, ticket, program); err != nil || n != groups*rows { // and leaves what it read ahead into
 		t.Fatalf("%d rows of %d, %v", n, groups*rows, err)
 	}
 	kit := p.memory.kits.remove(0)
@@ -219,7 +216,7 @@ func TestReadAheadGivesWay(t *testing.T) {
 		waited = true
 		return needs * 6 / 10
 	}
-	n, err := read(t.Context(), p, ticket, program, Cursor{})
+	n, err := read(t.Context(), p, ticket, program)
 	if !errors.Is(err, ErrBusy) || n != 0 {
 		t.Fatalf("%d rows, %v; want that what was read ahead is in the way", n, err)
 	}
@@ -232,11 +229,11 @@ func TestReadAheadGivesWay(t *testing.T) {
 	}
 	s.Close()
 	p.memory.total = 2 * needs
-	if n, err := read(t.Context(), p, ticket, program, Cursor{}); err != nil || n != groups*rows {
+	if n, err := read(t.Context(), p, ticket, program); err != nil || n != groups*rows {
 		t.Errorf("%d rows of %d, %v", n, groups*rows, err)
 	}
 	k.bytes = func() int64 { return 2 * needs }
-	if n, err := read(t.Context(), p, ticket, program, Cursor{}); !errors.Is(err, columns.ErrMemory) || errors.Is(err, ErrBusy) || n != 0 {
+	if n, err := read(t.Context(), p, ticket, program); !errors.Is(err, columns.ErrMemory) || errors.Is(err, ErrBusy) || n != 0 {
 		t.Errorf("%d rows, %v; want that there is too little memory", n, err)
 	}
 }
