@@ -116,7 +116,8 @@ func follow(b []byte, pos int64) (int, bool) {
 	return int(to), true
 }
 
-// field is n bytes of a table's field, or nil if it has no such field.
+// field is n bytes of a table's field, or nil if it has no such field: where flatbuffers' own readers find none either, for arrow's reads
+// what was checked here.
 func (t table) field(i, n int) (int64, []byte) {
 	p := at(t.b, int64(t.at), 4)
 	if p == nil {
@@ -124,7 +125,7 @@ func (t table) field(i, n int) (int64, []byte) {
 	}
 	vtable := int64(t.at) - int64(int32(binary.LittleEndian.Uint32(p)))
 	size := at(t.b, vtable, 2)
-	if size == nil || 4+2*i+2 > int(binary.LittleEndian.Uint16(size)) {
+	if size == nil || 4+2*i >= int(binary.LittleEndian.Uint16(size)) {
 		return 0, nil
 	}
 	p = at(t.b, vtable+int64(4+2*i), 2)

@@ -107,9 +107,15 @@ func (w *schemaWalk) field(f table, depth int) {
 	w.text(f, 0)
 	w.each(f, 5, func(child table) { w.field(child, depth+1) })
 	w.metadata(f, 6)
-	kind, ok := f.table(3)
+	pos, p := f.field(3, 4)
+	if p == nil {
+		return
+	}
+	to, ok := follow(f.b, pos)
+	kind := table{f.b, to}
 	switch {
 	case !ok:
+		w.left = -1
 	case f.byte(2) == typeTimestamp:
 		w.text(kind, 1)
 	case f.byte(2) == typeUnion:
