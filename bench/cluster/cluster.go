@@ -10,10 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
 
+	"google.golang.org/grpc"
+
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/process"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
@@ -41,6 +46,15 @@ type Cluster struct {
 	processes []*process.Process
 	masters   int
 	workers   int
+}
+
+// Build makes a penstock binary of this module in a folder.
+func Build(ctx context.Context, dir string) (binary string, err error) {
+	binary = filepath.Join(dir, "penstock")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/penstock-ml/penstock").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build penstock: %w\n%s", err, out)
+	}
+	return binary, nil
 }
 
 // Start runs a master and a number of workers, and returns when all of them are up.
@@ -166,6 +180,35 @@ func (c *Cluster) MasterProcess() *process.Process { return c.master }
 func (c *Cluster) Master(ctx context.Context) (string, error) {
 	a, err := c.master.Announced(ctx)
 	return a.Address, err
+}
+
+// Read has a new session of one trainer, in this process, read all rows of a spec (YAML), and shows each batch to take.
+func (c *Cluster) Read(ctx context.Context, session, text string, take func(*client.Batch)) (err error) {
+	s, err := spec.Parse([]byte(text))
+	if err != nil {
+		return err
+	}
+	master, err := c.Master(ctx)
+	if err != nil {
+		return err
+	}
+	job, err := client.Open(ctx, client.Config{
+		Masters: []string{master}, Session: session, Spec: s, WorldSize: 1,
+		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
+		DialLink: rpc.LinkDialer(c.RPC()),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, job.Close()) }()
+	for batch, err := range job.Batches(ctx) {
+		if err != nil {
+			return err
+		}
+		take(batch)
+		batch.Release()
+	}
+	return nil
 }
 
 // RPC is how to reach the cluster's ports.

@@ -10,13 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
-
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/client"
-	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // meter measures points.
@@ -84,8 +80,9 @@ func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 		if before, err = spent(c); err != nil {
 			return cost{}, err
 		}
-		rows, err := read(ctx, c, session, p.Workload.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet")))
-		if err != nil {
+		rows := 0
+		spec := p.Workload.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet"))
+		if err := c.Read(ctx, session, spec, func(b *client.Batch) { rows += b.Rows }); err != nil {
 			return cost{}, err
 		}
 		if rows != p.Workload.Rows {
@@ -98,35 +95,6 @@ func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 	used.Workers, used.Master = after.Workers-before.Workers, after.Master-before.Master
 	used.Trainer, used.Wall = after.Trainer-before.Trainer, after.Wall-before.Wall
 	return used, nil
-}
-
-// read takes a session's batches and returns how many rows they had.
-func read(ctx context.Context, c *cluster.Cluster, name, text string) (rows int, err error) {
-	s, err := spec.Parse([]byte(text))
-	if err != nil {
-		return 0, err
-	}
-	master, err := c.Master(ctx)
-	if err != nil {
-		return 0, err
-	}
-	session, err := client.Open(ctx, client.Config{
-		Masters: []string{master}, Session: name, Spec: s, WorldSize: 1,
-		Dial:     func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
-		DialLink: rpc.LinkDialer(c.RPC()),
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	for batch, err := range session.Batches(ctx) {
-		if err != nil {
-			return rows, err
-		}
-		rows += batch.Rows
-		batch.Release()
-	}
-	return rows, nil
 }
 
 // spent is the CPU time of the fleet's processes and of this one so far, in seconds, and the time of day.

@@ -16,13 +16,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/internal/cli"
 )
 
@@ -86,9 +86,9 @@ func (o *options) run(ctx context.Context, progress io.Writer) error {
 		return fmt.Errorf("make a temporary directory: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	binary := filepath.Join(dir, "penstock")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/penstock-ml/penstock").CombinedOutput(); err != nil {
-		return fmt.Errorf("build penstock: %w\n%s", err, out)
+	binary, err := cluster.Build(ctx, dir)
+	if err != nil {
+		return err
 	}
 	data, err := filepath.Abs(o.data) // masters take no relative paths
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -41,9 +40,9 @@ func record(ctx context.Context, file, data string, rounds int, progress io.Writ
 		return fmt.Errorf("make a temporary directory: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	r := &recorder{binary: filepath.Join(dir, "penstock"), dir: dir, data: data, rounds: rounds, progress: progress}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", r.binary, "github.com/penstock-ml/penstock").CombinedOutput(); err != nil {
-		return fmt.Errorf("build penstock: %w\n%s", err, out)
+	r := &recorder{dir: dir, data: data, rounds: rounds, progress: progress}
+	if r.binary, err = cluster.Build(ctx, dir); err != nil {
+		return err
 	}
 	rec := &Recorded{
 		How: how, Machine: fmt.Sprintf("%d CPUs, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
