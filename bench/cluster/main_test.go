@@ -35,10 +35,8 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		binary = filepath.Join(dir, "penstock")
-		build := exec.Command("go", "build", "-o", binary, "github.com/penstock-ml/penstock")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+		if binary, err = cluster.Build(context.Background(), dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}
 		return m.Run()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -81,7 +80,7 @@ func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 			return cost{}, err
 		}
 		rows := 0
-		spec := p.Workload.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet"))
+		spec := p.Workload.SpecOf(files)
 		if err := c.Read(ctx, session, spec, func(b *client.Batch) { rows += b.Rows }); err != nil {
 			return cost{}, err
 		}

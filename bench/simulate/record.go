@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -138,7 +137,7 @@ func (r *recorder) measure(ctx context.Context, w workload.Workload, files []str
 		return m, err
 	}
 	start = time.Now()
-	if m.bytes, err = read(ctx, c, w.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet"))); err != nil {
+	if m.bytes, err = read(ctx, c, w.SpecOf(files)); err != nil {
 		return m, err
 	}
 	m.wall = time.Since(start).Seconds()

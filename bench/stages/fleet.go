@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"runtime/pprof"
 	"time"
 
@@ -53,7 +52,7 @@ func (m *meter) measure(ctx context.Context, w workload.Workload) (found result,
 		return result{}, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	spec := w.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet"))
+	spec := w.SpecOf(files)
 	if err := c.Read(ctx, "warm-up", spec, func(*client.Batch) {}); err != nil {
 		return result{}, err
 	}
@@ -78,6 +77,7 @@ func (m *meter) measure(ctx context.Context, w workload.Workload) (found result,
 		}
 		found.add(p.name, now-began[i], profiles[i])
 	}
+	found.Hottest = found.hottest(12)
 	return found, nil
 }
 

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -149,12 +146,6 @@ func stageOf(stack []profile.Line) stage {
 	return found
 }
 
-// hot is a function and the CPU time that it takes itself.
-type hot struct {
-	Function string  `json:"function"`
-	Share    float64 `json:"share"`
-}
-
 // divide returns which part of a profile's samples each stage has, and each function by itself.
 func divide(p *profile.Profile) (parts map[stage]float64, functions map[string]float64, samples int64) {
 	parts, functions = map[stage]float64{}, map[string]float64{}
@@ -189,14 +180,4 @@ func function(stack []profile.Line) string {
 		}
 	}
 	return name
-}
-
-// hottest returns the n functions that take most, of CPU seconds of each and of all.
-func hottest(functions map[string]float64, all float64, n int) []hot {
-	list := make([]hot, 0, len(functions))
-	for _, name := range slices.Sorted(maps.Keys(functions)) {
-		list = append(list, hot{name, functions[name] / all})
-	}
-	slices.SortStableFunc(list, func(a, b hot) int { return cmp.Compare(b.Share, a.Share) })
-	return list[:min(n, len(list))]
 }

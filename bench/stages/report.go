@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -31,6 +34,12 @@ type result struct {
 	Hottest   []hot              `json:"hottest"`
 
 	functions map[string]float64 // CPU seconds
+}
+
+// hot is a function and the CPU time that it takes itself.
+type hot struct {
+	Function string  `json:"function"`
+	Share    float64 `json:"share"`
 }
 
 func newResult(workload string) result {
@@ -62,7 +71,16 @@ func (r *result) add(process string, seconds float64, p *profile.Profile) {
 	for name, share := range functions {
 		r.functions[name] += share * seconds
 	}
-	r.Hottest = hottest(r.functions, r.all(), 12)
+}
+
+// hottest returns the n functions that take most.
+func (r *result) hottest(n int) []hot {
+	list := make([]hot, 0, len(r.functions))
+	for _, name := range slices.Sorted(maps.Keys(r.functions)) {
+		list = append(list, hot{name, r.functions[name] / r.all()})
+	}
+	slices.SortStableFunc(list, func(a, b hot) int { return cmp.Compare(b.Share, a.Share) })
+	return list[:min(n, len(list))]
 }
 
 // all is the CPU seconds of all processes.

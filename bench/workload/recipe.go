@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 )
 
@@ -54,6 +55,11 @@ func (w Workload) Recipe() Recipe {
 		r.Photo, r.Crop, r.Random = photoName, w.Crop, w.Random
 	}
 	return r
+}
+
+// SpecOf is the Spec of the files that Make returned.
+func (w Workload) SpecOf(files []string) string {
+	return w.Spec(filepath.Join(filepath.Dir(files[0]), "*.parquet"))
 }
 
 // Spec returns the Penstock spec, as YAML, of the workload's files under a URI.
