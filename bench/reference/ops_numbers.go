@@ -95,6 +95,13 @@ func normalize(p parameters, in []spec.Type) (operation, error) {
 
 // toFloat32 makes an op that rounds numbers to float32 and then maps them.
 func toFloat32(in spec.Type, f func(x float32) float32) (operation, error) {
+	return eachNumber(in,
+		func(x int64) float64 { return float64(f(float32(x))) },
+		func(x float64) float64 { return float64(f(float32(x))) })
+}
+
+// eachNumber makes an op that turns each number into a float32, and keeps nulls.
+func eachNumber(in spec.Type, ofInt func(x int64) float64, ofFloat func(x float64) float64) (operation, error) {
 	if !isNumeric(in.Kind) {
 		return operation{}, fmt.Errorf("input is %v; want numbers", in)
 	}
@@ -102,10 +109,10 @@ func toFloat32(in spec.Type, f func(x float32) float32) (operation, error) {
 		out.null = in[0].null
 		out.gone = append(out.gone, in[0].gone...)
 		for _, x := range in[0].ints {
-			out.floats = append(out.floats, float64(f(float32(x))))
+			out.floats = append(out.floats, ofInt(x))
 		}
 		for _, x := range in[0].floats {
-			out.floats = append(out.floats, float64(f(float32(x))))
+			out.floats = append(out.floats, ofFloat(x))
 		}
 		return nil
 	}}, nil

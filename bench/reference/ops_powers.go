@@ -108,12 +108,17 @@ func scaleToZScore(p parameters, in []spec.Type) (operation, error) {
 	return scale(in[0], mean, std, errors.Join(err1, err2))
 }
 
+// scale makes (x - offset) / span: of float32 in float32, of all else in float64, where what ints become is a float32.
 func scale(in spec.Type, offset, span float64, err error) (operation, error) {
 	if err != nil || !(span > 0) {
 		return operation{}, errors.Join(fmt.Errorf("the span is %v", span), err)
 	}
-	if in.Kind == pb.Kind_FLOAT64 {
-		return eachFloat(in, func(x float64) float64 { return (x - offset) / span }), nil
+	exactly := func(x float64) float64 { return (x - offset) / span }
+	switch in.Kind {
+	case pb.Kind_FLOAT32:
+		return toFloat32(in, func(x float32) float32 { return (x - float32(offset)) / float32(span) })
+	case pb.Kind_FLOAT64:
+		return eachFloat(in, exactly), nil
 	}
-	return toFloat32(in, func(x float32) float32 { return (x - float32(offset)) / float32(span) })
+	return eachNumber(in, func(x int64) float64 { return float64(float32(exactly(float64(x)))) }, exactly)
 }
