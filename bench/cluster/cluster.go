@@ -182,15 +182,16 @@ func (c *Cluster) Master(ctx context.Context) (string, error) {
 	return a.Address, err
 }
 
-// Read has a new session of one trainer, in this process, read all rows of a spec (YAML), and shows each batch to take.
-func (c *Cluster) Read(ctx context.Context, session, text string, take func(*client.Batch)) (err error) {
+// Read has a new session of one trainer, in this process, take all batches of a spec (YAML), and returns what the
+// trainer counted.
+func (c *Cluster) Read(ctx context.Context, session, text string) (stats client.Stats, err error) {
 	s, err := spec.Parse([]byte(text))
 	if err != nil {
-		return err
+		return stats, err
 	}
 	master, err := c.Master(ctx)
 	if err != nil {
-		return err
+		return stats, err
 	}
 	job, err := client.Open(ctx, client.Config{
 		Masters: []string{master}, Session: session, Spec: s, WorldSize: 1,
@@ -198,17 +199,16 @@ func (c *Cluster) Read(ctx context.Context, session, text string, take func(*cli
 		DialLink: rpc.LinkDialer(c.RPC()),
 	})
 	if err != nil {
-		return err
+		return stats, err
 	}
 	defer func() { err = errors.Join(err, job.Close()) }()
 	for batch, err := range job.Batches(ctx) {
 		if err != nil {
-			return err
+			return stats, err
 		}
-		take(batch)
 		batch.Release()
 	}
-	return nil
+	return job.Stats(), nil
 }
 
 // RPC is how to reach the cluster's ports.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/figures"
-	"github.com/penstock-ml/penstock/client"
 )
 
 // meter measures points.
@@ -79,13 +78,12 @@ func (m *meter) point(ctx context.Context, p *point) (used cost, err error) {
 		if before, err = spent(c); err != nil {
 			return cost{}, err
 		}
-		rows := 0
-		spec := p.Workload.SpecOf(files)
-		if err := c.Read(ctx, session, spec, func(b *client.Batch) { rows += b.Rows }); err != nil {
+		stats, err := c.Read(ctx, session, p.Workload.SpecOf(files))
+		if err != nil {
 			return cost{}, err
 		}
-		if rows != p.Workload.Rows {
-			return cost{}, fmt.Errorf("session %s had %d rows, the dataset has %d", session, rows, p.Workload.Rows)
+		if stats.Rows != int64(p.Workload.Rows) {
+			return cost{}, fmt.Errorf("session %s had %d rows, the dataset has %d", session, stats.Rows, p.Workload.Rows)
 		}
 		if after, err = spent(c); err != nil {
 			return cost{}, err

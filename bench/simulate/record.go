@@ -11,14 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/grpc"
-
-	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/bench/workload"
-	"github.com/penstock-ml/penstock/client"
-	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // recorder measures what a worker's model is made of, on real fleets of one worker.
@@ -137,38 +132,12 @@ func (r *recorder) measure(ctx context.Context, w workload.Workload, files []str
 		return m, err
 	}
 	start = time.Now()
-	if m.bytes, err = read(ctx, c, w.SpecOf(files)); err != nil {
+	stats, err := c.Read(ctx, "record", w.SpecOf(files))
+	if err != nil {
 		return m, err
 	}
-	m.wall = time.Since(start).Seconds()
+	m.wall, m.bytes = time.Since(start).Seconds(), stats.Bytes
 	after, err := figures.CPUSecondsOf(worker.PID())
 	m.cpu = after - before
 	return m, err
-}
-
-// read takes a session's batches, and returns how many bytes came.
-func read(ctx context.Context, c *cluster.Cluster, text string) (bytes int64, err error) {
-	s, err := spec.Parse([]byte(text))
-	if err != nil {
-		return 0, err
-	}
-	master, err := c.Master(ctx)
-	if err != nil {
-		return 0, err
-	}
-	session, err := client.Open(ctx, client.Config{
-		Masters: []string{master}, Session: "record", Spec: s, WorldSize: 1,
-		Dial: func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, c.RPC()) },
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	for batch, err := range session.Batches(ctx) {
-		if err != nil {
-			return 0, err
-		}
-		batch.Release()
-	}
-	return session.Stats().Bytes, nil
 }

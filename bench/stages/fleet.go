@@ -17,7 +17,6 @@ import (
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/bench/figures"
 	"github.com/penstock-ml/penstock/bench/workload"
-	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/process"
 )
 
@@ -53,7 +52,7 @@ func (m *meter) measure(ctx context.Context, w workload.Workload) (found result,
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	spec := w.SpecOf(files)
-	if err := c.Read(ctx, "warm-up", spec, func(*client.Batch) {}); err != nil {
+	if _, err := c.Read(ctx, "warm-up", spec); err != nil {
 		return result{}, err
 	}
 	found = newResult(w.Name)
@@ -65,7 +64,9 @@ func (m *meter) measure(ctx context.Context, w workload.Workload) (found result,
 		}
 	}
 	profiles, err := m.profiled(ctx, parts, func(session int) error {
-		return c.Read(ctx, fmt.Sprintf("profiled-%d", session), spec, found.count)
+		stats, err := c.Read(ctx, fmt.Sprintf("profiled-%d", session), spec)
+		found.Rows, found.Bytes = found.Rows+stats.Rows, found.Bytes+stats.Bytes
+		return err
 	})
 	if err != nil {
 		return result{}, err

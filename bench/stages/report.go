@@ -11,7 +11,6 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/penstock-ml/penstock/bench/figures"
-	"github.com/penstock-ml/penstock/client"
 )
 
 // report is what is written.
@@ -24,7 +23,7 @@ type report struct {
 // result is a workload's.
 type result struct {
 	Workload string `json:"workload"`
-	Rows     int    `json:"rows"`
+	Rows     int64  `json:"rows"`
 	// Bytes of the trainer's batches.
 	Bytes   int64 `json:"bytes"`
 	Samples int64 `json:"samples"`
@@ -44,14 +43,6 @@ type hot struct {
 
 func newResult(workload string) result {
 	return result{Workload: workload, Processes: map[string]float64{}, Stages: map[stage]float64{}, functions: map[string]float64{}}
-}
-
-// count counts a batch.
-func (r *result) count(b *client.Batch) {
-	r.Rows += b.Valid
-	for _, array := range b.Arrays() {
-		r.Bytes += int64(len(array))
-	}
 }
 
 // add divides a process's CPU seconds as its profile's samples are. Those of a process without samples are control.
