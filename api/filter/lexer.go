@@ -115,7 +115,7 @@ func (l *lexer) number(t *token) error {
 		t.value = Int(i)
 		return nil
 	}
-	if errors.Is(err, strconv.ErrRange) {
+	if errors.Is(err, strconv.ErrRange) && !strings.ContainsAny(raw, ".eE") {
 		return fmt.Errorf("integer %s does not fit in 64 bits", raw)
 	}
 	f, err := strconv.ParseFloat(raw, 64)

@@ -20,6 +20,7 @@ func TestParsePrintsCanonically(t *testing.T) {
 		{`(a == 1 and b == 2) and (c == 3)`, `a == 1 and b == 2 and c == 3`},
 		{`NOT NOT a IS NOT NULL`, `not not a is not null`},
 		{`a not in (1, -2.5, 1e3, .5)`, `a not in (1, -2.5, 1000.0, 0.5)`},
+		{`a < 100000000000000000000.5 and a > -99999999999999999999e1`, `a < 1e+20 and a > -1e+21`},
 		{"`odd name` == 1 and `a``b` == 2 and `and` == 3 and `1a` == 4", "`odd name` == 1 and `a``b` == 2 and `and` == 3 and `1a` == 4"},
 		{"scores.42 > 0 and $x <= 1 and `plain` is null", "scores.42 > 0 and $x <= 1 and plain is null"},
 		{`t == 'it\'s \x00 "\\" é'`, `t == 'it\'s \x00 "\\" é'`},

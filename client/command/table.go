@@ -57,8 +57,8 @@ func (t *table) write(b *client.Batch, rows int) error {
 }
 
 func (t *table) begin(schema *arrow.Schema) error {
-	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithDataPageVersion(parquet.DataPageV2),
-		parquet.WithMaxRowGroupLength(1<<16))
+	// Pages are of version 1: arrow's writer ends those of lists inside of rows, which version 2 does not allow.
+	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithMaxRowGroupLength(1<<16))
 	var err error
 	if t.writer, err = pqarrow.NewFileWriter(schema, t.file, props, pqarrow.DefaultWriterProps()); err != nil {
 		return fmt.Errorf("write %s: %w", t.path, err)

@@ -91,6 +91,17 @@ func TestParquetTypes(t *testing.T) {
 	}
 }
 
+// Rows may be longer than what arrow's writer writes at once, and than a page.
+func TestLongLists(t *testing.T) {
+	const length = 600_000
+	for _, typ := range []arrow.DataType{arrow.FixedWidthTypes.Float16, arrow.PrimitiveTypes.Int64} {
+		list := "[" + strings.Repeat("3, ", length-1) + "4]"
+		in := parquetFile(t, `[{"l": [1]}, {"l": `+list+`}, {"l": null}, {"l": `+list+`}, {"l": [2]}]`, nullable("l", arrow.ListOf(typ)))
+		r := run(t, Options{Inputs: []string{in}})
+		expect(t, table(t, r.Files...), table(t, in)...)
+	}
+}
+
 func TestDictionaryTypes(t *testing.T) {
 	typ := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
 	in := parquetFile(t, `[{"x": "b"}, {"x": "a"}]`, nullable("x", typ))

@@ -134,7 +134,7 @@ type unclosed struct{ *bufio.Writer }
 func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.WriterProperties, error) {
 	options := []parquetprops.WriterProperty{
 		parquetprops.WithVersion(parquetprops.V2_LATEST),
-		parquetprops.WithDataPageVersion(parquetprops.DataPageV2),
+		parquetprops.WithDataPageVersion(pageVersion(schema)),
 		parquetprops.WithCompression(compress.Codecs.Zstd),
 		parquetprops.WithDictionaryPageSizeLimit(2 << 20),
 		parquetprops.WithMaxRowGroupLength(1 << 40),
@@ -153,4 +153,15 @@ func properties(schema *arrow.Schema, group []arrow.Record) (*parquetprops.Write
 		options = append(options, parquetprops.WithDictionaryFor(described.Column(leaf).Path(), dictionaryPays(chunks)))
 	}
 	return parquetprops.NewWriterProperties(options...), nil
+}
+
+// pageVersion is 2, but for files with lists: arrow's writer ends their pages inside of rows, which version 2 does not allow, or never
+// ends where one of fixed-length values is longer than what it writes at once.
+func pageVersion(schema *arrow.Schema) parquetprops.DataPageVersion {
+	for _, f := range schema.Fields() {
+		if _, ok := f.Type.(*arrow.ListType); ok {
+			return parquetprops.DataPageV1
+		}
+	}
+	return parquetprops.DataPageV2
 }
