@@ -16,7 +16,11 @@ import (
 	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
 	"github.com/apache/arrow/go/v15/parquet/metadata"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/apache/arrow/go/v15/parquet/schema"
 )
+
+// notRead ends errors of arrow's reader.
+const notRead = ": the file is damaged, or has a codec or an encoding that workers read and convert does not: use it as it is, or write it again"
 
 // parquet makes records of Parquet files: columns of scalars and of lists of scalars.
 type parquet struct {
@@ -118,7 +122,7 @@ func countRows(f *metadata.FileMetaData, size int64) (rows int64, err error) {
 // explain makes an error of a panic, which some corrupt files cause in arrow's reader, and names the file.
 func (p *parquet) explain(err *error) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("arrow's reader panicked: %v", r)
+		*err = fmt.Errorf("arrow's reader panicked: %v%s", r, notRead)
 	}
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", p.name, *err)
@@ -129,10 +133,11 @@ func (p *parquet) explain(err *error) {
 func (p *parquet) useSchema(reader *pqarrow.FileReader) error {
 	var fields []arrow.Field
 	for _, f := range reader.Manifest.Fields {
-		if err := passes(f.Field.Type); err != nil {
+		typ, err := typeOf(&f, reader.ParquetReader().MetaData().Schema)
+		if err != nil {
 			return fmt.Errorf("column %s: %w", f.Field.Name, err)
 		}
-		fields = append(fields, arrow.Field{Name: f.Field.Name, Type: f.Field.Type, Nullable: true})
+		fields = append(fields, arrow.Field{Name: f.Field.Name, Type: typ, Nullable: true})
 	}
 	if p.arrow != nil {
 		return p.sameSchema(fields)
@@ -185,15 +190,26 @@ func (p *parquet) sameSchema(fields []arrow.Field) error {
 
 func isText(t arrow.DataType) bool { return t.ID() == arrow.STRING || t.ID() == arrow.BINARY }
 
-// passes reports what keeps a column from being converted.
-func passes(t arrow.DataType) error {
-	if l, ok := t.(*arrow.ListType); ok {
-		t = l.Elem()
+// typeOf returns a column's type, or what keeps it from being converted.
+func typeOf(f *pqarrow.SchemaField, s *schema.Schema) (arrow.DataType, error) {
+	leaf := f
+	if _, ok := f.Field.Type.(*arrow.ListType); ok {
+		leaf = &f.Children[0]
 	}
-	if nested, ok := t.(arrow.NestedType); ok {
-		return fmt.Errorf("is %v; columns may be scalars or lists of scalars", nested)
+	typ := leaf.Field.Type
+	if nested, ok := typ.(arrow.NestedType); ok {
+		return nil, fmt.Errorf("is %v; columns may be scalars or lists of scalars", nested)
 	}
-	return nil
+	logical, ok := s.Column(leaf.ColIndex).LogicalType().(*schema.TimestampLogicalType)
+	if !ok || logical.IsAdjustedToUTC() {
+		return f.Field.Type, nil
+	}
+	// Arrow's reader calls times of no zone UTC, and its writer calls them so, too, but those of any other zone local.
+	typ = &arrow.TimestampType{Unit: typ.(*arrow.TimestampType).Unit, TimeZone: "local"}
+	if leaf == f {
+		return typ, nil
+	}
+	return arrow.ListOf(typ), nil
 }
 
 func (p *parquet) openColumns(ctx context.Context, reader *pqarrow.FileReader) error {
@@ -238,10 +254,10 @@ func (p *parquet) batch(rows int64) (rec arrow.Record, err error) {
 func (p *parquet) array(i int, c *pqarrow.ColumnReader, rows int64) (arrow.Array, error) {
 	chunked, err := c.NextBatch(rows)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w%s", err, notRead)
 	}
 	if int64(chunked.Len()) != rows {
-		return nil, fmt.Errorf("arrow's reader gave %d of %d rows", chunked.Len(), rows)
+		return nil, fmt.Errorf("arrow's reader gave %d of %d rows%s", chunked.Len(), rows, notRead)
 	}
 	values := chunked.Chunk(0)
 	if len(chunked.Chunks()) > 1 {

@@ -19,6 +19,7 @@ import (
 	"github.com/apache/arrow/go/v15/parquet/compress"
 	parquetfile "github.com/apache/arrow/go/v15/parquet/file"
 	"github.com/apache/arrow/go/v15/parquet/pqarrow"
+	"github.com/apache/arrow/go/v15/parquet/schema"
 )
 
 // parquetFile writes a table, given as JSON, with old pages and row groups of 2 rows.
@@ -99,6 +100,35 @@ func TestLongLists(t *testing.T) {
 		in := parquetFile(t, `[{"l": [1]}, {"l": `+list+`}, {"l": null}, {"l": `+list+`}, {"l": [2]}]`, nullable("l", arrow.ListOf(typ)))
 		r := run(t, Options{Inputs: []string{in}})
 		expect(t, table(t, r.Files...), table(t, in)...)
+	}
+}
+
+// Times of no zone are none of UTC, and the other way round.
+func TestZones(t *testing.T) {
+	utc := &arrow.TimestampType{Unit: arrow.Microsecond, TimeZone: "UTC"}
+	local := &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "local"} // as arrow's writer takes any zone but UTC
+	at := `"2026-01-02 03:04:05.006007"`
+	in := parquetFile(t, `[{"u": `+at+`, "l": `+at+`, "many": [`+at+`]}]`, nullable("u", utc), nullable("l", local), nullable("many", arrow.ListOf(local)))
+	r := run(t, Options{Inputs: []string{in, in}})
+	for _, name := range append(r.Files, in) {
+		f, err := parquetfile.OpenParquetFile(name, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for i, want := range []bool{true, false, false} {
+			logical, ok := f.MetaData().Schema.Column(i).LogicalType().(*schema.TimestampLogicalType)
+			if !ok || logical.IsAdjustedToUTC() != want {
+				t.Errorf("%s, column %d: %v, want UTC %v", name, i, logical, want)
+			}
+		}
+	}
+	rows := table(t, in)
+	expect(t, table(t, r.Files...)[1:], append(rows[1:], rows[1:]...)...)
+	_, err := Run(t.Context(), Options{Inputs: []string{in, parquetFile(t, `[{"u": `+at+`, "l": `+at+`, "many": [`+at+`]}]`,
+		nullable("u", utc), nullable("l", &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "UTC"}), nullable("many", arrow.ListOf(local)))}, Output: filepath.Join(t.TempDir(), "o")})
+	if err == nil || !strings.Contains(err.Error(), "column 2 is l, timestamp[ns, tz=UTC], but in") {
+		t.Errorf("a zone in one file and none in the other: %v", err)
 	}
 }
 
