@@ -91,3 +91,24 @@ func TestAbandonedTableLeavesNothing(t *testing.T) {
 		t.Errorf("%v, %v", left, err)
 	}
 }
+
+func TestTableNamesAColumnOnce(t *testing.T) {
+	dir := t.TempDir()
+	table, err := createTable(filepath.Join(dir, "x.parquet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = table.close(&pb.Program{Outputs: []*pb.Output{
+		{Name: "a", Layout: pb.Layout_LABEL, Type: &pb.Type{Kind: pb.Kind_BOOL}},
+		{Name: "dense", Layout: pb.Layout_DENSE, Columns: []string{"a", "b"}, Type: &pb.Type{Kind: pb.Kind_FLOAT32}},
+	}})
+	if err == nil || !strings.Contains(err.Error(), "two columns would be called a") {
+		t.Errorf("got %v", err)
+	}
+	if err := table.abandon(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}

@@ -57,6 +57,13 @@ func (t *table) write(b *client.Batch, rows int) error {
 }
 
 func (t *table) begin(schema *arrow.Schema) error {
+	seen := map[string]bool{}
+	for _, f := range schema.Fields() {
+		if seen[f.Name] {
+			return fmt.Errorf("write %s: two columns would be called %s, which readers refuse: leave it out of one of the spec's features", t.path, f.Name)
+		}
+		seen[f.Name] = true
+	}
 	// Pages are of version 1: arrow's writer ends those of lists inside of rows, which version 2 does not allow.
 	props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithMaxRowGroupLength(1<<16))
 	var err error
