@@ -90,11 +90,7 @@ func (o *options) run(ctx context.Context, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	data, err := filepath.Abs(o.data) // masters take no relative paths
-	if err != nil {
-		return fmt.Errorf("--data: %w", err)
-	}
-	m := &meter{binary: binary, dir: dir, data: data}
+	m := &meter{binary: binary, dir: dir, data: o.data}
 	var measured []curve
 	for _, c := range curves(o.scale) {
 		if len(o.only) > 0 && !slices.Contains(o.only, c.Name) {

@@ -52,10 +52,6 @@ func makeCommand() *cobra.Command {
 }
 
 func makeWorkload(cmd *cobra.Command, w workload.Workload, dir string) (*made, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
 	files, err := w.Make(cmd.Context(), dir, func(done, total int) {
 		cli.Status(os.Stderr, "%s: made %d of %d rows", w.Name, done, total)
 	})

@@ -44,11 +44,15 @@ func record(ctx context.Context, file, data string, rounds int, progress io.Writ
 	}
 	var starts []float64
 	for _, name := range []string{"rm1", "rm2", "rm5", "jpeg"} {
-		w, started, err := r.workload(ctx, name)
+		w, err := workload.Named(name)
+		if err != nil {
+			return err
+		}
+		took, started, err := r.workload(ctx, w)
 		if err != nil {
 			return fmt.Errorf("workload %s: %w", name, err)
 		}
-		rec.Workloads[name] = w
+		rec.Workloads[name] = took
 		starts = append(starts, started...)
 	}
 	slices.Sort(starts)
@@ -63,11 +67,7 @@ func record(ctx context.Context, file, data string, rounds int, progress io.Writ
 	return nil
 }
 
-func (r *recorder) workload(ctx context.Context, name string) (out Workload, starts []float64, err error) {
-	w, err := workload.Named(name)
-	if err != nil {
-		return out, nil, err
-	}
+func (r *recorder) workload(ctx context.Context, w workload.Workload) (out Workload, starts []float64, err error) {
 	files, err := w.Make(ctx, r.data, nil)
 	if err != nil {
 		return out, nil, err
@@ -87,7 +87,7 @@ func (r *recorder) workload(ctx context.Context, name string) (out Workload, sta
 			if err != nil {
 				return out, nil, err
 			}
-			fmt.Fprintf(r.progress, "%s, %d slots: %.3g s of CPU in %.3g s, started in %.2g s\n", name, slots, m.cpu, m.wall, m.start)
+			fmt.Fprintf(r.progress, "%s, %d slots: %.3g s of CPU in %.3g s, started in %.2g s\n", w.Name, slots, m.cpu, m.wall, m.start)
 			starts = append(starts, m.start)
 			if slots == 1 {
 				streams = append(streams, m.cpu/m.wall)

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/penstock-ml/penstock/bench/cluster"
+	"github.com/penstock-ml/penstock/bench/workload"
 )
 
 // TestScenarios runs a small version of each scenario to its end. Whether the targets hold is for the full size to show.
@@ -141,5 +144,33 @@ func TestManyLightTrainersShareTheSlots(t *testing.T) {
 	}
 	if lost := stall(w.history, 3*time.Minute, sc.Duration); lost >= fewStalls {
 		t.Errorf("%d slots, and trainers wait %.1f%% of their time", slotsOf(sc.CPUs), 100*lost)
+	}
+}
+
+// TestRecorder measures few rows on a real fleet, from a folder that is named as the default one is.
+func TestRecorder(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := filepath.Rel(here, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Named("rm1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Rows = 20_000
+	r := &recorder{dir: t.TempDir(), data: data, rounds: 1, progress: t.Output()}
+	if r.binary, err = cluster.Build(t.Context(), r.dir); err != nil {
+		t.Fatal(err)
+	}
+	took, starts, err := r.workload(t.Context(), w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if took.CPU <= 0 || took.Stored <= 0 || took.Tensors <= 0 || took.StreamCPUs < 1 || took.Batch != w.BatchSize || len(starts) != 2 {
+		t.Errorf("%+v, started in %v s", took, starts)
 	}
 }

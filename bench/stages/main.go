@@ -93,12 +93,9 @@ func (o *options) run(ctx context.Context, progress io.Writer) error {
 		return fmt.Errorf("make a temporary directory: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	m := &meter{dir: dir, seconds: o.seconds}
+	m := &meter{dir: dir, data: o.data, seconds: o.seconds}
 	if m.binary, err = cluster.Build(ctx, dir); err != nil {
 		return err
-	}
-	if m.data, err = filepath.Abs(o.data); err != nil { // masters take no relative paths
-		return fmt.Errorf("--data: %w", err)
 	}
 	r := report{CopyRate: copyRate()}
 	for _, w := range workloads {

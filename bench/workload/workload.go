@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -165,10 +166,14 @@ func meanLength(longer int) int {
 	return sum / 1024
 }
 
-// Make writes the dataset under dir, unless it is there, and returns its files.
+// Make writes the dataset under dir, unless it is there, and returns its files. Their paths are absolute, as masters want them.
 func (w Workload) Make(ctx context.Context, dir string, progress func(done, total int)) ([]string, error) {
 	if err := w.Validate(); err != nil {
 		return nil, err
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find the datasets: %w", err)
 	}
 	return dataset.Make(ctx, dir, dataset.Table{
 		Name: "workload", Rows: w.Rows, Columns: w.columns(), FileRows: w.FileRows, GroupRows: w.GroupRows,
