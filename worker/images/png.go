@@ -2,10 +2,12 @@ package images
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
 	"image/png"
+	"io"
 
 	"github.com/penstock-ml/penstock/worker/images/jpeg"
 )
@@ -17,6 +19,7 @@ const maxPNGSide = 1 << 18
 // open reads the header of a PNG.
 func (p *pngRows) open(data []byte) (width, height int, err error) {
 	c, err := png.DecodeConfig(bytes.NewReader(data))
+	err = namePNG(err)
 	if err == nil && max(c.Width, c.Height) > maxPNGSide {
 		err = fmt.Errorf("too large: the picture has %d x %d pixels; a PNG may have %d on a side: leave it out, or have it stored smaller",
 			c.Width, c.Height, maxPNGSide)
@@ -25,6 +28,14 @@ func (p *pngRows) open(data []byte) (width, height int, err error) {
 		p.memory = memoryOfPNG(data, c)
 	}
 	return c.Width, c.Height, err
+}
+
+// namePNG says of an end that came too soon what ended: other errors say it themselves.
+func namePNG(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("png: it ends in the middle")
+	}
+	return err
 }
 
 // memoryOfPNG is what decoding a PNG takes: its pixels, and the two rows that it is read through.
@@ -58,7 +69,7 @@ type pngRows struct {
 func (p *pngRows) decode(data []byte, region image.Rectangle) (err error) {
 	p.region = region
 	p.picture, err = png.Decode(bytes.NewReader(data))
-	return err
+	return namePNG(err)
 }
 
 // Row writes a row of the region: of 16 bits the upper ones, without alpha.

@@ -136,6 +136,9 @@ func (s *Studio) open(r *Recipe, encoded []byte) (width, height int, t turn, err
 		width, height, err = s.png.open(encoded)
 		return width, height, turn{}, err
 	}
+	if r.Format == Any && !bytes.HasPrefix(encoded, []byte("\xff\xd8")) {
+		return 0, 0, turn{}, fmt.Errorf("it is neither a JPEG nor a PNG: it begins with %x", encoded[:min(len(encoded), 4)])
+	}
 	h, err := s.decoder.Open(encoded)
 	if err == nil && r.Upright {
 		t = turnOf(h.Orientation)

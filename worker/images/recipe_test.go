@@ -14,6 +14,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -183,6 +184,28 @@ func TestMemory(t *testing.T) {
 	}
 	if err := s.Make(&Recipe{Format: PNG, Height: 8, Width: 8}, bomb, Choice{}, Room{Most: 1 << 40}, Canvas{Bytes: make([]byte, 192)}); err == nil {
 		t.Error("a damaged header is none")
+	}
+}
+
+// TestErrorsNameTheFormat: what is wrong with bytes is said of what they were taken for.
+func TestErrorsNameTheFormat(t *testing.T) {
+	whole := testPNG(t, 30, 20)
+	for _, c := range []struct {
+		format Format
+		data   []byte
+		want   string
+	}{
+		{Any, []byte("GIF89a"), "it is neither a JPEG nor a PNG: it begins with 47494638"},
+		{JPEG, []byte("GIF89a"), "it is no JPEG"},
+		{PNG, []byte("GIF89a"), "png: invalid format: not a PNG file"},
+		{Any, whole[:20], "png: it ends in the middle"},
+		{Any, whole[:len(whole)/2], "png: it ends in the middle"},
+		{Any, nil, "it has no bytes"},
+	} {
+		err := (&Studio{}).Make(&Recipe{Format: c.format, Height: 8, Width: 8}, c.data, Choice{}, Room{Most: 1 << 24}, Canvas{Bytes: make([]byte, 192)})
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%x: %v, want %s", c.data[:min(len(c.data), 8)], err, c.want)
+		}
 	}
 }
 

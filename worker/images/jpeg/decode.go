@@ -30,6 +30,7 @@ type frame struct {
 	hasQuant   uint8
 	hasTable   [2]uint8
 	jfif       bool
+	exif       bool
 	adobe      bool
 	transform  byte // Adobe's
 	eobRun     int32

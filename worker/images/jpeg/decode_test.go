@@ -131,6 +131,79 @@ func TestComponentsOfOneID(t *testing.T) {
 	}
 }
 
+// TestRestarts: what stands between restart markers belongs where their numbers say, or the picture is damaged.
+func TestRestarts(t *testing.T) {
+	var header []byte
+	intervals := make([][]byte, 12) // each of one block, as one alone is encoded
+	for i := range intervals {
+		block := image.NewGray(image.Rect(0, 0, 8, 8))
+		for j := range block.Pix {
+			block.Pix[j] = uint8(20*i + j)
+		}
+		var b bytes.Buffer
+		if err := stdjpeg.Encode(&b, block, nil); err != nil {
+			t.Fatal(err)
+		}
+		data := bytes.Index(b.Bytes(), []byte("\xff\xda")) + 10
+		header, intervals[i] = b.Bytes()[:data], b.Bytes()[data:b.Len()-2]
+	}
+	frame, scan := bytes.Index(header, []byte("\xff\xc0")), len(header)-10
+	header[frame+6] = byte(8 * len(intervals)) // their height
+	picture := func(numbers ...int) []byte {
+		out := slices.Concat(header[:scan], []byte("\xff\xdd\x00\x04\x00\x01"), header[scan:])
+		for _, n := range numbers {
+			out = append(append(out, intervals[n]...), 0xff, markRST0|byte(n&7))
+		}
+		return append(out[:len(out)-2], 0xff, markEOI)
+	}
+	d := &Decoder{}
+	whole := image.Rectangle{}
+	middle := image.Rect(0, 32, 8, 64)
+	if _, _, err := decode(d, picture(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), whole, false); err != nil {
+		t.Fatal(err)
+	}
+	for name, numbers := range map[string][]int{
+		"one is lost":             {0, 1, 2, 4, 5, 6, 7, 8, 9, 10, 11},
+		"two are swapped":         {0, 2, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11},
+		"one comes twice":         {0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+		"seven are left out":      {0, 8, 9, 10, 11},
+		"one is lost, at the end": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11},
+	} {
+		if _, _, err := decode(d, picture(numbers...), whole, false); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if _, _, err := decode(d, picture(numbers...), middle, false); (err == nil) != strings.HasSuffix(name, "at the end") {
+			t.Errorf("%s: a part that ends before the end: %v", name, err)
+		}
+	}
+}
+
+// TestOrientation reads EXIF's: the first segment counts, and numbers of 16 and of 32 bits.
+func TestOrientation(t *testing.T) {
+	exif := func(typ, value string) string {
+		return "\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12" + typ + "\x00\x00\x00\x01" + value + "\x00\x00\x00\x00"
+	}
+	short, long := "\x00\x03", "\x00\x04"
+	plain := encoded(t, 8, 8)
+	for _, c := range []struct {
+		segments string
+		want     int
+	}{
+		{"", 1},
+		{exif(short, "\x00\x06\x00\x00"), 6},
+		{exif(long, "\x00\x00\x00\x03"), 3},
+		{exif(short, "\x00\x06\x00\x00") + exif(short, "\x00\x03\x00\x00"), 6},
+		{"\xff\xe1\x00\x06http" + exif(short, "\x00\x08\x00\x00"), 8},
+		{exif(short, "\x00\x09\x00\x00"), 1},
+		{exif("\x00\x05", "\x00\x06\x00\x00"), 1},
+	} {
+		h, err := (&Decoder{}).Open(slices.Concat(plain[:2], []byte(c.segments), plain[2:]))
+		if err != nil || h.Orientation != c.want {
+			t.Errorf("%x: %d, %v; want %d", c.segments, h.Orientation, err, c.want)
+		}
+	}
+}
+
 // FuzzDecode: no panic, and no memory beyond what Memory said; a part is that of the whole, and what Go's library decodes too has its size.
 func FuzzDecode(f *testing.F) {
 	f.Add(encoded(f, 30, 20), uint16(3), uint16(5))

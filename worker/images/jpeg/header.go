@@ -1,6 +1,7 @@
 package jpeg
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -105,12 +106,11 @@ func (d *Decoder) segment(marker byte, b []byte) error {
 			return errors.New("the restart interval is malformed")
 		}
 		d.restart = int(binary.BigEndian.Uint16(b))
-	case marker == markAPP0 && len(b) >= 5 && string(b[:5]) == "JFIF\x00":
+	case marker == markAPP0 && len(b) >= 14 && string(b[:5]) == "JFIF\x00":
 		d.jfif = true
-	case marker == markAPP1:
-		if o := orientation(b); o > 0 {
-			d.Orientation = o
-		}
+	case marker == markAPP1 && !d.exif && bytes.HasPrefix(b, []byte(exifHeader)):
+		d.exif = true // of several the first counts
+		d.Orientation = orientation(b[len(exifHeader):])
 	case marker == markAPP14 && len(b) >= 12 && string(b[:5]) == "Adobe":
 		d.adobe, d.transform = true, b[11]
 	case marker >= markSOF0 && marker <= markSOF2:
@@ -218,38 +218,46 @@ func (d *Decoder) frameHeader(b []byte, progressive bool) error {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// orientation reads EXIF's orientation, 0 if there is none.
+const exifHeader = "Exif\x00\x00"
+
+// orientation reads EXIF's orientation, 1 if there is none.
 func orientation(b []byte) int {
-	const header = "Exif\x00\x00"
-	if len(b) < len(header)+8 || string(b[:len(header)]) != header {
-		return 0
+	if len(b) < 8 {
+		return 1
 	}
-	b = b[len(header):]
 	var order binary.ByteOrder = binary.LittleEndian
 	switch string(b[:4]) {
 	case "II*\x00":
 	case "MM\x00*":
 		order = binary.BigEndian
 	default:
-		return 0
+		return 1
 	}
 	at := uint64(order.Uint32(b[4:]))
 	if at+2 > uint64(len(b)) {
-		return 0
+		return 1
 	}
 	entries := b[at+2:]
 	for range order.Uint16(b[at:]) {
 		if len(entries) < 12 {
-			return 0
+			return 1
 		}
-		const tag, short = 0x112, 3
-		if order.Uint16(entries) == tag && order.Uint16(entries[2:]) == short {
-			if o := int(order.Uint16(entries[8:])); o >= 1 && o <= 8 {
-				return o
-			}
-			return 0
+		const tag, short, long = 0x112, 3, 4
+		if order.Uint16(entries) != tag {
+			entries = entries[12:]
+			continue
 		}
-		entries = entries[12:]
+		var value uint32
+		switch order.Uint16(entries[2:]) {
+		case short:
+			value = uint32(order.Uint16(entries[8:]))
+		case long:
+			value = order.Uint32(entries[8:])
+		}
+		if value < 1 || value > 8 {
+			return 1
+		}
+		return int(value)
 	}
-	return 0
+	return 1
 }

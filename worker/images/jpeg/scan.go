@@ -145,7 +145,7 @@ func (d *Decoder) eachMCU(s *scan) error {
 		across, down = s.components[0].blocksX, s.components[0].blocksY
 	}
 	d.restartAt(s)
-	left := d.restart
+	left, next := d.restart, byte(markRST0)
 	for y := range down {
 		if !d.Progressive && passed(s, y) {
 			return errEnough
@@ -154,10 +154,10 @@ func (d *Decoder) eachMCU(s *scan) error {
 			n := across - x
 			if d.restart > 0 {
 				if left == 0 {
-					if err := d.restartMarker(s); err != nil {
+					if err := d.restartMarker(s, next); err != nil {
 						return err
 					}
-					left = d.restart
+					left, next = d.restart, markRST0|(next+1)&7
 				}
 				n = min(n, left)
 				left -= n
@@ -210,7 +210,8 @@ func (d *Decoder) restartAt(s *scan) {
 	d.eobRun = 0
 }
 
-func (d *Decoder) restartMarker(s *scan) error {
+// restartMarker takes the marker that has to be next: another number is that of data which stand elsewhere.
+func (d *Decoder) restartMarker(s *scan, next byte) error {
 	switch left := d.bits.left(); {
 	case left < 0:
 		return errTruncated
@@ -223,7 +224,7 @@ func (d *Decoder) restartMarker(s *scan) error {
 	switch {
 	case d.pos+1 >= len(d.data):
 		return errTruncated
-	case d.data[d.pos+1] < markRST0 || d.data[d.pos+1] > markRST7:
+	case d.data[d.pos+1] != next:
 		return errCorrupt
 	}
 	d.pos = d.bits.start(d.data, d.pos+2)
