@@ -175,11 +175,17 @@ func (s *Session) sayIdle() {
 		"event", "waiting_for_ranks", "epoch", l.epoch)
 }
 
-// moved is called after rows of a piece were received: if that ended it, its slot goes to the next, and
-// the master hears of it. s.mu must be held.
+// moved is called after rows of a piece were received. s.mu must be held.
 func (s *Session) moved(p *piece) {
 	if p.finished() {
-		signal(s.slot)
+		s.freed()
+	}
+}
+
+// freed gives the slot of a piece that ended to the next one, of which the master is asked for more if few wait. s.mu must be held.
+func (s *Session) freed() {
+	signal(s.slot)
+	if s.ledger.wantsMore() {
 		signal(s.wake)
 	}
 }

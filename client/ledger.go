@@ -19,6 +19,7 @@ type ledger struct {
 	base     base                // of State
 	consumed position.Set        // handed over
 	pending  []position.Interval // in the batch in the making, or without rows
+	retired  bool                // a piece has ended since rows were handed over
 	discard  bool                // the batch in the making holds rows that this rank does not hold any more
 	grants   []grant
 	pieces   []*piece // in order of position
@@ -274,6 +275,7 @@ func (l *ledger) pass(iv position.Interval) {
 func (l *ledger) retire(p *piece) {
 	if p.finished() {
 		l.remove(p)
+		l.retired = true
 	}
 }
 
@@ -337,10 +339,13 @@ func (l *ledger) takeFrom(from *piece, n int) chunk {
 	return c
 }
 
-// handOver makes the rows of the batch in the making consumed.
-func (l *ledger) handOver() {
+// handOver makes the rows of the batch in the making consumed. It reports whether that was the rest of a shard, while more are wanted:
+// the master may grant some for it, or end the epoch. Of other rows it hears in time.
+func (l *ledger) handOver() (tell bool) {
 	l.consumed = position.NewSet(append(l.pending, l.consumed...)...)
 	l.pending = l.pending[:0]
+	tell, l.retired = l.retired && l.wantsMore(), false
+	return tell
 }
 
 // enter notes that the training loop is in an epoch, and has ended those before it.

@@ -123,8 +123,7 @@ func (s *Session) fill() (bool, error) {
 	open := len(s.ledger.pieces)
 	c, p, err := s.takeLocked()
 	if len(s.ledger.pieces) < open { // one has ended, or more: those whose rows were in earlier steps, too
-		signal(s.slot)
-		signal(s.wake)
+		s.freed()
 	}
 	if p == nil {
 		s.mu.Unlock()
@@ -217,8 +216,7 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 	if !full && have > 0 || len(s.ledger.pending) > 0 && !s.leased() {
 		return nil, nil
 	}
-	if len(s.ledger.pending) > 0 {
-		s.ledger.handOver()
+	if len(s.ledger.pending) > 0 && s.ledger.handOver() {
 		signal(s.wake)
 	}
 	switch {
