@@ -36,7 +36,7 @@ type pass struct {
 	Batches        int     `json:"batches"`
 	FirstSeconds   float64 `json:"first_seconds"`
 	Seconds        float64 `json:"seconds"`
-	WaitingSeconds float64 `json:"waiting_seconds"` // but for the first batch; for the end, too
+	WaitingSeconds float64 `json:"waiting_seconds"` // but for the first batch, and for the end
 }
 
 // trainer reads the spec once per order.
@@ -122,9 +122,7 @@ func (t *trainer) read(ctx context.Context, o order) (p *pass, err error) {
 		b.Release()
 		waits = time.Now()
 	}
-	now := time.Now()
-	p.WaitingSeconds += now.Sub(waits).Seconds()
-	p.Seconds = now.Sub(began).Seconds()
+	p.Seconds = waits.Sub(began).Seconds()
 	return p, nil
 }
 

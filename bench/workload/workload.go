@@ -56,8 +56,8 @@ const (
 )
 
 // All returns the workloads. rm1 is of Criteo's shape; rm2 and rm5 are those of PreSto (ISCA 2024, table 1); scan has
-// no transforms, jpeg has photographs. They have as many rows as take seconds, so that it is not the opening of a session that is
-// measured.
+// no transforms, jpeg has photographs. They have as many rows as take other systems seconds, so that it is not the opening of
+// a session that is measured.
 func All() []Workload {
 	rm := Workload{Null: 50, BatchSize: 8192, FileRows: 1 << 16, GroupRows: 1 << 14, Transform: true}
 	rm1 := rm

@@ -26,7 +26,10 @@ def say(text: str) -> None:
 def make(plan: Plan, workload: str, change: Mapping[str, Any]) -> dict[str, Any]:
     """Makes a dataset, and returns what `peers make` says of it."""
     command = [str(plan.peers), "make", workload, f"--dir={plan.data}", f"--change={json.dumps(change)}"]
-    made: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE)
+    if done.returncode:
+        sys.exit(f"peers: {workload} cannot be made; the line above says why")
+    made: dict[str, Any] = json.loads(done.stdout)
     return made
 
 
@@ -54,10 +57,11 @@ class Systems:
         return self.left[i:] + self.left[:i]
 
 
-def compare(plan: Plan, workload: str, systems: Systems) -> dict[str, outputs.Difference]:
+def compare(plan: Plan, workload: str, systems: Systems) -> tuple[dict[str, outputs.Difference], int]:
     """Has all systems, with all settings, read a small dataset, and compares what they made with what the first made.
 
-    Returns the greatest difference of each system's floats and pictures. Any other ends the program.
+    Returns the greatest difference of each system's floats and pictures, and how many rows there were. Any other
+    difference ends the program.
     """
     share = 32 if make(plan, workload, plan.change)["recipe"]["photo"] else 1  # pictures are large and slow
     group = 4096 // share
@@ -83,7 +87,7 @@ def compare(plan: Plan, workload: str, systems: Systems) -> dict[str, outputs.Di
                 before = off.get(system, far)
                 off[system] = outputs.Difference(max(far.ulps, before.ulps), max(far.pixels, before.pixels))
                 say(f"{workload}: {title}: same outputs in {rows} rows, within {far.words()}")
-    return off
+    return off, rows
 
 
 def _dumped(runner: Runner, system: str, settings: Settings) -> dict[str, outputs.Array]:
@@ -112,8 +116,8 @@ def tune(plan: Plan, runner: Runner, systems: Systems) -> dict[str, list[Found]]
 def measure(plan: Plan, workload: str, made: dict[str, Any]) -> dict[str, Any]:
     """All that is found about a workload, as JSON."""
     say(f"{workload}: {made['workload']['rows']:,} rows, {made['bytes'] >> 20} MiB of Parquet")
-    systems = Systems(plan, workload)
-    off = compare(plan, workload, systems) if plan.check_rows else {}
+    systems, run = Systems(plan, workload), report.run(plan)
+    off, compared = compare(plan, workload, systems) if plan.check_rows else ({}, 0)
     runner = Runner(plan, made)
     runner.warm_page_cache()
     tried = tune(plan, runner, systems)
@@ -132,7 +136,8 @@ def measure(plan: Plan, workload: str, made: dict[str, Any]) -> dict[str, Any]:
             say(f"  {SUBJECTS[s].title}: a trainer of {speed:,.0f} rows/s waits {100 * f.stall:.0f}%")
     left = systems.left
     return {
-        "workload": made["workload"], "bytes": made["bytes"], "off": {s: off[s] for s in left if s in off},
+        "workload": made["workload"], "bytes": made["bytes"], "run": run,
+        "off": {s: off[s] for s in left if s in off}, "compared_rows": compared,
         "trainer_rows": speed, "tried": _json(tried, left), "full": _json(full, left), "paced": _json(paced, left),
         "failed": systems.failed,
     }  # fmt: skip
@@ -158,7 +163,7 @@ def main() -> None:
     plan = Plan.parse(sys.argv[1:])
     plan.check()
     machine = report.machine(plan)
-    found = []
+    found = report.others(plan) if plan.add else []
     made = {workload: make(plan, workload, plan.change) for workload in plan.workloads}  # before hours of measuring
     for workload in plan.workloads:
         found.append(measure(plan, workload, made[workload]))

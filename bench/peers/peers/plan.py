@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -43,7 +44,7 @@ def of_ray(_: int) -> list[Settings]:
 
 def of_tfdata(_: int) -> list[Settings]:
     """Those of tf.data service, each of whose workers uses all CPUs."""
-    return [{"workers": 1}, {"workers": 2}, {"workers": 1, "transforms": "numpy"}]
+    return [{"workers": workers} | how for how in ({}, {"transforms": "numpy"}) for workers in (1, 2)]
 
 
 def of_local(_: int) -> list[Settings]:
@@ -68,6 +69,9 @@ SUBJECTS = {
     "fleet": Subject("Penstock, Python, fleet", "fleet", ("torch", "penstock"), one(workers=1), penstock=True),
     "go": Subject("Penstock, Go, fleet", "go", (), one(workers=1), penstock=True),
     "network": Subject("Penstock, Go, by network", "go", (), one(workers=1, network=True), penstock=True),
+    "fleet-network": Subject(
+        "Penstock, Python, by network", "fleet", ("torch", "penstock"), one(workers=1, network=True), penstock=True
+    ),
     "dataloader": Subject("PyTorch DataLoader", "dataloader", ("torch",), of_dataloader, target=3),
     "inline": Subject("DataLoader without workers", "dataloader", ("torch",), one(num_workers=0)),
     "ray": Subject("Ray Data", "ray", ("ray",), of_ray, target=5),
@@ -92,6 +96,14 @@ def at_least(least: int) -> Callable[[str], int]:
     return number
 
 
+def numbers(text: str) -> list[int]:
+    """Reads numbers of the command line."""
+    try:
+        return [int(n) for n in text.split(",")]
+    except ValueError as err:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers, such as 0,1") from err
+
+
 @dataclass(frozen=True)
 class Plan:
     """The command's arguments."""
@@ -99,17 +111,19 @@ class Plan:
     workloads: list[str]
     systems: list[str]
     change: dict[str, Any]
+    add: bool
     check_rows: int
     repeats: int
     passes: int
     tune: bool
     cpus: list[int]
-    trainer_rows: float
+    trainer_rows: int
     timeout: float
     data: Path
     results: Path
     penstock: Path
     peers: Path
+    arguments: str  # as they were given
 
     @classmethod
     def parse(cls, arguments: list[str]) -> Plan:
@@ -134,10 +148,13 @@ class Plan:
         p.add_argument(
             "--passes", type=at_least(1), default=1, help="of each run, behind one that warms up (default: %(default)s)"
         )
+        p.add_argument("--add", action="store_true", help="keep the other workloads of the report that is there")
         p.add_argument("--no-tune", action="store_true", help="take each system's first settings, and try no others")
-        p.add_argument("--cpus", default="", help="numbers of the CPUs that each system may use (default: all)")
-        p.add_argument("--trainer-rows", type=float, default=0.0, help="rows a second of the trainer whose stall is "
-                       "measured (default: half of what the median system reaches)")  # fmt: skip
+        p.add_argument(
+            "--cpus", type=numbers, default=[], help="numbers of the CPUs that each system may use (default: all)"
+        )
+        p.add_argument("--trainer-rows", type=at_least(0), default=0, help="rows a second of the trainer whose stall "
+                       "is measured (default: half of what the median system reaches)")  # fmt: skip
         p.add_argument("--timeout", type=float, default=3600.0, help="seconds that a pass may take, and a run so many "
                        "for each of its passes (default: %(default)g)")  # fmt: skip
         p.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "penstock-bench", help="for datasets")
@@ -146,20 +163,28 @@ class Plan:
         p.add_argument("--penstock", type=Path, default=REPOSITORY / "penstock", help="the binary")
         p.add_argument("--peers", type=Path, default=REPOSITORY / ".cache/peers", help="the Go program of bench/peers")
         a = p.parse_args(arguments)
-        systems = a.systems.split(",")
-        if unknown := [name for name in systems if name not in SUBJECTS]:
-            p.error(f"--systems: there is no {', '.join(unknown)}; there are {', '.join(SUBJECTS)}")
-        cpus = [int(n) for n in a.cpus.split(",")] if a.cpus else sorted(os.sched_getaffinity(0))
+        systems, workloads = a.systems.split(","), a.workloads.split(",")
+        for flag, given, known in (("systems", systems, list(SUBJECTS)), ("workloads", workloads, WORKLOADS)):
+            if unknown := [name for name in given if name not in known]:
+                p.error(f"--{flag}: there is no {', '.join(unknown)}; there are {', '.join(known)}")
+            if len(set(given)) < len(given):
+                p.error(f"--{flag}: {', '.join(given)}: name each once")
+        if "floor" in systems and a.check_rows:
+            p.error("floor makes nothing that can be compared: give --check-rows 0, too")
+        if not isinstance(a.change, dict):
+            p.error(f'--change: {a.change!r} is no JSON object, such as {{"dense": 100}}')
+        cpus = a.cpus or sorted(os.sched_getaffinity(0))
         change = a.change | ({"rows": a.rows} if a.rows else {})
         whole = (
             [a.workloads, a.systems] == [",".join(WORKLOADS), ",".join(BY_DEFAULT)]
             and not (change or a.no_tune or a.cpus or a.trainer_rows)
-            and a.repeats >= p.get_default("repeats") and a.check_rows > 0
+            and a.repeats >= p.get_default("repeats") and a.check_rows >= p.get_default("check_rows")
         )  # fmt: skip
         results = a.results or (REPOSITORY / "bench/results" if whole else a.data / "results")
         return cls(
-            a.workloads.split(","), systems, change, a.check_rows, a.repeats, a.passes, not a.no_tune, cpus,
+            workloads, systems, change, a.add, a.check_rows, a.repeats, a.passes, not a.no_tune, cpus,
             a.trainer_rows, a.timeout, a.data.resolve(), results.resolve(), a.penstock.resolve(), a.peers.resolve(),
+            shlex.join(arguments),
         )  # fmt: skip
 
     def settings(self, system: str) -> list[Settings]:
@@ -175,6 +200,8 @@ class Plan:
         problems = [
             f"{path} is missing: run `make bench-peers`" for path in (self.penstock, self.peers) if not path.exists()
         ]
+        if absent := set(self.cpus) - os.sched_getaffinity(0):
+            problems.append(f"--cpus: there is no CPU {min(absent)} that may be used here")
         for name in self.systems:
             for module in SUBJECTS[name].needs:
                 if importlib.util.find_spec(module) is None:

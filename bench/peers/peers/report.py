@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from peers import meter, outputs
-from peers.plan import REPOSITORY, SUBJECTS, Plan, named
+from peers.plan import REPOSITORY, SUBJECTS, WORKLOADS, Plan, named
 
 Result = Mapping[str, Any]
+SHORT = 2  # seconds of a pass
 PACKAGES = ("numpy", "pyarrow", "pillow", "torch", "ray", "tensorflow", "tensorflow-cpu")  # that make the batches
 
 
@@ -31,10 +32,15 @@ def machine(plan: Plan) -> dict[str, Any]:
         "cpu": model[0] if model else platform.processor(), "cpus": plan.cpus, "memory_gib": round(memory / 2**30),
         "kernel": platform.release(), "python": platform.python_version(), "meter": meter.KINDS[meter.kind()].name,
         "versions": _installed(),
-        "penstock": _said("git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"),
         "go": _said("go", "env", "GOVERSION"), "repeats": plan.repeats, "passes": plan.passes,
-        "tune": plan.tune, "load": os.getloadavg()[0],
+        "tune": plan.tune,
     }  # fmt: skip
+
+
+def run(plan: Plan) -> dict[str, Any]:
+    """What tells a workload's run from others."""
+    commit = _said("git", "-C", str(REPOSITORY), "describe", "--always", "--dirty")
+    return {"arguments": plan.arguments, "load": os.getloadavg()[0], "penstock": commit}
 
 
 def _said(*command: str) -> str:
@@ -57,6 +63,7 @@ def write(plan: Plan, where: Mapping[str, Any], found: Sequence[Result]) -> list
     """Writes all files, and returns them."""
     plan.results.mkdir(parents=True, exist_ok=True)
     raw, text = plan.results / "peers.json", plan.results / "peers.md"
+    found = sorted(found, key=lambda result: WORKLOADS.index(result["workload"]["name"]))
     raw.write_text(json.dumps({"machine": where, "workloads": found}, indent=1) + "\n")
     images = []
     if importlib.util.find_spec("matplotlib"):  # a test's Python has none
@@ -65,6 +72,13 @@ def write(plan: Plan, where: Mapping[str, Any], found: Sequence[Result]) -> list
         images = plots.write(plan.results, found)
     text.write_text(markdown(where, found, [image.name for image in images]))
     return [raw, text, *images]
+
+
+def others(plan: Plan) -> list[Result]:
+    """What the report that is there has of workloads that are not measured now."""
+    raw = plan.results / "peers.json"
+    found: list[Result] = json.loads(raw.read_text())["workloads"] if raw.exists() else []
+    return [result for result in found if result["workload"]["name"] not in plan.workloads]
 
 
 def median(result: Result, phase: str, system: str, field: str) -> float:
@@ -94,11 +108,11 @@ def markdown(where: Mapping[str, Any], found: Sequence[Result], images: Sequence
     cpus = ", ".join(map(str, where["cpus"]))
     text = f"""# Penstock beside other systems
 
-Made by `make bench-peers`; bench/peers/README.md says how it is measured.
+Made by `make bench-peers`, with the arguments that stand above each table; bench/peers/README.md says how it is
+measured.
 
-- CPU: {where["cpu"]}, CPUs {cpus} for each system (`taskset`); {where["memory_gib"]} GiB; Linux {where["kernel"]}; load
-  when it began: {where["load"]:.1f}
-- Penstock {where["penstock"]}, {where["go"]}; Python {where["python"]}; {_versions(where, found)}
+- CPU: {where["cpu"]}, CPUs {cpus} for each system (`taskset`); {where["memory_gib"]} GiB; Linux {where["kernel"]}
+- {where["go"]}; Python {where["python"]}; {_versions(where, found)}
 - CPU time and memory: {where["meter"]}. {_runs(where["repeats"])}, in turns, each of {where["passes"]} pass(es) behind
   one that warms up{"" if where["tune"] else "; each with its first settings, others were not tried"}.
 """
@@ -143,10 +157,25 @@ def failures(result: Result) -> list[str]:
 
 
 def _workload(result: Result) -> list[str]:
-    lines = [f"## {result['workload']['name']}", "", _shape(result), _equal(result), ""]
+    run = result["run"]
+    how = f"Arguments: `{run['arguments']}`" if run["arguments"] else "No arguments"
+    began = f"{how}; Penstock {run['penstock']}; load of the machine when it began: {run['load']:.1f}."
+    lines = [f"## {result['workload']['name']}", "", _shape(result), _equal(result), began, *_short(result), ""]
     if result["full"]:
         lines += _measured(result)
     return lines + [line for failure in failures(result) for line in ("", failure)]
+
+
+def _short(result: Result) -> list[str]:
+    """Says so if passes are too short for what they cost to be that of their rows."""
+    seconds = {
+        s: statistics.median(p["seconds"] for run in runs for p in run["passes"]) for s, runs in result["full"].items()
+    }
+    short = [s for s, taken in seconds.items() if taken < SHORT]
+    if not short:
+        return []
+    of = "all systems" if len(short) == len(seconds) else ", ".join(SUBJECTS[s].title for s in short)
+    return [f"Passes of {of} take less than {SHORT} seconds: what a session costs at its beginning counts in them."]
 
 
 def _measured(result: Result) -> list[str]:
@@ -161,6 +190,7 @@ def _measured(result: Result) -> list[str]:
             f"stall at {result['trainer_rows']:,.0f} rows/s",
             lambda s: f"{100 * median(result, 'paced', s, 'stall'):.0f}%",
         ),
+        ("CPU s per million rows there", lambda s: f"{median(result, 'paced', s, 'cpu_per_million'):.2f}"),
     ]
     lines = _table([name for name, _ in columns], [[of(s) for _, of in columns] for s in result["full"]])
     lines += [
@@ -187,14 +217,14 @@ def _measured(result: Result) -> list[str]:
 
 
 def _equal(result: Result) -> str:
-    if not result["off"]:
+    if len(result["off"]) < 2:
         return "Outputs were not compared."
     of_all = ", of all settings," if any(result["tried"].values()) else ""
     off = {SUBJECTS[s].title: outputs.Difference(*of) for s, of in result["off"].items()}
     pixels = f", each picture's pixels within {outputs.PIXELS:g} of 255" if any(d.pixels for d in off.values()) else ""
     return (
-        f"Outputs were compared first{of_all} and are equal: ids, lengths and labels bit for bit, floats "
-        f"within {outputs.ULPS} ulp of the first system's{pixels} (at most: "
+        f"Outputs of {result['compared_rows']:,} rows were compared first{of_all} and are equal: ids, lengths and "
+        f"labels bit for bit, floats within {outputs.ULPS} ulp of the first system's{pixels} (at most: "
         + "; ".join(f"{title} {difference.words()}" for title, difference in off.items())
         + ")."
     )
