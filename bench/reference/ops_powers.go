@@ -114,11 +114,10 @@ func scale(in spec.Type, offset, span float64, err error) (operation, error) {
 		return operation{}, errors.Join(fmt.Errorf("the span is %v", span), err)
 	}
 	exactly := func(x float64) float64 { return (x - offset) / span }
-	switch in.Kind {
-	case pb.Kind_FLOAT32:
-		return toFloat32(in, func(x float32) float32 { return (x - float32(offset)) / float32(span) })
-	case pb.Kind_FLOAT64:
+	if in.Kind == pb.Kind_FLOAT64 {
 		return eachFloat(in, exactly), nil
 	}
-	return eachNumber(in, func(x int64) float64 { return float64(float32(exactly(float64(x)))) }, exactly)
+	return eachNumber(in,
+		func(x int64) float64 { return float64(float32(exactly(float64(x)))) },
+		func(x float64) float64 { return float64((float32(x) - float32(offset)) / float32(span)) })
 }
