@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,8 +66,33 @@ func RaiseMemoryLimit(bytes int64) {
 	}
 }
 
-// SetAside has the limit leave room for so many bytes more that the process holds and the runtime does not know of, or for fewer.
-func SetAside(bytes int64) { moveMemoryLimit(-bytes) }
+// SetAside has the limit leave room for so many bytes more that the process holds and the runtime does not know of, or for fewer. The runtime
+// gives back what it has too much only as it allocates: where there are more, it is made to at once.
+func SetAside(bytes int64) {
+	moveMemoryLimit(-bytes)
+	if bytes > 0 && ReadRuntime().All > debug.SetMemoryLimit(-1) {
+		debug.FreeOSMemory()
+	}
+}
+
+// Runtime is how much memory the Go runtime has of the system's, in bytes, how much of that holds nothing, and how often it has collected.
+type Runtime struct {
+	All, Free int64
+	Cycles    uint64
+}
+
+// ReadRuntime says what the runtime has now.
+func ReadRuntime() Runtime {
+	sample := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+		{Name: "/gc/cycles/total:gc-cycles"},
+	}
+	metrics.Read(sample)
+	value := func(i int) uint64 { return sample[i].Value.Uint64() }
+	return Runtime{All: int64(value(0) - value(1)), Free: int64(value(2)), Cycles: value(3)}
+}
 
 func moveMemoryLimit(bytes int64) {
 	if bytes == 0 {

@@ -1,6 +1,9 @@
 package process
 
 import (
+	"math"
+	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/fstest"
 )
@@ -27,5 +30,24 @@ func TestMemory(t *testing.T) {
 		if got := Memory(root); got != c.want {
 			t.Errorf("%s: %d bytes, want %d", name, got, c.want)
 		}
+	}
+}
+
+// What is set aside is there at once: the runtime gives back what it has that is free, or garbage.
+func TestSetAside(t *testing.T) {
+	const size = 64 << 20
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
+	garbage := make([]byte, size)
+	for i := 0; i < size; i += 4096 {
+		garbage[i] = 1
+	}
+	runtime.KeepAlive(garbage)
+	limit := ReadRuntime().All + size/4
+	debug.SetMemoryLimit(limit)
+	SetAside(size / 2)
+	defer SetAside(-size / 2)
+	if all := ReadRuntime().All; all+size/2 > limit {
+		t.Errorf("the runtime has %d bytes beside the %d that were set aside; the limit is %d", all, size/2, limit)
 	}
 }

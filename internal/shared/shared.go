@@ -1,16 +1,18 @@
 // Package shared makes memory that another process on the same machine can map: a worker lays batches out in it, and a trainer
 // reads them where they are (internal/wire). It exists on Linux alone; elsewhere Make fails, and batches are sent.
 //
-// A Memory has one owner at a time.
+// The kernel counts such memory against the process that wrote to it, for as long as any has it mapped. So a Memory that its owner has
+// freed counts on while it is lent.
 package shared
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/penstock-ml/penstock/internal/process"
 )
 
-// Memory is bytes that several processes may have mapped.
+// Memory is bytes that several processes may have mapped. It has one owner at a time; Lend and Returned may be called from any goroutine.
 type Memory struct {
 	// Bytes are nil once it was freed.
 	Bytes []byte
@@ -18,18 +20,51 @@ type Memory struct {
 	Number uint32
 
 	file int
+	kept func(bytes int64)
+
+	mu   sync.Mutex
 	used int64
+	lent int // to so many that have not returned it
 }
 
 // Used is how many bytes may have been written to.
-func (m *Memory) Used() int64 { return m.used }
+func (m *Memory) Used() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used
+}
 
-// Use says that the first n bytes are going to be written to. The Go runtime's memory limit leaves room for them then.
+// Use says that the first n bytes are going to be written to. The Go runtime leaves room for them.
 func (m *Memory) Use(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if more := int64(n) - m.used; more > 0 {
 		process.SetAside(more)
 		m.used += more
 	}
+}
+
+// Lend says that another process may have it mapped until Returned is called, once for each Lend.
+func (m *Memory) Lend() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lent++
+}
+
+// Returned says that a process that it was lent to does not have it mapped any more, nor ever will.
+func (m *Memory) Returned() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lent--; m.lent == 0 && m.Bytes == nil {
+		m.kept(-m.used)
+		m.gone()
+	}
+}
+
+// gone says that nobody has it mapped. m.mu must be held.
+func (m *Memory) gone() {
+	process.SetAside(-m.used)
+	m.used = 0
 }
 
 // made numbers what this process makes.

@@ -6,20 +6,19 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/penstock-ml/penstock/internal/process"
 )
 
 // sealed memory can neither become shorter, which would kill who reads behind its end, nor be written to by whoever maps it from now on.
 const sealed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL
 
-// Make returns n bytes, all zero, which take memory when they are written to. Free them.
-func Make(n int) (*Memory, error) {
+// Make returns n bytes, all zero, which take memory when they are written to. Free them. kept is told how many bytes more, or fewer, others
+// have mapped of what was freed.
+func Make(n int, kept func(bytes int64)) (*Memory, error) {
 	file, err := unix.MemfdCreate("penstock-batch", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, fmt.Errorf("shared memory: %w", os.NewSyscallError("memfd_create", err))
 	}
-	m := &Memory{file: file, Number: made.Add(1)}
+	m := &Memory{file: file, kept: kept, Number: made.Add(1)}
 	if err = unix.Ftruncate(file, int64(n)); err == nil {
 		m.Bytes, err = unix.Mmap(file, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	}
@@ -61,13 +60,18 @@ func Unmap(bytes []byte) { _ = unix.Munmap(bytes) } // fails only for what is no
 // File is the file of memory, to be sent to another process. It is closed by Free.
 func (m *Memory) File() int { return m.file }
 
-// Free gives the memory back, unless others have it mapped. A second call does nothing.
+// Free gives the memory back, but for what it is lent to, which has it until it is returned. A second call does nothing.
 func (m *Memory) Free() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.Bytes != nil {
-		process.SetAside(-m.used)
-		m.used = 0
 		Unmap(m.Bytes)
 		m.Bytes = nil
+		if m.lent > 0 {
+			m.kept(m.used)
+		} else {
+			m.gone()
+		}
 	}
 	if m.file >= 0 {
 		_ = unix.Close(m.file) // nothing was written by it

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMappedMemoryIsTheSame(t *testing.T) {
-	m, err := Make(5000)
+	m, err := Make(5000, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func TestMappedMemoryIsTheSame(t *testing.T) {
 	if len(mapped) != 5000 || !bytes.Equal(mapped, m.Bytes) {
 		t.Errorf("%d bytes that end with %q", len(mapped), mapped[4990:])
 	}
-	other, err := Make(1)
+	other, err := Make(1, func(int64) {})
 	if err != nil || other.Number == m.Number || m.Number == 0 {
 		t.Errorf("memory %d, then %v: %v", m.Number, other, err)
 	}
@@ -39,7 +39,7 @@ func TestMappedMemoryIsTheSame(t *testing.T) {
 func TestMemoryCounts(t *testing.T) {
 	const limit = 4 << 30
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
-	m, err := Make(1 << 20)
+	m, err := Make(1<<20, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,9 +53,37 @@ func TestMemoryCounts(t *testing.T) {
 	}
 }
 
+// What others have mapped counts until the last returns it, whoever freed it before.
+func TestLentMemoryCountsUntilItIsReturned(t *testing.T) {
+	const limit = 4 << 30
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(limit))
+	var kept int64
+	m, err := Make(1<<20, func(bytes int64) { kept += bytes })
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(after string, wantKept, wantUsed int64) {
+		t.Helper()
+		if used := limit - debug.SetMemoryLimit(-1); kept != wantKept || used != wantUsed || m.Used() != wantUsed {
+			t.Errorf("%s: %d bytes count, %d of them as kept; want %d and %d", after, used, kept, wantUsed, wantKept)
+		}
+	}
+	m.Use(1000)
+	m.Lend()
+	m.Lend()
+	m.Returned()
+	check("returned by one", 0, 1000)
+	m.Free()
+	check("freed", 1000, 1000)
+	m.Free()
+	check("freed twice", 1000, 1000)
+	m.Returned()
+	check("returned", 0, 0)
+}
+
 // Who maps memory can neither write to it nor cut it short.
 func TestMemoryIsSealed(t *testing.T) {
-	m, err := Make(8192)
+	m, err := Make(8192, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +98,7 @@ func TestMemoryIsSealed(t *testing.T) {
 }
 
 func TestMapRefuses(t *testing.T) {
-	m, err := Make(8192)
+	m, err := Make(8192, func(int64) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ package shared
 import "errors"
 
 // Make fails: there is no such memory here.
-func Make(int) (*Memory, error) { return nil, errors.ErrUnsupported }
+func Make(int, func(bytes int64)) (*Memory, error) { return nil, errors.ErrUnsupported }
 
 // Map fails, too.
 func Map(int, int) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -12,6 +12,7 @@ func OfUser(conn net.Conn, user int) error { return ofUser(conn, user) }
 func LendOn(ctx context.Context, conn net.Conn) *Sender {
 	s := SendOn(ctx, conn)
 	s.lender = newLender(conn)
+	go s.lender.run()
 	return s
 }
 

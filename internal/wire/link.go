@@ -42,6 +42,7 @@ type link struct {
 	in     inlet        // of a client's
 	socket *socket      // of a client's, if it can be had
 	loans  *loans       // of a client's near one
+	lender *lender      // of a server's near one, of its last stream
 	way    *way         // in which a client's was opened
 	pieces net.Buffers  // of a server's, that are being written
 	header bytes.Buffer // of the last message, whose memory the next one's gets
@@ -75,13 +76,15 @@ func (l *link) read(p, more []byte) (int, error) {
 	return l.Read(p)
 }
 
-// Close closes a link. What a client has of a near one's memory stays until it is released.
+// Close closes a link. Of a near one, the client has what it has of the server's memory until that is released, and the link is its until then.
 func (l *link) Close() error {
-	err := l.Conn.Close()
-	if l.loans != nil {
-		l.loans.close()
+	switch {
+	case l.loans != nil:
+		return l.loans.close()
+	case l.lender != nil:
+		return l.lender.close()
 	}
-	return err
+	return l.Conn.Close()
 }
 
 func (l *link) await(n int) {

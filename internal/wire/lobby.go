@@ -26,6 +26,8 @@ const (
 type Lobby struct {
 	mu      sync.Mutex
 	waiting map[string]*link
+	lenders map[*lender]struct{} // whose clients may have memory mapped
+	lending sync.WaitGroup       // for them
 	closed  bool
 }
 
@@ -116,7 +118,7 @@ func (l *Lobby) drop(in *link) {
 	}
 }
 
-// Close closes the links that wait, and lets no more in.
+// Close closes the links that wait, and those of clients that have left, and lets no more in.
 func (l *Lobby) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -124,10 +126,36 @@ func (l *Lobby) Close() {
 	for _, in := range waited {
 		l.remove(in)
 	}
+	for to := range l.lenders {
+		to.cut()
+	}
 	l.mu.Unlock()
 	for _, in := range waited {
 		_ = in.Close() // nobody uses it
 	}
+	l.lending.Wait()
+}
+
+// lend has the memory of a stream's batches be lent on a near link; nil if it is none. The lender is the lobby's until its client has nothing
+// mapped any more.
+func (l *Lobby) lend(in *link) *lender {
+	to := newLender(in.Conn)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if to == nil || l.closed {
+		return nil
+	}
+	if l.lenders == nil {
+		l.lenders = map[*lender]struct{}{}
+	}
+	l.lenders[to] = struct{}{}
+	l.lending.Go(func() {
+		to.run()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.lenders, to)
+	})
+	return to
 }
 
 // claim returns the link that a call names, nil if it names none that waits, and tells the caller so. It must be called before
@@ -165,8 +193,8 @@ func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, how Compressi
 	}
 	if s.link != nil {
 		s.lobby, s.ctx = l, ctx
-		if s.lender = newLender(s.link.Conn); s.lender != nil {
-			s.how = None // nothing is sent
+		if s.lender = l.lend(s.link); s.lender != nil {
+			s.link.lender, s.how = s.lender, None // nothing is sent
 		}
 		s.uninterrupted = context.AfterFunc(ctx, func() { _ = s.link.Close() }) // what it sends fails then
 	}

@@ -104,27 +104,45 @@ func ofUser(conn net.Conn, user int) error {
 // lender lends the memory of a stream's batches to the client of a near link.
 type lender struct {
 	conn *net.UnixConn
-	done chan struct{} // closed when nothing more comes back
+	over chan struct{} // closed when nothing more comes back to be used again
 
 	mu    sync.Mutex
-	sent  map[uint32]bool    // memory that the client knows
-	out   map[uint32]*parcel // what it has
-	ended bool               // nothing more is lent
-	err   error              // why nothing more comes back; nil: because all has
+	sent  map[uint32]*shared.Memory // that the client may have mapped
+	out   map[uint32]*parcel        // what it has a batch in
+	ended bool                      // nothing more is lent
+	left  bool                      // over is closed
+	err   error                     // why nothing more comes back; nil: because all has
 }
 
-// newLender lends over a connection; nil if that is no near link's. It owns a goroutine until all is given back, or the connection is closed.
+// newLender lends over a connection; nil if that is no near link's. Run it.
 func newLender(conn net.Conn) *lender {
 	near, ok := conn.(*net.UnixConn)
 	if !ok {
 		return nil
 	}
-	l := &lender{conn: near, done: make(chan struct{}), sent: make(map[uint32]bool), out: make(map[uint32]*parcel)}
-	go func() {
-		defer close(l.done)
-		l.fail(l.collect())
-	}()
-	return l
+	return &lender{conn: near, over: make(chan struct{}), sent: make(map[uint32]*shared.Memory), out: make(map[uint32]*parcel)}
+}
+
+// run takes back what the client gives back. If that is not all, what the client has is lost, and is its until it closes the connection.
+func (l *lender) run() {
+	err := l.collect()
+	l.leave(err)
+	if err == nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, l.conn)
+	_ = l.conn.Close() // nobody uses it
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forget()
+}
+
+// forget says that the client has nothing mapped. l.mu must be held.
+func (l *lender) forget() {
+	for _, m := range l.sent {
+		m.Returned()
+	}
+	clear(l.sent)
 }
 
 // lend sends a batch's message, and lends its memory. The parcel is freed when that comes back, or never will.
@@ -139,9 +157,10 @@ func (l *lender) lend(p *parcel) error {
 	l.out[m.Number] = p
 	var n int
 	var err error
-	if !l.sent[m.Number] {
+	if l.sent[m.Number] == nil {
+		m.Lend()
+		l.sent[m.Number] = m
 		n, _, err = l.conn.WriteMsgUnix(message, unix.UnixRights(m.File()), nil)
-		l.sent[m.Number] = true
 	}
 	if err == nil && n < len(message) {
 		_, err = l.conn.Write(message[n:])
@@ -172,28 +191,52 @@ func (l *lender) collect() error {
 		case p != nil:
 			p.free()
 		case n != 0 || !all:
-			return errors.New("wire: a client gives back what it does not have, or not all")
+			return errors.New("wire: a client leaves, or gives back what it does not have")
 		default:
 			return nil
 		}
 	}
 }
 
-// fail gives up what the client has: it may be reading it for as long as it likes.
-func (l *lender) fail(err error) {
+// leave gives up what the client has, because of an error: it may be reading it for as long as it likes.
+func (l *lender) leave(err error) {
+	if err != nil {
+		_ = l.conn.SetWriteDeadline(time.Unix(1, 0)) // what is being written fails, and lets go of l.mu
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.err = err
+	if l.left {
+		return
+	}
+	l.left, l.err = true, err
 	for _, p := range l.out {
 		p.memory.Free()
 		p.free()
 	}
 	clear(l.out)
+	if err == nil {
+		l.forget()
+	}
+	close(l.over)
 }
+
+// close closes the connection, or only its end of it while the client has memory mapped.
+func (l *lender) close() error {
+	l.leave(net.ErrClosed)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.sent) > 0 {
+		return l.conn.CloseWrite()
+	}
+	return l.conn.Close()
+}
+
+// cut closes the connection, whatever the client has mapped.
+func (l *lender) cut() { _ = l.conn.Close() } // nobody uses it
 
 // wait waits until all has been given back. It fails if the connection was closed before.
 func (l *lender) wait() error {
-	<-l.done
+	<-l.over
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
@@ -309,11 +352,14 @@ func (a *loan) free() {
 		default:
 		}
 	}
-	if l.closed {
-		shared.Unmap(a.bytes)
+	if !l.closed {
+		_, _ = l.conn.Write(binary.LittleEndian.AppendUint32(nil, a.number)) // where it fails, so does what is read
 		return
 	}
-	_, _ = l.conn.Write(binary.LittleEndian.AppendUint32(nil, a.number)) // where it fails, so does what is read
+	shared.Unmap(a.bytes)
+	if l.out == 0 {
+		_ = l.conn.Close() // nobody uses it
+	}
 }
 
 // end tells the server that all is given back, once it is, and forgets its memory. It waits for that until the call is over, or ctx.
@@ -349,11 +395,20 @@ func (l *loans) forget() {
 	}
 }
 
-// close has what is given back from now on be unmapped, whose connection is closed.
-func (l *loans) close() {
+// close closes the connection, or only its end of it while batches lie in what is mapped. What is given back from then on is unmapped, and the
+// connection closed behind the last: the server counts until then what its client may have.
+func (l *loans) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
 	l.closed = true
 	l.forget()
 	l.closeFiles()
+	if l.out == 0 {
+		return l.conn.Close()
+	}
+	_, err := l.conn.Write(make([]byte, numberBytes)) // not all is given back: the client leaves
+	return errors.Join(err, l.conn.CloseRead())
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
@@ -29,6 +30,7 @@ type near struct {
 	*linked
 	free chan *shared.Memory
 	lost atomic.Int64 // pieces that a client kept
+	kept atomic.Int64 // their bytes that it has still
 }
 
 func serveNear(t *testing.T) *near {
@@ -65,7 +67,7 @@ func (n *near) share(ctx context.Context, b *wire.Batch) (release func(), err er
 	}
 	if b.Memory.Bytes == nil {
 		n.lost.Add(1)
-		if b.Memory, err = shared.Make(16 << 20); err != nil {
+		if b.Memory, err = shared.Make(16<<20, func(bytes int64) { n.kept.Add(bytes) }); err != nil {
 			return nil, err
 		}
 	}
@@ -76,6 +78,7 @@ func (n *near) share(ctx context.Context, b *wire.Batch) (release func(), err er
 		at += (n + wire.Alignment - 1) &^ (wire.Alignment - 1)
 	}
 	m := b.Memory
+	m.Use(at)
 	return func() { n.free <- m }, nil
 }
 
@@ -183,6 +186,53 @@ func TestNearBatchesOfABrokenStreamStay(t *testing.T) {
 	}
 }
 
+// What a client has of a stream that broke off counts until the last of its batches is released, or its server closes.
+func TestNearBatchesCountUntilTheyAreReleased(t *testing.T) {
+	n := serveNear(t)
+	broken := func() (kept [2]*wire.Batch) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := n.get(ctx, t)
+		for i := range kept {
+			var err error
+			if kept[i], err = s.Next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cancel()
+		if err := <-n.ended; err == nil {
+			t.Error("the stream ended well")
+		}
+		if _, err := s.Next(); err == nil {
+			t.Error("the stream goes on")
+		}
+		return kept
+	}
+	is := func(when string, good func(bytes int64) bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); !good(n.kept.Load()); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s, %d bytes count", when, n.kept.Load())
+			}
+		}
+	}
+	first, second := broken(), broken()
+	all := n.kept.Load()
+	if all == 0 {
+		t.Fatal("nothing counts")
+	}
+	first[0].Release()
+	second[0].Release()
+	if n.kept.Load() != all {
+		t.Errorf("a batch is out, and %d bytes count of %d", n.kept.Load(), all)
+	}
+	first[1].Release()
+	is("one client has released all", func(bytes int64) bool { return bytes > 0 && bytes < all })
+	n.lobby.Close()
+	is("the server has closed", func(bytes int64) bool { return bytes == 0 })
+	check(t, second[1], records()[1])
+	second[1].Release()
+}
+
 // Where a near link leads to another server than calls do, streams come by network from then on.
 func TestNearLinkToAnotherServer(t *testing.T) {
 	n, other := serveNear(t), serveNear(t)
@@ -223,7 +273,7 @@ func TestNearClientGivesBackWhatItHasNot(t *testing.T) {
 		"what it has": func(lent uint32) []uint32 { return []uint32{lent, 0} },
 	} {
 		ours, theirs := unixPair(t)
-		m, err := shared.Make(100)
+		m, err := shared.Make(100, func(int64) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +302,7 @@ func TestNearClientGivesBackWhatItHasNot(t *testing.T) {
 // Memory that a server names is checked before it is read.
 func TestNearServerNamesWhatItHasNot(t *testing.T) {
 	memory := func(n int) int {
-		m, err := shared.Make(n)
+		m, err := shared.Make(n, func(int64) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,6 +22,12 @@ type lender struct{}
 
 func newLender(net.Conn) *lender { return nil }
 
+func (*lender) run() {}
+
+func (*lender) close() error { return errors.ErrUnsupported }
+
+func (*lender) cut() {}
+
 func (*lender) lend(*parcel) error { return errors.ErrUnsupported }
 
 func (*lender) end() {}
@@ -38,7 +44,7 @@ func (*loans) take(uint32, int) (*Memory, error) { return nil, errors.ErrUnsuppo
 
 func (*loans) end(context.Context, <-chan struct{}) error { return errors.ErrUnsupported }
 
-func (*loans) close() {}
+func (*loans) close() error { return errors.ErrUnsupported }
 
 type loan struct{}
 

@@ -5,7 +5,8 @@
 // their memory is lent rather than sent. worker/serve sends with it and client receives. The formats are on the page of worker/serve.
 //
 // A Codec, a Pool, a Lobby and Links may be shared by goroutines; a Stream and a Sender belong to one. A Stream owns another goroutine
-// until its context ends, and a Sender with a near link one until Close returns; a Batch has one owner, who releases it.
+// until its context ends, and a Lobby one for each near link's stream until its client has nothing of it mapped; a Batch has one owner, who
+// releases it.
 package wire
 
 import (

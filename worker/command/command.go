@@ -51,11 +51,13 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 		Long: "Run a worker. It keeps no state: start and stop as many as you like, at any time. It finds the masters by\n" +
 			"gossip, and drains on SIGTERM and SIGINT: its streams go on elsewhere, at the row.\n\n" +
 			"--memory holds for all streams together: footers, column chunks and what is read ahead, decoded windows, and batches\n" +
-			"until they have left. A stream that needs more waits for the others, or ends with an error that says how much it takes.\n" +
-			"It reads ahead as far as its share of the memory goes (--memory / --slots), and row groups that are larger than half of\n" +
-			"that in pieces: more memory hides a slower storage. A stream of very many columns may need more than all of --memory:\n" +
-			"streams may then hold --max-memory together. The process takes up to 96 MiB more, which is the Go runtime's limit\n" +
-			"(GOMEMLIMIT, if set, wins). In a container give --memory-limit, the container's limit, in place of --memory.",
+			"until they have left, or trainers on this machine have read them where they lie. A stream that needs more waits for the\n" +
+			"others, or ends with an error that says how much it takes. It reads ahead as far as its share of the memory goes\n" +
+			"(--memory / --slots), and row groups that are larger than half of that in pieces: more memory hides a slower storage.\n" +
+			"A stream of very many columns may need more than all of --memory: streams may then hold --max-memory together. The\n" +
+			"process takes up to 96 MiB more, which is the Go runtime's limit (GOMEMLIMIT, if set, wins); what the system counts as\n" +
+			"resident may have up to 50 MiB of the program's own file besides, which it takes away where it needs them. In a\n" +
+			"container give --memory-limit, the container's limit, in place of --memory.",
 		Example: "  penstock worker --join 127.0.0.1:7946\n" +
 			"  penstock worker --listen 0.0.0.0:7071 --advertise 10.0.0.7:7071 --gossip 0.0.0.0:7946 --join master:7946 --memory 2GiB",
 		Args: cobra.NoArgs,

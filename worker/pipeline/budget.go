@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock-ml/penstock/worker/columns"
@@ -25,6 +26,8 @@ type budget struct {
 	// kept is how much else is in use only because there was room, and drop gives up n bytes of it, or all.
 	kept func() int64
 	drop func(n int64)
+	// mapped is what trainers have mapped still of what streams gave up: of no account, and in use all the same.
+	mapped atomic.Int64
 
 	mu      sync.Mutex
 	total   int64
@@ -90,7 +93,7 @@ func (a *account) reserve() { a.later = true }
 func (a *account) begin(take func(k *kits, room int64) (more, has int64)) {
 	b := a.budget
 	b.mu.Lock()
-	room := b.total - b.used
+	room := b.total - b.taken()
 	if len(b.waiting) > 0 {
 		room = 0
 	}
@@ -214,7 +217,7 @@ func (b *budget) pressed() bool {
 func (b *budget) inUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.used
+	return b.taken()
 }
 
 // limit is what all accounts may hold together.
@@ -225,7 +228,21 @@ func (b *budget) limit() int64 {
 }
 
 // fits reports whether there is room for n bytes more.
-func (b *budget) fits(n int64) bool { return b.used+n <= b.total }
+func (b *budget) fits(n int64) bool { return b.taken()+n <= b.total }
+
+// taken is what is in use and may not be dropped.
+func (b *budget) taken() int64 { return b.used + b.mapped.Load() }
+
+// keep says that trainers have n bytes more mapped of what streams gave up, or fewer. Where it is more, b.mu may be held: kits are dropped so.
+func (b *budget) keep(n int64) {
+	b.mapped.Add(n)
+	if n >= 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.admit()
+}
 
 // hold gives n bytes to an account, and drops what is kept where they will be.
 func (b *budget) hold(a *account, n int64) {
@@ -236,7 +253,7 @@ func (b *budget) hold(a *account, n int64) {
 		a.idle += n
 		b.idle += n
 	}
-	if over := b.used - b.idle + b.kits.bytes + b.kept() - b.total; over > 0 {
+	if over := b.taken() - b.idle + b.kits.bytes + b.kept() - b.total; over > 0 {
 		b.drop(b.kits.drop(over))
 	}
 	switch after := a.held > 0; {

@@ -56,6 +56,37 @@ func TestBudgetServesInOrder(t *testing.T) {
 	})
 }
 
+// What trainers have mapped is nobody's, and not there for others until they return it.
+func TestBudgetOfWhatTrainersHaveMapped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBudget(100, 0)
+		b.keep(60)
+		a := b.open()
+		if a.try(50) || b.inUse() != 60 {
+			t.Errorf("of 100, %d are in use, and 50 were given", b.inUse())
+		}
+		mustGrow(t, a, 40)
+		if err := a.grow(t.Context(), 10); !errors.Is(err, ErrBusy) {
+			t.Errorf("what there is no room for now: %v", err)
+		}
+		a.close()
+		got := false
+		go func() {
+			mustGrow(t, a, 50)
+			got = true
+		}()
+		synctest.Wait()
+		if got {
+			t.Error("it has what a trainer has mapped")
+		}
+		b.keep(-60)
+		synctest.Wait()
+		if a.close(); !got || b.inUse() != 0 {
+			t.Errorf("it was given what came back: %v; %d bytes are left in use", got, b.inUse())
+		}
+	})
+}
+
 func TestBudgetGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100, 0)

@@ -140,7 +140,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 	}
 	s.engine, s.holds, s.beyond = k.engine, holds, k.holds.longer
 	s.builder.Narrow(tensor.AsArrow)
-	s.builder.Share("", 0)
+	s.builder.Share("", 0, nil)
 	s.chunks.use(k.buffers, holds.chunks, k.holds.chunks)
 	return more, k.bytes()
 }

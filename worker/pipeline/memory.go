@@ -42,7 +42,7 @@ func (h holding) total() int64 {
 func (s *Stream) fit() holding {
 	s.expectWindows()
 	held := s.account.holds()
-	left := s.pipeline.MemoryLimit() - held
+	left := s.pipeline.MemoryLimit() - s.pipeline.memory.mapped.Load() - held
 	best := s.plan(s.pipeline.rowGroupLimit())
 	s.account.enough = held + best.most()
 	if best.most() > left {

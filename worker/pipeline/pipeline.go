@@ -98,7 +98,7 @@ func (p *Pipeline) unitBytes() int64 { return min(2<<20, p.share()/8) }
 // Close gives up what streams have left that have ended.
 func (p *Pipeline) Close() { p.memory.forget() }
 
-// MemoryInUse is the part of the budget that open streams hold, in bytes.
+// MemoryInUse is the part of the budget that open streams hold, and that trainers have mapped still of those that ended, in bytes.
 func (p *Pipeline) MemoryInUse() int64 { return p.memory.inUse() }
 
 // MemoryLimit is the budget, in bytes.

@@ -211,8 +211,18 @@ func (s *Stream) Schema() *arrow.Schema { return s.builder.Schema() }
 // Narrow has the batches of a stream that has not begun be narrow, see tensor.Builder.
 func (s *Stream) Narrow(to tensor.Widths) { s.builder.Narrow(to) }
 
-// Share has the batches of a stream that has not begun lie in memory that its trainer can map, see tensor.Builder.
-func (s *Stream) Share() { s.builder.Share(s.ticket.GetSession(), 4*s.batch) }
+// mostMapped is which part of the memory trainers may have mapped of streams that ended, before others share none with them: those that hang
+// might have all of it in the end.
+const mostMapped = 8
+
+// Share has the batches of a stream that has not begun lie in memory that its trainer can map, see tensor.Builder, unless trainers have too much
+// of that.
+func (s *Stream) Share() {
+	budget := s.pipeline.memory
+	if budget.mapped.Load() <= budget.limit()/mostMapped {
+		s.builder.Share(s.ticket.GetSession(), 4*s.batch, budget.keep)
+	}
+}
 
 // Compress says that the batches of a stream that has not begun are going to be compressed.
 func (s *Stream) Compress() { s.compressed = true }

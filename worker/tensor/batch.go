@@ -91,7 +91,7 @@ func withSlack(n int64) int64 { return n + n/8 }
 
 // share makes memory that trainers of a session can map, or has the builder do without.
 func (b *Batch) share(n int, session string) {
-	m, err := shared.Make(n)
+	m, err := shared.Make(n, b.owner.kept)
 	if err != nil {
 		b.owner.session = ""
 		return

@@ -33,7 +33,7 @@ func TestShare(t *testing.T) {
 	}
 	want := string(batch.Buffers[3])
 	batch.Release()
-	b.Share("session", 0)
+	b.Share("session", 0, func(int64) {})
 	var number uint32
 	for i := range 4 {
 		batch = build()
@@ -50,7 +50,7 @@ func TestShare(t *testing.T) {
 		batch.Release()
 	}
 	for _, session := range []string{"another", "", "session"} {
-		b.Share(session, 0)
+		b.Share(session, 0, func(int64) {})
 		batch = build()
 		if session == "" && batch.Shared != nil || session != "" && (batch.Shared == nil || batch.Shared.Number == number) {
 			t.Errorf("session %q has the memory of another", session)

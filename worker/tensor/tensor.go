@@ -60,8 +60,9 @@ type Builder struct {
 	free    chan *Batch
 	closed  atomic.Bool
 	widths  Widths
-	session string  // whose trainers can map batches; "": none
-	least   int     // bytes of what they map
+	session string // whose trainers can map batches; "": none
+	least   int    // bytes of what they map
+	kept    func(bytes int64)
 	seen    *Window // that the outputs know
 	shares  bool    // some of its lists have one value each
 }
@@ -115,8 +116,10 @@ func (b *Builder) Narrow(to Widths) { b.widths = to }
 
 // Share has batches lie in memory that trainers of a session can map, where there is such, or, of none (""), in Go's. Memory that those of
 // another session could map is not used again: they may have it mapped still. `least` bytes hold most batches: to need more memory leaves a
-// trainer with what it has mapped.
-func (b *Builder) Share(session string, least int64) { b.session, b.least = session, int(least) }
+// trainer with what it has mapped. kept is told how many bytes more, or fewer, trainers have mapped of what the builder gave up.
+func (b *Builder) Share(session string, least int64, kept func(bytes int64)) {
+	b.session, b.least, b.kept = session, int(least), kept
+}
 
 // Close gives up the memory of the batches that came back, and of others as they do. None is taken any more.
 func (b *Builder) Close() {
