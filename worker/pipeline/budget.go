@@ -43,8 +43,8 @@ type budget struct {
 type account struct {
 	budget *budget
 	age    int64
-	enough int64 // of a budget for this account alone, as far as is known
-	leaves *kit  // when it is closed, unless it is nil
+	enough func() int64 // of a budget for this account alone, as far as is known
+	leaves *kit         // when it is closed, unless it is nil
 	// later says that what it takes is reserved, from reserve to begin. Only who opens the stream has the account until then, and writes it.
 	later bool
 
@@ -67,7 +67,7 @@ func (b *budget) open() *account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opened++
-	return &account{budget: b, age: b.opened}
+	return &account{budget: b, age: b.opened, enough: func() int64 { return 0 }}
 }
 
 // try takes n bytes if there is room for them, and nobody waits.
@@ -147,8 +147,9 @@ func (a *account) await(ctx context.Context, n int64) error {
 	if a.held+n > b.total {
 		defer b.mu.Unlock()
 		const mib = 1 << 20
-		advice := fmt.Sprintf("give workers --memory %dMiB or more", a.enough/mib+1)
-		if a.held+n > a.enough {
+		enough := a.enough()
+		advice := fmt.Sprintf("give workers --memory %dMiB or more", enough/mib+1)
+		if a.held+n > enough {
 			advice = fmt.Sprintf("give workers --memory %dMiB at least, as far as it is known before more is read", (a.held+n)*8/7/mib+1)
 		}
 		return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: %s, or leave columns out",

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -227,5 +231,38 @@ func TestReadAheadByMemory(t *testing.T) {
 
 func raise(most *atomic.Int64, n int64) {
 	for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+	}
+}
+
+// The memory that a row group's long pages took serves the next one's: the decoder refers to it until then.
+func TestLongPagesHaveTheSameMemory(t *testing.T) {
+	var store pipelinetest.Store
+	data := pipelinetest.Texts(t, 1<<20, noise(300), 3000, 3000, 3000)
+	p := pieced(&store, 8<<20, 16)
+	s, err := p.Open(t.Context(), pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", data), 500), pipelinetest.Program(), Cursor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	group, ctx := errgroup.WithContext(t.Context())
+	var fronts []*byte
+	err = s.eachRowGroup(ctx, s.startFetch(ctx, group), func(g *rowGroup) error {
+		for _, own := range s.fronts {
+			if cap(own) > 0 {
+				fronts = append(fronts, unsafe.SliceData(own))
+			}
+		}
+		for row := int64(0); row < g.GetRows(); row += g.GetWindowRows() {
+			if _, err := s.decoder.Next(int(min(g.GetWindowRows(), g.GetRows()-row))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, group.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	if len(fronts) != 2 || fronts[0] != fronts[1] {
+		t.Errorf("the first two row groups left the memory %v", fronts)
 	}
 }

@@ -44,11 +44,8 @@ func (s *Stream) fit() holding {
 	held := s.account.holds()
 	left := s.pipeline.MemoryLimit() - s.pipeline.memory.mapped.Load() - held
 	best := s.plan(s.pipeline.rowGroupLimit())
-	s.account.enough = held + best.most()
 	if best.most() > left {
 		plans := s.plans(best)
-		least := slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.most(), b.most()) })
-		s.account.enough = held + least.most()
 		switch at := slices.IndexFunc(plans, func(p plan) bool { return p.most() <= left }); {
 		case at >= 0:
 			best = plans[at]
@@ -57,7 +54,32 @@ func (s *Stream) fit() holding {
 		}
 	}
 	s.limit = best.limit
+	asked, limit := *s, s.pipeline.MemoryLimit()
+	asked.engine = nil // it may be another stream's
+	s.account.enough = func() int64 { return asked.enough(held, limit) }
 	return best.holding
+}
+
+// mostGuesses bounds how often enough looks again.
+const mostGuesses = 10
+
+// enough is of how many bytes a budget has to be for this stream alone, which holds some already, as far as is known. In one of more than
+// the limit batches may be larger, and row groups read as a whole, so more is enough than there is no room for in this one.
+func (s *Stream) enough(held, limit int64) int64 {
+	with := *s
+	for range mostGuesses {
+		with.pipeline = &Pipeline{cfg: s.pipeline.cfg, memory: newBudget(limit, 0)}
+		if s.batch > 0 {
+			with.batch = with.pipeline.batchBytes(s.program)
+		}
+		plans := with.plans(with.plan(with.pipeline.rowGroupLimit()))
+		least := slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.most(), b.most()) })
+		if held+least.most() <= limit {
+			break
+		}
+		limit = held + least.most()
+	}
+	return limit
 }
 
 // plan is what a stream holds if row groups up to a limit are read as a whole, and others in pieces.
@@ -92,7 +114,7 @@ func (s *Stream) plans(first plan) []plan {
 // estimate is what the footer lets expect of the row groups that are left to read. It may be too little, for what dictionaries, lists
 // of uneven lengths and long values come to shows only in decoding: the stream then asks for more, before it holds it.
 func (s *Stream) estimate(limit int64) holding {
-	h := holding{batch: s.batch, packed: s.batch, scratch: s.chain.Tables(), sources: s.expects.bytes, results: s.expects.results}
+	h := holding{batch: s.batch, packed: s.batch, scratch: s.expects.tables, sources: s.expects.bytes, results: s.expects.results}
 	var all int64
 	for i, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
 		u := s.unit(s.start.rowGroup+i, 1, limit)
@@ -236,10 +258,12 @@ type expected struct {
 	sources        []size // of each the largest
 	rows           int64
 	bytes, results int64 // of all sources, and of what is made of them
+	tables         int64 // that steps look up
 }
 
 // expectWindows is what the footer lets expect of the row groups that are left to read.
 func (s *Stream) expectWindows() {
+	s.expects.tables = s.chain.Tables()
 	for _, g := range s.ticket.GetRowGroups()[s.start.rowGroup:] {
 		rows := min(g.GetWindowRows(), g.GetRows())
 		sizes, bytes := s.sourceSizes(g, rows)

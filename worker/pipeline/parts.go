@@ -96,7 +96,6 @@ type parts struct {
 	sources []columns.Source
 	due     chan *part // whose next piece is to be read
 	readers errgroup.Group
-	grown   int64 // what the fronts hold beyond the unit's memory
 }
 
 // part is one chunk. What is known of it lies in front; the piece behind that is being read into next.
@@ -108,7 +107,7 @@ type part struct {
 	next  []byte // of the size of a piece; nil if the whole chunk is in front
 	ahead int    // how much of it is being read
 	read  chan error
-	grown int64 // what front holds beyond the unit's memory
+	own   []byte // memory beyond the unit's, which front may lie in
 
 	shared bool // another part has the same front: the leaf is read as two kinds
 }
@@ -124,11 +123,14 @@ func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
 			return nil
 		})
 	}
+	if s.fronts == nil {
+		s.fronts = make([][]byte, len(g.ranges))
+	}
 	buffer := u.buffer[u.pieces.next:]
 	for i, r := range g.ranges {
 		c := &p.chunks[i]
 		shared := !apart(u.ranges[max(i-1, 0):min(i+2, len(u.ranges))])
-		*c = part{of: p, chunk: r, front: g.chunks[i], read: make(chan error, 1), shared: shared}
+		*c = part{of: p, chunk: r, front: g.chunks[i], read: make(chan error, 1), own: s.fronts[i], shared: shared}
 		if int64(len(c.front)) < r.Length {
 			c.next, buffer = buffer[:u.pieces.size:u.pieces.size], buffer[u.pieces.size:]
 			c.readAhead()
@@ -138,11 +140,14 @@ func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
 	return p
 }
 
-// close waits for what is being read.
+// close waits for what is being read. The next row group's parts get the memory: the decoder refers to it until it reads a page of theirs, so
+// that it is in use anyway.
 func (p *parts) close() {
 	close(p.due)
 	_ = p.readers.Wait() // they return none
-	p.stream.account.give(p.grown)
+	for i := range p.chunks {
+		p.stream.fronts[i] = p.chunks[i].own
+	}
 }
 
 // readAhead has the piece behind front read.
@@ -192,17 +197,18 @@ func (c *part) advance(from, n int) error {
 	return nil
 }
 
-// grow gives the part a front of its own without bytes, for a page that is longer than a piece or because another part reads the old one.
+// grow gives the part a front in its own memory without bytes, for a page that is longer than a piece or because another part reads the old one.
 func (c *part) grow(n int) error {
-	p := c.of
-	got, err := p.stream.more(p.ctx, int64(n), int64(n)+int64(len(c.next)))
-	if err != nil {
-		return fmt.Errorf("a page of %d bytes: %w", n, err)
+	s := c.of.stream
+	if old := int64(cap(c.own)); int64(n) > old {
+		got, err := s.more(c.of.ctx, int64(n), int64(n)+int64(len(c.next)))
+		if err != nil {
+			return fmt.Errorf("a page of %d bytes: %w", n, err)
+		}
+		c.own = make([]byte, got)
+		s.uncounted = true
+		s.account.give(old) // what was in front before is no more
 	}
-	c.front, c.shared = make([]byte, 0, got), false
-	p.stream.uncounted = true
-	p.stream.account.give(c.grown) // what was in front before is no more
-	p.grown += got - c.grown
-	c.grown = got
+	c.front, c.shared = c.own[:0], false
 	return nil
 }

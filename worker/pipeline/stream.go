@@ -41,8 +41,9 @@ type Stream struct {
 	ended    bool   // all went well
 
 	*engine
-	kitKey    string // whose kits fit; "": none do
-	uncounted bool   // the engine shows bytes that are not counted any more
+	kitKey    string   // whose kits fit; "": none do
+	fronts    [][]byte // of the chunks' parts, beyond the memory of their units: of the last row group that was read in pieces
+	uncounted bool     // the engine shows bytes that are not counted any more
 
 	storage   storage.Storage // whose reads are counted
 	session   *counted
