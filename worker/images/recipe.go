@@ -105,7 +105,7 @@ func (s *Studio) show(r *Recipe, encoded []byte, full image.Point, v view, room 
 	n := own + decoding
 	if n > room.Most {
 		return fmt.Errorf("%w: the picture has %d x %d pixels, which take %d bytes to decode; %d are allowed: "+
-			"leave it out, have it stored smaller, or give workers more memory", ErrMemory, width, height, n, room.Most)
+			"leave it out, have it stored smaller, or give workers %d MiB more (--memory)", ErrMemory, width, height, n, room.Most, (n-room.Most)>>20+1)
 	}
 	idle := s.idle(region)
 	if n+idle > room.Most {
