@@ -53,12 +53,20 @@ func (m *Memory) Lend() {
 
 // Returned says that a process that it was lent to does not have it mapped any more, nor ever will.
 func (m *Memory) Returned() {
+	if n := m.returned(); n > 0 {
+		m.kept(-n) // unlocked: who is told of it may hold a lock of its own where memory is freed
+	}
+}
+
+// returned is how many bytes nobody has any more.
+func (m *Memory) returned() (bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lent--; m.lent == 0 && m.Bytes == nil {
-		m.kept(-m.used)
+		bytes = m.used
 		m.gone()
 	}
+	return bytes
 }
 
 // gone says that nobody has it mapped. m.mu must be held.
