@@ -186,10 +186,12 @@ func (l *lender) collect() error {
 		l.mu.Lock()
 		p, all := l.out[n], l.ended && len(l.out) == 0
 		delete(l.out, n)
+		if p != nil {
+			p.free() // before whoever ends the stream goes on
+		}
 		l.mu.Unlock()
 		switch {
 		case p != nil:
-			p.free()
 		case n != 0 || !all:
 			return errors.New("wire: a client leaves, or gives back what it does not have")
 		default:
