@@ -125,9 +125,8 @@ func newLender(conn net.Conn) *lender {
 
 // run takes back what the client gives back. If that is not all, what the client has is lost, and is its until it closes the connection.
 func (l *lender) run() {
-	err := l.collect()
-	l.leave(err)
-	if err == nil {
+	l.leave(l.collect())
+	if l.wait() == nil {
 		return
 	}
 	_, _ = io.Copy(io.Discard, l.conn)
@@ -184,7 +183,7 @@ func (l *lender) collect() error {
 		}
 		n := binary.LittleEndian.Uint32(number[:])
 		l.mu.Lock()
-		p, all := l.out[n], l.ended && len(l.out) == 0
+		p, all := l.out[n], l.ended && !l.left && len(l.out) == 0
 		delete(l.out, n)
 		if p != nil {
 			p.free() // before whoever ends the stream goes on

@@ -233,6 +233,43 @@ func TestNearBatchesCountUntilTheyAreReleased(t *testing.T) {
 	second[1].Release()
 }
 
+// What a client has of a stream counts until it closes the link, though the stream is broken off behind its last batch.
+func TestNearBatchesCountBehindTheLastOne(t *testing.T) {
+	n := serveNear(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := n.get(ctx, t)
+	var last *wire.Batch
+	for range records() {
+		if last != nil {
+			last.Release()
+		}
+		var err error
+		if last, err = s.Next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Return = func() error { // the server has sent all, and waits
+		cancel()
+		return ctx.Err()
+	}
+	if _, err := s.Next(); err == nil {
+		t.Error("the stream goes on")
+	}
+	if err := <-n.ended; err == nil {
+		t.Error("the stream ended well")
+	}
+	if n.kept.Load() == 0 {
+		t.Error("a batch is out, and nothing counts")
+	}
+	last.Release()
+	for end := time.Now().Add(10 * time.Second); n.kept.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes count", n.kept.Load())
+		}
+	}
+}
+
 // Where a near link leads to another server than calls do, streams come by network from then on.
 func TestNearLinkToAnotherServer(t *testing.T) {
 	n, other := serveNear(t), serveNear(t)
