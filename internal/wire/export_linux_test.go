@@ -22,5 +22,8 @@ func (s *Sender) Ends() { s.lender.end() }
 // Given waits until all has been given back.
 func (s *Sender) Given() error { return s.lender.wait() }
 
+// Leave closes the lender's end of its link.
+func (s *Sender) Leave() { _ = s.lender.close() }
+
 // Close closes a link.
 func (l *Link) Close() { _ = l.link.Close() }

@@ -233,39 +233,37 @@ func TestNearBatchesCountUntilTheyAreReleased(t *testing.T) {
 	second[1].Release()
 }
 
-// What a client has of a stream counts until it closes the link, though the stream is broken off behind its last batch.
-func TestNearBatchesCountBehindTheLastOne(t *testing.T) {
-	n := serveNear(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	s := n.get(ctx, t)
-	var last *wire.Batch
-	for range records() {
-		if last != nil {
-			last.Release()
-		}
-		var err error
-		if last, err = s.Next(); err != nil {
+// What a client has of a stream counts until it closes the link, whether or not all had been sent when the server left.
+func TestNearBatchesCountThoughAllWereSent(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		ours, theirs := unixPair(t)
+		var kept atomic.Int64
+		m, err := shared.Make(100, func(bytes int64) { kept.Add(bytes) })
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	s.Return = func() error { // the server has sent all, and waits
-		cancel()
-		return ctx.Err()
-	}
-	if _, err := s.Next(); err == nil {
-		t.Error("the stream goes on")
-	}
-	if err := <-n.ended; err == nil {
-		t.Error("the stream ended well")
-	}
-	if n.kept.Load() == 0 {
-		t.Error("a batch is out, and nothing counts")
-	}
-	last.Release()
-	for end := time.Now().Add(10 * time.Second); n.kept.Load() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes count", n.kept.Load())
+		m.Use(100)
+		sender := wire.LendOn(t.Context(), ours)
+		b := &wire.Batch{Rows: 1, Nodes: []wire.Node{{Length: 1}}, Buffers: [][]byte{nil, m.Bytes[:8]}, Memory: m}
+		b.OnRelease(func() {})
+		if err := sender.Send(b, func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if all {
+			sender.Ends()
+		}
+		sender.Leave()
+		if _, err := theirs.Write(make([]byte, 4)); err != nil { // the client leaves, too
+			t.Fatal(err)
+		}
+		if kept.Load() != 100 {
+			t.Errorf("all sent %v: %d bytes count", all, kept.Load())
+		}
+		theirs.Close()
+		for end := time.Now().Add(10 * time.Second); kept.Load() > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("all sent %v: %d bytes count, and the client is gone", all, kept.Load())
+			}
 		}
 	}
 }
