@@ -118,7 +118,7 @@ func (l *Lobby) drop(in *link) {
 	}
 }
 
-// Close closes the links that wait, and those of clients that have left, and lets no more in.
+// Close closes the links that wait, and the near ones whose clients may have memory mapped, and lets no more in.
 func (l *Lobby) Close() {
 	l.mu.Lock()
 	l.closed = true

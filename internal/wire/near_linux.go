@@ -184,22 +184,23 @@ func (l *lender) collect() error {
 		n := binary.LittleEndian.Uint32(number[:])
 		l.mu.Lock()
 		p, all := l.out[n], l.ended && !l.left && len(l.out) == 0
-		delete(l.out, n)
 		if p != nil {
+			delete(l.out, n)
 			p.free() // before whoever ends the stream goes on
 		}
 		l.mu.Unlock()
 		switch {
 		case p != nil:
-		case n != 0 || !all:
-			return errors.New("wire: a client leaves, or gives back what it does not have")
-		default:
+			continue
+		case n == 0 && all:
 			return nil
 		}
+		return errors.New("wire: a client leaves, or gives back what it does not have")
 	}
 }
 
-// leave gives up what the client has, because of an error: it may be reading it for as long as it likes.
+// leave says that nothing more comes back, because of an error, or, if it is nil, because all has. What the client has is given up then: it may
+// be reading it for as long as it likes.
 func (l *lender) leave(err error) {
 	if err != nil {
 		_ = l.conn.SetWriteDeadline(time.Unix(1, 0)) // what is being written fails, and lets go of l.mu

@@ -207,14 +207,6 @@ func TestNearBatchesCountUntilTheyAreReleased(t *testing.T) {
 		}
 		return kept
 	}
-	is := func(when string, good func(bytes int64) bool) {
-		t.Helper()
-		for end := time.Now().Add(10 * time.Second); !good(n.kept.Load()); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s, %d bytes count", when, n.kept.Load())
-			}
-		}
-	}
 	first, second := broken(), broken()
 	all := n.kept.Load()
 	if all == 0 {
@@ -226,9 +218,9 @@ func TestNearBatchesCountUntilTheyAreReleased(t *testing.T) {
 		t.Errorf("a batch is out, and %d bytes count of %d", n.kept.Load(), all)
 	}
 	first[1].Release()
-	is("one client has released all", func(bytes int64) bool { return bytes > 0 && bytes < all })
+	await(t, "one client has released all", &n.kept, func(bytes int64) bool { return bytes > 0 && bytes < all })
 	n.lobby.Close()
-	is("the server has closed", func(bytes int64) bool { return bytes == 0 })
+	await(t, "the server has closed", &n.kept, func(bytes int64) bool { return bytes == 0 })
 	check(t, second[1], records()[1])
 	second[1].Release()
 }
@@ -260,10 +252,16 @@ func TestNearBatchesCountThoughAllWereSent(t *testing.T) {
 			t.Errorf("all sent %v: %d bytes count", all, kept.Load())
 		}
 		theirs.Close()
-		for end := time.Now().Add(10 * time.Second); kept.Load() > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("all sent %v: %d bytes count, and the client is gone", all, kept.Load())
-			}
+		await(t, fmt.Sprintf("all sent %v, and the client is gone", all), &kept, func(bytes int64) bool { return bytes == 0 })
+	}
+}
+
+// await waits until as many bytes count as is good.
+func await(t *testing.T, when string, kept *atomic.Int64, good func(bytes int64) bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); !good(kept.Load()); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %d bytes count", when, kept.Load())
 		}
 	}
 }

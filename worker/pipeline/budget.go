@@ -234,8 +234,8 @@ func (b *budget) fits(n int64) bool { return b.taken()+n <= b.total }
 // taken is what is in use and may not be dropped.
 func (b *budget) taken() int64 { return b.used + b.mapped.Load() }
 
-// keep says that trainers have n bytes more mapped of what streams gave up, or fewer. Where it is more, b.mu may be held: kits are dropped so.
-func (b *budget) keep(n int64) {
+// addMapped says that trainers have n bytes more mapped of what streams gave up, or fewer. Where it is more, b.mu may be held: kits are dropped so.
+func (b *budget) addMapped(n int64) {
 	b.mapped.Add(n)
 	if n >= 0 {
 		return

@@ -60,7 +60,7 @@ func TestBudgetServesInOrder(t *testing.T) {
 func TestBudgetOfWhatTrainersHaveMapped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBudget(100, 0)
-		b.keep(60)
+		b.addMapped(60)
 		a := b.open()
 		if a.try(50) || b.inUse() != 60 {
 			t.Errorf("of 100, %d are in use, and 50 were given", b.inUse())
@@ -79,7 +79,7 @@ func TestBudgetOfWhatTrainersHaveMapped(t *testing.T) {
 		if got {
 			t.Error("it has what a trainer has mapped")
 		}
-		b.keep(-60)
+		b.addMapped(-60)
 		synctest.Wait()
 		if a.close(); !got || b.inUse() != 0 {
 			t.Errorf("it was given what came back: %v; %d bytes are left in use", got, b.inUse())

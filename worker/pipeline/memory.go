@@ -54,32 +54,34 @@ func (s *Stream) fit() holding {
 		}
 	}
 	s.limit = best.limit
-	asked, limit := *s, s.pipeline.MemoryLimit()
-	asked.engine = nil // it may be another stream's
-	s.account.enough = func() int64 { return asked.enough(held, limit) }
+	s.account.enough = s.enough(held)
 	return best.holding
 }
 
 // mostGuesses bounds how often enough looks again.
 const mostGuesses = 10
 
-// enough is of how many bytes a budget has to be for this stream alone, which holds some already, as far as is known. In one of more than
-// the limit batches may be larger, and row groups read as a whole, so more is enough than there is no room for in this one.
-func (s *Stream) enough(held, limit int64) int64 {
-	with := *s
-	for range mostGuesses {
-		with.pipeline = &Pipeline{cfg: s.pipeline.cfg, memory: newBudget(limit, 0)}
-		if s.batch > 0 {
-			with.batch = with.pipeline.batchBytes(s.program)
+// enough tells of how many bytes a budget has to be for this stream alone, which holds some already, as far as is known now. In a larger one
+// batches may be larger, and row groups read as a whole, so more is enough than there is no room for in this one.
+func (s *Stream) enough(held int64) func() int64 {
+	with, limit := *s, s.pipeline.MemoryLimit()
+	with.engine = nil // it may be another stream's
+	return func() int64 {
+		bytes := limit
+		for range mostGuesses {
+			with.pipeline = &Pipeline{cfg: with.pipeline.cfg, memory: newBudget(bytes, 0)}
+			if with.batch > 0 {
+				with.batch = with.pipeline.batchBytes(with.program)
+			}
+			plans := with.plans(with.plan(with.pipeline.rowGroupLimit()))
+			least := slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.most(), b.most()) })
+			if held+least.most() <= bytes {
+				break
+			}
+			bytes = held + least.most()
 		}
-		plans := with.plans(with.plan(with.pipeline.rowGroupLimit()))
-		least := slices.MinFunc(plans, func(a, b plan) int { return cmp.Compare(a.most(), b.most()) })
-		if held+least.most() <= limit {
-			break
-		}
-		limit = held + least.most()
+		return bytes
 	}
-	return limit
 }
 
 // plan is what a stream holds if row groups up to a limit are read as a whole, and others in pieces.

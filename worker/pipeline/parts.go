@@ -140,8 +140,8 @@ func (s *Stream) startParts(ctx context.Context, u *unit) *parts {
 	return p
 }
 
-// close waits for what is being read. The next row group's parts get the memory: the decoder refers to it until it reads a page of theirs, so
-// that it is in use anyway.
+// close waits for what is being read. The next row group's parts get the memory: it is not free, for the decoder refers to it until it reads a
+// page of theirs.
 func (p *parts) close() {
 	close(p.due)
 	_ = p.readers.Wait() // they return none

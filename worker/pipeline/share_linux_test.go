@@ -33,11 +33,11 @@ func TestShareUntilTrainersHaveTooMuch(t *testing.T) {
 		t.Error("batches are not shared")
 	}
 	much := p.MemoryLimit()/mostMapped + 1
-	p.memory.keep(much)
+	p.memory.addMapped(much)
 	if shared() {
 		t.Errorf("batches are shared while trainers have %d bytes mapped of %d", much, p.MemoryLimit())
 	}
-	p.memory.keep(-much)
+	p.memory.addMapped(-much)
 	if !shared() {
 		t.Error("batches are not shared any more")
 	}

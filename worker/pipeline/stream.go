@@ -221,7 +221,7 @@ const mostMapped = 8
 func (s *Stream) Share() {
 	budget := s.pipeline.memory
 	if budget.mapped.Load() <= budget.limit()/mostMapped {
-		s.builder.Share(s.ticket.GetSession(), 4*s.batch, budget.keep)
+		s.builder.Share(s.ticket.GetSession(), 4*s.batch, budget.addMapped)
 	}
 }
 
