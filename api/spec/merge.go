@@ -15,8 +15,8 @@ type FileSchema struct {
 }
 
 // Merge returns the union of the files' columns, in the order in which they come up. Where files differ, int32 widens
-// to int64 and float32 to float64; other differences are Problems, each with the column as its path and naming both
-// files. A column that one file cannot offer is unsupported in all. Of columns of one name within a file the first
+// to int64 and float32 to float64, and an untyped column has the type of the others; other differences are Problems, each with the column as its
+// path and naming both files. A column that one file cannot offer is unsupported in all. Of columns of one name within a file the first
 // counts.
 func Merge(files []FileSchema) (Schema, error) {
 	m := merger{byName: map[string]int{}}
@@ -62,10 +62,10 @@ func (m *merger) add(c Column, file string) {
 		from.conflict = true
 		m.problems.add(c.Name, "is %s in %s, but %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
 			describe(*old), from.typed, describe(c), file)
-	case merged.Unsupported != old.Unsupported:
+	case merged.Unsupported != old.Unsupported && !old.Untyped:
 		merged.Unsupported = fmt.Sprintf("%s in %s, but %s in %s", describe(*old), from.typed, describe(c), file)
 		*old = merged
-	case merged.Type != old.Type:
+	case merged.Type != old.Type, merged.Untyped != old.Untyped:
 		from.typed = file
 		fallthrough
 	default:
@@ -75,6 +75,12 @@ func (m *merger) add(c Column, file string) {
 
 // unite returns the column that holds the values of both.
 func unite(a, b Column) (Column, bool) {
+	if a.Untyped && (!b.Untyped || b.Type.List) {
+		a, b = b, a
+	}
+	if b.Untyped {
+		return a, a.Unsupported != "" && !a.Untyped || slices.Equal(a.Path, b.Path) && (a.Type.List || !b.Type.List)
+	}
 	if a.Unsupported != "" {
 		return a, true
 	}

@@ -1,7 +1,9 @@
 package spec
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +47,45 @@ func TestMerge(t *testing.T) {
 	if _, ok := got.Find("nothing"); ok {
 		t.Error("found what is not there")
 	}
+}
+
+func TestMergeUntyped(t *testing.T) {
+	nulls := func(name string) Column {
+		return Column{Name: name, Path: []string{name}, Unsupported: "without a type", Untyped: true}
+	}
+	empty := nulls("x")
+	empty.Type.List, empty.Unsupported = true, "a list without a type"
+	odd := Column{Name: "x", Path: []string{"x"}, Unsupported: "a list of lists"}
+	scalar, list, m := column("x", pb.Kind_INT32), listColumn("x", pb.Kind_BINARY), mapColumn("x", pb.Kind_INT32, pb.Kind_BOOL)[0]
+	wide := column("x", pb.Kind_INT64)
+	for _, c := range []struct {
+		columns []Column
+		want    Column
+	}{
+		{[]Column{nulls("x"), nulls("x")}, nulls("x")},
+		{[]Column{nulls("x"), empty}, empty},
+		{[]Column{nulls("x"), scalar}, scalar},
+		{[]Column{nulls("x"), list, empty}, list},
+		{[]Column{empty, list}, list},
+		{[]Column{nulls("x"), m}, m},
+		{[]Column{nulls("x"), odd}, odd},
+		{[]Column{empty, odd}, odd},
+		{[]Column{scalar, nulls("x"), wide}, wide},
+	} {
+		for range 2 {
+			files := make([]FileSchema, len(c.columns))
+			for i, column := range c.columns {
+				files[i] = FileSchema{fmt.Sprint(i), Schema{[]Column{column}}}
+			}
+			got, err := Merge(files)
+			if err != nil || !reflect.DeepEqual(got.Columns, []Column{c.want}) {
+				t.Errorf("of %+v: %+v, %v", c.columns, got.Columns, err)
+			}
+			slices.Reverse(c.columns)
+		}
+	}
+	_, err := Merge([]FileSchema{{"a", Schema{[]Column{nulls("x")}}}, {"b", Schema{[]Column{empty}}}, {"c", Schema{[]Column{scalar}}}})
+	compareProblems(t, err, []string{"x: is a list without a type in b, but int32 in c"})
 }
 
 func TestMergeNamesBothFiles(t *testing.T) {

@@ -89,6 +89,9 @@ type Column struct {
 	Meaning string
 	// Unsupported says why a column cannot be a feature ("list of lists"), else it is empty.
 	Unsupported string
+	// Untyped is set for a column that is Unsupported since whoever wrote the file saw only nulls, or no element of its lists, and so no
+	// type. Beside files that have one it has theirs.
+	Untyped bool
 }
 
 // Catalog is the list of ops a spec may use. The worker's registry of transforms implements it.

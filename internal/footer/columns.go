@@ -118,14 +118,19 @@ func (b *columnBuilder) elements(n *node, p, repeats place, rowDef int) {
 // list adds a list column of the leaf n.
 func (b *columnBuilder) list(n *node, p, repeats place, rowDef int) {
 	kind, logical, reason := n.kind()
-	if reason != "" {
+	switch {
+	case n.isUntyped():
+		reason = untypedList
+	case reason != "":
 		b.unsupported(n, p, reason)
 		return
 	}
 	logical.RowNullDef, logical.ListDef = rowDef, repeats.def
 	from := len(b.leaves)
 	b.leaf(n, p, Leaf{Column: len(b.columns), Kind: kind, Logical: logical})
-	b.column(p.feature, spec.Column{Type: spec.Type{Kind: kind, List: true}, Meaning: n.meaning()}, span{from, from + 1})
+	b.column(p.feature, spec.Column{
+		Type: spec.Type{Kind: kind, List: true}, Meaning: n.meaning(), Unsupported: reason, Untyped: n.isUntyped(),
+	}, span{from, from + 1})
 }
 
 // mapGroup adds a map column and the columns of its keys and its values.
@@ -183,7 +188,7 @@ func mapProblem(n *node) string {
 func (b *columnBuilder) unsupported(n *node, p place, reason string) {
 	from := len(b.leaves)
 	b.orphans(n, p)
-	b.column(p.feature, spec.Column{Unsupported: reason}, span{from, len(b.leaves)})
+	b.column(p.feature, spec.Column{Unsupported: reason, Untyped: n.isUntyped()}, span{from, len(b.leaves)})
 }
 
 func (b *columnBuilder) orphans(n *node, p place) {
@@ -207,26 +212,27 @@ func (b *columnBuilder) column(path []string, c spec.Column, leaves span) {
 }
 
 // finish hands what was built to f: names are indexed, and columns that share a name, or have a leaf for which
-// blocked gives a reason, become unsupported.
+// blocked gives a reason, become unsupported for that.
 func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 	f.byName = make(map[string]int, len(b.columns))
 	for i := range b.columns {
 		c := &b.columns[i]
 		for l := b.spans[i].from; l < b.spans[i].to && len(blocked) > 0; l++ {
-			if reason, ok := blocked[l]; ok && c.Unsupported == "" {
-				c.Unsupported = reason
+			if reason, ok := blocked[l]; ok && (c.Unsupported == "" || c.Untyped) {
+				c.Unsupported, c.Untyped = reason, false
 			}
 		}
 		if first, double := f.byName[c.Name]; double {
 			const reason = "one of several columns of this name"
 			c.Unsupported, b.columns[first].Unsupported = reason, reason
+			c.Untyped, b.columns[first].Untyped = false, false
 			continue
 		}
 		f.byName[c.Name] = i
 	}
 	needed := make([]bool, len(b.leaves)) // by a column that can be read: either half of a map is one, too
 	for i, c := range b.columns {
-		for l := b.spans[i].from; l < b.spans[i].to && c.Unsupported == ""; l++ {
+		for l := b.spans[i].from; l < b.spans[i].to && (c.Unsupported == "" || c.Untyped); l++ {
 			needed[l] = true
 		}
 	}

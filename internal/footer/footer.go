@@ -5,6 +5,7 @@ package footer
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
@@ -25,11 +26,21 @@ type Footer struct {
 	locked map[int]error  // leaves whose keys are missing
 }
 
-// Column returns the index in Schema.Columns of the column of that name.
+// Column returns the index in Schema.Columns of the column of that name, unless that is nothing but Nulls.
 func (f *Footer) Column(name string) (int, bool) {
 	i, ok := f.byName[name]
-	return i, ok
+	return i, ok && !isNulls(&f.Schema.Columns[i])
 }
+
+// Nulls reports whether what a path leads to is null in all rows, since the file has only nulls, without a type, there or in place of a
+// struct on the way.
+func (f *Footer) Nulls(path []string) bool {
+	return slices.ContainsFunc(f.Schema.Columns, func(c spec.Column) bool {
+		return isNulls(&c) && len(c.Path) <= len(path) && slices.Equal(c.Path, path[:len(c.Path)])
+	})
+}
+
+func isNulls(c *spec.Column) bool { return c.Untyped && !c.Type.List }
 
 // LeavesOf returns which leaves make up the column: Leaves[from:to]. A map column has two, its keys and its
 // values, each of which makes up the column Name.key or Name.value too.
@@ -56,12 +67,12 @@ const (
 // Leaf is a leaf column of the Parquet schema, in file order.
 type Leaf struct {
 	// Column is the index in Schema.Columns of the feature that this leaf belongs to (of a map's leaves: the map),
-	// or -1 if it belongs to one that is Unsupported.
+	// or -1 if it belongs to one that is Unsupported, unless that is an Untyped list.
 	Column int
 	// Path holds all levels ("ids", "list", "element").
 	Path     []string
 	Physical Physical
-	// Kind is what the leaf's values are read as; unspecified if Column is -1.
+	// Kind is what the leaf's values are read as; unspecified if Column is -1, or there are none.
 	Kind pb.Kind
 	// TypeLength of FixedLenByteArray, above 0.
 	TypeLength int

@@ -11,13 +11,21 @@ const (
 	maxFixed     = 1 << 26 // bytes of a FixedLenByteArray
 )
 
+// Why columns without a type cannot be features by themselves.
+const (
+	untyped     = "without a type: whoever wrote it saw only nulls"
+	untypedList = "a list without a type: whoever wrote it saw no element"
+)
+
+func (n *node) isUntyped() bool { return n.isLeaf() && n.logical == logicalUnknown }
+
 // kind returns the kind as which a leaf's values are read and how, or why they cannot be.
 func (n *node) kind() (k pb.Kind, l Logical, unsupported string) {
 	if n.physical == FixedLenByteArray && (n.typeLength <= 0 || n.typeLength > maxFixed) {
 		return 0, l, fmt.Sprintf("a fixed-length byte array of length %d", n.typeLength)
 	}
-	if n.logical == logicalUnknown {
-		return 0, l, "without a type: whoever wrote it saw only nulls"
+	if n.isUntyped() {
+		return 0, l, untyped
 	}
 	if n.isDecimal() {
 		return n.decimal()

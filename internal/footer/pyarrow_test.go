@@ -26,10 +26,11 @@ schema = pa.schema([
     pa.field("user", pa.struct([pa.field("age", pa.int16()), pa.field("in", pa.struct([pa.field("x", pa.bool_())]))])),
     pa.field("scores", pa.map_(pa.int64(), pa.float32())),
     pa.field("none", pa.null()),
+    pa.field("empty", pa.list_(pa.null())),
     pa.field("boxes", pa.list_(pa.struct([pa.field("x", pa.int32())]))),
 ])
 rows = [dict(label=i, u32=2**32-1-i, half=None, price=decimal.Decimal(i) / 8, at=i, name=str(i), cat="a", ids=[i] * (i % 3),
-             big=None, fixed=[0, 1], user=dict(age=i, **{"in": dict(x=True)}), scores=[(i, 0.5)], none=None, boxes=[]) for i in range(100)]
+             big=None, fixed=[0, 1], user=dict(age=i, **{"in": dict(x=True)}), scores=[(i, 0.5)], none=None, empty=[], boxes=[]) for i in range(100)]
 table = pa.Table.from_pylist(rows, schema=schema)
 for name, options in {
     "v1": dict(data_page_version="1.0"),
@@ -62,6 +63,7 @@ scores map<int64>float32: scores.key_value.key 2/1 row 1 list 2 scores.key_value
 scores.key list<int64>: scores.key_value.key 2/1 row 1 list 2
 scores.value list<float32>: scores.key_value.value 3/1 row 1 list 2
 none unsupported: without a type: whoever wrote it saw only nulls
+empty unsupported: a list without a type: whoever wrote it saw no element
 boxes.x list<int32>: boxes.list.element.x 4/1 row 1 list 2`
 
 func TestPyarrow(t *testing.T) {

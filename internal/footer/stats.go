@@ -59,7 +59,7 @@ func (p *parser) markOrders() {
 		l := &p.leaves[i]
 		ordered := i < len(p.orders) && p.orders[i]
 		l.unordered = !ordered && !signed(l)
-		l.unbounded = l.Physical == Int96 || p.types[i].converted == convertedInterval
+		l.unbounded = l.Physical == Int96 || p.types[i].converted == convertedInterval || l.Kind == pb.Kind_KIND_UNSPECIFIED
 	}
 }
 
@@ -116,6 +116,8 @@ func bound(room, v []byte, l *Leaf, upper bool) ([]byte, bool) {
 		return floatBound(room, float64(math.Float32frombits(le.Uint32(v))), l.Kind, upper)
 	case l.Physical == Double:
 		return floatBound(room, math.Float64frombits(le.Uint64(v)), l.Kind, upper)
+	case upper && l.Kind == pb.Kind_BINARY && len(v) == 0:
+		return nil, true // also what writers put where they leave a bound out
 	case l.Kind == pb.Kind_BINARY && len(v) > maxBound:
 		if upper {
 			return nil, true

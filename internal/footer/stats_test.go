@@ -44,6 +44,7 @@ func TestStats(t *testing.T) {
 		"float NaN":             {floatLeaf, true, rawStats{min: f32(nan), max: f32(1)}, nil, nil},
 		"float NaN above":       {floatLeaf, true, rawStats{min: f32(1), max: f32(nan)}, nil, nil},
 		"text":                  {text, true, rawStats{min: []byte(""), max: []byte("z\xff")}, []byte(""), []byte("z\xff")},
+		"text, left out":        {text, true, rawStats{min: []byte(""), max: []byte("")}, []byte(""), nil},
 		"text, old":             {text, true, rawStats{oldMin: []byte("a"), oldMax: []byte("b")}, nil, nil},
 		"text without order":    {text, false, rawStats{min: []byte("a"), max: []byte("b")}, nil, nil},
 		"text, long":            {text, true, rawStats{min: []byte(long), max: []byte(long)}, []byte(long[1:]), nil},

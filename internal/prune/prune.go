@@ -15,6 +15,7 @@ import (
 type Column struct {
 	Source *pb.Source
 	Leaf   *footer.Leaf   // nil: the file lacks it
+	Nulls  bool           // the file has nulls in its place
 	Pages  []footer.Page  // nil: there is no page index
 	Stats  []footer.Stats // of the pages, or of the chunk
 }
@@ -24,6 +25,8 @@ func (c *Column) stats(row, n, rows int64) (filter.Stats, bool) {
 	switch {
 	case c == nil || c.Leaf != nil && len(c.Stats) == 0:
 		return filter.Stats{}, false
+	case c.Nulls:
+		return Nulls(n), true
 	case c.Leaf == nil:
 		return Absent(c.Source, n)
 	case c.Pages == nil:

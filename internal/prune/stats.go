@@ -24,10 +24,13 @@ func Stats(source *pb.Source, l *footer.Leaf, from *footer.Stats, rows int64) fi
 	return s
 }
 
+// Nulls describes rows that are null.
+func Nulls(rows int64) filter.Stats { return filter.Stats{Nulls: rows, Rows: rows} }
+
 // Absent describes a source that a file lacks: all rows have its default, or null.
 func Absent(s *pb.Source, rows int64) (filter.Stats, bool) {
 	if s.GetDefault().GetKind() == nil {
-		return filter.Stats{Nulls: rows, Rows: rows}, true
+		return Nulls(rows), true
 	}
 	v, ok := defaultValue(s)
 	if !ok {

@@ -14,16 +14,20 @@ import (
 // located says where one file holds the sources of a program.
 type located struct {
 	sources [][]int // leaves of each source; none if the file lacks it
+	nulls   []bool  // of each source: the file has nulls in its place
 	leaves  []int   // all of them, once
 }
 
 // locate finds the program's sources in a file. A file may lack some; one that holds a source as another type
 // than the session was opened with is an error.
 func locate(f File, sources []*pb.Source) (located, error) {
-	loc := located{sources: make([][]int, len(sources))}
+	loc := located{sources: make([][]int, len(sources)), nulls: make([]bool, len(sources))}
 	for i, s := range sources {
 		c, ok := f.Footer.Column(strings.Join(s.GetPath(), "."))
 		if !ok {
+			if loc.nulls[i] = f.Footer.Nulls(s.GetPath()); loc.nulls[i] {
+				continue
+			}
 			if err := checkAbsent(f, s); err != nil {
 				return located{}, err
 			}
@@ -47,6 +51,8 @@ func checkType(file *pb.File, c *spec.Column, s *pb.Source) error {
 	found, want := c.Type.String(), spec.TypeFromProto(s.GetType()).String()
 	isMap := c.Key != pb.Kind_KIND_UNSPECIFIED
 	switch {
+	case c.Untyped && s.Key == nil && s.GetType().GetList() && slices.Equal(c.Path, s.GetPath()):
+		return nil
 	case c.Unsupported != "":
 		found = "unsupported (" + c.Unsupported + ")"
 	case s.Key == nil && isMap:

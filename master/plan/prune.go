@@ -44,6 +44,8 @@ func (f *rowGroupFilter) excludes(foot *footer.Footer, loc located, rg *footer.R
 		}
 		s := f.sources[i]
 		switch leaves := loc.sources[i]; {
+		case loc.nulls[i]:
+			return prune.Nulls(rg.Rows), true
 		case len(leaves) == 0:
 			return prune.Absent(s, rg.Rows)
 		case s.Key != nil || s.GetType().GetList():

@@ -18,13 +18,35 @@ type shape struct {
 	logical        footer.Logical
 	read           pb.Kind // what the leaf's values are read as
 	kind           pb.Kind // what they are widened to
+	untyped        bool    // the leaf has no value, and so no type
 }
 
 func shapeOf(l *footer.Leaf, kind pb.Kind) shape {
-	return shape{
+	s := shape{
 		physical: l.Physical, typeLength: l.TypeLength, maxDef: l.MaxDef, maxRep: l.MaxRep,
 		logical: l.Logical, read: l.Kind, kind: kind,
 	}
+	if s.untyped = l.Kind == pb.Kind_KIND_UNSPECIFIED; s.untyped {
+		s.physical, s.read = physicalOf(kind), kind
+	}
+	return s
+}
+
+// physicalOf is as what values of a kind are stored.
+func physicalOf(kind pb.Kind) footer.Physical {
+	switch kind {
+	case pb.Kind_BOOL:
+		return footer.Boolean
+	case pb.Kind_INT32:
+		return footer.Int32
+	case pb.Kind_INT64:
+		return footer.Int64
+	case pb.Kind_FLOAT32:
+		return footer.Float
+	case pb.Kind_FLOAT64:
+		return footer.Double
+	}
+	return footer.ByteArray
 }
 
 // column decodes one leaf's chunk.
@@ -283,7 +305,7 @@ func (c *column) loadDictionary() error {
 		return errors.New("dictionary: it is not the chunk's first one, or stands behind pages that need one: the file is damaged")
 	}
 	_, data, err := c.body()
-	if err != nil {
+	if err != nil || c.untyped {
 		return err
 	}
 	if err := c.values.dictionary(data, c.header.encoding, c.header.values); err != nil {
@@ -312,6 +334,9 @@ func (c *column) loadData() error {
 		c.lender.lend(c.stays)
 	}
 	h := &c.header
+	if c.untyped {
+		data, h.encoding = nil, encodingPlain
+	}
 	if h.encoding.indexed() && !c.entries {
 		if err := c.values.dictionary(nil, encodingPlain, 0); err != nil {
 			return err
@@ -427,16 +452,11 @@ func (c *column) skipPage(n int) (int, error) {
 }
 
 // listRows is how many rows begin in the page of a list column whose header was read, or 0 if only decoding tells. Headers of v2 pages say
-// so, but Arrow C++ before 12 has them claim as many rows as there are values (GH-34086). Where they do, the repetition levels, which are
-// not compressed, are counted.
+// so, but nobody needs that to read them, and Arrow C++ before 12 has them claim as many rows as there are values (GH-34086). So the
+// repetition levels, which are not compressed, are counted.
 func (c *column) listRows() (int, error) {
 	h := &c.header
-	switch {
-	case h.kind != dataPageV2:
-		return 0, nil
-	case h.rows < h.values:
-		return h.rows, nil
-	case c.chunk.Crypt != nil:
+	if h.kind != dataPageV2 || c.chunk.Crypt != nil {
 		return 0, nil
 	}
 	data, err := c.source.Bytes(c.nextAt+h.size, h.repLength)

@@ -223,7 +223,7 @@ func (d *Decoder) TakeEarly(source int, e vector.Early) {
 func (d *Decoder) takeEarly(l *layout) {
 	readers := make([]int, len(d.columns))
 	for _, b := range l.bindings {
-		if b.access != absent {
+		if b.stored() {
 			readers[b.value]++
 		}
 		if b.access == mapKey {
@@ -244,7 +244,9 @@ func (d *Decoder) bindReaders(l *layout) error {
 		var err error
 		switch b.access {
 		case absent:
-			d.readers[i], err = newConstant(d.sources[i], &d.memory)
+			d.readers[i], err = newConstant(d.sources[i].GetType(), d.sources[i].GetDefault(), &d.memory)
+		case nulls:
+			d.readers[i], err = newConstant(d.sources[i].GetType(), nil, &d.memory)
 		case plain:
 			d.readers[i] = d.columns[b.value]
 		case mapKey:

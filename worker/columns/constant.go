@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// constant is the reader of a source that the file lacks: its default in all rows, or null.
+// constant is the reader of a source of which the file has no values: its default is in all rows, or null.
 type constant struct {
 	mem   *allowance
 	held  int64
@@ -19,19 +19,19 @@ type constant struct {
 	full  vector.Vector // as many rows as were asked for so far
 }
 
-func newConstant(s *pb.Source, mem *allowance) (*constant, error) {
-	t := spec.TypeFromProto(s.GetType())
-	c := &constant{mem: mem, null: s.GetDefault() == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
+func newConstant(typ *pb.Type, value *pb.Value, mem *allowance) (*constant, error) {
+	t := spec.TypeFromProto(typ)
+	c := &constant{mem: mem, null: value == nil, out: vector.Vector{Type: t}, full: vector.Vector{Type: t}}
 	switch {
 	case c.null && !t.List:
 		c.value = []*pb.Value{{}}
 	case c.null:
-	case t.List != spec.IsList(s.GetDefault()):
+	case t.List != spec.IsList(value):
 		return nil, fmt.Errorf("its default is not of its type %s", t)
 	case t.List:
-		c.value = spec.Elements(s.GetDefault())
+		c.value = spec.Elements(value)
 	default:
-		c.value = []*pb.Value{s.GetDefault()}
+		c.value = []*pb.Value{value}
 	}
 	return c, c.extend(1)
 }

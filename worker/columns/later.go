@@ -43,7 +43,7 @@ func (d *Decoder) mark(l *layout) {
 		s.waits = d.later.on
 	}
 	for i, b := range l.bindings {
-		if b.access == absent || d.later.waits(i) {
+		if !b.stored() || d.later.waits(i) {
 			continue
 		}
 		d.columns[b.value].waits = false

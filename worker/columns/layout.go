@@ -27,9 +27,13 @@ type access uint8
 
 const (
 	absent access = iota // the file lacks the column
+	nulls                // the file has nulls in its place
 	plain                // a column as it is
 	mapKey               // the value of one key of a map
 )
+
+// stored reports whether the file has values.
+func (a access) stored() bool { return a >= plain }
 
 // binding is the access to a source; key and value number layout.leaves.
 type binding struct {
@@ -46,19 +50,19 @@ func resolve(f *footer.Footer, sources []*pb.Source) (*layout, error) {
 	all := make([]found, len(sources))
 	var uses []leafUse
 	for i, s := range sources {
-		column, err := find(f, s)
+		how, column, err := find(f, s)
 		if err != nil {
 			return nil, fmt.Errorf("feature %s: %w", s.GetName(), err)
 		}
-		if column < 0 {
+		a := &all[i]
+		if a.access = how; !how.stored() {
 			continue
 		}
 		from, to := f.LeavesOf(column)
-		a := &all[i]
-		a.access, a.value = plain, leafUse{to - 1, s.GetType().GetKind()}
+		a.value = leafUse{to - 1, s.GetType().GetKind()}
 		uses = append(uses, a.value)
-		if s.Key != nil {
-			a.access, a.key = mapKey, leafUse{from, f.Leaves[from].Kind}
+		if how == mapKey {
+			a.key = leafUse{from, f.Leaves[from].Kind}
 			uses = append(uses, a.key)
 		}
 	}
@@ -68,7 +72,7 @@ func resolve(f *footer.Footer, sources []*pb.Source) (*layout, error) {
 	for i, a := range all {
 		b := &l.bindings[i]
 		b.access = a.access
-		if a.access != absent {
+		if a.stored() {
 			b.value, _ = slices.BinarySearchFunc(uses, a.value, compareUses)
 		}
 		if a.access == mapKey {
@@ -85,32 +89,36 @@ func compareUses(a, b leafUse) int {
 	return int(a.kind - b.kind)
 }
 
-// find returns the index of a source's column in the file's schema, or -1 if the file has nothing of that name.
-func find(f *footer.Footer, s *pb.Source) (int, error) {
+// find says how a source is read from a file, and gives the index of its column in the file's schema if values of it are stored.
+func find(f *footer.Footer, s *pb.Source) (access, int, error) {
 	name := strings.Join(s.GetPath(), ".")
 	i, ok := f.Column(name)
-	if !ok {
-		return -1, clash(f, s)
+	switch {
+	case !ok && f.Nulls(s.GetPath()):
+		return nulls, 0, nil
+	case !ok:
+		return absent, 0, clash(f, s)
 	}
-	c := &f.Schema.Columns[i]
 	if err := f.Locked(i); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	if c.Unsupported != "" {
-		return 0, fmt.Errorf("column %s cannot be read: %s", name, c.Unsupported)
-	}
+	c, want := &f.Schema.Columns[i], spec.TypeFromProto(s.GetType())
 	isMap := c.Key != pb.Kind_KIND_UNSPECIFIED
 	switch {
+	case c.Untyped && s.Key == nil && want.List:
+		return plain, i, nil
+	case c.Unsupported != "":
+		return 0, 0, fmt.Errorf("column %s cannot be read: %s", name, c.Unsupported)
 	case s.Key != nil && !isMap:
-		return 0, fmt.Errorf("column %s is %s here, not a map", name, c.Type)
+		return 0, 0, fmt.Errorf("column %s is %s here, not a map", name, c.Type)
 	case s.Key == nil && isMap:
-		return 0, fmt.Errorf("column %s is a map here, not %s", name, spec.TypeFromProto(s.GetType()))
+		return 0, 0, fmt.Errorf("column %s is a map here, not %s", name, want)
+	case want.List != c.Type.List || !widens(c.Type.Kind, want.Kind):
+		return 0, 0, fmt.Errorf("column %s is %s here, which cannot be read as %s", name, c.Type, want)
+	case isMap:
+		return mapKey, i, nil
 	}
-	want := spec.TypeFromProto(s.GetType())
-	if want.List != c.Type.List || !widens(c.Type.Kind, want.Kind) {
-		return 0, fmt.Errorf("column %s is %s here, which cannot be read as %s", name, c.Type, want)
-	}
-	return i, nil
+	return plain, i, nil
 }
 
 // clash finds a column that stands where a missing source's structs should be, or the other way round.

@@ -64,9 +64,19 @@ func listsFile(t testing.TB, rows, longest int) []byte {
 		parquet.WithBatchSize(64), parquet.WithDictionaryDefault(false), parquet.WithStats(false))
 }
 
-// TestRowsClaimedAsValues: pages of version 2 that claim as many rows as they have values, as Arrow C++ before 12 wrote them (GH-34086), are
-// passed over by the rows that they have.
-func TestRowsClaimedAsValues(t *testing.T) {
+// TestFalseNumbersOfRows: pages of version 2 that claim as many rows as they have values, as Arrow C++ before 12 wrote them (GH-34086), or
+// others than they have are passed over by the rows that they have.
+func TestFalseNumbersOfRows(t *testing.T) {
+	for name, claim := range map[string]func(h *header) int{
+		"values": func(h *header) int { return h.values },
+		"fewer":  func(h *header) int { return h.rows / 2 },
+		"more":   func(h *header) int { return min(h.rows+1, h.values) },
+	} {
+		t.Run(name, func(t *testing.T) { checkFalseNumbers(t, claim) })
+	}
+}
+
+func checkFalseNumbers(t *testing.T, claim func(h *header) int) {
 	const rows = 600
 	for _, longest := range []int{0, 1, 3, 90} { // of 90, pages begin in the middle of
 		data := listsFile(t, rows, longest)
@@ -75,7 +85,7 @@ func TestRowsClaimedAsValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := columnOf(t, data, 0, func(chunk []byte) []byte {
-			return rewritten(t, chunk, func(h *header) { h.rows = h.values })
+			return rewritten(t, chunk, func(h *header) { h.rows = claim(h) })
 		})
 		chunk := d.whole[0]
 		for skip := 0; skip < rows; skip += 37 {

@@ -23,8 +23,12 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 	out := make([]string, len(sources))
 	for i, source := range sources {
 		b := l.bindings[i]
-		if b.access == absent {
+		switch b.access {
+		case absent:
 			out[i] = "absent from the file"
+			continue
+		case nulls:
+			out[i] = "nulls without a type"
 			continue
 		}
 		leaf := l.leaves[b.value].leaf
@@ -42,7 +46,11 @@ func Plan(f *footer.Footer, rg int, sources []*pb.Source) ([]string, error) {
 		if c.Crypt != nil {
 			out[i] += ", encrypted"
 		}
-		if from := f.Leaves[leaf].Kind; from != source.GetType().GetKind() {
+		switch from := f.Leaves[leaf].Kind; from {
+		case source.GetType().GetKind():
+		case pb.Kind_KIND_UNSPECIFIED:
+			out[i] += ", without a type: no element"
+		default:
 			out[i] += fmt.Sprintf(", widened from %s", spec.Type{Kind: from})
 		}
 		if b.access == mapKey {

@@ -129,7 +129,7 @@ func (s *Stream) filterColumns(g *pb.RowGroup, p *pruned, leaves []int, indexes 
 		column, ok := s.footer.Column(strings.Join(source.GetPath(), "."))
 		switch {
 		case !ok:
-			known[source.GetName()] = &prune.Column{Source: source}
+			known[source.GetName()] = &prune.Column{Source: source, Nulls: s.footer.Nulls(source.GetPath())}
 			continue
 		case source.Key != nil || source.GetType().GetList():
 			continue
