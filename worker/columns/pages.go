@@ -125,9 +125,6 @@ func (p *pages) body() (levels, values []byte, err error) {
 	if split > len(stored) {
 		return nil, nil, fmt.Errorf("levels of %d and %d bytes in a page of %d", h.repLength, h.defLength, len(stored))
 	}
-	if most := p.chunk.Uncompressed; most > 0 && int64(h.uncompressed) > most {
-		return nil, nil, fmt.Errorf("%d bytes when decompressed, the whole column chunk has %d", h.uncompressed, most)
-	}
 	codec := p.chunk.Codec
 	if h.kind == dataPageV2 && !h.packed && len(stored) == h.uncompressed { // Arrow C++ before 3 says so of all pages (ARROW-10353)
 		codec = codecNone
