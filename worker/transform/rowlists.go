@@ -3,6 +3,7 @@ package transform
 import (
 	"fmt"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"unsafe"
 
@@ -153,6 +154,10 @@ func scratchOf(numbered, all int) int64 {
 
 func tableWidth(n int) int { return max(4, bits.Len(uint(2*n))) }
 
+// spread makes hashes of ids by multiplication, whose upper bits count. It is another one in each process, so that no file can have ids
+// that all fall on one place of a table. Results do not depend on it.
+var spread = rand.Uint64() | 1 //nolint:gochecknoglobals // of the process
+
 // idTable numbers distinct ids from 0 in the order of their first occurrence: a hash table that is emptied by counting
 // rounds, and so costs a row what the row holds.
 type idTable struct {
@@ -184,7 +189,7 @@ func (t *idTable) reset(n int) {
 
 // number returns the id's number, having given it the next one if it had none.
 func (t *idTable) number(id int64) (at int32, seen bool) {
-	for h := uint64(id) * golden >> (t.shift & 63); ; h++ {
+	for h := uint64(id) * spread >> (t.shift & 63); ; h++ {
 		s := &t.used[h&uint64(len(t.used)-1)]
 		if s.round != t.round {
 			*s = idSlot{id, t.round, t.n}
@@ -199,7 +204,7 @@ func (t *idTable) number(id int64) (at int32, seen bool) {
 
 // find returns the id's number, or -1.
 func (t *idTable) find(id int64) int32 {
-	for h := uint64(id) * golden >> (t.shift & 63); ; h++ {
+	for h := uint64(id) * spread >> (t.shift & 63); ; h++ {
 		s := &t.used[h&uint64(len(t.used)-1)]
 		if s.round != t.round {
 			return -1

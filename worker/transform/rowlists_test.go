@@ -364,3 +364,26 @@ func manyRows(typ spec.Type) []any {
 	}
 	return rows
 }
+
+// TestIDsThatWouldFallOnOnePlace: ids that would, were they multiplied by a number that whoever writes a file may know, do not.
+func TestIDsThatWouldFallOnOnePlace(t *testing.T) {
+	const n = 1 << 18
+	inverse := uint64(1) // of golden, modulo 2^64
+	for range 6 {
+		inverse *= 2 - golden*inverse
+	}
+	var table idTable
+	table.reset(n)
+	for k := range n {
+		table.number(int64(uint64(k) * inverse))
+	}
+	far := 0
+	for at, s := range table.used {
+		if s.round == table.round {
+			far += (at - int(uint64(s.id)*spread>>table.shift)) & (len(table.used) - 1)
+		}
+	}
+	if golden*inverse != 1 || far/n > n/8 {
+		t.Errorf("on average ids lie %d places behind their own", far/n)
+	}
+}

@@ -55,6 +55,7 @@ type component struct {
 	plane         []byte  // samples of the wanted blocks, row by row
 	coefficients  []int16 // of all blocks of a progressive picture, in natural order
 	stride        int     // blocks of a row of coefficients
+	visits        int     // of a block's coefficients, by all scans
 }
 
 // Memory is how many bytes decoding a region of the picture that was opened takes.
@@ -112,8 +113,12 @@ func (d *Decoder) blocksFor(c *component, region image.Rectangle) image.Rectangl
 		ceilDiv(min(c.width, ceilDiv(region.Max.X*c.h, d.maxH)+1), 8), ceilDiv(min(c.height, ceilDiv(region.Max.Y*c.v, d.maxV)+1), 8))
 }
 
-// maxScans bounds the work that a few bytes can ask for: each scan of a progressive picture may touch every block.
-const maxScans = 200
+// These bound the work that a few bytes can ask for, since each scan of a progressive picture may touch every block: how many there may be,
+// and how often they come to a block's coefficients. More than once for each of their 14 bits means nothing.
+const (
+	maxScans  = 200
+	maxVisits = 64 * 14
+)
 
 // Decode decodes what a region of the picture needs, which must lie in it; Row shows it then.
 func (d *Decoder) Decode(region image.Rectangle) error {
@@ -125,6 +130,7 @@ func (d *Decoder) Decode(region image.Rectangle) error {
 		c := &d.components[i]
 		c.wanted = d.blocksFor(c, region)
 		c.plane = grow(c.plane, 64*c.wanted.Dx()*c.wanted.Dy())
+		c.visits = 0
 		if d.Progressive {
 			across, down := d.padded(c)
 			c.stride = across

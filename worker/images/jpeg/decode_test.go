@@ -61,6 +61,24 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestScansAgainAndAgain: as many as a coefficient has bits may come to it, and no more.
+func TestScansAgainAndAgain(t *testing.T) {
+	data := []byte("\xff\xd8\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) + // a block of gray
+		"\xff\xc2\x00\x0b\x08\x00\x08\x00\x08\x01\x01\x11\x00" +
+		"\xff\xc4\x00\x14\x00\x01" + strings.Repeat("\x00", 16) + "\xff\xc4\x00\x14\x10\x01" + strings.Repeat("\x00", 16) +
+		"\xff\xda\x00\x08\x01\x01\x00\x00\x00\x00\x7f\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x01\x7f")
+	for range 14 - 1 {
+		data = append(data, "\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x10\x7f"...)
+	}
+	if got := decoded(t, append(bytes.Clone(data), 0xff, 0xd9)); got[0] != 128 {
+		t.Errorf("the first sample is %d", got[0])
+	}
+	data = append(data, "\xff\xda\x00\x08\x01\x01\x00\x01\x3f\x10\x7f\xff\xd9"...)
+	if _, _, err := decode(&Decoder{}, data, image.Rectangle{}, false); err == nil || !strings.Contains(err.Error(), "again and again") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestHeaderAlone opens a header that promises 4 billion pixels: nothing is allocated by it.
 func TestHeaderAlone(t *testing.T) {
 	d := &Decoder{}

@@ -76,6 +76,9 @@ func (d *Decoder) scanHeader(s *scan, b []byte) error {
 		s.all[i] = c
 		s.components = s.all[:i+1]
 		blocks += c.h * c.v
+		if c.visits += s.to - s.from + 1; c.visits > maxVisits {
+			return errors.New("its scans come to the same coefficients again and again")
+		}
 	}
 	if n > 1 && blocks > maxBlocks || s.from > s.to || s.to > 63 || s.from == 0 && s.to > 0 && d.Progressive ||
 		s.from > 0 && n > 1 || s.low > 13 || s.high != 0 && s.high != s.low+1 {
