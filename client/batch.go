@@ -90,11 +90,20 @@ func (b *Batch) Release() {
 	s := b.session
 	b.buffers, b.Dense, b.DenseNames, b.Sparse, b.Labels = nil, nil, nil, nil, nil
 	b.Bytes, b.Images, b.Files, b.RowIDs = nil, nil, nil, nil // the rest others may read
+	if !s.keep(buf) && buf.memory != nil {
+		buf.memory.of.Free()
+	}
+}
+
+// keep keeps buffers for another batch, unless there are many.
+func (s *Session) keep(buf *buffers) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.free) < maxFree || s.cfg.Memory != nil {
-		s.free = append(s.free, buf)
+	if len(s.free) == maxFree {
+		return false
 	}
+	s.free = append(s.free, buf)
+	return true
 }
 
 // expose fills the batch's slices from its buffers.

@@ -19,6 +19,14 @@ import (
 // maxRestored bounds the checkpoints that one rank brings; the rest of the request has a few bytes.
 const maxRestored = rpc.MaxRequest - 64<<10
 
+// BatchMemory is what the arrays of a batch lie in, and later those of others.
+type BatchMemory interface {
+	// Take returns an array of bytes of any value, aligned to 64. An error ends the session.
+	Take(bytes int) ([]byte, error)
+	// Free gives all of them back. Release calls it for memory that is more than loops take that let go of each batch.
+	Free()
+}
+
 // Config says which session to read and as whom. Masters and Session must be set.
 type Config struct {
 	// Masters are addresses of masters, any of which leads to the leader.
@@ -49,10 +57,9 @@ type Config struct {
 	// Budget bounds, in bytes, the rows that were received and not yet copied into a batch (default 256 MiB). Each
 	// stream has an equal share, but may always hold one message, even one larger than its share.
 	Budget int64
-	// Memory, if set, is asked for the memory of a batch, in place of Go's heap: what it returns makes arrays of bytes of
-	// any value, aligned to 64. It is called from Next and Prepare. What it made is used again for later batches until the
-	// session has ended, with its last epoch or by Close. An error ends the session.
-	Memory func() func(bytes int) ([]byte, error)
+	// Memory, if set, is asked for the memory of a batch, in place of Go's heap, from Next and Prepare. It is used again for later
+	// batches until the session has ended, with its last epoch or by Close.
+	Memory func() BatchMemory
 	// Local, if set, serves the streams of workers that run in this process, without the network.
 	Local Local
 	// Compression is how workers compress batches on their way, for links that are slower than a core compresses. The default is

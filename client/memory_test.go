@@ -15,20 +15,23 @@ import (
 
 // dirty is a Config.Memory whose bytes are all 0xFF.
 type dirty struct {
-	t    *testing.T
-	made [][]byte
+	t     *testing.T
+	made  [][]byte
+	freed int
 }
 
-func (d *dirty) memory() func(n int) ([]byte, error) {
-	return func(n int) ([]byte, error) {
-		m := wire.Aligned[byte](n)
-		for i := range m {
-			m[i] = 0xFF
-		}
-		d.made = append(d.made, m)
-		return m, nil
+func (d *dirty) memory() BatchMemory { return d }
+
+func (d *dirty) Take(n int) ([]byte, error) {
+	m := wire.Aligned[byte](n)
+	for i := range m {
+		m[i] = 0xFF
 	}
+	d.made = append(d.made, m)
+	return m, nil
 }
+
+func (d *dirty) Free() { d.freed++ }
 
 // check expects arrays with these values, in memory that was made here.
 func (d *dirty) check(got, want [][]byte) {
@@ -86,6 +89,38 @@ func TestMemoryOfAnyValues(t *testing.T) {
 	})
 }
 
+// TestMemoryOfManyBatches goes back, but for that of as many as a loop takes that lets go of each.
+func TestMemoryOfManyBatches(t *testing.T) {
+	d := fake.NewDataset(4, 2, 8)
+	eachOrder(t, d, func(t *testing.T, fl *fake.Net, spec *pb.Spec) {
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+		fl.Master("m", &fake.Master{Data: d, Spec: spec, Workers: fl.Workers("w1"), Streams: 1, Run: 2})
+		memory := &dirty{t: t}
+		cfg := config(fl, "m")
+		cfg.Memory = memory.memory
+		var kept []*Batch
+		for b, err := range open(t, cfg).Batches(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, b)
+		}
+		for _, b := range kept {
+			b.Release()
+		}
+		if want := len(kept) - maxFree; want < 1 || memory.freed != want {
+			t.Errorf("the memory of %d batches of %d went back", memory.freed, len(kept))
+		}
+	})
+}
+
+// noMemory is a Config.Memory that has none.
+type noMemory struct{ err error }
+
+func (m noMemory) Take(int) ([]byte, error) { return nil, m.err }
+
+func (noMemory) Free() {}
+
 // TestMemoryThatCannotBeHad: rows that no memory is there for are not handed over.
 func TestMemoryThatCannotBeHad(t *testing.T) {
 	d := fake.NewDataset(4, 2, 8)
@@ -93,7 +128,7 @@ func TestMemoryThatCannotBeHad(t *testing.T) {
 		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
 		fl.Master("m", &fake.Master{Data: d, Spec: spec, Workers: fl.Workers("w1"), Streams: 1, Run: 2})
 		cfg, refused := config(fl, "m"), errors.New("no memory")
-		cfg.Memory = func() func(int) ([]byte, error) { return func(int) ([]byte, error) { return nil, refused } }
+		cfg.Memory = func() BatchMemory { return noMemory{refused} }
 		s := open(t, cfg)
 		if _, err := s.Next(t.Context()); !errors.Is(err, refused) {
 			t.Errorf("got %v, want %v", err, refused)
@@ -110,7 +145,7 @@ func TestMemoryOfGrowingColumns(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	there := &dirty{t: t}
 	const most = 400
-	buf, heap := newBuffers(l, most, &allocator{take: there.memory()}), newBuffers(l, most, nil)
+	buf, heap := newBuffers(l, most, &allocator{of: there}), newBuffers(l, most, nil)
 	for range 20 {
 		buf.reset()
 		heap.reset()

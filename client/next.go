@@ -186,7 +186,7 @@ func (s *Session) buffers() *buffers {
 	}
 	var memory *allocator
 	if s.cfg.Memory != nil {
-		memory = &allocator{take: s.cfg.Memory()}
+		memory = &allocator{of: s.cfg.Memory()}
 	}
 	return newBuffers(s.layout, s.batch, memory)
 }
@@ -216,12 +216,20 @@ func (s *Session) handOver(ends bool) (*Batch, error) {
 	if !full && have > 0 || len(s.ledger.pending) > 0 && !s.leased() {
 		return nil, nil
 	}
+	if full {
+		if err := s.complete(s.build); err != nil { // before its rows count as consumed
+			return nil, err
+		}
+	}
 	if len(s.ledger.pending) > 0 && s.ledger.handOver() {
 		signal(s.wake)
 	}
 	switch {
 	case !full && s.ledger.mayPad():
 		s.beginBatch() // an empty one may be what was discarded left
+		if err := s.complete(s.build); err != nil {
+			return nil, err
+		}
 	case !full && s.finished:
 		s.ledger.enter(s.epochs)
 		return nil, io.EOF
@@ -251,18 +259,28 @@ func (s *Session) finishBatch() *Batch {
 	return b
 }
 
-// batchOf makes a batch of the loop's epoch, padded if the spec says so. s.mu must be held.
-func (s *Session) batchOf(build *buffers) *Batch {
-	valid := build.rows
+// complete pads buffers, if the spec says so. It fails, and with it the session, if some of their memory is not where it should be. s.mu must
+// be held.
+func (s *Session) complete(build *buffers) error {
+	build.valid = build.rows
 	if s.pads {
-		build.pad(s.batch - valid)
+		build.pad(s.batch - build.rows)
 	}
+	err := build.misplaced()
+	if err != nil {
+		s.failLocked(err)
+	}
+	return err
+}
+
+// batchOf makes a batch of the loop's epoch of complete buffers. s.mu must be held.
+func (s *Session) batchOf(build *buffers) *Batch {
 	if s.ledger.counts() {
 		s.ledger.handed++
 		signal(s.wake)
 	}
-	s.stats.Rows += int64(valid)
-	b := &Batch{Rows: build.rows, Valid: valid, Epoch: s.ledger.ended, buffers: build, session: s, after: s.snapshot()}
+	s.stats.Rows += int64(build.valid)
+	b := &Batch{Rows: build.rows, Valid: build.valid, Epoch: s.ledger.ended, buffers: build, session: s, after: s.snapshot()}
 	b.expose()
 	s.stats.Batches++
 	s.stats.Bytes += build.size()
@@ -270,7 +288,7 @@ func (s *Session) batchOf(build *buffers) *Batch {
 		signal(s.wake)
 		s.log.Info("a checkpoint is taken behind this batch", "event", "checkpoint", "name", b.Checkpoint.Name, "step", b.Checkpoint.Step)
 	}
-	s.lastReturn, s.lastRows = time.Now(), valid
+	s.lastReturn, s.lastRows = time.Now(), build.valid
 	return b
 }
 

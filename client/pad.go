@@ -66,7 +66,11 @@ func (s *Session) catchUp(ends bool) (*Batch, error) {
 	l := &s.ledger
 	for l.ended < l.final {
 		if l.mayPad() {
-			return s.batchOf(s.buffers()), nil
+			build := s.buffers()
+			if err := s.complete(build); err != nil {
+				return nil, err
+			}
+			return s.batchOf(build), nil
 		}
 		l.enter(l.ended + 1)
 		signal(s.wake)

@@ -69,6 +69,7 @@ func (st *stream) race(ctx context.Context, r *round, w *pb.Worker) (complete bo
 				st.cancelAll()
 			case !errors.Is(e.err, errLost) && errors.As(e.err, &failed):
 				r.note(e.attempt, failed)
+				r.skip(st.workers())
 				st.noteError(e.worker, failed)
 			}
 		case <-watch.C:
@@ -85,6 +86,16 @@ func (st *stream) race(ctx context.Context, r *round, w *pb.Worker) (complete bo
 		}
 	}
 	return complete
+}
+
+// workers are those that attempts read from.
+func (st *stream) workers() (all []*pb.Worker) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, a := range st.racing {
+		all = append(all, a.worker)
+	}
+	return all
 }
 
 // begin lists an attempt.

@@ -21,6 +21,7 @@ type buffers struct {
 	layout  *layout
 	columns []outColumn
 	rows    int
+	valid   int // of them, once all are there; the rest is padding
 	most    int // rows that it will have
 	memory  *allocator
 
@@ -87,8 +88,8 @@ func room[T wire.Value](m *allocator, expected int) []T {
 
 // allocator takes memory of what Config.Memory returned; nil: of Go's heap.
 type allocator struct {
-	take func(bytes int) ([]byte, error)
-	err  error // why some of the memory is of Go's heap all the same
+	of  BatchMemory
+	err error // why some of the memory is of Go's heap all the same
 }
 
 // allocate returns n values, which may be any.
@@ -97,7 +98,7 @@ func allocate[T wire.Value](m *allocator, n int) []T {
 	if m == nil || n == 0 {
 		return wire.Aligned[T](n)
 	}
-	taken, err := m.take(n * int(unsafe.Sizeof(zero)))
+	taken, err := m.of.Take(n * int(unsafe.Sizeof(zero)))
 	if err != nil {
 		m.err = err
 		return wire.Aligned[T](n)

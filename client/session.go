@@ -250,7 +250,7 @@ func (s *Session) Close() error {
 }
 
 // Abandon ends the session as the end of this process would: no master hears of it, and what this rank holds goes back when its lease has
-// run out. It stops all goroutines. After Close it does nothing.
+// run out. It stops all goroutines. After Close, and after an error that ended the session, it changes nothing.
 func (s *Session) Abandon() {
 	s.fail(errAbandoned)
 	<-s.done

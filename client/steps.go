@@ -137,11 +137,18 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 	case l.handed >= l.told[l.ended].steps, !l.filled(have), !s.leased():
 		return nil, nil
 	}
+	blank := have == 0 && !s.pads
+	if !blank {
+		s.beginBatch()
+		if err := s.complete(s.build); err != nil { // before its rows count as consumed
+			return nil, err
+		}
+	}
 	l.handOver()
 	if l.lanes != nil {
 		l.lanes.begin()
 	}
-	if have == 0 && !s.pads {
+	if blank {
 		l.handed++ // a last step, of which this rank's lanes have nothing
 		l.blank++
 		s.checkpointing.pass(s.stepsMade())
@@ -149,7 +156,6 @@ func (s *Session) handStep(ends bool) (*Batch, error) {
 		signal(s.ready)
 		return nil, nil
 	}
-	s.beginBatch()
 	return s.finishBatch(), nil
 }
 

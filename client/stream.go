@@ -114,11 +114,24 @@ type round struct {
 // next is the best candidate that was not tried, or nil.
 func (r *round) next() *pb.Worker {
 	for _, w := range r.workers {
-		if !slices.ContainsFunc(r.tried, func(t *pb.Worker) bool { return t.GetAddress() == w.GetAddress() }) {
+		if !r.has(w) {
 			return w
 		}
 	}
 	return nil
+}
+
+func (r *round) has(tried *pb.Worker) bool {
+	return slices.ContainsFunc(r.tried, func(t *pb.Worker) bool { return t.GetAddress() == tried.GetAddress() })
+}
+
+// skip has workers count as tried.
+func (r *round) skip(workers []*pb.Worker) {
+	for _, w := range workers {
+		if !r.has(w) {
+			r.tried = append(r.tried, w)
+		}
+	}
 }
 
 // again begins to ask all candidates but one anew.

@@ -104,6 +104,9 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 	if _, ok := compressions[r.compression]; !ok {
 		return fmt.Errorf("--compression: want none, lz4 or zstd, found %q", r.compression)
 	}
+	if r.session == "" && (r.world > 1 || r.rank > 0) {
+		return errors.New("--rank and --world-size: ranks read one session; give each the same --session")
+	}
 	r.rows = r.head > 0
 	if r.head < 0 {
 		return fmt.Errorf("--head: want 0 or more, found %d", r.head)

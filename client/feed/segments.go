@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
@@ -184,15 +185,16 @@ func (g *segment) close() {
 
 // arena is the memory of one batch, and of later ones in its place: it only grows.
 type arena struct {
+	of      *arenas
 	extents []extent
 	bytes   int // of all
 	used    int // of the last
 }
 
-// allocate returns memory of any values, in a new extent if there is no room in the last one.
-func (a *arena) allocate(pool *segments, bytes int) ([]byte, error) {
+// Take returns memory of any values, in a new extent if there is no room in the last one.
+func (a *arena) Take(bytes int) ([]byte, error) {
 	if n := len(a.extents); n == 0 || a.used+bytes > a.extents[n-1].size {
-		e, err := pool.take(max(bytes, min(a.bytes, mostExtent)))
+		e, err := a.of.pool.take(max(bytes, min(a.bytes, mostExtent)))
 		if err != nil {
 			return nil, err
 		}
@@ -204,6 +206,13 @@ func (a *arena) allocate(pool *segments, bytes int) ([]byte, error) {
 	a.used = min((a.used+bytes+wire.Alignment-1)&^(wire.Alignment-1), e.size)
 	e.touched = max(e.touched, a.used)
 	return out, nil
+}
+
+// Free gives the memory back.
+func (a *arena) Free() {
+	a.of.all = slices.DeleteFunc(a.of.all, func(x *arena) bool { return x == a })
+	a.of.pool.give(a.extents)
+	a.extents = nil
 }
 
 // find tells where an array lies, if it does here.
@@ -228,10 +237,10 @@ type arenas struct {
 }
 
 // next is client.Config.Memory.
-func (m *arenas) next() func(bytes int) ([]byte, error) {
-	a := &arena{}
+func (m *arenas) next() client.BatchMemory {
+	a := &arena{of: m}
 	m.all = append(m.all, a)
-	return func(bytes int) ([]byte, error) { return a.allocate(m.pool, bytes) }
+	return a
 }
 
 // of returns the arena that a batch's arrays lie in.

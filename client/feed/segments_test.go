@@ -106,13 +106,13 @@ func TestArena(t *testing.T) {
 	pool := memory()
 	defer pool.close()
 	of := &arenas{pool: pool}
-	if _, err := of.next()(1); err != nil {
+	if _, err := of.next().Take(1); err != nil {
 		t.Fatal(err)
 	}
-	allocate := of.next()
+	memory := of.next()
 	var all [][]byte
 	for _, n := range []int{1, 64, 65, 2 * leastExtent, mostExtent, segmentBytes - 1024, 1000, 2*segmentBytes + 1, 7} {
-		m, err := allocate(n)
+		m, err := memory.Take(n)
 		if err != nil || len(m) != n || cap(m) != n {
 			t.Fatalf("%d bytes of %d in place of %d, %v", len(m), cap(m), n, err)
 		}
@@ -148,7 +148,7 @@ func TestKeptMemoryIsBounded(t *testing.T) {
 	defer pool.close()
 	of := &arenas{pool: pool}
 	batch := func(bytes int) []byte {
-		m, err := of.next()(bytes)
+		m, err := of.next().Take(bytes)
 		if err != nil {
 			t.Fatal(err)
 		}

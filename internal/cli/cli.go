@@ -48,15 +48,20 @@ type RPCFlags struct {
 	tls                                                   bool
 }
 
-// Register adds the flags to a command.
+// Register adds the flags of connections to a command.
 func (f *RPCFlags) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cert, "tls-cert", "", "PEM certificate of this process")
 	flags.StringVar(&f.key, "tls-key", "", "PEM key of --tls-cert")
 	flags.StringVar(&f.ca, "tls-ca", "", "PEM authorities that the certificates of the ports called must come from")
-	flags.StringVar(&f.clientCA, "tls-client-ca", "", "PEM authorities; ports ask their callers for a certificate of theirs")
 	flags.StringVar(&f.serverName, "tls-server-name", "", "name that the certificates of the ports called must bear (default: the host of each address)")
 	flags.BoolVar(&f.tls, "tls", false, "use TLS with the system's authorities")
 	flags.StringVar(&f.token, "token-file", "", "file with the token that is shown to masters; a master's own lets its bearers do everything. It is read anew when it changes")
+}
+
+// RegisterPorts adds those of a process that has ports.
+func (f *RPCFlags) RegisterPorts(flags *pflag.FlagSet) {
+	f.Register(flags)
+	flags.StringVar(&f.clientCA, "tls-client-ca", "", "PEM authorities; ports ask their callers for a certificate of theirs")
 }
 
 // RegisterClient adds those of a command that asks masters.

@@ -63,7 +63,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags.DurationVar(&f.sessionTTL, "session-ttl", 7*24*time.Hour, "how long after a trainer was heard of last a session is deleted, with its checkpoints; 0: never")
 	f.access.register(flags)
 	f.etcd.register(flags)
-	f.ports.Register(flags)
+	f.ports.RegisterPorts(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:7946")
 	f.scaling.register(flags)

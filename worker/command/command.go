@@ -75,7 +75,7 @@ func Worker(ops *transform.Registry, version string, local *worker.Local) *cobra
 	flags.BoolVar(&f.network, "network", false, "send batches by network to trainers of this user on this machine, too, who else read them where the worker made them")
 	cmd.MarkFlagsMutuallyExclusive("memory", "memory-limit")
 	cmd.MarkFlagsMutuallyExclusive("max-memory", "memory-limit")
-	f.ports.Register(flags)
+	f.ports.RegisterPorts(flags)
 	f.stores.Register(flags)
 	f.gossip.Register(flags, "127.0.0.1:0", "127.0.0.1:7946")
 	return cli.Setup(cmd)
