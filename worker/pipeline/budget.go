@@ -18,7 +18,7 @@ import (
 // hold something before those that are to begin, and the older before the younger, so that nobody is passed over for ever. If all
 // that hold something wait, nothing would ever come back: then one that needs little enough goes on out of its turn, and comes to its
 // end; if there is none, the youngest is refused, with ErrBusy, and by what it gives back the others go on. So the oldest always comes to
-// its end.
+// its end, unless it is in its way what trainers have mapped: for that it waits as long as it likes.
 type budget struct {
 	// most is what total becomes once an account needs more than that alone; grown is told then by how much it grew.
 	most  int64
@@ -26,7 +26,7 @@ type budget struct {
 	// kept is how much else is in use only because there was room, and drop gives up n bytes of it, or all.
 	kept func() int64
 	drop func(n int64)
-	// mapped is what trainers have mapped still of what streams gave up: of no account, and in use all the same.
+	// mapped is what trainers have mapped still of what streams gave up: in use, though of no account, but of a stream's that is about to close.
 	mapped atomic.Int64
 
 	mu      sync.Mutex
@@ -145,15 +145,9 @@ func (a *account) await(ctx context.Context, n int64) error {
 		b.total = b.most
 	}
 	if a.held+n > b.total {
-		defer b.mu.Unlock()
-		const mib = 1 << 20
-		enough := a.enough()
-		advice := fmt.Sprintf("give workers --memory %dMiB or more", enough/mib+1)
-		if a.held+n > enough {
-			advice = fmt.Sprintf("give workers --memory %dMiB at least, as far as it is known before more is read", (a.held+n)*8/7/mib+1)
-		}
-		return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: %s, or leave columns out",
-			columns.ErrMemory, float64(a.held)/mib, float64(n)/mib, float64(b.most)/mib, advice)
+		held := a.held
+		b.mu.Unlock() // what is enough takes a while to find out
+		return tooMuch(held, n, b.most, a.enough())
 	}
 	a.wants, a.answer = n, make(chan error, 1)
 	b.waiting = append(b.waiting, a)
@@ -177,6 +171,17 @@ func (a *account) await(ctx context.Context, n int64) error {
 	b.waiting = slices.DeleteFunc(b.waiting, func(x *account) bool { return x == a })
 	b.admit() // those behind may need less
 	return context.Cause(ctx)
+}
+
+// tooMuch is the error where an account cannot have n bytes more.
+func tooMuch(held, n, most, enough int64) error {
+	const mib = 1 << 20
+	advice := fmt.Sprintf("give workers --memory %dMiB or more", enough/mib+1)
+	if held+n > enough {
+		advice = fmt.Sprintf("give workers --memory %dMiB at least, as far as it is known before more is read", (held+n)*8/7/mib+1)
+	}
+	return fmt.Errorf("%w: the stream holds %.1f MiB and needs %.1f MiB more, of %.1f MiB in all: %s, or leave columns out",
+		columns.ErrMemory, float64(held)/mib, float64(n)/mib, float64(most)/mib, advice)
 }
 
 // give gives n bytes back.
@@ -289,6 +294,9 @@ func (b *budget) admit() {
 	if i := slices.IndexFunc(b.waiting[:stuck], func(a *account) bool { return b.fits(a.wants) }); i >= 0 {
 		b.grant(i)
 		return
+	}
+	if slices.ContainsFunc(b.waiting[:stuck], func(a *account) bool { return b.used+a.wants <= b.total }) {
+		return // until trainers return what they have mapped
 	}
 	youngest := b.waiting[stuck-1]
 	b.waiting = slices.Delete(b.waiting, stuck-1, stuck)

@@ -21,6 +21,15 @@ type engine struct {
 	builder *tensor.Builder
 	reads   []bool // for each source, whether it is for more than to choose rows
 	windows windowScratch
+	extra   map[*tensor.Batch]int64 // what each batch has beyond the usual
+}
+
+// beyond is what all batches have beyond the usual.
+func (e *engine) beyond() (bytes int64) {
+	for _, n := range e.extra {
+		bytes += n
+	}
+	return bytes
 }
 
 // giveUp gives up the memory of batches, if there is any.
@@ -80,7 +89,7 @@ func (k *kits) remove(i int) *kit {
 // drop gives up n bytes, or all, the oldest first, and returns how many of them there were not.
 func (k *kits) drop(n int64) int64 {
 	for n > 0 && len(k.of) > 0 {
-		n -= k.close(0)
+		n -= k.closeOldest()
 	}
 	return max(0, n)
 }
@@ -88,13 +97,13 @@ func (k *kits) drop(n int64) int64 {
 // expire drops what nobody has taken since a time.
 func (k *kits) expire(before time.Time) {
 	for len(k.of) > 0 && k.of[0].since.Before(before) {
-		k.close(0)
+		k.closeOldest()
 	}
 }
 
-// close gives up one, and returns its bytes.
-func (k *kits) close(i int) int64 {
-	x := k.remove(i)
+// closeOldest gives up one, and returns its bytes.
+func (k *kits) closeOldest() int64 {
+	x := k.remove(0)
 	x.giveUp()
 	return x.bytes()
 }
@@ -111,7 +120,7 @@ func (s *Stream) leave() *kit {
 	k.chain.Ask(transform.Ask{})
 	k.chain.Place(transform.Rows{}, images.Room{})
 	k.chain.Watch(nil)
-	k.holds.longer = s.beyond
+	k.holds.longer = s.beyond()
 	k.holds.pages, k.holds.sources, k.holds.chunks = k.decoder.Held(), 0, 0
 	for _, b := range k.buffers {
 		k.holds.chunks += int64(cap(b))
@@ -138,7 +147,7 @@ func (s *Stream) take(from *kits, room int64) (more, has int64) {
 		k.giveUp()
 		return 0, 0
 	}
-	s.engine, s.holds, s.beyond = k.engine, holds, k.holds.longer
+	s.engine, s.holds = k.engine, holds
 	s.builder.Narrow(tensor.AsArrow)
 	s.builder.Share("", 0, nil)
 	s.chunks.use(k.buffers, holds.chunks, k.holds.chunks)

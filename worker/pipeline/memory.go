@@ -322,8 +322,8 @@ func (s *Stream) correct(ctx context.Context, results []*vector.Vector) error {
 // makeRoom takes what a batch is going to have for a piece beyond what it has, and beyond what is usual. What is held for compressed
 // batches serves where there are none.
 func (s *Stream) makeRoom(ctx context.Context, b *tensor.Batch, p tensor.Piece) error {
-	s.beyond += max(0, s.builder.Needs(b, p)-max(s.holds.batch, b.Held()))
-	err := s.raise(ctx, &s.holds.longer, s.beyond-s.spare(), 1)
+	s.extra[b] = max(0, s.builder.Needs(b, p)-s.holds.batch)
+	err := s.raise(ctx, &s.holds.longer, s.beyond()-s.spare(), 1)
 	if err == nil && s.compressed {
 		err = s.raise(ctx, &s.holds.packed, p.Bytes, HandedOver)
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/worker/pipeline/pipelinetest"
@@ -40,5 +41,37 @@ func TestShareUntilTrainersHaveTooMuch(t *testing.T) {
 	p.memory.addMapped(-much)
 	if !shared() {
 		t.Error("batches are not shared any more")
+	}
+}
+
+// What streams leave to the next ones does not grow where each second one's batches are shared, and pieces are of all lengths.
+func TestKitsDoNotSwellByShares(t *testing.T) {
+	var store pipelinetest.Store
+	text := func(row int) string { return strings.Repeat("x", 10+row%7*row%300) }
+	ticket := pipelinetest.Ticket(t, &store, store.Put("mem://f.parquet", pipelinetest.Texts(t, 1<<20, text, 700)), 300)
+	ticket.ProgramDigest = []byte("digest")
+	p := newPipeline(&store, 10_000)
+	most := int64(0)
+	for i := range 40 {
+		s, err := p.Open(t.Context(), ticket, pipelinetest.Program(), Cursor{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			s.Share()
+		}
+		err = s.Run(t.Context(), func(_ context.Context, b Batch) error {
+			b.Release()
+			return nil
+		})
+		s.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := p.memory.kits.bytes; i < 4 {
+			most = max(most, left)
+		} else if left == 0 || left > most {
+			t.Fatalf("stream %d leaves %d bytes; of the first four, the most were %d", i, left, most)
+		}
 	}
 }

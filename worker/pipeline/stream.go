@@ -22,11 +22,11 @@ import (
 	"github.com/penstock-ml/penstock/worker/transform"
 )
 
-// HandedOver is how many batches of a stream Emit's callee may have that it did not release: on the network, one that is being written,
-// and one that waits for it.
+// HandedOver is how many batches of a stream Emit's callee may have that it did not release, and one more by a near link: on the network, one
+// that is being written, and one that waits for it.
 const HandedOver = wire.Kept
 
-// batchesOut is how many batches of a stream exist at once: one computed, one waiting, and those handed over.
+// batchesOut is how many batches of a stream exist at once: one computed, one that waits or went by a near link, and those handed over.
 const batchesOut = 2 + HandedOver
 
 // Stream is one shard on its way to a trainer.
@@ -59,7 +59,6 @@ type Stream struct {
 	batch      int64 // about the bytes of one; 0: it makes none
 	limit      int64 // up to which row groups are read as a whole
 	holds      holding
-	beyond     int64 // what batches have beyond the usual
 	expects    expected
 	pictures   images.Room
 	unexpected int64 // bytes of a window's results that the sources did not let expect
@@ -235,7 +234,7 @@ func (s *Stream) compile() (err error) {
 			err = fmt.Errorf("%w: %w", ErrProgram, err)
 		}
 	}()
-	s.engine = &engine{}
+	s.engine = &engine{extra: make(map[*tensor.Batch]int64, batchesOut)}
 	if s.chain, err = transform.Compile(s.pipeline.cfg.Ops, s.program); err != nil {
 		return err
 	}

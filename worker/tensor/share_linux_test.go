@@ -51,6 +51,14 @@ func TestShare(t *testing.T) {
 	}
 	for _, session := range []string{"another", "", "session"} {
 		b.Share(session, 0, func(int64) {})
+		empty, err := b.Take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.Empty(empty); empty.Shared != nil {
+			t.Errorf("an empty batch for session %q lends the memory of another", session)
+		}
+		empty.Release()
 		batch = build()
 		if session == "" && batch.Shared != nil || session != "" && (batch.Shared == nil || batch.Shared.Number == number) {
 			t.Errorf("session %q has the memory of another", session)
