@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"net"
+	"os"
 )
 
 // OfUser fails unless the process at the other end is a user's.
@@ -24,6 +25,9 @@ func (s *Sender) Given() error { return s.lender.wait() }
 
 // Leave closes the lender's end of its link.
 func (s *Sender) Leave() { _ = s.lender.close() }
+
+// Inherit has the client's socket as a process would that it forked.
+func (s *Stream) Inherit() (*os.File, error) { return s.link.loans.conn.File() }
 
 // Close closes a link.
 func (l *Link) Close() { _ = l.link.Close() }

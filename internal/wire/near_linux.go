@@ -360,7 +360,7 @@ func (a *loan) free() {
 	}
 	shared.Unmap(a.bytes)
 	if l.out == 0 {
-		_ = l.conn.Close() // nobody uses it
+		_ = l.shut() // nobody uses it
 	}
 }
 
@@ -409,8 +409,14 @@ func (l *loans) close() error {
 	l.forget()
 	l.closeFiles()
 	if l.out == 0 {
-		return l.conn.Close()
+		return l.shut()
 	}
 	_, err := l.conn.Write(make([]byte, numberBytes)) // not all is given back: the client leaves
 	return errors.Join(err, l.conn.CloseRead())
+}
+
+// shut closes the connection for its server, too: a process that was forked may have the socket still.
+func (l *loans) shut() error {
+	_ = l.conn.CloseWrite() // the server may have closed
+	return l.conn.Close()
 }

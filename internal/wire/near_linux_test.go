@@ -192,6 +192,11 @@ func TestNearBatchesCountUntilTheyAreReleased(t *testing.T) {
 	broken := func() (kept [2]*wire.Batch) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := n.get(ctx, t)
+		inherited, err := s.Inherit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { inherited.Close() })
 		for i := range kept {
 			var err error
 			if kept[i], err = s.Next(); err != nil {
