@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ import pytest
 
 import penstock
 from penstock import _binary, errors
+from penstock._reader import SessionReader
 from penstock._session import Session, feeder
 from tests.session_cases import configure, read_epoch, spec
 from tests.test_loader import SOURCE, make, places, take
@@ -154,7 +156,11 @@ def test_a_session_leaves_no_connection(shared_fleet: Fleet, dataset: Dataset) -
         with make(shared_fleet, dataset, epochs=2) as loader:
             assert Counter(places(itertools.chain(loader, loader))) == Counter(2 * list(dataset.places()))
             assert connections() == before + 1
+            reader = loader._open()._reader
+            assert isinstance(reader, SessionReader)
+            (memory,) = map(weakref.ref, reader._session._connection._segments.values())
         assert connections() == before
+        assert memory() is None
     finally:
         gc.enable()
 

@@ -132,11 +132,13 @@ class InFlight:
         self.keeps = False  # batches are kept until they are done
         self._forgot = False  # batches that are older than all that are open, and perhaps not done
 
-    def yielded(self, position: Position, item: Any) -> None:
-        """Notes a batch that the loop gets."""
+    def yielded(self, position: Position, item: Any, ahead: bool = False) -> None:
+        """Notes a batch that the loop gets, who has what came before it; ahead: one that it does not get yet."""
         self._newest = position._state
         self._forgot |= len(self._open) == _MOST
-        self._open.append(_Open(position, item if self.keeps else None))
+        if self._open and not self.keeps:
+            self._open[-1].kept = None
+        self._open.append(_Open(position, item if self.keeps or ahead else None))
 
     def ended(self, state: pb.State) -> None:
         """Notes that the loop was told of an epoch's end."""

@@ -76,9 +76,25 @@ def reads_ahead() -> str | None:
 
 def saves_ahead() -> str | None:
     """The framework that reads a loader ahead and asks for its state, if it does one of the two in this call."""
-    parts = ("utilities.combined_loader", "trainer.connectors.data_connector")
-    modules = (f"{package}.{part}" for package in ("lightning.pytorch", "pytorch_lightning") for part in parts)
-    return "Lightning" if next(_callers(*modules), None) is not None else None
+    frames = _lightning("utilities.combined_loader", "trainer.connectors.data_connector")
+    return "Lightning" if next(frames, None) is not None else None
+
+
+def _lightning(*parts: str) -> Iterator[FrameType]:
+    """The frames of Lightning's that led here, of some of its modules."""
+    yield from _callers(
+        *(f"{package}.{part}" for package in ("lightning.pytorch", "pytorch_lightning") for part in parts)
+    )
+
+
+def prefetches() -> bool:
+    """Whether Lightning takes a batch in this call before there is a loop for it: it may take it anew."""
+    return any(frame.f_code.co_name == "__iter__" for frame in _lightning("loops.fetchers"))
+
+
+def counts() -> bool:
+    """Whether Lightning asks for the length in this call: ranks that know it wait until all others do."""
+    return any(True for _ in _lightning("utilities.data", "utilities.combined_loader", "loops.fetchers"))
 
 
 def asked_by_stateful_loader() -> bool:

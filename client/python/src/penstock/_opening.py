@@ -88,6 +88,7 @@ class Stream:
     def __init__(self, place: _replica.Place, session: str, world: _replica.World | None) -> None:
         self.place, self.session, self.world = place, session, world
         self.pid = os.getpid()
+        self.reading = object()  # stands for it where it must not be kept
         self._resources: list[Any] = []  # in the order in which they were opened
         weakref.finalize(self, _close_forgotten, self._resources, self.pid).atexit = False
         _streams.add(self)

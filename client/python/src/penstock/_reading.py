@@ -6,6 +6,7 @@ training loop, but for stats(), which may be called from any.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from penstock import _hosts
 from penstock._checkpoint import InFlight, fingerprint
 from penstock._diagnosis import Stats, Watch
 from penstock._opening import Stream
@@ -175,8 +177,11 @@ class Reading:
                 "(in torch's DataLoader: num_workers=0)"
             )
 
-    def next(self) -> Any:
-        """What the loop gets next of the epoch. Raises StopIteration once at its end."""
+    def next(self, ahead: bool = False) -> Any:
+        """What the loop gets next of the epoch. Raises StopIteration once at its end.
+
+        ahead: it is not for the loop yet, and comes again unless the loop is done with it or gets one behind it.
+        """
         self.check_process()
         if not self._got:
             asked = time.monotonic()
@@ -195,12 +200,12 @@ class Reading:
             self._columns = Columns(read.tensors.form)
         if self._progress is not None and self._of_epoch == 0:
             self._progress.begin(read.epoch, self._reader.rows_per_epoch())
-        position = Position(read.epoch, self._number, self.stream, read.state, read.checkpoint)
+        position = Position(read.epoch, self._number, self.stream.reading, read.state, read.checkpoint)
         batch = self._making.place(Batch(read.tensors, self._columns, read.epoch, position, self._format, read.valid))
         item = self._mapped(batch)
         self._count(read.valid)
         self.position = position
-        self.flight.yielded(position, item)
+        self.flight.yielded(position, item, ahead)
         self._got = []
         return item
 
@@ -239,14 +244,15 @@ class Reading:
             self._progress.end()
         self._of_epoch, self._rows_of_epoch, self._got = 0, 0, []
 
-    def end_epoch_if_read(self) -> None:
-        """Ends an epoch of which the loop took all batches, where it counted them and did not ask for one more."""
-        if self._of_epoch and self._of_epoch == self.length():
-            try:
-                self.next()
-            except StopIteration:
-                return
-            raise AssertionError("an epoch has more batches than its length")
+    def end_epoch_if_read(self, is_last: bool = False) -> None:
+        """Ends an epoch of which the loop took all batches, where it counted them and did not ask for one more.
+
+        is_last: the loop says that it asks for none. If it has not come to the epoch's end, the next one comes again.
+        """
+        length = self.length() if self._of_epoch else None
+        if length is not None and (is_last or length == self._of_epoch):
+            with contextlib.suppress(StopIteration):
+                self.next(ahead=True)
 
     def newest_state(self) -> control_pb2.State:
         """The reader's state, which may be ahead of the loop."""
@@ -274,7 +280,7 @@ class Pass(Iterator[Any]):
         self._again = reading.flight.undone()
         # A pass before this one may have taken the epoch's last batch and not asked for more.
         self._may_be_over = reading.has_begun_epoch
-        self._over = False
+        self._over, self._began = False, False
         self._turn = reading.turn = object()
 
     def __next__(self) -> Any:
@@ -289,12 +295,14 @@ class Pass(Iterator[Any]):
         try:
             if reading.over:
                 raise StopIteration
-            item = reading.next()
+            ahead = not self._began and _hosts.prefetches()
+            self._began = True
+            item = reading.next(ahead)
         except StopIteration:
             if not self._may_be_over or reading.over:
                 self._over = True
                 raise
-            item = reading.next()
+            item = reading.next(ahead)
         finally:
             self._may_be_over = False
         return item

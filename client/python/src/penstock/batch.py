@@ -53,7 +53,9 @@ class Position:
 
     epoch: int
     number: int  # of the batch, counted from 0 since the loader was made or a state was loaded
-    _loader: object = field(repr=False, compare=False)
+    _reading: object = field(
+        repr=False, compare=False
+    )  # stands for the reading that it belongs to, and keeps nothing of it
     _state: Callable[[], control_pb2.State] = field(repr=False, compare=False)
     checkpoint: Checkpoint | None = None  # that has its place here
 

@@ -41,9 +41,17 @@ class ExactState(_callback()):  # type: ignore[misc]
     """
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Has the loaders follow this callback."""
+        """Has the loaders follow this callback, and go on from a checkpoint of an epoch's end."""
+        loop = trainer.fit_loop
+        # Lightning takes an epoch that has ended for one of which no loader has a state.
+        states = getattr(loop, "_combined_loader_states_to_load", None)
+        if states:
+            loop._combined_loader._load_state_dicts(states)
+            loop._combined_loader_states_to_load = []
         for loader in _loaders(trainer.train_dataloader):
             loader._follow(True)
+        if states:
+            iter(loop._data_fetcher)
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Leaves the loaders to whoever iterates next."""
@@ -52,12 +60,12 @@ class ExactState(_callback()):  # type: ignore[misc]
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Tells the loaders of a batch that is done."""
-        by_loader = {id(p._loader): p for p in _positions(batch)}
+        by_loader = {id(p._reading): p for p in _positions(batch)}
         loaders = list(_loaders(trainer.train_dataloader))
         for loader in loaders:
-            position = by_loader.get(id(loader._open().stream))
+            position = by_loader.get(id(loader._open().stream.reading))
             if position is not None or len(loaders) == 1:
-                loader._finished(position)
+                loader._finished(position, is_last=trainer.is_last_batch)
 
 
 def _loaders(of: Any) -> Iterator[DataLoader]:

@@ -196,10 +196,11 @@ class DataLoader:
 
         Known once the master has planned the epoch: with order="deterministic" or last_batch="drop" on each rank, else
         for one rank that reads all rows (no filter, no sampling). Elsewhere it raises TypeError, as for any iterable
-        without a length.
+        without a length. Ranks do not learn it at the same moment, so that Lightning is told it for one rank only.
         """
-        length = self._open().length()
-        if length is None:
+        reading = self._open()
+        length = reading.length()
+        if length is None or (reading.stream.place.world_size > 1 and _hosts.counts()):
             raise TypeError(
                 "the number of batches is not known: ranks share the rows as they go, filters and samples leave some "
                 "out, or the epoch is not planned yet"
@@ -249,6 +250,8 @@ class DataLoader:
             reading.end_epoch_if_read()
         if epoch == reading.epoch:
             return
+        if epoch < reading.epoch and _hosts.reads_ahead() is not None:
+            return  # it counts the passes of this process, and a state was loaded
         if epoch < reading.epoch:
             raise UsageError(
                 f"set_epoch({epoch}): epoch {reading.epoch} is the next one, and earlier ones can be read again only "
@@ -310,7 +313,8 @@ class DataLoader:
         """
         self._check_open()
         dicts, shared = _checkpoint.flatten(state)
-        states = tuple(_checkpoint.from_dict(d).SerializeToString() for d in dicts)
+        # Ranks of one replica have the same state.
+        states = tuple(dict.fromkeys(_checkpoint.from_dict(d).SerializeToString() for d in dicts))
         sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
         specs = tuple(d["spec"] for d in dicts if isinstance(d.get("spec"), Mapping))
         self._begin_at(_opening.Restore(states, sizes, shared, specs), None)
@@ -406,12 +410,12 @@ class DataLoader:
             reading.flight.let_go()
         self._unsaid = not self._keeps
 
-    def _finished(self, position: Position | None) -> None:
-        """For a framework's callback: its loop is done with a batch, or with the oldest one."""
+    def _finished(self, position: Position | None, is_last: bool) -> None:
+        """For a framework's callback: its loop is done with a batch, or the oldest one; is_last: of its epoch."""
         reading = self._open()
         reading.flight.done(position)
         if not reading.flight:
-            reading.end_epoch_if_read()
+            reading.end_epoch_if_read(is_last)
 
     def _as_dict(self, state: control_pb2.State) -> dict[str, Any]:
         return _checkpoint.to_dict(state, self.batch_size, self._open().fingerprint)
@@ -432,7 +436,7 @@ class DataLoader:
         position = of.position if isinstance(of, Batch) else of
         if not isinstance(position, Position):
             raise UsageError(f"found {type(of).__name__}; give a batch, or its position")
-        if position._loader is not self._open().stream:
+        if position._reading is not self._open().stream.reading:
             raise UsageError(
                 "the batch was read by another loader or process, or before load_state_dict() or set_epoch(); use one "
                 "that this loader read since, as it came from the loop"

@@ -89,6 +89,18 @@ def test_it_reads_one_batch_ahead(shared_fleet: Fleet, dataset: Dataset) -> None
         assert {b.epoch for b in batches} == {1}, "Accelerate calls set_epoch(1) here"
 
 
+def test_a_state_of_a_later_epoch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Accelerate calls set_epoch(0) in a new process."""
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        list(loader)
+        state = loader.state_dict()
+    with make(shared_fleet, dataset, epochs=2) as loader:
+        loader.load_state_dict(state)
+        batches = list(prepared(loader))
+    assert {b.epoch for b in batches} == {1}
+    assert Counter(places(batches)) == Counter(dataset.places())
+
+
 def test_with_torchdatas_loader_inside(shared_fleet: Fleet, dataset: Dataset) -> None:
     with make(shared_fleet, dataset) as loader:
         stateful = prepared(loader, use_stateful_dataloader=True)

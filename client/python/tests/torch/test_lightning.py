@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,6 +73,60 @@ def test_going_on_from_a_checkpoint(
         assert Counter(first.rows(epoch) + second.rows(epoch)) == Counter(dataset.places()), f"epoch {epoch}"
 
 
+class Failing(Model):
+    """Fails in one step of an epoch."""
+
+    def __init__(self, epoch: int, step: int) -> None:
+        super().__init__()
+        self.fails = (epoch, step)
+
+    def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+        if (self.current_epoch, batch_idx) == self.fails:
+            raise ValueError("no memory")
+        return super().training_step(batch, batch_idx)
+
+
+def at_ends(folder: Path) -> ModelCheckpoint:
+    """Saves at the end of each epoch, as Lightning does by default."""
+    return ModelCheckpoint(folder, filename="{epoch}", save_top_k=-1)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+@pytest.mark.parametrize("same_session", [True, False])
+def test_going_on_from_an_epoch_s_end(
+    shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, counted: bool, same_session: bool
+) -> None:
+    """What was trained behind it comes again, and nothing else."""
+    options: dict[str, Any] = {"epochs": 3, "filter": "" if counted else "label >= 0"}
+    if same_session:
+        options["session"] = f"ends-{uuid.uuid4()}"
+    first = Failing(1, 4)
+    with make(shared_fleet, dataset, **options) as loader, pytest.raises(ValueError, match="no memory"):
+        trainer(tmp_path, penstock.lightning.ExactState(), at_ends(tmp_path), max_epochs=3).fit(first, loader)
+    second = Model()
+    with make(shared_fleet, dataset, **options) as loader:
+        again = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=3)
+        again.fit(second, loader, ckpt_path=tmp_path / "epoch=0.ckpt", weights_only=False)
+    assert Counter(first.rows(0)) == Counter(second.rows(1)) == Counter(second.rows(2)) == Counter(dataset.places())
+    assert not second.rows(0)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_going_on_twice(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, counted: bool) -> None:
+    """From within an epoch, and from the end of that one."""
+    options: dict[str, Any] = {"epochs": 2, "filter": "" if counted else "label >= 0"}
+    first, second, third = Model(), Failing(1, 0), Model()
+    with make(shared_fleet, dataset, **options) as loader:
+        trainer(tmp_path, penstock.lightning.ExactState(), saving(tmp_path, every=7), max_steps=7).fit(first, loader)
+    again = trainer(tmp_path, penstock.lightning.ExactState(), at_ends(tmp_path), max_epochs=2)
+    with make(shared_fleet, dataset, **options) as loader, pytest.raises(ValueError, match="no memory"):
+        again.fit(second, loader, ckpt_path=tmp_path / "step=7.ckpt", weights_only=False)
+    with make(shared_fleet, dataset, **options) as loader:
+        again = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=2)
+        again.fit(third, loader, ckpt_path=tmp_path / "epoch=0.ckpt", weights_only=False)
+    assert Counter(first.rows() + second.rows()) == Counter(third.rows(1)) == Counter(dataset.places())
+
+
 class Validating(Model):
     """Notes the rows of each validation, too."""
 
@@ -109,10 +164,13 @@ def test_saving_without_the_callback_is_an_error(shared_fleet: Fleet, dataset: D
         trainer(tmp_path, saving(tmp_path, every=2), max_steps=3).fit(Model(), loader)
 
 
-def test_what_lightning_reads_and_leaves_comes_again(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+@pytest.mark.parametrize("counted", [True, False])
+def test_what_lightning_reads_and_leaves_comes_again(
+    shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, counted: bool
+) -> None:
     """It throws away the batch that it has read ahead when its own epoch ends before the loader's."""
     model = Model()
-    with make(shared_fleet, dataset, filter="label >= 0") as loader:
+    with make(shared_fleet, dataset, filter="" if counted else "label >= 0") as loader:
         limits = {"limit_train_batches": 5, "max_epochs": 3, "enable_checkpointing": False}
         trainer(tmp_path, penstock.lightning.ExactState(), **limits).fit(model, loader)
         rest = list(loader)
@@ -147,13 +205,7 @@ def test_a_loop_of_one_s_own_behind_lightning_s(shared_fleet: Fleet, dataset: Da
 
 
 def test_a_loop_of_one_s_own_behind_a_step_that_fails(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
-    class Failing(Model):
-        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
-            if batch_idx == 3:
-                raise ValueError("no memory")
-            return super().training_step(batch, batch_idx)
-
-    model = Failing()
+    model = Failing(0, 3)
     with make(shared_fleet, dataset, filter="label >= 0") as loader:
         with pytest.raises(ValueError, match="no memory"):
             trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1).fit(model, loader)
@@ -164,6 +216,17 @@ def test_a_loop_of_one_s_own_behind_a_step_that_fails(shared_fleet: Fleet, datas
         resumed.load_state_dict(state)
         for after in (rest, resumed):
             assert Counter(model.rows() + places(read) + places(after)) == Counter(dataset.places())
+
+
+def test_one_trainer_with_another_loader(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """Lightning reads a batch of it before its loop begins, and then reads it anew."""
+    model = Model()
+    twice = trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1)
+    for epochs in (1, 2):
+        twice.fit_loop.max_epochs = epochs
+        with make(shared_fleet, dataset, filter="label >= 0") as loader:
+            twice.fit(model, loader)
+    assert Counter(model.rows(0)) == Counter(model.rows(1)) == Counter(dataset.places())
 
 
 def test_one_trainer_twice(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
@@ -191,13 +254,7 @@ def test_a_trainer_without_the_callback_after_one_with_it(
 def test_a_checkpoint_of_an_epoch_s_first_step_that_fails(
     shared_fleet: Fleet, dataset: Dataset, tmp_path: Path
 ) -> None:
-    class Failing(Model):
-        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
-            if self.current_epoch == 1:
-                raise ValueError("no memory")
-            return super().training_step(batch, batch_idx)
-
-    first, second = Failing(), Model()
+    first, second = Failing(1, 0), Model()
     options: dict[str, Any] = {"epochs": 2, "filter": "label >= 0"}
     saves = ModelCheckpoint(tmp_path, every_n_train_steps=STEPS + 1, save_on_exception=True)
     with make(shared_fleet, dataset, **options) as loader, pytest.raises(ValueError, match="no memory"):

@@ -157,6 +157,7 @@ class Connection:
         with contextlib.suppress(OSError):  # it may be closed
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+        self._segments.clear()
 
 
 def _received(socket_: socket.socket, pieces: list[_Piece]) -> bytes | None:
