@@ -80,6 +80,7 @@ func etcd(t *testing.T, listen string) *store.Embed {
 // node is a running master.
 type node struct {
 	pb.MasterClient
+	master          *master.Master
 	address, gossip string
 	conn            *grpc.ClientConn
 	stop            func() // waits for its end; may be called again
@@ -116,6 +117,7 @@ func start(t *testing.T, s settings) *node {
 	}
 	m, err := master.New(cfg)
 	check(t, err)
+	n.master = m
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

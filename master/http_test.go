@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,10 +86,19 @@ func TestSessionsOfNamespaces(t *testing.T) {
 	defer conn.Close()
 	openSession(t, pb.NewMasterClient(conn), "run", newSpec(dataset(t, 1)), 1)
 	openSession(t, g, "run", newSpec(dataset(t, 1)), 1)
-	eventually(t, "each of them has metrics", func() bool {
-		_, body := httpGet(t, at+"/metrics", "secret")
-		return strings.Contains(body, `penstock_session_trainers{session="run"}`) && strings.Contains(body, `penstock_session_trainers{session="vision/run"}`)
-	})
+	openSession(t, g, "vision/run", newSpec(dataset(t, 1)), 1)
+	metrics := func(all ...string) func() bool {
+		return func() bool {
+			_, body := httpGet(t, at+"/metrics", "secret")
+			return !slices.ContainsFunc(all, func(one string) bool { return !strings.Contains(body, one) })
+		}
+	}
+	eventually(t, "each of them has metrics", metrics(`penstock_session_trainers{session="run"}`,
+		`penstock_session_trainers{session="vision/run"}`, `penstock_session_trainers{session="default/vision/run"}`))
+	r := newTrainer(t, g, "run", 0, 1).mustJoin("a")
+	r.work(r.finished)
+	eventually(t, "one that is over has one still", metrics(`penstock_session_state_info{session="run",state="finished"} 1`,
+		`penstock_session_state_info{session="vision/run",state="running"} 1`))
 	for query, want := range map[string]string{
 		"?session=run&namespace=vision": `"namespace":"vision"`,
 		"?session=run":                  `"namespace":"default"`,

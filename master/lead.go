@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sync/errgroup"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
@@ -105,7 +104,7 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) (*
 		group.Go(t.scaler.run)
 	}
 	m.setTerm(t)
-	t.events.Add(&pb.Event{Kind: pb.EventKind_LEADER, Words: fmt.Sprintf("master %s leads, with %s", m.cfg.Advertise, english.Plural(len(t.all()), "session", ""))})
+	t.events.Add(&pb.Event{Kind: pb.EventKind_LEADER, Words: fmt.Sprintf("master %s leads", m.cfg.Advertise)})
 	m.cfg.Logger.Info("this master leads", "sessions", len(t.all()))
 	m.up()
 	<-ctx.Done()

@@ -64,6 +64,22 @@ func (r *runner) logZombie(c session.Sync, err error) {
 	}
 }
 
+// lapse ends what has lasted too long by now: leases, and the session itself.
+func (r *runner) lapse(now time.Time) error {
+	if err := r.expire(now); err != nil {
+		return err
+	}
+	return r.abandon(now)
+}
+
+// extend has leases end later, by as long as this master could hear of nobody.
+func (r *runner) extend(by time.Duration) {
+	for rank, last := range r.lastSeen {
+		last.at = last.at.Add(by)
+		r.lastSeen[rank] = last
+	}
+}
+
 // expire takes back what ranks hold whose lease ended a good while ago by this clock. Ranks that this master has
 // never heard of start their lease now.
 func (r *runner) expire(now time.Time) error {

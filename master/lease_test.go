@@ -32,6 +32,22 @@ func TestALeaseThatEndsGivesBack(t *testing.T) {
 	once(t, 4, 1, silent, busy)
 }
 
+// A trainer that died is given up, however often its session is loaded again meanwhile.
+func TestALeaseEndsThoughTheSessionIsLoadedAgain(t *testing.T) {
+	const lease = time.Second
+	m := start(t, settings{endpoints: etcd(t, "").Endpoints(), Config: master.Config{Lease: lease}})
+	openSession(t, m, "run", newSpec(dataset(t, 4)), 2)
+	silent := newTrainer(t, m, "run", 0, 2).mustJoin("a")
+	eventually(t, "there are grants", func() bool { check(t, silent.sync()); return len(silent.grants) > 1 })
+	eventually(t, "its lease has ended", func() bool {
+		if err := m.master.Panic(t.Context(), "run"); status.Code(err) != codes.Internal {
+			t.Fatalf("a call that panics gets %v", err)
+		}
+		got, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+		return err == nil && !got.GetProgress().GetRanks()[0].GetPresent()
+	})
+}
+
 // What a trainer handed over and told nobody of before it died comes again: the master says at most how many rows these are.
 func TestRowsThatMayRepeatAreBounded(t *testing.T) {
 	const lease = 3 * time.Second // on a busy machine, too, it lives from a Sync to the next call

@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-ml/penstock/master/store"
 )
 
-// maxSessionSeries bounds how many sessions have series of their own: those that run, by name, come first.
+// maxSessionSeries bounds how many sessions have series of their own, of those that run, by name, and of those that are over.
 const maxSessionSeries = 200
 
 // metrics are what a master tells Prometheus. The leader alone knows of demand and sessions; the others say that they do not lead. Workers
@@ -77,11 +77,12 @@ const newestPoint = 10 * time.Second
 func (m metrics) collector(of *Master) prometheus.Collector {
 	return telemetry.Func(func(ch chan<- prometheus.Metric) {
 		m.writeMembers(ch, of)
-		leads := of.leading() != nil
-		m.leading.Write(ch, telemetry.Bool(leads))
-		if !leads {
+		term := of.leading()
+		m.leading.Write(ch, telemetry.Bool(term != nil))
+		if term == nil {
 			return
 		}
+		m.session.writeOver(ch, term.all())
 		ctx, cancel := context.WithTimeout(identity.With(context.Background(), identity.Anyone()), viewTimeout)
 		defer cancel()
 		if seen, err := of.viewer.own.Observe(ctx, &pb.ObserveRequest{SinceUnixMs: time.Now().Add(-newestPoint).UnixMilli()}); err == nil { // else it has just stopped to lead
@@ -155,7 +156,24 @@ func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
 	m.epoch.Write(ch, float64(s.GetProgress().GetEpoch()), id)
 	m.delivered.Write(ch, float64(s.GetProgress().GetRowsDelivered()), id)
 	m.bottleneck.Write(ch, 1, id, bottleneckLabel(s.GetBottleneck()), s.GetStage())
-	m.state.Write(ch, 1, id, strings.ToLower(s.GetState().String()))
+	if running(s) == 1 { // else writeOver tells
+		m.state.Write(ch, 1, id, strings.ToLower(s.GetState().String()))
+	}
+}
+
+// writeOver tells of sessions that are over, those that failed first.
+func (m sessionMetrics) writeOver(ch chan<- prometheus.Metric, sessions []*runner) {
+	ended := slices.DeleteFunc(sessions, func(r *runner) bool { return !r.over.Load() })
+	slices.SortFunc(ended, func(a, b *runner) int {
+		return cmp.Or(-cmp.Compare(telemetry.Bool(a.failed.Load()), telemetry.Bool(b.failed.Load())), cmp.Compare(a.name, b.name))
+	})
+	for _, r := range ended[:min(maxSessionSeries, len(ended))] {
+		state := pb.SessionState_FINISHED
+		if r.failed.Load() {
+			state = pb.SessionState_FAILED
+		}
+		m.state.Write(ch, 1, r.name.String(), strings.ToLower(state.String()))
+	}
 }
 
 // known leaves out a number that stands for "not known".

@@ -49,6 +49,7 @@ type runner struct {
 	deleted bool          // to be read once stopped is closed
 	world   atomic.Uint32 // the state's world size
 	over    atomic.Bool   // the session has finished or failed
+	failed  atomic.Bool
 	streams atomic.Uint32 // that each trainer should keep open, by the session's part of the workers; 0: not known yet
 
 	stored    *store.Session
@@ -105,6 +106,7 @@ func newRunner(t *term, name store.Name) (*runner, error) {
 	r := &runner{
 		term: t, name: name, id: id, logger: logger,
 		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), stopped: make(chan struct{}),
+		lastSeen: make(map[uint32]seen),
 		together: groupCommit,
 	}
 	r.ctx, r.cancel = context.WithCancel(t.ctx)
@@ -121,7 +123,7 @@ type damage struct{ error }
 
 func (d damage) Unwrap() error { return d.error }
 
-// load takes the state from etcd. All leases start anew.
+// load takes the state from etcd.
 func (r *runner) load() error {
 	stored, err := r.term.master.cfg.Store.Load(r.term.ctx, r.term.leadership, r.name)
 	if err != nil {
@@ -141,7 +143,6 @@ func (r *runner) load() error {
 	r.publish()
 	r.tickets = newTicketOffice(r.term.master, stored)
 	stored.Blocks = nil // tickets have them
-	r.lastSeen = map[uint32]seen{}
 	r.silence.load(time.Now(), stored, r.term.master.cfg.SessionTTL)
 	return nil
 }
@@ -149,7 +150,8 @@ func (r *runner) load() error {
 // publish tells of the state what other goroutines may know.
 func (r *runner) publish() {
 	r.world.Store(r.state.World())
-	over := r.state.Finished() || r.state.Failure() != ""
+	r.failed.Store(r.state.Failure() != "")
+	over := r.state.Finished() || r.failed.Load()
 	if r.over.Store(over); over {
 		r.planner.rest()
 	}
@@ -240,19 +242,19 @@ func (r *runner) serve() error {
 	defer ticker.Stop()
 	for {
 		r.plan()
-		var err error
+		var work func() error
 		select {
 		case c := <-r.calls:
-			err = r.answer(r.gather(c))
+			work = func() error { return r.answer(r.gather(c)) }
 		case p := <-r.planned:
-			err = r.takePlan(p)
-		case <-ticker.C:
-			if err = r.expire(time.Now()); err == nil {
-				err = r.abandon(time.Now())
-			}
+			work = func() error { return r.takePlan(p) }
+		case now := <-ticker.C:
+			work = func() error { return r.lapse(now) }
 		case <-r.term.ctx.Done():
 			return nil
 		}
+		began := time.Now()
+		err := work()
 		if err == nil {
 			continue
 		}
@@ -262,6 +264,7 @@ func (r *runner) serve() error {
 		if !fatal(err) {
 			r.logger.Warn("a change of the session's state failed; its trainers try again", "error", err)
 			err = r.reload()
+			r.extend(time.Since(began))
 		}
 		if err != nil {
 			return err

@@ -81,6 +81,7 @@ type scaler struct {
 	needs  []need
 	sum    float64       // of the needs' parts
 	vain   []Before      // the sessions that the newest growth did not help, as found now
+	from   int           // workers that there were before it
 	lasted time.Duration // for how long fewer workers had been enough when it was decided to shrink
 }
 
@@ -112,7 +113,7 @@ func (s *scaler) learn() {
 		}
 		vain, done := s.judge(g)
 		if done {
-			s.past.Growth, s.vain = nil, vain
+			s.past.Growth, s.vain, s.from = nil, vain, g.From
 			s.past.Brakes = s.cfg.brake(s.past.Brakes, vain, s.needs, s.now.At)
 			s.past.Brakes = slices.DeleteFunc(s.past.Brakes, func(b Brake) bool { return s.freed(g, b) })
 		}
@@ -211,7 +212,11 @@ func (s *scaler) choose() (to int, k kind) {
 	case wanted != min(max(wanted, s.cfg.MinWorkers), s.cfg.MaxWorkers):
 		return s.bound(float64(wanted)), bounds
 	case len(s.vain) > 0:
-		return min(max(to, 1), wanted), braking
+		least := 1
+		if slices.ContainsFunc(s.needs, func(n need) bool { return n.unknown() || n.Stale }) {
+			least = max(s.from, 1) // they may need what there was before
+		}
+		return min(max(to, least), wanted), braking
 	case s.deaf():
 		return wanted, stale
 	case to > wanted && s.grows():

@@ -333,6 +333,32 @@ func TestABrakeHoldsOneSessionOnly(t *testing.T) {
 	}
 }
 
+// A growth in vain is taken back, and no more than that while another session is starting again.
+func TestABrakeTakesNothingFromSessionsThatAreUnknown(t *testing.T) {
+	stuck, other := train(2500, 0.004), train(1000, 0.01)
+	other.ID, other.Trainers = "other", 1
+	stuck.limit = 3000
+	f := newFleet(t, Config{}, 0, stuck, other)
+	f.workers = f.right()
+	before := f.workers
+	f.run(time.Minute)
+	stuck.demand = 9000
+	for range 150 {
+		if f.run(2 * time.Second); f.wanted() > before {
+			break
+		}
+	}
+	other.hidden = true
+	least, braked := f.wanted(), false
+	for range 60 {
+		f.run(2 * time.Second)
+		least, braked = min(least, f.wanted()), braked || len(f.past.Brakes) > 0
+	}
+	if !braked || least < before {
+		t.Errorf("braked: %v; there were %d workers, and later %d", braked, before, least)
+	}
+}
+
 func TestSilenceDecidesNothing(t *testing.T) {
 	f := newFleet(t, Config{}, 100, train(8000, 0.01))
 	f.run(10 * time.Minute)

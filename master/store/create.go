@@ -38,10 +38,13 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 	if err != nil {
 		return nil, fmt.Errorf("store: %s: %w", name, err)
 	}
+	dir := s.keys.session(id)
+	if len(dir+keyMeta)+len(value) > maxTxnBytes { // before there are pages for it
+		return nil, fmt.Errorf("%w: %s: its spec and program have %d bytes", ErrTooLarge, name, len(value))
+	}
 	if err := s.clear(ctx, lead, id, name); err != nil {
 		return nil, err
 	}
-	dir := s.keys.session(id)
 	first, err := s.putPages(ctx, lead, dir, name, pages)
 	if err != nil {
 		return nil, err

@@ -42,10 +42,10 @@ func (n Name) Split() (namespace, id string) {
 	return namespace, id
 }
 
-// String is for people: the id, behind the namespace and a slash, unless that is the default one.
+// String is for people, and no other session's: the id, behind the namespace and a slash, unless that is the default one and the id has none.
 func (n Name) String() string {
 	namespace, id := n.Split()
-	if namespace == identity.DefaultNamespace {
+	if namespace == identity.DefaultNamespace && !strings.Contains(id, "/") {
 		return id
 	}
 	return namespace + "/" + id
