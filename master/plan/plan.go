@@ -14,7 +14,7 @@ import (
 
 // Version names the planner's rules. A session is bound to the version that opened it, because blocks planned
 // later must meet the earlier ones: any change to order, blocks, shards or windows needs a new one.
-const Version = 3
+const Version = 4
 
 // Config says how finely a dataset is cut. Zero fields mean the default.
 type Config struct {
