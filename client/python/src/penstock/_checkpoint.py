@@ -136,13 +136,18 @@ class InFlight:
         """Notes a batch that the loop gets, who has what came before it; ahead: one that it does not get yet."""
         self._newest = position._state
         self._forgot |= len(self._open) == _MOST
-        if self._open and not self.keeps:
-            self._open[-1].kept = None
+        self._got_all()
         self._open.append(_Open(position, item if self.keeps or ahead else None))
 
+    def _got_all(self) -> None:
+        """Notes that the loop has the newest batch, though it was read ahead."""
+        if self._open and not self.keeps:
+            self._open[-1].kept = None
+
     def ended(self, state: pb.State) -> None:
-        """Notes that the loop was told of an epoch's end."""
+        """Notes that the loop was told of an epoch's end: it has all that came before."""
         self._newest = lambda: state
+        self._got_all()
         self._catch_up()
 
     def done(self, position: Position | None) -> None:

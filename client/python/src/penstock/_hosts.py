@@ -92,6 +92,12 @@ def prefetches() -> bool:
     return any(frame.f_code.co_name == "__iter__" for frame in _lightning("loops.fetchers"))
 
 
+def cycles() -> bool:
+    """Whether Lightning begins a loader again in this call since another one has more batches."""
+    frames = (f for f in _lightning("utilities.combined_loader") if f.f_code.co_name == "__next__")
+    return any(type(frame.f_locals.get("self")).__name__ == "_MaxSizeCycle" for frame in frames)
+
+
 def counts() -> bool:
     """Whether Lightning asks for the length in this call: ranks that know it wait until all others do."""
     return any(True for _ in _lightning("utilities.data", "utilities.combined_loader", "loops.fetchers"))

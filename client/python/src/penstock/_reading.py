@@ -277,7 +277,8 @@ class Pass(Iterator[Any]):
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._again = reading.flight.undone()
+        # Lightning begins a shorter loader again beside a longer one, and has what it read of it still.
+        self._again = iter(()) if _hosts.cycles() else reading.flight.undone()
         # A pass before this one may have taken the epoch's last batch and not asked for more.
         self._may_be_over = reading.has_begun_epoch
         self._over, self._began = False, False

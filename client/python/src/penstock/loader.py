@@ -196,11 +196,11 @@ class DataLoader:
 
         Known once the master has planned the epoch: with order="deterministic" or last_batch="drop" on each rank, else
         for one rank that reads all rows (no filter, no sampling). Elsewhere it raises TypeError, as for any iterable
-        without a length. Ranks do not learn it at the same moment, so that Lightning is told it for one rank only.
+        without a length. Processes do not learn it at the same moment, so that Lightning is told it in one alone.
         """
-        reading = self._open()
-        length = reading.length()
-        if length is None or (reading.stream.place.world_size > 1 and _hosts.counts()):
+        length = self._open().length()
+        dist = distributed()
+        if length is None or (dist is not None and dist.get_world_size() > 1 and _hosts.counts()):
             raise TypeError(
                 "the number of batches is not known: ranks share the rows as they go, filters and samples leave some "
                 "out, or the epoch is not planned yet"

@@ -156,6 +156,40 @@ def test_validation(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path, limit
         assert first == second == Counter(dataset.places())
 
 
+def test_validation_of_one_batch(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """Lightning reads it ahead, and then the end."""
+    model = Validating()
+    options: dict[str, Any] = {"epochs": 2, "filter": "label >= 0"}
+    with (
+        make(shared_fleet, dataset, **options) as loader,
+        make(shared_fleet, dataset, **options, batch_size=dataset.rows) as validation,
+    ):
+        once = trainer(tmp_path, enable_checkpointing=False, max_epochs=2, num_sanity_val_steps=0)
+        once.fit(model, loader, validation)
+    assert list(map(Counter, model.validated)) == [Counter(dataset.places())] * 2
+
+
+def test_a_shorter_loader_beside_a_longer_one(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
+    """Lightning begins it again, and has what it read of it still."""
+
+    class Both(Model):
+        def training_step(self, batch: Any, batch_idx: int) -> torch.Tensor:
+            long, short = batch
+            self.trained.append((short.epoch, places([short])))
+            return self.layer(long.dense.nan_to_num(0)).square().mean()
+
+    model = Both()
+    with (
+        make(shared_fleet, dataset, filter="label >= 0") as long,
+        make(shared_fleet, dataset, filter="label >= 0", epochs=9, batch_size=4000) as short,
+    ):
+        trainer(tmp_path, penstock.lightning.ExactState(), max_epochs=1).fit(model, [long, short])
+    read = Counter((epoch, place) for epoch, rows in model.trained for place in rows)
+    assert len(model.trained) == STEPS
+    assert set(read.values()) == {1}
+    assert {epoch for epoch, _ in read} == {0, 1, 2, 3}
+
+
 def test_saving_without_the_callback_is_an_error(shared_fleet: Fleet, dataset: Dataset, tmp_path: Path) -> None:
     with (
         make(shared_fleet, dataset, filter="label >= 0") as loader,
