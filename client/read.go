@@ -200,12 +200,12 @@ func (in *incoming) replace(rec *wireRecord) error {
 	return nil
 }
 
-// failed notes that an attempt broke, if it had begun and none goes on beside it.
+// failed notes that an attempt broke, if it had begun, and the stream with it: another one may go on beside it that had brought rows.
 func (st *stream) failed(a *attempt, began bool, err error) error {
 	err = &workerError{name: a.worker.GetName(), address: a.worker.GetAddress(), err: err}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if began && st.broken == nil && len(st.racing) < 2 {
+	if began && st.broken == nil && !a.lost && (a.rows || len(st.racing) < 2) {
 		st.broken = &Resume{Shard: st.p.shard, Cursor: st.p.received, File: st.p.file, From: a.worker.GetName(), Cause: err}
 		st.brokenAt = time.Now()
 	}

@@ -248,8 +248,8 @@ func (r *runner) serve() error {
 			work = func() error { return r.answer(r.gather(c)) }
 		case p := <-r.planned:
 			work = func() error { return r.takePlan(p) }
-		case now := <-ticker.C:
-			work = func() error { return r.lapse(now) }
+		case <-ticker.C:
+			work = func() error { return r.lapse(time.Now()) }
 		case <-r.term.ctx.Done():
 			return nil
 		}

@@ -18,7 +18,7 @@ import (
 // hold something before those that are to begin, and the older before the younger, so that nobody is passed over for ever. If all
 // that hold something wait, nothing would ever come back: then one that needs little enough goes on out of its turn, and comes to its
 // end; if there is none, the youngest is refused, with ErrBusy, and by what it gives back the others go on. So the oldest always comes to
-// its end, unless it is in its way what trainers have mapped: for that it waits as long as it likes.
+// its end, unless what trainers have mapped is in its way.
 type budget struct {
 	// most is what total becomes once an account needs more than that alone; grown is told then by how much it grew.
 	most  int64
@@ -294,9 +294,6 @@ func (b *budget) admit() {
 	if i := slices.IndexFunc(b.waiting[:stuck], func(a *account) bool { return b.fits(a.wants) }); i >= 0 {
 		b.grant(i)
 		return
-	}
-	if slices.ContainsFunc(b.waiting[:stuck], func(a *account) bool { return b.used+a.wants <= b.total }) {
-		return // until trainers return what they have mapped
 	}
 	youngest := b.waiting[stuck-1]
 	b.waiting = slices.Delete(b.waiting, stuck-1, stuck)
