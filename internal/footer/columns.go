@@ -218,21 +218,21 @@ func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 	for i := range b.columns {
 		c := &b.columns[i]
 		for l := b.spans[i].from; l < b.spans[i].to && len(blocked) > 0; l++ {
-			if reason, ok := blocked[l]; ok && (c.Unsupported == "" || c.Untyped) {
-				c.Unsupported, c.Untyped = reason, false
+			if reason, ok := blocked[l]; ok && readable(c) {
+				refuse(c, reason)
 			}
 		}
 		if first, double := f.byName[c.Name]; double {
 			const reason = "one of several columns of this name"
-			c.Unsupported, b.columns[first].Unsupported = reason, reason
-			c.Untyped, b.columns[first].Untyped = false, false
+			refuse(c, reason)
+			refuse(&b.columns[first], reason)
 			continue
 		}
 		f.byName[c.Name] = i
 	}
 	needed := make([]bool, len(b.leaves)) // by a column that can be read: either half of a map is one, too
-	for i, c := range b.columns {
-		for l := b.spans[i].from; l < b.spans[i].to && (c.Unsupported == "" || c.Untyped); l++ {
+	for i := range b.columns {
+		for l := b.spans[i].from; l < b.spans[i].to && readable(&b.columns[i]); l++ {
 			needed[l] = true
 		}
 	}
@@ -244,3 +244,9 @@ func (b *columnBuilder) finish(f *Footer, blocked map[int]string) {
 	}
 	f.Schema.Columns, f.Leaves, f.spans = b.columns, b.leaves, b.spans
 }
+
+// readable reports whether a column can be read, at least beside files that have a type for it.
+func readable(c *spec.Column) bool { return c.Unsupported == "" || c.Untyped }
+
+// refuse has a column be unsupported for a reason, and no other file's type be its own.
+func refuse(c *spec.Column, reason string) { c.Unsupported, c.Untyped = reason, false }

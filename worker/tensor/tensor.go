@@ -221,7 +221,7 @@ func (b *Builder) Take(ctx context.Context) (*Batch, error) {
 // Needs is how many bytes Take's batch has once a piece is built in it.
 func (b *Builder) Needs(batch *Batch, p Piece) int64 {
 	n, held := b.bytes(p), int64(0)
-	if batch.with == b.session {
+	if batch.stays() {
 		held = batch.Held()
 	}
 	if n <= held || b.session != "" {
@@ -265,7 +265,7 @@ func (b *Builder) Build(batch *Batch, w *Window, p Piece) error {
 // Empty makes a batch of Take's one without rows.
 func (b *Builder) Empty(batch *Batch) {
 	batch.reset(0)
-	if batch.with != b.session { // it lends its memory, too
+	if !batch.stays() { // it lends its memory, too
 		batch.drop()
 	}
 	for _, f := range b.schema.Fields() {

@@ -100,7 +100,8 @@ def cycles() -> bool:
 
 def counts() -> bool:
     """Whether Lightning asks for the length in this call: ranks that know it wait until all others do."""
-    return any(True for _ in _lightning("utilities.data", "utilities.combined_loader", "loops.fetchers"))
+    frames = _lightning("utilities.data", "utilities.combined_loader", "loops.fetchers")
+    return next(frames, None) is not None
 
 
 def asked_by_stateful_loader() -> bool:

@@ -53,9 +53,7 @@ class Position:
 
     epoch: int
     number: int  # of the batch, counted from 0 since the loader was made or a state was loaded
-    _reading: object = field(
-        repr=False, compare=False
-    )  # stands for the reading that it belongs to, and keeps nothing of it
+    _reading: object = field(repr=False, compare=False)  # stands for the reading that it is of, and keeps none of it
     _state: Callable[[], control_pb2.State] = field(repr=False, compare=False)
     checkpoint: Checkpoint | None = None  # that has its place here
 
