@@ -1,21 +1,27 @@
-"""Runs a Python program on several ranks, as torchrun does, and collects what each of them found."""
+"""Runs a Python program on several ranks, as torchrun does, and collects what each of them found.
+
+As there, the ranks meet in a store of the process that starts them, and if one fails, the others are ended.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
+
+from torch.distributed import TCPStore
 
 PACKAGE = Path(__file__).parents[2]
 TIMEOUT = 90.0  # seconds
 
 PREAMBLE = """
-import json, os, sys
+import faulthandler, json, os, sys
+faulthandler.dump_traceback_later(float(sys.argv[2]))  # a rank that hangs says where
 import torch, torch.distributed as dist
 import penstock
 from tests.test_loader import FEATURES, places
@@ -70,30 +76,36 @@ AGAIN = """
 def run(code: str, ranks: int, out: Path, given: dict[str, Any], run_id: str = "none") -> list[Any]:
     """What each rank's program gave to found(). It has loader(), RANK, WORLD and the names of PREAMBLE."""
     out.mkdir(parents=True, exist_ok=True)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     program = PREAMBLE + textwrap.dedent(code) + EPILOGUE
-    arguments = json.dumps({"out": str(out), **given})
+    arguments = [json.dumps({"out": str(out), **given}), str(TIMEOUT - 10)]
     processes = []
     for rank in range(ranks):
         environ = os.environ | {
             "PYTHONPATH": f"{PACKAGE / 'src'}:{PACKAGE}",
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "RANK": str(rank), "LOCAL_RANK": str(rank),
-            "WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": run_id, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
-            "ACCELERATE_USE_CPU": "true",
+            "MASTER_ADDR": store.host, "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(ranks), "TORCHELASTIC_RUN_ID": run_id,
+            "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "ACCELERATE_USE_CPU": "true",
         }  # fmt: skip
-        command = [sys.executable, "-c", program, arguments]
+        command = [sys.executable, "-c", program, *arguments]
         processes.append(
             subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         )
-    try:
-        said = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-    for rank, process in enumerate(processes):
-        assert process.returncode == 0, f"rank {rank}:\n" + "\n".join(said)
+    with ThreadPoolExecutor(ranks) as pool:
+        ends = [pool.submit(_end, process) for process in processes]
+        try:
+            wait(ends, TIMEOUT, FIRST_EXCEPTION)
+        finally:
+            for process in processes:
+                process.kill()
+    problems = [f"rank {rank}: {end.exception()}" for rank, end in enumerate(ends) if end.exception()]
+    assert not problems, "\n".join(problems)
     return [json.loads((out / f"{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    said, _ = process.communicate()
+    assert process.returncode == 0, f"ended with {process.returncode}, and said\n{said}"
 
 
 def lose_a_rank(death: str, again: str, out: Path, given: dict[str, Any], states: bool) -> tuple[list[Any], list[Any]]:
