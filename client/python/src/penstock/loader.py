@@ -73,8 +73,8 @@ class DataLoader:
             name they would be the same rank of one session, of whom all but the newest get Fenced.
         rank, world_size: the data-parallel rank; by default that of torch.distributed, else RANK of WORLD_SIZE, else
             that of srun's task. Ranks take rows as fast as they are, and so get different numbers of batches, of a few
-            row groups perhaps none. One that has read its last row waits in the iterator until all have: a loop whose
-            ranks wait for each other, as under DDP, needs last_batch="drop" or "pad".
+            shards, of up to 64 MiB, perhaps none. One that has read its last row waits in the iterator until all have:
+            a loop whose ranks wait for each other, as under DDP, needs last_batch="drop" or "pad".
         process_group, mesh: the data-parallel group, or a DeviceMesh with dimensions dp... or data..., for jobs whose
             ranks share replicas: ranks of one replica get the same batches, and iterate in lock-step. Every rank of the
             job makes the loader.
