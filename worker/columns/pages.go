@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 
 	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/footer/thrift"
 )
 
 // pages walks over a chunk's pages.
@@ -86,8 +87,11 @@ func (p *pages) readHeader(h *header) error {
 			return err
 		}
 		err = h.read(data[:min(len(data), maxHeader)], left)
-		if err == nil || len(data) >= min(left, maxHeader) {
+		if !errors.Is(err, thrift.ErrShort) || len(data) >= left && left <= maxHeader {
 			return err
+		}
+		if len(data) >= maxHeader {
+			return fmt.Errorf("header of more than %d bytes, which is the most that can be read: write the file without statistics of this column", maxHeader)
 		}
 	}
 }

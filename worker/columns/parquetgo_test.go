@@ -325,3 +325,28 @@ func checkParquetGo(t *testing.T, f *footer.Footer, data []byte, want map[string
 		}
 	}
 }
+
+// TestHeaderOfLongStatistics: writers may put a page's least and greatest value, whole, into its header.
+func TestHeaderOfLongStatistics(t *testing.T) {
+	type row struct{ Text []byte }
+	for size, want := range map[int]string{1 << 20: "", 9 << 20: "header of more than 16777216 bytes"} { // twice
+		var file bytes.Buffer
+		w := parquet.NewGenericWriter[row](&file, parquet.DataPageStatistics(true))
+		if _, err := w.Write([]row{{bytes.Repeat([]byte("ab"), size/2)}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := readFooter(file.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decode := range []func(*Decoder, *footer.Footer, []byte, int, int) ([][]any, error){decodeAll, decodePieces} {
+			_, err = decode(NewDecoder(sourcesOf(f), testMemory), f, file.Bytes(), 1, 0)
+			if got := fmt.Sprint(err); err == nil && want != "" || !strings.Contains(got, want) {
+				t.Errorf("a value of %d bytes: got %v, want %q", size, err, want)
+			}
+		}
+	}
+}

@@ -51,7 +51,8 @@ func (f Field) Type() Field { return f & 15 }
 // maxDepth is how deep structs and lists may nest in what is skipped.
 const maxDepth = 32
 
-var errShort = errors.New("it ends too early")
+// ErrShort says that the input ends before the message does.
+var ErrShort = errors.New("it ends too early")
 
 // Reader reads one message.
 type Reader struct {
@@ -72,7 +73,7 @@ func (r *Reader) Pos() int { return r.pos }
 // Next reads the header of the field after prev, of which 0 is the one before the first.
 func (r *Reader) Next(prev Field) Field {
 	if r.pos >= len(r.data) {
-		r.fail(errShort)
+		r.fail(ErrShort)
 		return Stop
 	}
 	b := r.data[r.pos]
@@ -138,7 +139,7 @@ func (r *Reader) List() (n int, elem Field) {
 		size = r.uvarint()
 	}
 	if size > uint64(len(r.data)-r.pos) {
-		r.fail(errShort)
+		r.fail(ErrShort)
 	}
 	if r.err != nil {
 		return 0, Stop
@@ -222,7 +223,7 @@ func (r *Reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.data[r.pos:])
 	if n <= 0 {
 		if n == 0 {
-			r.fail(errShort)
+			r.fail(ErrShort)
 		} else {
 			r.fail(errors.New("integer of more than 64 bits"))
 		}
@@ -235,7 +236,7 @@ func (r *Reader) uvarint() uint64 {
 // take returns the next n bytes; none if reading has failed.
 func (r *Reader) take(n uint64) []byte {
 	if n > uint64(len(r.data)-r.pos) {
-		r.fail(errShort)
+		r.fail(ErrShort)
 		return nil
 	}
 	p := r.pos
