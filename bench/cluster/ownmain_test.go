@@ -82,7 +82,7 @@ func ownMain(t *testing.T, newest int) string {
 	mine := filepath.Join(dir, "mine")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", mine, ".")
 	build.Dir = dir
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod")
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -35,7 +35,9 @@ func TestResidentMemory(t *testing.T) {
 	}
 	// The race detector, with which this one may have been built, has memory of its own.
 	binary := filepath.Join(t.TempDir(), "plain.test")
-	if out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-race=false", "-o", binary, ".").CombinedOutput(); err != nil {
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-race=false", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the test: %v\n%s", err, out)
 	}
 	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^TestResidentMemory$", "-test.v")
