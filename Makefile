@@ -46,6 +46,8 @@ test-go: tools python ## the product, with the race detector where there are gor
 	go test -timeout 20m $(RACELESS) && \
 	go test -timeout 20m -gcflags=-d=checkptr $(LOOPS)
 
+PYTEST_RUN = cd $(PACKAGE) && PENSTOCK_BINARY=$(CURDIR)/penstock
+
 test-python: build python $(PEERS) ## the Python package's tests that need no torch, and those of bench/peers
 	$(PYTEST_RUN) ../../.venv/bin/python -m pytest --ignore=tests/torch --durations=10
 	cd bench/peers && PENSTOCK_BINARY=$(CURDIR)/penstock PEERS_BINARY=$(PEERS) ../../.venv/bin/python -m pytest
@@ -68,8 +70,9 @@ test-pythons: build ## a part of them under each other Python that is here, the 
 test-kubernetes: $(TOOLS)/bin/minio ## what deploy/kubernetes ships, on a real cluster of this machine's; as root on Linux
 	bench/kubernetes/test.sh
 
-test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add; bench/cluster compares whole epochs
+test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add
 	PATH="$(CURDIR)/.venv/bin:$$PATH" GOAMD64=v3 go test ./worker/filter ./worker/images/... ./worker/tensor ./worker/transform/... ./worker/vector
+	go test -v -run TestSameSequenceOnEachCPU ./bench/cluster
 
 lint: tools proto-check lint-python ## formatting, linters, types, generated code; and that macOS has what the binary is built of
 	@files=$$(gofumpt -l .); test -z "$$files" || { echo "run gofumpt -w on: $$files"; exit 1; }
