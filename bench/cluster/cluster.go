@@ -5,6 +5,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,8 +26,8 @@ import (
 
 // Config says what to run.
 type Config struct {
-	// Binary is the penstock binary.
-	Binary string
+	// Binary is the penstock binary; WorkerBinary is what workers run instead, such as a script around it.
+	Binary, WorkerBinary string
 	// Dir takes logs, etcd's data and the token; it must exist.
 	Dir string
 	// Env is added to the processes' environment ("NAME=value"), such as storage credentials.
@@ -151,7 +152,7 @@ func (c *Cluster) launchWorker(ctx context.Context) (*process.Process, error) {
 	flags := append([]string{
 		"worker", "--name=" + name, "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + a.Gossip,
 	}, c.cfg.WorkerFlags...)
-	return c.Run(ctx, name, flags...)
+	return c.run(name, cmp.Or(c.cfg.WorkerBinary, c.cfg.Binary), flags)
 }
 
 // Workers are the workers that Start ran.
@@ -160,8 +161,12 @@ func (c *Cluster) Workers() []*process.Process { return c.first }
 // Run starts the binary with a command of its own, under a name for its log. The process gets the cluster's token, unless it is told
 // another one.
 func (c *Cluster) Run(_ context.Context, name string, args ...string) (*process.Process, error) {
+	return c.run(name, c.cfg.Binary, args)
+}
+
+func (c *Cluster) run(name, binary string, args []string) (*process.Process, error) {
 	p, err := process.Start(process.Config{
-		Name: name, Binary: c.cfg.Binary, Args: slices.Insert(slices.Clone(args), 1, "--token-file="+c.TokenFile()), Env: c.cfg.Env,
+		Name: name, Binary: binary, Args: slices.Insert(slices.Clone(args), 1, "--token-file="+c.TokenFile()), Env: c.cfg.Env,
 		Log: filepath.Join(c.cfg.Dir, name+".log"),
 	})
 	if err != nil {

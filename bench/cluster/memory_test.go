@@ -15,7 +15,6 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/bench/cluster"
 	"github.com/penstock-ml/penstock/client"
-	"github.com/penstock-ml/penstock/internal/process"
 )
 
 // memoryGroup is a control group of the kernel's whose processes are killed rather than take more memory than its limit.
@@ -62,29 +61,15 @@ func newMemoryGroup(t *testing.T, limit string) memoryGroup {
 	return g
 }
 
-// startWorker runs a worker of a fleet that is in the group from its first byte on.
-func (g memoryGroup) startWorker(t *testing.T, fleet *cluster.Cluster, flags ...string) *process.Process {
+// binary is a penstock that is in the group from its first byte on.
+func (g memoryGroup) binary(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	inside := filepath.Join(dir, "penstock")
+	path := filepath.Join(t.TempDir(), "penstock")
 	script := "#!/bin/sh\necho $$ >" + filepath.Join(g.dir, "cgroup.procs") + " && exec " + binary + ` "$@"`
-	if err := os.WriteFile(inside, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	master, err := fleet.MasterProcess().Announced(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"worker", "--token-file=" + fleet.TokenFile(), "--listen=127.0.0.1:0", "--gossip=127.0.0.1:0", "--join=" + master.Gossip}
-	w, err := process.Start(process.Config{Name: "worker", Binary: inside, Args: append(args, flags...), Log: filepath.Join(dir, "worker.log")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.Stop() }) // a test that wants to know stops it itself
-	if _, err := w.Announced(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return path
 }
 
 // killed is how many processes the kernel has killed for the limit.
@@ -188,8 +173,9 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 			for _, how := range []string{"--network=false", "--network=true"} {
 				t.Run(how, func(t *testing.T) {
 					group := newMemoryGroup(t, c.limit)
-					fleet := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 0)
-					worker := group.startWorker(t, fleet, "--memory-limit="+c.limit, how)
+					fleet := startCluster(t, cluster.Config{
+						Binary: binary, WorkerBinary: group.binary(t), WorkerFlags: []string{"--memory-limit=" + c.limit, how}, Dir: t.TempDir(),
+					}, 1)
 					job := open(t, fleet, s, nil)
 					rows, seen := 0, make([]bool, c.rows)
 					for b := next(t, job); b != nil; b = next(t, job) {
@@ -206,7 +192,7 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 					if rows != c.rows {
 						t.Errorf("%d rows, want %d", rows, c.rows)
 					}
-					if err := worker.Stop(); err != nil {
+					if err := fleet.Workers()[0].Stop(); err != nil {
 						t.Errorf("the worker: %v", err)
 					}
 					if n := group.killed(t); n > 0 {

@@ -1,7 +1,6 @@
 package columns
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -44,17 +43,36 @@ func checkExpand[T word](t *testing.T, seed uint64, from, n, nulls int) {
 		}
 	}
 	src = slices.Clip(src)
-	elsewhere := slices.Repeat([]T{around}, from+n+1)
-	inPlace, plain := slices.Clone(elsewhere), slices.Clone(elsewhere)
-	copy(inPlace[from:], src)
-	expand(elsewhere, src, valid, from, from+n, fill)
-	expand(inPlace, inPlace[from:][:len(src)], valid, from, from+n, fill)
-	left := expandPlain(plain, src, valid, from, from+n, fill)
-	for name, got := range map[string][]T{"elsewhere": elsewhere, "in place": inPlace, "plain": plain} {
-		if !slices.Equal(got, want) || left != 0 {
-			t.Fatalf("%s, positions %d to %d, seed %d: got %v, want %v, %d left", name, from, from+n, seed, got, want, left)
+	expanders(func(simd string) {
+		elsewhere := slices.Repeat([]T{around}, from+n+1)
+		inPlace := slices.Clone(elsewhere)
+		copy(inPlace[from:], src)
+		expand(elsewhere, src, valid, from, from+n, fill)
+		expand(inPlace, inPlace[from:][:len(src)], valid, from, from+n, fill)
+		for name, got := range map[string][]T{"elsewhere": elsewhere, "in place": inPlace} {
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s, %s, positions %d to %d, seed %d: got %v, want %v", simd, name, from, from+n, seed, got, want)
+			}
 		}
+	})
+	if left := expandPlain(make([]T, from+n), src, valid, from, from+n, fill); left != 0 {
+		t.Fatalf("positions %d to %d, seed %d: %d left", from, from+n, seed, left)
 	}
+}
+
+// expanders runs f as expand is on this CPU, again without AVX-512 if it has that, and again in plain Go.
+func expanders(f func(simd string)) {
+	had := simd
+	defer func() { simd = had }()
+	if simd.avx512 {
+		f("AVX-512")
+		simd.avx512 = false
+	}
+	if simd.avx2 {
+		f("AVX2")
+		simd.avx2 = false
+	}
+	f("plain")
 }
 
 // BenchmarkExpand spreads the values of columns with one null in twenty, a window of few rows at a time.
@@ -70,16 +88,14 @@ func BenchmarkExpand(b *testing.B) {
 		}
 	}
 	dst := make([]uint32, rows)
-	for name, by := range map[string]func(){
-		"expand": func() { expand(dst, src, valid, 0, rows, 0) },
-		"plain":  func() { expandPlain(dst, src, valid, 0, rows, 0) },
-		"copy":   func() { copy(dst, src) },
-	} {
-		b.Run(fmt.Sprint(name), func(b *testing.B) {
+	run := func(name string, by func()) {
+		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				by()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/value")
 		})
 	}
+	expanders(func(simd string) { run(simd, func() { expand(dst, src, valid, 0, rows, 0) }) })
+	run("copy", func() { copy(dst, src) })
 }

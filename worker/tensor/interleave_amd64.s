@@ -63,3 +63,48 @@ loop:
 done:
 	VZEROUPPER
 	RET
+
+// halves loads four rows of columns i and i+4 to the halves of Y.
+#define halves(i, X, Y) \
+	MOVQ (8*i)(BX), AX; \
+	VMOVUPS (AX)(R8*4), X; \
+	MOVQ (8*i+32)(BX), AX; \
+	VINSERTF128 $1, (AX)(R8*4), Y, Y
+
+// store8 writes a row's columns, and asks for the line behind them, as store does.
+#define store8(Y) \
+	VMOVUPS Y, (DI); \
+	BYTE $0x0f; BYTE $0x0d; BYTE $0x4f; BYTE $0x40; \
+	ADDQ DX, DI
+
+// func interleaveAVX2(dst *float32, stride int, columns *[8]*float32, n int)
+TEXT ·interleaveAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ stride+8(FP), DX
+	MOVQ columns+16(FP), BX
+	MOVQ n+24(FP), CX
+	SHLQ $2, DX
+	XORQ R8, R8
+
+loop:
+	halves(0, X0, Y0)
+	halves(1, X1, Y1)
+	halves(2, X2, Y2)
+	halves(3, X3, Y3)
+	VUNPCKLPS Y1, Y0, Y4
+	VUNPCKHPS Y1, Y0, Y5
+	VUNPCKLPS Y3, Y2, Y6
+	VUNPCKHPS Y3, Y2, Y7
+	VUNPCKLPD Y6, Y4, Y0
+	VUNPCKHPD Y6, Y4, Y1
+	VUNPCKLPD Y7, Y5, Y2
+	VUNPCKHPD Y7, Y5, Y3
+	store8(Y0)
+	store8(Y1)
+	store8(Y2)
+	store8(Y3)
+	ADDQ $4, R8
+	CMPQ R8, CX
+	JLT  loop
+	VZEROUPPER
+	RET

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzInterleave compares both loops with each other and with what lies where, for every width of a tile, and sees
+// FuzzInterleave compares all loops with what lies where, for every width of a tile, and sees
 // that they write nothing else.
 func FuzzInterleave(f *testing.F) {
 	for columns := range tileColumns + 1 {
@@ -31,16 +31,29 @@ func FuzzInterleave(f *testing.F) {
 				want[i*stride+c] = in[c][i]
 			}
 		}
-		interleave(got, stride, in, rows)
-		if !slices.Equal(got, want) {
-			t.Fatalf("%d columns of %d rows, %d apart: got %v, want %v", columns, rows, stride, got, want)
-		}
-		clear(got)
-		interleavePlain(got, stride, in, rows)
-		if !slices.Equal(got, want) {
-			t.Fatalf("plain, %d columns of %d rows, %d apart: got %v, want %v", columns, rows, stride, got, want)
-		}
+		loops(func(simd string) {
+			clear(got)
+			interleave(got, stride, in, rows)
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s, %d columns of %d rows, %d apart: got %v, want %v", simd, columns, rows, stride, got, want)
+			}
+		})
 	})
+}
+
+// loops runs f as loops are on this CPU, again without AVX-512 if it has that, and again in plain Go.
+func loops(f func(simd string)) {
+	had := simd
+	defer func() { simd = had }()
+	if simd.avx512 {
+		f("AVX-512")
+		simd.avx512 = false
+	}
+	if simd.avx2 {
+		f("AVX2")
+		simd.avx2 = false
+	}
+	f("plain")
 }
 
 // BenchmarkInterleave writes a matrix of 512 rows in tiles, with and without SIMD, and column by column; and copies as
@@ -53,8 +66,16 @@ func BenchmarkInterleave(b *testing.B) {
 			columns[i] = make([]float32, rows)
 		}
 		matrix, other := make([]float32, rows*width), make([]float32, rows*width)
-		tiles := func(loop func([]float32, int, [][]float32, int)) func() {
-			return func() {
+		run := func(name string, f func()) {
+			b.Run(fmt.Sprintf("%d/%s", width, name), func(b *testing.B) {
+				for b.Loop() {
+					f()
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows*width), "ns/element")
+			})
+		}
+		loops(func(simd string) {
+			run(simd, func() {
 				for c := 0; c < width; c += tileColumns {
 					for row := 0; row < rows; row += tileRows {
 						var in [tileColumns][]float32
@@ -62,32 +83,18 @@ func BenchmarkInterleave(b *testing.B) {
 						for i := range group {
 							in[i] = group[i][row : row+tileRows]
 						}
-						loop(matrix[row*width+c:], width, in[:len(group)], tileRows)
+						interleave(matrix[row*width+c:], width, in[:len(group)], tileRows)
 					}
+				}
+			})
+		})
+		run("columns", func() {
+			for at, column := range columns {
+				for i, x := range column {
+					matrix[at+i*width] = x
 				}
 			}
-		}
-		for _, c := range []struct {
-			name string
-			run  func()
-		}{
-			{"simd", tiles(interleave)},
-			{"plain", tiles(interleavePlain)},
-			{"columns", func() {
-				for at, column := range columns {
-					for i, x := range column {
-						matrix[at+i*width] = x
-					}
-				}
-			}},
-			{"copy", func() { copy(matrix, other) }},
-		} {
-			b.Run(fmt.Sprintf("%d/%s", width, c.name), func(b *testing.B) {
-				for b.Loop() {
-					c.run()
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows*width), "ns/element")
-			})
-		}
+		})
+		run("copy", func() { copy(matrix, other) })
 	}
 }

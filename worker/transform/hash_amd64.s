@@ -125,3 +125,142 @@ done32:
 	VZEROUPPER
 	RET
 
+// What follows does the same with four ids in Y0, where a product of 64 bits is made of those of 32.
+
+// broadcastAVX2 loads the constants of hashParams: Y15 salt, Y14 divisor, Y13 multiplier, Y12 its upper half, X11
+// shift, Y10 kept, Y9 combineK, Y8 its upper half.
+#define broadcastAVX2(params) \
+	VPBROADCASTQ 0(params), Y15; \
+	VPBROADCASTQ 8(params), Y14; \
+	VPBROADCASTQ 16(params), Y13; \
+	VPSRLQ $32, Y13, Y12; \
+	VMOVQ 24(params), X11; \
+	VPBROADCASTQ 32(params), Y10; \
+	MOVQ combineK, AX; \
+	VMOVQ AX, X9; \
+	VPBROADCASTQ X9, Y9; \
+	VPSRLQ $32, Y9, Y8
+
+// multiply turns Y0 into the lower halves of its products with m, whose upper half is top. It uses Y1 and Y2.
+#define multiply(m, top) \
+	VPSRLQ $32, Y0, Y1; \
+	VPMULUDQ top, Y0, Y2; \
+	VPMULUDQ m, Y1, Y1; \
+	VPMULUDQ m, Y0, Y0; \
+	VPADDQ Y1, Y2, Y2; \
+	VPSLLQ $32, Y2, Y2; \
+	VPADDQ Y2, Y0, Y0
+
+// mixAVX2 turns Y0 into mixID of it. It uses Y1 and Y2.
+#define mixAVX2 \
+	VPCMPEQQ Y2, Y2, Y2; \
+	VPSLLQ $21, Y0, Y1; \
+	VPSUBQ Y0, Y1, Y0; \
+	VPADDQ Y2, Y0, Y0; \
+	VPSRLQ $24, Y0, Y1; \
+	VPXOR Y1, Y0, Y0; \
+	VPSLLQ $3, Y0, Y1; \
+	VPSLLQ $8, Y0, Y2; \
+	VPADDQ Y1, Y0, Y0; \
+	VPADDQ Y2, Y0, Y0; \
+	VPSRLQ $14, Y0, Y1; \
+	VPXOR Y1, Y0, Y0; \
+	VPSLLQ $2, Y0, Y1; \
+	VPSLLQ $4, Y0, Y2; \
+	VPADDQ Y1, Y0, Y0; \
+	VPADDQ Y2, Y0, Y0; \
+	VPSRLQ $28, Y0, Y1; \
+	VPXOR Y1, Y0, Y0; \
+	VPSLLQ $31, Y0, Y1; \
+	VPADDQ Y1, Y0, Y0
+
+// combineAVX2 turns Y0 into combine(salt, Y0). It uses Y1 and Y2.
+#define combineAVX2 \
+	VPXOR Y15, Y0, Y0; \
+	multiply(Y9, Y8); \
+	VPSRLQ $47, Y0, Y1; \
+	VPXOR Y15, Y0, Y0; \
+	VPXOR Y1, Y0, Y0; \
+	multiply(Y9, Y8); \
+	VPSRLQ $47, Y0, Y1; \
+	VPXOR Y1, Y0, Y0; \
+	multiply(Y9, Y8)
+
+// moduloAVX2 turns hashes in Y0 into modulus.of them. It uses Y1 to Y7.
+#define moduloAVX2 \
+	VPXOR Y7, Y7, Y7; \
+	VPCMPGTQ Y0, Y7, Y7; \
+	VPXOR Y7, Y0, Y0; \
+	VPAND Y10, Y0, Y0; \
+	VPSRLQ $32, Y0, Y2; \
+	VPMULUDQ Y13, Y0, Y3; \
+	VPMULUDQ Y12, Y0, Y4; \
+	VPMULUDQ Y13, Y2, Y5; \
+	VPMULUDQ Y12, Y2, Y6; \
+	VPXOR Y1, Y1, Y1; \
+	VPSRLQ $32, Y3, Y3; \
+	VPADDQ Y3, Y4, Y4; \
+	VPBLENDD $0xaa, Y1, Y4, Y3; \
+	VPADDQ Y3, Y5, Y5; \
+	VPSRLQ $32, Y4, Y4; \
+	VPSRLQ $32, Y5, Y5; \
+	VPADDQ Y4, Y6, Y6; \
+	VPADDQ Y5, Y6, Y6; \
+	VMOVDQA Y0, Y3; \
+	VPSRLQ X11, Y6, Y0; \
+	VPSRLQ $32, Y14, Y4; \
+	multiply(Y14, Y4); \
+	VPSUBQ Y0, Y3, Y0; \
+	VPXOR Y7, Y0, Y0; \
+	VPAND Y14, Y7, Y7; \
+	VPADDQ Y7, Y0, Y0
+
+// func hashInt64AVX2(dst, src *int64, n int, p *hashParams)
+TEXT ·hashInt64AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ p+24(FP), DX
+	broadcastAVX2(DX)
+	SHRQ $2, CX
+	JZ   done64
+
+loop64:
+	VMOVDQU (SI), Y0
+	mixAVX2
+	combineAVX2
+	moduloAVX2
+	VMOVDQU Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  loop64
+
+done64:
+	VZEROUPPER
+	RET
+
+// func hashInt32AVX2(dst *int64, src *int32, n int, p *hashParams)
+TEXT ·hashInt32AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ p+24(FP), DX
+	broadcastAVX2(DX)
+	SHRQ $2, CX
+	JZ   done32
+
+loop32:
+	VPMOVSXDQ (SI), Y0
+	mixAVX2
+	combineAVX2
+	moduloAVX2
+	VMOVDQU Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	DECQ CX
+	JNZ  loop32
+
+done32:
+	VZEROUPPER
+	RET

@@ -47,11 +47,17 @@ func benchKernel(b *testing.B, name string, values int, run func()) {
 	})
 }
 
-// kernels runs f as kernels are on this CPU, and again with those of plain Go alone.
+// kernels runs f as kernels are on this CPU, again without AVX-512 if it has that, and again with those of plain Go alone.
 func kernels(f func(name string)) {
-	f("simd")
 	had := simd
-	simd.avx, simd.avx512 = false, false
 	defer func() { simd = had }()
+	if simd.avx512 {
+		f("AVX-512")
+		simd.avx512 = false
+	}
+	if simd.avx2 {
+		f("AVX2")
+		simd.avx2 = false
+	}
 	f("plain")
 }

@@ -15,19 +15,36 @@ import (
 //go:noescape
 func log1p32AVX512(dst, src *float32, n int, cells *floatCells) (at int, hard uint32)
 
+// log1p32AVX2 does so 8 by 8 with a multiple of 8 values, above 0.
+//
+//go:noescape
+func log1p32AVX2(dst, src *float32, n int, cells *floatCells) (at int, hard uint32)
+
 // logs32 is log1p32 of values; dst and src may be the same slice.
 func logs32(dst, src []float32) {
 	dst = dst[:len(src)]
 	for simd.avx512 && len(src) > 0 {
 		at, hard := log1p32AVX512(&dst[0], &src[0], len(src), cellsOfFloats)
-		for ; hard != 0; hard &= hard - 1 {
-			i := at + bits.TrailingZeros32(hard)
-			dst[i] = log1p32(src[i])
-		}
+		logsAt(dst[at:], src[at:], hard)
 		done := min(at+16, len(src))
 		dst, src = dst[done:], src[done:]
 	}
+	for simd.avx2 && len(src) >= 8 {
+		n := len(src) &^ 7
+		at, hard := log1p32AVX2(&dst[0], &src[0], n, cellsOfFloats)
+		logsAt(dst[at:], src[at:], hard)
+		done := min(at+8, n)
+		dst, src = dst[done:], src[done:]
+	}
 	logsPlain(dst, src)
+}
+
+// logsAt is log1p32 of the values that which has a bit for.
+func logsAt(dst, src []float32, which uint32) {
+	for ; which != 0; which &= which - 1 {
+		i := bits.TrailingZeros32(which)
+		dst[i] = log1p32(src[i])
+	}
 }
 
 // floatCells are to float32 what logCells are to float64: ln(1/inverse) = head + tail. They divide

@@ -115,3 +115,121 @@ done:
 	MOVL $0, hard+40(FP)
 	VZEROUPPER
 	RET
+
+// The constants of log1p32AVX512, in their order there.
+DATA logConstants<>+0(SB)/4, $0x3f800000
+DATA logConstants<>+4(SB)/4, $0xbf800000
+DATA logConstants<>+8(SB)/4, $0x7e800000
+DATA logConstants<>+12(SB)/4, $0x3f320000
+DATA logConstants<>+16(SB)/4, $0xff800000
+DATA logConstants<>+20(SB)/4, $0x33b17200
+DATA logConstants<>+24(SB)/4, $0x2a3fbe8e
+DATA logConstants<>+28(SB)/4, $0x3e4cdb68
+DATA logConstants<>+32(SB)/4, $0xbe800885
+DATA logConstants<>+36(SB)/4, $0x3eaaaaab
+DATA logConstants<>+40(SB)/4, $0xbf000000
+DATA logConstants<>+44(SB)/4, $0x34200000
+DATA logConstants<>+48(SB)/4, $0x2d800000
+DATA logConstants<>+52(SB)/4, $0x7fffffff
+DATA logConstants<>+56(SB)/4, $0x80000000
+GLOBL logConstants<>(SB), RODATA|NOPTR, $60
+
+// lookUp picks what a table of 32 has for cells: Y4 has their lowest 3 bits, and the signs of Y5 and Y6 are the others. It uses Y7 to Y9.
+#define lookUp(at, to) \
+	VPERMPS   at(BX), Y4, Y7; \
+	VPERMPS   at+32(BX), Y4, Y8; \
+	VBLENDVPS Y5, Y8, Y7, Y7; \
+	VPERMPS   at+64(BX), Y4, Y8; \
+	VPERMPS   at+96(BX), Y4, Y9; \
+	VBLENDVPS Y5, Y9, Y8, Y8; \
+	VBLENDVPS Y6, Y8, Y7, to
+
+// func log1p32AVX2(dst, src *float32, n int, cells *floatCells) (at int, hard uint32)
+//
+// The steps are those of log1p32AVX512, and its comments hold.
+TEXT ·log1p32AVX2(SB), NOSPLIT, $0-44
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ cells+24(FP), BX
+	XORQ R8, R8
+	VBROADCASTSS logConstants<>+0(SB), Y15 // 1
+	VBROADCASTSS logConstants<>+12(SB), Y14 // floatBase
+	VBROADCASTSS logConstants<>+16(SB), Y13 // all but the mantissa
+
+loop:
+	VMOVUPS (SI)(R8*4), Y0
+	VMAXPS  Y15, Y0, Y1
+	VMINPS  Y15, Y0, Y2
+	VADDPS  Y2, Y1, Y3
+	VSUBPS  Y1, Y3, Y1
+	VSUBPS  Y1, Y2, Y2
+	VPSUBD  Y14, Y3, Y1
+	VPSRLD  $18, Y1, Y4
+	VPSLLD  $10, Y1, Y5
+	VPSLLD  $9, Y1, Y6
+	lookUp(0, Y10)
+	lookUp(128, Y11)
+	lookUp(256, Y12)
+	VPAND   Y13, Y1, Y1
+	VPSUBD  Y1, Y10, Y10              // inverse * 2^-k
+	VCVTDQ2PS Y1, Y1
+	VBROADCASTSS logConstants<>+20(SB), Y4
+	VBROADCASTSS logConstants<>+24(SB), Y5
+	VFMADD231PS Y4, Y1, Y11           // head
+	VFMADD231PS Y5, Y1, Y12           // tail
+
+	VFMSUB213PS Y15, Y10, Y3          // r
+	VMOVAPS Y3, Y7
+	VFMADD231PS Y2, Y10, Y7           // s
+	VADDPS Y7, Y11, Y8                // high
+	VSUBPS Y11, Y8, Y11
+	VSUBPS Y11, Y3, Y3
+	VADDPS Y3, Y12, Y12
+	VFMADD231PS Y2, Y10, Y12          // tail, with what s and high left out
+
+	VMULPS Y7, Y7, Y3                 // s2
+	VBROADCASTSS logConstants<>+28(SB), Y4
+	VBROADCASTSS logConstants<>+32(SB), Y5
+	VBROADCASTSS logConstants<>+36(SB), Y6
+	VBROADCASTSS logConstants<>+40(SB), Y9
+	VMOVAPS Y7, Y1
+	VFMADD132PS Y4, Y5, Y1
+	VFMADD213PS Y6, Y7, Y1
+	VFMADD213PS Y9, Y7, Y1
+	VFMADD213PS Y12, Y3, Y1           // low
+
+	VBROADCASTSS logConstants<>+44(SB), Y4
+	VBROADCASTSS logConstants<>+48(SB), Y5
+	VBROADCASTSS logConstants<>+52(SB), Y6
+	VBROADCASTSS logConstants<>+56(SB), Y9
+	VMULPS Y4, Y3, Y3
+	VANDPS Y6, Y8, Y2
+	VFMADD213PS Y3, Y5, Y2            // doubt
+	VADDPS Y2, Y1, Y3
+	VSUBPS Y2, Y1, Y2
+	VADDPS Y3, Y8, Y3
+	VADDPS Y2, Y8, Y2
+	VCMPPS $0, Y2, Y3, Y4
+	VBROADCASTSS logConstants<>+4(SB), Y5
+	VBROADCASTSS logConstants<>+8(SB), Y6
+	VCMPPS $0x1e, Y5, Y0, Y5          // x > -1
+	VCMPPS $0x11, Y6, Y0, Y6          // x < 2^126
+	VANDPS Y5, Y4, Y4
+	VANDPS Y6, Y4, Y4
+	VANDPS Y9, Y0, Y9
+	VORPS  Y9, Y3, Y3                 // with x's sign
+	VBLENDVPS Y4, Y3, Y0, Y3          // x, where it is hard: dst may be src
+	VMOVUPS Y3, (DI)(R8*4)
+	VMOVMSKPS Y4, AX
+	XORL $0xff, AX
+	JNZ  hard
+	ADDQ $8, R8
+	CMPQ R8, CX
+	JLT  loop
+
+hard:
+	MOVQ R8, at+32(FP)
+	MOVL AX, hard+40(FP)
+	VZEROUPPER
+	RET

@@ -13,7 +13,7 @@ func standardizeFloat32AVX(dst, src *float32, n int, mean, std float32)
 func clampFloat32(dst, src []float32, low, high float32) {
 	dst = dst[:len(src)]
 	n := 0
-	if simd.avx && len(src) >= 8 {
+	if simd.avx2 && len(src) >= 8 {
 		n = len(src) &^ 7
 		clampFloat32AVX(&dst[0], &src[0], n, low, high)
 	}
@@ -23,7 +23,7 @@ func clampFloat32(dst, src []float32, low, high float32) {
 func standardizeFloat32(dst, src []float32, mean, std float32) {
 	dst = dst[:len(src)]
 	n := 0
-	if simd.avx && len(src) >= 8 {
+	if simd.avx2 && len(src) >= 8 {
 		n = len(src) &^ 7
 		standardizeFloat32AVX(&dst[0], &src[0], n, mean, std)
 	}

@@ -3,7 +3,7 @@
 package transform
 
 // simd says that there are no other kernels than those of plain Go.
-var simd struct{ avx, avx512 bool } //nolint:gochecknoglobals // a property of the machine: only tests write it
+var simd struct{ avx2, avx512 bool } //nolint:gochecknoglobals // a property of the machine: only tests write it
 
 func hashInts[S int32 | int64](dst []int64, src []S, p *hashParams) { hashPlain(dst, src, p) }
 

@@ -37,13 +37,15 @@ func FuzzHash(f *testing.F) {
 
 func sameHashes[S int32 | int64](t *testing.T, ids []S, p *hashParams) {
 	got, want := make([]int64, len(ids)), make([]int64, len(ids))
-	hashInts(got, ids, p)
 	hashPlain(want, ids, p)
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("%d: got %d, want %d (%+v)", ids[i], got[i], want[i], p)
+	kernels(func(simd string) {
+		hashInts(got, ids, p)
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("%s, %d: got %d, want %d (%+v)", simd, ids[i], got[i], want[i], p)
+			}
 		}
-	}
+	})
 }
 
 // FuzzLog1p compares log1p with its plain form, for runs of floats that differ in their last bits.
@@ -84,13 +86,20 @@ func TestLog1pOfCloseCalls(t *testing.T) {
 
 func sameLogs(t *testing.T, x []float32) {
 	got, want := make([]float32, len(x)), make([]float32, len(x))
-	logs32(got, x)
 	logsPlain(want, x)
-	for i := range want {
-		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-			t.Fatalf("log1p of %v (%#x): got %#x, want %#x", x[i], math.Float32bits(x[i]), math.Float32bits(got[i]), math.Float32bits(want[i]))
+	kernels(func(simd string) {
+		copy(got, x)
+		logs32(got, got)
+		for i := range want {
+			if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+				t.Fatalf("%s, log1p of %v (%#x): got %#x, want %#x", simd, x[i], math.Float32bits(x[i]), math.Float32bits(got[i]), math.Float32bits(want[i]))
+			}
 		}
-	}
+		logs32(got, x)
+		if !slices.EqualFunc(got, want, func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }) {
+			t.Fatalf("%s: not the same elsewhere as in place", simd)
+		}
+	})
 }
 
 // FuzzBorderTable compares the table's answers with those of a search, for borders that are spread evenly, crowd at one
@@ -139,17 +148,19 @@ func FuzzBuckets(f *testing.F) {
 		slices.Sort(borders)
 		table := newTable(borders, func(x float64) int32 { return order32(float32(x)) }, math.MaxInt32)
 		got, want := make([]int32, len(keys)), make([]int32, len(keys))
-		bucketFloat32(got, keys, table)
 		bucketsPlain(want, keys, table)
-		for i, x := range keys {
-			least := len(borders)
-			if x == x {
-				least, _ = slices.BinarySearch(borders, float64(x))
+		kernels(func(simd string) {
+			bucketFloat32(got, keys, table)
+			for i, x := range keys {
+				least := len(borders)
+				if x == x {
+					least, _ = slices.BinarySearch(borders, float64(x))
+				}
+				if got[i] != want[i] || int(got[i]) != least {
+					t.Fatalf("%s, %v of borders %v: got %d, in plain Go %d, want %d", simd, x, borders, got[i], want[i], least)
+				}
 			}
-			if got[i] != want[i] || int(got[i]) != least {
-				t.Fatalf("%v of borders %v: got %d, in plain Go %d, want %d", x, borders, got[i], want[i], least)
-			}
-		}
+		})
 	})
 }
 
