@@ -3,13 +3,12 @@ package client
 import (
 	"unsafe"
 
-	"golang.org/x/sys/cpu"
-
+	"github.com/penstock-ml/penstock/internal/simd"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
 
-// simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx2 bool }{avx2: cpu.X86.HasAVX2} //nolint:gochecknoglobals // a property of the machine: only tests write it
+// simdLevel says which instructions loops may use. Results do not depend on it.
+var simdLevel = simd.Best() //nolint:gochecknoglobals // a property of the machine: only tests write it
 
 // widen1AVX2 to widen4AVX2 widen n values of 1 to 4 bytes, a multiple of 16. That of 3 bytes reads 4 bytes behind them.
 //
@@ -48,7 +47,7 @@ func widenMost[T narrow](dst []int64, src []T, past bool) int {
 	if size == 3 {
 		n -= 2 // which are read along
 	}
-	if n &^= 15; !simd.avx2 || n <= 0 {
+	if n &^= 15; simdLevel < simd.AVX2 || n <= 0 {
 		return 0
 	}
 	to, from := unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&src[0])
@@ -78,7 +77,7 @@ func copyMost[T wire.Value](dst, src []T) int {
 	const block = 16 * 8
 	size := int(unsafe.Sizeof(src[0]))
 	n := len(src) * size &^ (block - 1) / size
-	if !simd.avx2 || n == 0 {
+	if simdLevel < simd.AVX2 || n == 0 {
 		return 0
 	}
 	copy8Past(unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&src[0]), n*size/8)

@@ -3,22 +3,16 @@ package columns
 import (
 	"unsafe"
 
-	"golang.org/x/sys/cpu"
+	"github.com/penstock-ml/penstock/internal/simd"
 )
-
-// simd says which instructions expand may use beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx2, avx512 bool }{ //nolint:gochecknoglobals // a property of the machine: only tests write it
-	avx2:   cpu.X86.HasAVX2 && cpu.X86.HasPOPCNT,
-	avx512: cpu.X86.HasAVX512F && cpu.X86.HasPOPCNT,
-}
 
 // expand writes positions from to to of dst: values of src, which has as many as valid has bits there, in their order, where
 // there is a bit, and fill where there is none. Src may be where dst has these positions.
 func expand[T word](dst, src []T, valid []uint64, from, to int, fill T) {
 	switch {
-	case simd.avx512:
+	case simdLevel >= simd.AVX512:
 		expandBy512(dst, src, valid, from, to, fill)
-	case simd.avx2:
+	case simdLevel >= simd.AVX2:
 		expandBy256(dst, src, valid, from, to, fill)
 	default:
 		expandPlain(dst, src, valid, from, to, fill)

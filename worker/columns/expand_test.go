@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
 // FuzzExpand compares the ways to spread values among nulls with doing it one by one, from elsewhere and in place. What
@@ -60,20 +62,8 @@ func checkExpand[T word](t *testing.T, seed uint64, from, n, nulls int) {
 	}
 }
 
-// expanders runs f as expand is on this CPU, again without AVX-512 if it has that, and again in plain Go.
-func expanders(f func(simd string)) {
-	had := simd
-	defer func() { simd = had }()
-	if simd.avx512 {
-		f("AVX-512")
-		simd.avx512 = false
-	}
-	if simd.avx2 {
-		f("AVX2")
-		simd.avx2 = false
-	}
-	f("plain")
-}
+// expanders runs f with the loops of each level that this CPU has.
+func expanders(f func(simd string)) { simd.Each(&simdLevel, f, simd.AVX512, simd.AVX2) }
 
 // BenchmarkExpand spreads the values of columns with one null in twenty, a window of few rows at a time.
 func BenchmarkExpand(b *testing.B) {

@@ -2,6 +2,8 @@ package columns
 
 import (
 	"unsafe"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
 // gather decodes the next len(dst) indices and writes what they name in dict.
@@ -35,7 +37,7 @@ func gather[D, T word](r *runs, dict []D, dst []T) error {
 
 // gatherPacked decodes indices of a packed run, which has at least len(dst) left.
 func gatherPacked[D, T word](r *runs, dict []D, dst []T) error {
-	if haveVectorUnpack && len(dict) > 0 && r.width <= maxVectorWidth {
+	if simdLevel >= simd.AVX2 && len(dict) > 0 && r.width <= maxVectorWidth {
 		return gatherCodes(r, dict, dst)
 	}
 	return gatherGroups(r, dict, dst)

@@ -1,6 +1,10 @@
 package columns
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/penstock-ml/penstock/internal/simd"
+)
 
 const (
 	// maxVectorWidth is the widest number of bits that unpackVector takes: from any bit of a byte on, it fits 32 bits.
@@ -13,7 +17,7 @@ const (
 // the largest.
 func unpack(dst []uint32, packed []byte, at, width int) (largest uint32) {
 	i := 0
-	if haveVectorUnpack && width <= maxVectorWidth && len(dst) >= 16 {
+	if simdLevel >= simd.AVX2 && width <= maxVectorWidth && len(dst) >= 16 {
 		if head := -at & 7; head > 0 { // groups begin at whole bytes
 			largest, i = unpackSlow(dst[:head], packed, at, width), head
 		}

@@ -1,13 +1,6 @@
 package columns
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
-
-// haveVectorUnpack says whether unpackVector and addVector may be called.
-var haveVectorUnpack = cpu.X86.HasAVX2 //nolint:gochecknoglobals // a constant of the machine
+import "unsafe"
 
 // unpackTable says how to bring eight numbers of one width into the lanes of a vector: which bytes of sixteen, in
 // each half, hold a number, and how far it is shifted in them.

@@ -2,8 +2,7 @@
 
 package columns
 
-// haveVectorUnpack says whether unpackVector and addVector may be called.
-const haveVectorUnpack = false
+// Nothing calls these: simdLevel is simd.Plain.
 
 func unpackVector([]uint32, []byte, int) uint32 { panic("columns: no vector unit") }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
 // precision is the bits of fraction of weights: as Pillow has them, so that the sum for a byte fits 32 bits.
@@ -25,7 +27,7 @@ const (
 type axis struct {
 	first, count []int32
 	weights      []uint32
-	digits       []uint32 // of the weights, where simd.vnni needs them: of four weights the lowest ones, ..., the highest ones
+	digits       []uint32 // of the weights, where simdLevel >= simd.VNNI needs them: of four weights the lowest ones, ..., the highest ones
 	taps         int
 	most         int // of the counts, rounded up to a multiple of tapsAtOnce
 	end          int // first + most of the last one
@@ -83,7 +85,7 @@ func (a *axis) placed(from int, mirrored bool) {
 	if mirrored {
 		a.reverse()
 	}
-	if simd.vnni {
+	if simdLevel >= simd.VNNI {
 		a.setDigits()
 	}
 }

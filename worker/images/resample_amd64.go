@@ -1,12 +1,6 @@
 package images
 
-import "golang.org/x/sys/cpu"
-
-// simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx2, vnni bool }{ //nolint:gochecknoglobals // a property of the machine: only tests write it
-	avx2: cpu.X86.HasAVX2,
-	vnni: cpu.X86.HasAVX512VNNI && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512BW,
-}
+import "github.com/penstock-ml/penstock/internal/simd"
 
 // acrossAVX2 makes n values, a multiple of 4, each of `most` pixels of row from its first on. It writes two bytes behind them.
 //
@@ -38,7 +32,7 @@ func lookUpAVX2(dst *float32, plane int, row *byte, tables *[3][256]float32, n i
 // lookUpPlanes puts what the tables have of a row's pixels to three planes of values, behind which the row has slack bytes. It
 // returns how many of the n pixels it took.
 func lookUpPlanes(dst []float32, plane int, row []byte, tables *[3][256]float32, n int) int {
-	if n &^= 7; !simd.avx2 || n == 0 {
+	if n &^= 7; simdLevel < simd.AVX2 || n == 0 {
 		return 0
 	}
 	_, _ = dst[2*plane+n-1], row[3*n+slack-1]
@@ -50,7 +44,7 @@ func lookUpPlanes(dst []float32, plane int, row []byte, tables *[3][256]float32,
 func (a *axis) acrossRows(dst, rows []byte) {
 	short, long := 3*len(a.first), len(rows)/rowsAtOnce
 	n := len(a.first) &^ 3
-	if !simd.vnni || n == 0 {
+	if simdLevel < simd.VNNI || n == 0 {
 		a.acrossEach(dst, rows)
 		return
 	}
@@ -65,7 +59,7 @@ func (a *axis) acrossRows(dst, rows []byte) {
 // as many as end. The axis must have been placed: no first is negative, or greater than the last one's.
 func (a *axis) acrossColours(dst, row []byte) {
 	n := len(a.first) &^ 3
-	if !simd.avx2 || n == 0 {
+	if simdLevel < simd.AVX2 || n == 0 {
 		a.acrossColoursPlain(dst, row, 0)
 		return
 	}
@@ -76,13 +70,13 @@ func (a *axis) acrossColours(dst, row []byte) {
 
 // down makes value i of rows that follow each other, each as long as dst; there are as many as end.
 func (a *axis) down(dst, rows []byte, i int) {
-	if simd.vnni {
+	if simdLevel >= simd.VNNI {
 		above := rows[int(a.first[i])*len(dst):][:a.most*len(dst)]
 		downVNNI(&dst[0], &above[0], len(dst), &a.digits[i*a.taps], a.most, len(dst))
 		return
 	}
 	n := len(dst) &^ 31
-	if !simd.avx2 || n == 0 {
+	if simdLevel < simd.AVX2 || n == 0 {
 		a.downPlain(dst, rows, i, 0)
 		return
 	}

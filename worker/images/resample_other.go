@@ -2,8 +2,7 @@
 
 package images
 
-// simd says that there are no other loops than those of plain Go.
-var simd struct{ avx2, vnni bool } //nolint:gochecknoglobals // a property of the machine: only tests write it
+// There are no other loops than those of plain Go.
 
 // acrossColours makes a row of three bytes a pixel of one of four bytes a pixel.
 func (a *axis) acrossColours(dst, row []byte) { a.acrossColoursPlain(dst, row, 0) }

@@ -6,18 +6,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
-// kinds calls f with plain Go's loops alone, and with SIMD, if there is some here.
-func kinds(f func(name string)) {
-	all := simd
-	defer func() { simd = all }()
-	f("best")
-	simd.vnni = false
-	f("AVX2")
-	simd.avx2 = false
-	f("plain")
-}
+// kinds runs f with the loops of each level that this CPU has.
+func kinds(f func(name string)) { simd.Each(&simdLevel, f, simd.VNNI, simd.AVX2) }
 
 // FuzzResample compares loops with their plain forms, for rows and columns of any lengths, and sees that they write what they may.
 func FuzzResample(f *testing.F) {

@@ -1,9 +1,6 @@
 package tensor
 
-import "golang.org/x/sys/cpu"
-
-// simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx2, avx512 bool }{cpu.X86.HasAVX2, cpu.X86.HasAVX512F} //nolint:gochecknoglobals // a property of the machine: only tests write it
+import "github.com/penstock-ml/penstock/internal/simd"
 
 // interleaveAVX512 writes n rows, a multiple of 4, of the columns that mask has a bit for.
 //
@@ -19,7 +16,7 @@ func interleaveAVX2(dst *float32, stride int, columns *[8]*float32, n int)
 func interleave(dst []float32, stride int, columns [][]float32, rows int) {
 	n := rows &^ 3
 	switch {
-	case n > 0 && simd.avx512 && len(columns) > 0:
+	case n > 0 && simdLevel >= simd.AVX512 && len(columns) > 0:
 		_ = dst[(rows-1)*stride+len(columns)-1]
 		var first [tileColumns]*float32
 		for i := range first {
@@ -29,7 +26,7 @@ func interleave(dst []float32, stride int, columns [][]float32, rows int) {
 			}
 		}
 		interleaveAVX512(&dst[0], stride, &first, 1<<len(columns)-1, n)
-	case n > 0 && simd.avx2 && len(columns) >= 8:
+	case n > 0 && simdLevel >= simd.AVX2 && len(columns) >= 8:
 		_ = dst[(rows-1)*stride+len(columns)-1]
 		for done := 0; done < len(columns); done += 8 {
 			at := min(done, len(columns)-8) // the last eight begin among those before them

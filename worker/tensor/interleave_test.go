@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
 // FuzzInterleave compares all loops with what lies where, for every width of a tile, and sees
@@ -41,20 +43,8 @@ func FuzzInterleave(f *testing.F) {
 	})
 }
 
-// loops runs f as loops are on this CPU, again without AVX-512 if it has that, and again in plain Go.
-func loops(f func(simd string)) {
-	had := simd
-	defer func() { simd = had }()
-	if simd.avx512 {
-		f("AVX-512")
-		simd.avx512 = false
-	}
-	if simd.avx2 {
-		f("AVX2")
-		simd.avx2 = false
-	}
-	f("plain")
-}
+// loops runs f with the loops of each level that this CPU has.
+func loops(f func(simd string)) { simd.Each(&simdLevel, f, simd.AVX512, simd.AVX2) }
 
 // BenchmarkInterleave writes a matrix of 512 rows in tiles, with and without SIMD, and column by column; and copies as
 // much, in nanoseconds of a value.

@@ -1,6 +1,10 @@
 package tensor
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"github.com/penstock-ml/penstock/internal/simd"
+)
 
 // narrow2AVX2 and narrow4AVX2 write n values, a multiple of 16, that fit in 2 and 4 bytes.
 //
@@ -29,7 +33,7 @@ func bitsAVX2(words unsafe.Pointer, n int) uint64
 func bitsMost[T int32 | int64 | uint32](values []T) (bits T, n int) {
 	const block = 16 * 8
 	size := int(unsafe.Sizeof(bits))
-	if n = len(values) * size &^ (block - 1) / size; !simd.avx2 || n == 0 {
+	if n = len(values) * size &^ (block - 1) / size; simdLevel < simd.AVX2 || n == 0 {
 		return 0, 0
 	}
 	words := bitsAVX2(unsafe.Pointer(&values[0]), n*size/8)
@@ -42,7 +46,7 @@ func bitsMost[T int32 | int64 | uint32](values []T) (bits T, n int) {
 // packMost packs as many of the first values as can be with SIMD, and returns how many.
 func packMost(dst, values []uint32) int {
 	n := len(values) &^ 7
-	if !simd.avx2 || n == 0 {
+	if simdLevel < simd.AVX2 || n == 0 {
 		return 0
 	}
 	packAVX2(unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&values[0]), n)
@@ -52,7 +56,7 @@ func packMost(dst, values []uint32) int {
 // narrowMost narrows as many of the first values as can be with SIMD, and returns how many.
 func narrowMost[D unsigned | int64, S int64 | uint32 | int32](dst []D, src []S) int {
 	n := len(src) &^ 15
-	if !simd.avx2 || n == 0 {
+	if simdLevel < simd.AVX2 || n == 0 {
 		return 0
 	}
 	to, from := unsafe.Pointer(&dst[:n][0]), unsafe.Pointer(&src[0])

@@ -1,5 +1,7 @@
 package transform
 
+import "github.com/penstock-ml/penstock/internal/simd"
+
 // hashInt64AVX512 and hashInt32AVX512 are hashPlain of n values, a multiple of 8.
 //
 //go:noescape
@@ -21,7 +23,7 @@ func hashInts[S int32 | int64](dst []int64, src []S, p *hashParams) {
 	dst = dst[:len(src)]
 	n := 0
 	switch {
-	case simd.avx512 && len(src) >= 8:
+	case simdLevel >= simd.AVX512 && len(src) >= 8:
 		n = len(src) &^ 7
 		switch src := any(src).(type) {
 		case []int64:
@@ -29,7 +31,7 @@ func hashInts[S int32 | int64](dst []int64, src []S, p *hashParams) {
 		case []int32:
 			hashInt32AVX512(&dst[0], &src[0], n, p)
 		}
-	case simd.avx2 && len(src) >= 4:
+	case simdLevel >= simd.AVX2 && len(src) >= 4:
 		n = len(src) &^ 3
 		switch src := any(src).(type) {
 		case []int64:

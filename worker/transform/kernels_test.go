@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
 // BenchmarkKernels compares kernels with their plain form and with copying as many bytes, in nanoseconds of a value. The
@@ -47,17 +49,5 @@ func benchKernel(b *testing.B, name string, values int, run func()) {
 	})
 }
 
-// kernels runs f as kernels are on this CPU, again without AVX-512 if it has that, and again with those of plain Go alone.
-func kernels(f func(name string)) {
-	had := simd
-	defer func() { simd = had }()
-	if simd.avx512 {
-		f("AVX-512")
-		simd.avx512 = false
-	}
-	if simd.avx2 {
-		f("AVX2")
-		simd.avx2 = false
-	}
-	f("plain")
-}
+// kernels runs f with the kernels of each level that this CPU has.
+func kernels(f func(name string)) { simd.Each(&simdLevel, f, simd.AVX512, simd.AVX2) }

@@ -3,6 +3,8 @@ package transform
 import (
 	"math"
 	"math/bits"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
 // log1p32AVX512 is log1p32 of the first values of n, 16 by 16, and stops at the first 16 of which it does not tell all:
@@ -23,13 +25,13 @@ func log1p32AVX2(dst, src *float32, n int, cells *floatCells) (at int, hard uint
 // logs32 is log1p32 of values; dst and src may be the same slice.
 func logs32(dst, src []float32) {
 	dst = dst[:len(src)]
-	for simd.avx512 && len(src) > 0 {
+	for simdLevel >= simd.AVX512 && len(src) > 0 {
 		at, hard := log1p32AVX512(&dst[0], &src[0], len(src), cellsOfFloats)
 		logsAt(dst[at:], src[at:], hard)
 		done := min(at+16, len(src))
 		dst, src = dst[done:], src[done:]
 	}
-	for simd.avx2 && len(src) >= 8 {
+	for simdLevel >= simd.AVX2 && len(src) >= 8 {
 		n := len(src) &^ 7
 		at, hard := log1p32AVX2(&dst[0], &src[0], n, cellsOfFloats)
 		logsAt(dst[at:], src[at:], hard)

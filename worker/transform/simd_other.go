@@ -2,8 +2,7 @@
 
 package transform
 
-// simd says that there are no other kernels than those of plain Go.
-var simd struct{ avx2, avx512 bool } //nolint:gochecknoglobals // a property of the machine: only tests write it
+// There are no other kernels than those of plain Go.
 
 func hashInts[S int32 | int64](dst []int64, src []S, p *hashParams) { hashPlain(dst, src, p) }
 

@@ -1,9 +1,6 @@
 package jpeg
 
-import "golang.org/x/sys/cpu"
-
-// simd says which instructions may be used beyond those that each CPU has. Results do not depend on it.
-var simd = struct{ avx2 bool }{avx2: cpu.X86.HasAVX2} //nolint:gochecknoglobals // a property of the machine: only tests write it
+import "github.com/penstock-ml/penstock/internal/simd"
 
 // idctAVX2 writes the samples of a block to eight rows that are stride bytes apart, if 16 bits hold what it takes, as
 // they do in pictures that are not damaged.
@@ -23,14 +20,14 @@ func yccAVX2(dst, luma, blues, reds *byte, n int)
 
 func idct(dst []byte, stride int, b *[64]int32, last int) {
 	_ = dst[7*stride+7]
-	if !simd.avx2 || last == 0 || !idctAVX2(&dst[0], stride, b) {
+	if simdLevel < simd.AVX2 || last == 0 || !idctAVX2(&dst[0], stride, b) {
 		idctPlain(dst, stride, b, last)
 	}
 }
 
 func stretch(dst, near, far []byte, even, odd int16) {
 	n := len(near)
-	if !simd.avx2 || n < 16+2 {
+	if simdLevel < simd.AVX2 || n < 16+2 {
 		stretchPlain(dst, near, far, even, odd)
 		return
 	}
@@ -43,7 +40,7 @@ func stretch(dst, near, far []byte, even, odd int16) {
 
 func fromYCC(dst, luma, blues, reds []byte) {
 	n := len(luma)
-	if !simd.avx2 || n < 16 {
+	if simdLevel < simd.AVX2 || n < 16 {
 		fromYCCPlain(dst, luma, blues, reds)
 		return
 	}

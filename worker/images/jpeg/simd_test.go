@@ -5,13 +5,15 @@ import (
 	"image"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/penstock-ml/penstock/internal/simd"
 )
 
 // plainly calls f with the loops of plain Go.
 func plainly(f func()) {
-	had := simd
-	defer func() { simd = had }()
-	simd.avx2 = false
+	had := simdLevel
+	defer func() { simdLevel = had }()
+	simdLevel = simd.Plain
 	f()
 }
 
