@@ -2,7 +2,10 @@ package cluster_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -176,9 +179,22 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 					fleet := startCluster(t, cluster.Config{
 						Binary: binary, WorkerBinary: group.binary(t), WorkerFlags: []string{"--memory-limit=" + c.limit, how}, Dir: t.TempDir(),
 					}, 1)
+					worker := fleet.Workers()[0]
+					ctx, cancel := context.WithCancel(t.Context())
+					go func() { // without it the trainer would wait for another one
+						<-worker.Done()
+						cancel()
+					}()
 					job := open(t, fleet, s, nil)
 					rows, seen := 0, make([]bool, c.rows)
-					for b := next(t, job); b != nil; b = next(t, job) {
+					for {
+						b, err := job.Next(ctx)
+						if errors.Is(err, io.EOF) {
+							break
+						}
+						if err != nil {
+							t.Fatalf("after %d rows: %v; the worker: %q, the kernel killed %d processes", rows, err, worker.Status(), group.killed(t))
+						}
 						for i, id := range b.RowIDs {
 							if want := c.row(int(id)); seen[id] || !want.is(b, i) {
 								t.Fatalf("row %d came as another one, or again (%v)", id, seen[id])
@@ -192,7 +208,7 @@ func TestAWorkerLivesInItsControlGroup(t *testing.T) {
 					if rows != c.rows {
 						t.Errorf("%d rows, want %d", rows, c.rows)
 					}
-					if err := fleet.Workers()[0].Stop(); err != nil {
+					if err := worker.Stop(); err != nil {
 						t.Errorf("the worker: %v", err)
 					}
 					if n := group.killed(t); n > 0 {
