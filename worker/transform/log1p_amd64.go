@@ -27,24 +27,24 @@ func logs32(dst, src []float32) {
 	dst = dst[:len(src)]
 	for simdLevel >= simd.AVX512 && len(src) > 0 {
 		at, hard := log1p32AVX512(&dst[0], &src[0], len(src), cellsOfFloats)
-		logsAt(dst[at:], src[at:], hard)
+		logsAt(dst, src, at, hard)
 		done := min(at+16, len(src))
 		dst, src = dst[done:], src[done:]
 	}
 	for simdLevel >= simd.AVX2 && len(src) >= 8 {
 		n := len(src) &^ 7
 		at, hard := log1p32AVX2(&dst[0], &src[0], n, cellsOfFloats)
-		logsAt(dst[at:], src[at:], hard)
+		logsAt(dst, src, at, hard)
 		done := min(at+8, n)
 		dst, src = dst[done:], src[done:]
 	}
 	logsPlain(dst, src)
 }
 
-// logsAt is log1p32 of the values that which has a bit for.
-func logsAt(dst, src []float32, which uint32) {
-	for ; which != 0; which &= which - 1 {
-		i := bits.TrailingZeros32(which)
+// logsAt is log1p32 of the values from at on that hard has a bit for. Without any, at may be behind the last value.
+func logsAt(dst, src []float32, at int, hard uint32) {
+	for ; hard != 0; hard &= hard - 1 {
+		i := at + bits.TrailingZeros32(hard)
 		dst[i] = log1p32(src[i])
 	}
 }
