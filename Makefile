@@ -39,10 +39,11 @@ test: test-go test-python ## all tests that need no torch
 # inner loops are watched for what they do to pointers, as it does.
 RACELESS := ./bench/... ./internal/convert ./master/autoscale ./master/session
 LOOPS    := ./worker/columns ./worker/filter ./worker/images/... ./worker/transform/...
+LONGEST  := ./worker/pipeline # begins first, or the others would be done long before it
 
 test-go: tools python ## the product, with the race detector where there are goroutines
 	@export PATH="$(CURDIR)/.venv/bin:$$PATH"; \
-	CGO_ENABLED=1 go test -race -timeout 20m $$(go list ./... | grep -vxF "$$(go list $(RACELESS) $(LOOPS))") && \
+	CGO_ENABLED=1 go test -race -timeout 20m $(LONGEST) $$(go list ./... | grep -vxF "$$(go list $(RACELESS) $(LOOPS))") && \
 	go test -timeout 20m $(RACELESS) && \
 	go test -timeout 20m -gcflags=-d=checkptr $(LOOPS)
 
