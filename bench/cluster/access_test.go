@@ -33,6 +33,7 @@ func ticketKey(t *testing.T) string {
 // TestTwoTeamsOnOneFleet holds that each of two namespaces reads what is its own on an encrypted fleet, before and after all of its keys
 // were exchanged.
 func TestTwoTeamsOnOneFleet(t *testing.T) {
+	t.Parallel()
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 5000, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +94,7 @@ func TestTwoTeamsOnOneFleet(t *testing.T) {
 
 // TestWorkersOpenNothing holds that a worker's token serves a fleet, and its own port, and nobody who has it anything else.
 func TestWorkersOpenNothing(t *testing.T) {
+	t.Parallel()
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 5000, nil)
 	if err != nil {
 		t.Fatal(err)

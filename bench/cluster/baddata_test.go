@@ -146,6 +146,7 @@ func (j *job) fails(t *testing.T, words ...string) {
 // TestBadRowGroupsAreSkipped: exactly the row groups that no worker can read are left out, while a worker dies; trainers, the master
 // and `penstock session show` name them. One more than on_error allows fails the session.
 func TestBadRowGroupsAreSkipped(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 20_000, 2
 	s := provenanceSpec(t, rows, epochs)
 	bad := damage(t, s, [2]int{0, 1}, [2]int{2, 0})
@@ -196,6 +197,7 @@ func TestBadRowGroupsAreSkipped(t *testing.T) {
 
 // TestRestoreAroundSkippedRows restores states from before rows were skipped, and from after that, in the session and in another.
 func TestRestoreAroundSkippedRows(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 20_000, 1
 	s := provenanceSpec(t, rows, epochs)
 	bad := damage(t, s, [2]int{1, 0}, [2]int{1, 1})
@@ -255,6 +257,7 @@ func TestRestoreAroundSkippedRows(t *testing.T) {
 
 // TestRanksInStepWithBadRows: ranks that wait for each other end together where rows are left out.
 func TestRanksInStepWithBadRows(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 1500, 2
 	s := provenanceSpec(t, rows, epochs)
 	bad := damage(t, s, [2]int{0, 0})
@@ -285,6 +288,7 @@ func TestRanksInStepWithBadRows(t *testing.T) {
 
 // TestFilesThatAreNotWhatWasListed fail the session and are named, whatever may be skipped: overwritten, truncated and deleted ones.
 func TestFilesThatAreNotWhatWasListed(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	for name, spoil := range map[string]func(path string) error{
 		"overwritten": func(path string) error { return os.WriteFile(path, []byte("other rows"), 0o600) },
@@ -311,6 +315,7 @@ func TestFilesThatAreNotWhatWasListed(t *testing.T) {
 
 // TestOneWorkerCannotRead: what one worker lacks, access to the store, is no fault of the data.
 func TestOneWorkerCannotRead(t *testing.T) {
+	t.Parallel()
 	minio := storagetest.StartMinIO(t)
 	minio.MakeBucket(t, "criteo")
 	s := provenanceSpec(t, 20_000, 1)

@@ -77,6 +77,7 @@ provenance: true
 // TestEveryOpArrivesAsTheReferenceHasIt compares what a fleet delivers, row by row, with what an interpreter of its own makes of the
 // spec.
 func TestEveryOpArrivesAsTheReferenceHasIt(t *testing.T) {
+	t.Parallel()
 	s := catalogueSpec(t, 20_000)
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	job := open(t, c, s, nil)

@@ -102,6 +102,7 @@ func (j *named) sequence() [][]row {
 // TestNamedCheckpoint takes a checkpoint of four ranks by command while they read, and goes on from it with two, and then, with nothing
 // left but the dataset and the file that the command wrote, with five, on another fleet.
 func TestNamedCheckpoint(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 60_000, 2
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	master, err := c.Master(t.Context())
@@ -174,6 +175,7 @@ func TestNamedCheckpoint(t *testing.T) {
 // TestNamedCheckpointOfDeterministicOrder takes a checkpoint of two ranks by command while they read, and goes on from it with the very
 // next step: with four ranks, and with one in a session that knows nothing of it.
 func TestNamedCheckpointOfDeterministicOrder(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	master, err := c.Master(t.Context())
 	if err != nil {

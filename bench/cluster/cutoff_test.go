@@ -13,6 +13,7 @@ import (
 // TestMasterStopsWhileCutOff stops two masters, of which one leads a running job, by SIGTERM, while etcd, the trainers or both do not hear
 // them: they end by themselves (process.Stop would kill them after 15 s, a kubelet after 30). Another takes the job up.
 func TestMasterStopsWhileCutOff(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 20_000, 2
 	for name, cut := range map[string]struct{ etcd, trainers bool }{
 		"from etcd": {etcd: true}, "from trainers": {trainers: true}, "from all": {true, true},
@@ -57,6 +58,7 @@ func TestMasterStopsWhileCutOff(t *testing.T) {
 
 // TestMasterWaitsForEtcd starts a master before its etcd, as a cluster that comes up does.
 func TestMasterWaitsForEtcd(t *testing.T) {
+	t.Parallel()
 	e := etcds(t, "127.0.0.1")
 	member := e.Members()[0]
 	if err := member.Kill(); err != nil {

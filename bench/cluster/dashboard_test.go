@@ -50,6 +50,7 @@ const both = `(async () => {
 
 // Before a worker is killed, when it is gone and when another one has come, the page shows what the API says.
 func TestDashboardDuringAKill(t *testing.T) {
+	t.Parallel()
 	l := newLoops(t, cluster.Config{MasterFlags: []string{"--http=127.0.0.1:0"}}, 3)
 	up, err := l.c.MasterProcess().Announced(t.Context())
 	if err != nil {
@@ -123,6 +124,7 @@ const (
 // The leading master is killed with SIGKILL. A page of the other master, and one at an address behind which both are, say so, go on
 // by themselves, and show what the API says, and whom they have it from.
 func TestDashboardWhenTheLeaderDies(t *testing.T) {
+	t.Parallel()
 	flags := []string{"--http=127.0.0.1:0", "--etcd=" + strings.Join(etcds(t).Endpoints(), ","), "--ticket-key=" + filepath.Join(t.TempDir(), "ticket.key")}
 	l := newLoops(t, cluster.Config{MasterFlags: flags}, 2)
 	first, err := l.c.MasterProcess().Announced(t.Context())

@@ -14,6 +14,7 @@ import (
 )
 
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	cache := t.TempDir()
 	for _, name := range []string{"made", "cached"} {
 		r := demo(t, nil, "--rows=100000", "--cache="+cache)
@@ -32,6 +33,7 @@ func TestDemoDataset(t *testing.T) {
 }
 
 func TestDemoKillsSeveralWorkers(t *testing.T) {
+	t.Parallel()
 	r := demo(t, nil, "--rows=100000", "--workers=2", "--trainers=3", "--kill=3", "--cache="+t.TempDir())
 	if r.Kills != 3 || len(r.StallShare) != 3 {
 		t.Errorf("%+v", r)
@@ -39,6 +41,7 @@ func TestDemoKillsSeveralWorkers(t *testing.T) {
 }
 
 func TestDemoForPeople(t *testing.T) {
+	t.Parallel()
 	out, progress := run(t, 0, nil, "demo", "--rows=3000", "--kill=0", "--workers=1", "--trainers=1", "--cache="+t.TempDir())
 	for _, want := range []string{"3,000 expected, 3,000 delivered", "Every row arrived exactly once"} {
 		if !strings.Contains(out, want) {
@@ -54,6 +57,7 @@ func TestDemoForPeople(t *testing.T) {
 
 // TestDemoStaysOnATerminal: who runs it by hand can look at the dashboard until he has seen enough, and learns before what was found.
 func TestDemoStaysOnATerminal(t *testing.T) {
+	t.Parallel()
 	x := inTerminal(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--rows=3000", "--workers=1", "--trainers=1", "--cache="+t.TempDir())
 	said := func() string {
 		x.mu.Lock()
@@ -88,6 +92,7 @@ func TestDemoStaysOnATerminal(t *testing.T) {
 }
 
 func TestDemoOnS3(t *testing.T) {
+	t.Parallel()
 	minio := storagetest.StartMinIO(t)
 	minio.MakeBucket(t, "criteo")
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 60_000, nil)
@@ -104,6 +109,7 @@ func TestDemoOnS3(t *testing.T) {
 }
 
 func TestDemoOnRealData(t *testing.T) {
+	t.Parallel()
 	tsv := realData(t, "criteo/day_11_first_3k_rows.tsv")
 	dir := filepath.Join(t.TempDir(), "criteo")
 	run(t, 0, nil, "convert", tsv, "--out="+dir, "--columns=criteo")
@@ -114,6 +120,7 @@ func TestDemoOnRealData(t *testing.T) {
 }
 
 func TestDemoOnForeignFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	python(t, "foreign.py", dir)
 	folders, err := os.ReadDir(dir)
@@ -132,6 +139,7 @@ func TestDemoOnForeignFiles(t *testing.T) {
 }
 
 func TestDemoExplainsItsMistakes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, args, want string }{
 		{"no data", "--data=/nowhere/at/all/", "/nowhere/at/all"},
 		{"flags", "--rows=0 --workers=0", "--rows: want 1 or more, found 0"},

@@ -204,6 +204,7 @@ func closeAll(t *testing.T, jobs []*client.Session) {
 // TestSameSequence compares whole epochs, batch for batch and bit for bit, for several numbers of ranks and workers, with workers
 // that are killed, stopped and woken.
 func TestSameSequence(t *testing.T) {
+	t.Parallel()
 	s := orderedSpec(t, 40_000)
 	var want sequence
 	for _, workers := range []int{1, 3, 5} {
@@ -268,6 +269,7 @@ func checkWhole(t *testing.T, s sequence) {
 // TestSequenceRestores goes on from one rank's state with another number of ranks, in a fleet with a new master, a new etcd and other
 // workers, and gets the rest of the sequence.
 func TestSequenceRestores(t *testing.T) {
+	t.Parallel()
 	s := orderedSpec(t, 40_000)
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	whole := openOrdered(t, c, "whole", s, 1, nil)
@@ -304,6 +306,7 @@ func TestSequenceRestores(t *testing.T) {
 // TestSequenceWithEachLastBatch reads whole epochs with full last batches: padded, they have the rows that uneven ones have; else the
 // short step at the end of an epoch is missing. A worker dies, and the job is restored with other ranks.
 func TestSequenceWithEachLastBatch(t *testing.T) {
+	t.Parallel()
 	s := orderedSpec(t, 19_000) // nine steps and a half in each epoch: which rows are sampled depends on the files' paths
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 3)
 	alive := slices.Clone(c.Workers())
@@ -343,6 +346,7 @@ func TestSequenceWithEachLastBatch(t *testing.T) {
 // TestSameSequenceOnEachCPU compares epochs of workers that were built for CPUs with AVX2, where Go could fuse multiply and add, with
 // those of workers for any.
 func TestSameSequenceOnEachCPU(t *testing.T) {
+	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("NOT COMPARED: this is %s", runtime.GOARCH)
 	}

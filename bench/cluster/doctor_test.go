@@ -62,6 +62,7 @@ func unused(t *testing.T) string {
 }
 
 func TestDoctorOfASecureFleet(t *testing.T) {
+	t.Parallel()
 	ours, theirs := rpctest.NewAuthority(t), rpctest.NewAuthority(t)
 	cert, key := ours.Issue(t, t.TempDir())
 	c, master, spec := start(t, 100, "--tls-cert="+cert, "--tls-key="+key, "--tls-ca="+ours.CA)
@@ -104,6 +105,7 @@ func TestDoctorOfASecureFleet(t *testing.T) {
 }
 
 func TestDoctorOfAWorkerThatHangs(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 1)
 	master, err := c.Master(t.Context())
 	if err != nil {
@@ -148,6 +150,7 @@ func TestDoctorOfAWorkerThatHangs(t *testing.T) {
 // A leader that advertises an address at which it is not found is the classic mistake: whoever knows it by another
 // address reaches it, but nobody who is sent to it.
 func TestDoctorOfALeaderWithAWrongAddress(t *testing.T) {
+	t.Parallel()
 	listens, says := unused(t), unused(t)
 	c := startCluster(t, cluster.Config{
 		Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--listen=" + listens, "--advertise=" + says},
@@ -164,6 +167,7 @@ func TestDoctorOfALeaderWithAWrongAddress(t *testing.T) {
 }
 
 func TestDoctorOfAnExpiredCertificate(t *testing.T) {
+	t.Parallel()
 	authority := rpctest.NewAuthority(t)
 	cert, key := authority.IssueUntil(t, t.TempDir(), time.Now().Add(-10*time.Minute))
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--tls-cert=" + cert, "--tls-key=" + key, "--tls-ca=" + authority.CA}}, 0)

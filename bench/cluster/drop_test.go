@@ -95,6 +95,7 @@ func (e *epochsOf) missing(t *testing.T) (rows [droppedEpochs]int) {
 // TestDroppedLastBatches has a rank begin when the others are through with the first epoch, and a worker die. All ranks get as many
 // full batches as there are, and what is left is what they are told.
 func TestDroppedLastBatches(t *testing.T) {
+	t.Parallel()
 	for _, world := range []int{2, 3} {
 		t.Run(fmt.Sprint(world), func(t *testing.T) {
 			c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
@@ -178,6 +179,7 @@ func (e *epochsOf) inStep(t *testing.T, jobs []*client.Session, steps int) (n in
 
 // TestDroppedLastBatchesRestore goes on from a step of two ranks as three: all are in step, and no row comes twice.
 func TestDroppedLastBatchesRestore(t *testing.T) {
+	t.Parallel()
 	const perEpoch, into = droppedRows / (2 * droppedBatch), 5 // steps of two ranks
 	s := droppingSpec(t)
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)

@@ -39,6 +39,7 @@ const encryptedSpec = `{dataset: {uri: %s}, features: [{dense: price}, {sparse: 
 
 // TestEncryptedDataset reads encrypted files through a fleet that has their keys.
 func TestEncryptedDataset(t *testing.T) {
+	t.Parallel()
 	uri, files := encryptedDataset(t)
 	flags := []string{keyFlag(t)}
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: flags, WorkerFlags: flags}, 2)
@@ -85,6 +86,7 @@ func checkEncryptedRow(t *testing.T, b *client.Batch, i int) {
 
 // TestMissingKeys has workers, masters and penstock plan lack keys.
 func TestMissingKeys(t *testing.T) {
+	t.Parallel()
 	uri, _ := encryptedDataset(t)
 	path := write(t, "spec.yaml", fmt.Sprintf(encryptedSpec, uri))
 	if out, _ := run(t, 0, nil, "plan", path, keyFlag(t)); !strings.Contains(out, "encrypted") {

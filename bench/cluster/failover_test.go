@@ -171,6 +171,7 @@ func (f *fleet) hold(m pb.MasterClient, rank, world uint32) *holder {
 // TestTheLeaderGoes kills the leading master, stops it, and cuts it off from etcd. Each time another one leads within
 // seconds, the trainer finds it by itself and reads on meanwhile, and the old one, when it is back, acknowledges nothing.
 func TestTheLeaderGoes(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 40_000, 3
 	e := etcds(t)
 	tests := []struct {

@@ -106,6 +106,7 @@ func (b *besieged) client() *http.Client {
 // TestHostileCallers attacks a fleet at its real ports, from without and by a token of another namespace. In the end no secret stands in a
 // log, a command line or an environment.
 func TestHostileCallers(t *testing.T) {
+	t.Parallel()
 	b := besiege(t)
 	b.reads("before")
 	t.Run("tickets", b.forge)

@@ -67,6 +67,7 @@ func workHere(t *testing.T, c *cluster.Cluster, local *worker.Local) {
 
 // TestTrainerAndWorkerShareAProcess reads the same rows over the network and without it.
 func TestTrainerAndWorkerShareAProcess(t *testing.T) {
+	t.Parallel()
 	const rows = 60_000
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), rows, nil)
 	if err != nil {

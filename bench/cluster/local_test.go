@@ -102,6 +102,7 @@ func smallSpec(t *testing.T, rows int) string {
 
 // TestLocal reads from a store whose credentials are in the environment, among settings that are none of this fleet's.
 func TestLocal(t *testing.T) {
+	t.Parallel()
 	minio := storagetest.StartMinIO(t)
 	minio.MakeBucket(t, "criteo")
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 20_000, nil)
@@ -141,6 +142,7 @@ func TestLocal(t *testing.T) {
 }
 
 func TestLocalReplacesItsWorker(t *testing.T) {
+	t.Parallel()
 	needsProc(t)
 	logs := t.TempDir()
 	f := startLocal(t, nil, "--dir="+logs)
@@ -163,6 +165,7 @@ func TestLocalReplacesItsWorker(t *testing.T) {
 }
 
 func TestLocalEndsWithItsMaster(t *testing.T) {
+	t.Parallel()
 	needsProc(t)
 	f := startLocal(t, nil)
 	if n := f.kill(t, "master"); n != 1 {
@@ -194,6 +197,7 @@ func TestLocalEndsWithItsMaster(t *testing.T) {
 
 // TestNobodyOutlivesLocal ends it in the ways there are. In none of them does its standard input close, which this test holds.
 func TestNobodyOutlivesLocal(t *testing.T) {
+	t.Parallel()
 	needsProc(t)
 	spec := smallSpec(t, 1000)
 	for _, c := range []struct {
@@ -281,6 +285,7 @@ func needsProc(t *testing.T) {
 }
 
 func TestLocalExplainsItsMistakes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		args []string

@@ -13,6 +13,7 @@ import (
 
 // TestExternalEtcd runs a fleet on an etcd of its own, and lets another master take over what a killed one recorded.
 func TestExternalEtcd(t *testing.T) {
+	t.Parallel()
 	etcd, err := store.Embedded(t.Context(), t.TempDir(), "127.0.0.1:0", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -142,6 +142,7 @@ func writeLong(t *testing.T, rows, group int, row func(int) long) (path string) 
 // TestAWorkerLivesInItsControlGroup: a worker reads and sends many times what the kernel lets it take, of which a row is a good part, and
 // a trainer's batch may be more. It is told the limit, and lives; all rows come as they were written.
 func TestAWorkerLivesInItsControlGroup(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		limit              string
 		rows, group, batch int

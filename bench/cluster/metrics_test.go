@@ -76,6 +76,7 @@ func httpGet(t *testing.T, c *cluster.Cluster, address, path string, token bool)
 // TestMetrics holds that what a real master and worker tell Prometheus follows its conventions and has all that the dashboard for
 // Grafana and the alert rules ask for; and that it tells nobody without a token.
 func TestMetrics(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir(), MasterFlags: []string{"--http=127.0.0.1:0"}, WorkerFlags: []string{"--http=127.0.0.1:0"}}, 2)
 	master, err := c.MasterProcess().Announced(t.Context())
 	if err != nil {

@@ -98,6 +98,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 // TestNoMasterAnswers lets the only master die, or be cut off from the trainer. The trainer's streams go on, beyond what it
 // had buffered, until its lease ends; then it waits, and says so; it goes on once a master answers.
 func TestNoMasterAnswers(t *testing.T) {
+	t.Parallel()
 	const rows, epochs, lease = 150_000, 2, 4 * time.Second
 	// What a trainer may have received and not handed over: its budget, and a message of each of its streams.
 	const budget, buffered = 256 << 10, 256<<10 + 3*(1<<20+1<<18)
@@ -155,6 +156,7 @@ func TestNoMasterAnswers(t *testing.T) {
 
 // TestEtcdGoes takes a member of etcd away, its leader, and all of them, below a running job.
 func TestEtcdGoes(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 60_000, 6
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 
 // TestOwnersAndQuotas holds by commands alone who may delete a session, what a namespace may take, and that abandoned sessions go.
 func TestOwnersAndQuotas(t *testing.T) {
+	t.Parallel()
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), 2000, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +71,7 @@ func TestOwnersAndQuotas(t *testing.T) {
 
 // TestAbandonedSessionsGo holds that a session whose trainers were killed is deleted, and one that is read stays.
 func TestAbandonedSessionsGo(t *testing.T) {
+	t.Parallel()
 	s := provenanceSpec(t, 20_000, 1)
 	f := startFleet(t, etcds(t, "127.0.0.1").Endpoints(), 1, "--lease=1s", "--session-ttl=8s")
 	abandoned := startTrainer(t, f.dir, f.assign("abandoned"), s)

@@ -90,6 +90,7 @@ func ownMain(t *testing.T, newest int) string {
 }
 
 func TestMainOfOnesOwn(t *testing.T) {
+	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), ownMain(t, 1), "ops").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "grow") || !strings.Contains(string(out), "sigrid_hash") {
 		t.Errorf("penstock ops: %v\n%s", err, out)

@@ -24,6 +24,7 @@ const (
 // TestRestoreOfAPaddedStepThatARankLeft takes States of one step, some before others hand over the next one, and some when that has
 // closed the epoch, or its rank has left. They restore the job, for other numbers of ranks too.
 func TestRestoreOfAPaddedStepThatARankLeft(t *testing.T) {
+	t.Parallel()
 	s := provenanceSpec(t, paddedRows, paddedEpochs)
 	s.Dataset.Uri = []string{sortedFiles(t, paddedRows, paddedRows/2, paddedRows/2) + "/"}
 	s.Features = []*pb.Feature{{Name: []string{"label"}, Layout: pb.Layout_LABEL}}

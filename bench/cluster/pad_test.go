@@ -16,6 +16,7 @@ import (
 // TestRanksInStep has ranks that wait for each other after each batch, most of them without a row. They get equally many
 // batches, of one schema, and end with each other.
 func TestRanksInStep(t *testing.T) {
+	t.Parallel()
 	const rows, epochs, world = 1500, 3, 4
 	s := provenanceSpec(t, rows, epochs)
 	s.BatchSize, s.LastBatch = 200, pb.LastBatch_PAD

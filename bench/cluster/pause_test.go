@@ -180,6 +180,7 @@ func (l *loop) handed() int {
 // TestStoppedWorker stops a worker with SIGSTOP in the middle of an epoch: its streams go on elsewhere, the pause is told, and no row
 // is lost or doubled. When it wakes, it may serve again.
 func TestStoppedWorker(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 60_000, 3
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 3)
 	s := provenanceSpec(t, rows, epochs)

@@ -33,6 +33,7 @@ func children(t *testing.T, mark string) []string {
 
 // TestNobodyOutlivesTheDemo ends the demo in the middle of its job.
 func TestNobodyOutlivesTheDemo(t *testing.T) {
+	t.Parallel()
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("no /proc")
 	}
@@ -116,6 +117,7 @@ func TestHelp(t *testing.T) {
 }
 
 func TestDemoWithoutItsProcesses(t *testing.T) {
+	t.Parallel()
 	config := write(t, "storage.yaml", "nonsense: [")
 	_, errs := run(t, 1, nil, "demo", "--rows=1000", "--cache="+t.TempDir(), "--storage-config="+config)
 	if !strings.Contains(errs, config) {

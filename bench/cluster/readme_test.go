@@ -15,6 +15,7 @@ import (
 
 // TestReadme runs the commands of the README, in their order, in an empty directory, as a newcomer would.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)

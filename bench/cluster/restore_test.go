@@ -32,6 +32,7 @@ type row struct {
 // TestRestore takes checkpoints of a job, lets it read on, and goes back: from each checkpoint, exactly the rows
 // behind it come, though workers died and the rows had been handed over once.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 20_000, 2
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	s := provenanceSpec(t, rows, epochs)
@@ -74,6 +75,7 @@ func TestRestore(t *testing.T) {
 
 // TestRestoreElsewhere moves a job to a fleet that knows nothing of it, as another session with another number of ranks.
 func TestRestoreElsewhere(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 20_000, 2
 	s := provenanceSpec(t, rows, epochs)
 	seen := &tally{rows: map[row]int{}}
@@ -112,6 +114,7 @@ func TestRestoreElsewhere(t *testing.T) {
 
 // TestRestoreByOtherNumbersOfRanks also leaves a state out, and has a rank die while it waits for the others.
 func TestRestoreByOtherNumbersOfRanks(t *testing.T) {
+	t.Parallel()
 	const rows = 20_000
 	c := startCluster(t, cluster.Config{Binary: binary, Dir: t.TempDir()}, 2)
 	s := provenanceSpec(t, rows, 1)

@@ -288,6 +288,7 @@ func paced(tr *trainer, permits <-chan struct{}, got *[]handed) error {
 // trainer fails, and each row comes once. A worker that begins after each step, and another that dies, have trainers and
 // workers meet by the secrets of that step; in the end the leading master dies, too.
 func TestRotation(t *testing.T) {
+	t.Parallel()
 	const rows, epochs = 40_000, 6
 	python3 := python3(t, "grpc", "google.protobuf", "pyarrow")
 	r := startRotation(t)

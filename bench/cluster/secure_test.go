@@ -32,6 +32,7 @@ func start(t *testing.T, rows int, flags ...string) (c *cluster.Cluster, master,
 }
 
 func TestTLSAndToken(t *testing.T) {
+	t.Parallel()
 	ours, theirs := rpctest.NewAuthority(t), rpctest.NewAuthority(t)
 	cert, key := ours.Issue(t, t.TempDir())
 	c, master, spec := start(t, 5000, "--tls-cert="+cert, "--tls-key="+key, "--tls-ca="+ours.CA)
@@ -100,6 +101,7 @@ func readSecured(t *testing.T, master, path string, how client.Security) (rows i
 }
 
 func TestStockFlightClient(t *testing.T) {
+	t.Parallel()
 	c, master, spec := start(t, 20_000)
 	token, err := os.ReadFile(c.TokenFile())
 	if err != nil {
@@ -145,6 +147,7 @@ func TestStockFlightClient(t *testing.T) {
 
 // TestReadToParquet holds that other tools read what `penstock read` writes, without rows too.
 func TestReadToParquet(t *testing.T) {
+	t.Parallel()
 	c, master, spec := start(t, 3000)
 	flags := []string{"--output=parquet", "--master=" + master, "--token-file=" + c.TokenFile()}
 	text, err := os.ReadFile(spec)

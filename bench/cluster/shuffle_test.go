@@ -29,6 +29,7 @@ type mix struct {
 
 // TestShuffleQuality measures what the page of the spec says that shuffling gives, in both orders.
 func TestShuffleQuality(t *testing.T) {
+	t.Parallel()
 	const rows = 40_000
 	// Windows of 100 rows, four to a shard: small ones, of which there are many, as in a large dataset.
 	dir := sortedFiles(t, rows, 400, 100)

@@ -22,6 +22,7 @@ import (
 // batch. Shards are larger than what a trainer takes in of them, so a stream is held back until all ranks have their batch. For that,
 // others need its slot.
 func TestFewSlotsServeRanksInStep(t *testing.T) {
+	t.Parallel()
 	const rows, world = 24_000, 2
 	fast := provenanceSpec(t, rows, 1)
 	fast.Features = append(fast.Features, &pb.Feature{Name: []string{"int_*"}, Layout: pb.Layout_DENSE})

@@ -134,6 +134,7 @@ func (x *terminal) ends() {
 
 // `penstock top` is drawn on a screen of its own, follows keys and the terminal's size, and leaves all as it was, however it ends.
 func TestTopLive(t *testing.T) {
+	t.Parallel()
 	l := newLoops(t, cluster.Config{}, 2)
 	s := provenanceSpec(t, 20_000, 10_000)
 	l.train("job", s, 1, 100*time.Millisecond)

@@ -68,6 +68,7 @@ func (j *trained) atMostAgain(rank, rows int) (again int) {
 
 // TestTrainersGo lets trainers hang past their lease and wake, die, be started twice, leave, and come back.
 func TestTrainersGo(t *testing.T) {
+	t.Parallel()
 	const rows = 40_000
 	f := startFleet(t, nil, 2, "--lease="+trainersLease.String())
 	s, master := provenanceSpec(t, rows, 1), f.dial(f.first.Address)

@@ -55,6 +55,7 @@ func (v denseBits) equal(w denseBits) bool {
 // TestRollingUpgrade upgrades a fleet below a running job to a release that changes an op: first the workers, one by one,
 // and then the master. The job's rows stay the same bit for bit, and sessions of both versions are served at once.
 func TestRollingUpgrade(t *testing.T) {
+	t.Parallel()
 	const rows = 20_000
 	before, after := ownMain(t, 1), ownMain(t, 2)
 	etcd, err := store.Embedded(t.Context(), t.TempDir(), "127.0.0.1:0", slog.New(slog.DiscardHandler))

@@ -1,4 +1,4 @@
-"""What holds for each run: no test is skipped in CI, and interrupts interrupt.
+"""What holds for each run: no test is skipped in CI, interrupts interrupt, and tests with real processes get a second try.
 
 What a test needs and does not find in CI is a fault of the machine's set-up.
 """
@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
+
+FLAKY = Path(__file__).parents[2] / ".cache" / "flaky"  # what .ci/run shows at its end
 
 
 def pytest_configure() -> None:
@@ -22,3 +26,24 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if os.environ.get("CI") and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("tests were skipped, which CI does not allow", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(trylast=True)  # after the marks are there
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has a test that starts real processes run once more if it fails. Unit tests are never run again."""
+    for item in items:
+        if item.get_closest_marker("fleet") or "torch" in item.path.parts:
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """Names the tests that passed the second time, with what both runs put out."""
+    passed = {report.nodeid: report for report in terminalreporter.stats.get("passed", [])}
+    for report in terminalreporter.stats.get("rerun", []):
+        if second := passed.get(report.nodeid):
+            said = f"FLAKY {report.nodeid}\n{report.longreprtext}\n{report.capstdout}{report.capstderr}{report.caplog}\n"
+            said += f"--- passed, with the output:\n{second.capstdout}{second.capstderr}{second.caplog}\n"
+            terminalreporter.write(said)
+            FLAKY.parent.mkdir(exist_ok=True)
+            with FLAKY.open("a") as report_file:
+                report_file.write(said)
