@@ -103,7 +103,8 @@ $(PEERS):
 	go build -o $@ ./bench/peers
 
 chaos: tools python ## fifty faults on fleets of real processes, and a recount
-	go run ./bench/chaos --faults 35 --seed 1
+	go run ./bench/chaos --faults 25 --seed 1
+	go run ./bench/chaos --faults 10 --seed 3 --loopback
 	go run ./bench/chaos --faults 15 --seed 7 --order deterministic --mixed
 
 soak:             ## long randomised runs, and a long demo

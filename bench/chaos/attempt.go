@@ -44,8 +44,9 @@ type attempt struct {
 // member is a rank.
 type member struct {
 	process *process.Process
-	last    heard // its newest message
-	waits   bool  // for the answer to it
+	last    heard     // its newest message
+	waits   bool      // for the answer to it
+	since   time.Time // when it last got what it waited for: an answer, or its start
 	ended   bool
 }
 
@@ -221,7 +222,6 @@ func (a *attempt) hear(m heard) error {
 			a.figures.Restarts = append(a.figures.Restarts, now.Sub(a.broke))
 			a.broke = time.Time{}
 		}
-		a.moved = now
 	}
 	if n := a.handed(); n > a.high {
 		a.high = n
@@ -272,7 +272,7 @@ func (a *attempt) answer(o order) {
 	for r := range a.ranks {
 		m := &a.ranks[r]
 		if m.waits && (o.Stop || !m.last.Ended) {
-			m.waits = false
+			m.waits, m.since = false, time.Now()
 			_ = m.last.conn.Encode(o)
 		}
 	}
@@ -347,6 +347,17 @@ func (a *attempt) sameEpoch() (bool, error) {
 // complete reports whether all ranks had all epochs when they left.
 func (a *attempt) complete() bool {
 	return !slices.ContainsFunc(a.ranks, func(m member) bool { return !m.last.Ended })
+}
+
+// stuckFor is the longest time that a rank has been without a batch. mu must be held.
+func (a *attempt) stuckFor() time.Duration {
+	var longest time.Duration
+	for _, m := range a.ranks {
+		if !m.waits && !m.ended {
+			longest = max(longest, time.Since(m.since))
+		}
+	}
+	return longest
 }
 
 // describe says where the ranks are. mu must be held.

@@ -31,7 +31,7 @@ const (
 )
 
 // place is where a process listens.
-type place struct{ grpc, gossip string }
+type place struct{ grpc, gossip, http string }
 
 // fleet is all processes but the trainers, which are job's.
 type fleet struct {
@@ -47,6 +47,7 @@ type fleet struct {
 	mu     sync.Mutex
 	ends   map[string]int // how often each process ended by itself
 	leader string         // who led last
+	peaks  map[string]vitals
 }
 
 // names lists a kind of process: names("worker", 2) is worker-1 and worker-2.
@@ -63,7 +64,7 @@ func (o *options) maxWorld() int { return o.trainers + 1 }
 
 // newFleet prepares the fleet's places. keep runs it.
 func newFleet(ctx context.Context, o options, isolated bool) (*fleet, error) {
-	f := &fleet{options: o, units: map[string]*unit{}, places: map[string]place{}, ends: map[string]int{}, leader: "master-1"}
+	f := &fleet{options: o, units: map[string]*unit{}, places: map[string]place{}, ends: map[string]int{}, leader: "master-1", peaks: map[string]vitals{}}
 	var err error
 	if f.binary, err = os.Executable(); err != nil {
 		return nil, err
@@ -87,9 +88,9 @@ func newFleet(ctx context.Context, o options, isolated bool) (*fleet, error) {
 func (f *fleet) place(ctx context.Context, name string) (place, error) {
 	if f.lan != nil {
 		host := f.lan.hosts[name]
-		return place{grpc: host + ":7070", gossip: host + ":7946"}, nil
+		return place{grpc: host + ":7070", gossip: host + ":7946", http: host + ":7072"}, nil
 	}
-	var listeners [2]net.Listener
+	var listeners [3]net.Listener
 	for i := range listeners {
 		l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
@@ -97,8 +98,8 @@ func (f *fleet) place(ctx context.Context, name string) (place, error) {
 		}
 		listeners[i] = l
 	}
-	p := place{grpc: listeners[0].Addr().String(), gossip: listeners[1].Addr().String()}
-	return p, errors.Join(listeners[0].Close(), listeners[1].Close())
+	p := place{grpc: listeners[0].Addr().String(), gossip: listeners[1].Addr().String(), http: listeners[2].Addr().String()}
+	return p, errors.Join(listeners[0].Close(), listeners[1].Close(), listeners[2].Close())
 }
 
 // enter is the command that a process of a name is run by.
@@ -235,7 +236,7 @@ func (f *fleet) addMasters(key string) {
 		at := f.places[name]
 		f.add(name, func(bool) []string {
 			return []string{
-				"master", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--join=" + f.seeds(),
+				"master", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds(),
 				"--etcd=" + strings.Join(f.etcd.Endpoints(), ","), "--ticket-key=" + key, "--lease=" + f.lease.String(),
 				"--data-dir=" + filepath.Join(f.dir, name),
 			}
@@ -247,7 +248,7 @@ func (f *fleet) addWorkers() {
 	for _, name := range append(names("worker", f.workers), extraWorker) {
 		at := f.places[name]
 		f.add(name, func(lean bool) []string {
-			args := []string{"worker", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--join=" + f.seeds()}
+			args := []string{"worker", "--name=" + name, "--listen=" + at.grpc, "--gossip=" + at.gossip, "--http=" + at.http, "--join=" + f.seeds()}
 			if lean {
 				args = append(args, "--memory=16MiB", "--slots=1")
 			}

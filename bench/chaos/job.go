@@ -75,10 +75,9 @@ type job struct {
 	trainers []*process.Process // by rank, of the present attempt
 	resize   bool               // end the attempt at its next checkpoint
 	world    int                // of the next attempt
-	moved    time.Time          // when a trainer last got a batch
 	vain     int                // attempts in a row that ended by themselves without a step
 	figures  figures
-	describe func() string // the present attempt; called with mu held
+	present  *attempt // or nil
 }
 
 // figures are what the report says of the job.
@@ -108,8 +107,7 @@ func newJob(name string, f *fleet, spec string, world int, say func(string, ...a
 	total := int64(f.rows) * int64(f.epochs)
 	return &job{
 		name: name, fleet: f, spec: spec, total: total, say: say, socket: filepath.Join(f.dir, name+".sock"), messages: make(chan heard, 64),
-		changed: make(chan struct{}), gate: total + 1, world: world, moved: time.Now(), figures: figures{Ends: map[string]int{}},
-		describe: func() string { return "no attempt yet" },
+		changed: make(chan struct{}), gate: total + 1, world: world, figures: figures{Ends: map[string]int{}},
 	}
 }
 
@@ -264,11 +262,14 @@ func (j *job) next(relative int) {
 // endAttempt has the present attempt end in order, at a checkpoint.
 func (j *job) endAttempt() { j.change(func() { j.resize = true }) }
 
-// stuckFor says since when no trainer got a batch.
+// stuckFor says for how long some rank has waited for a batch, or for its session.
 func (j *job) stuckFor() time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return time.Since(j.moved)
+	if j.present == nil {
+		return 0
+	}
+	return j.present.stuckFor()
 }
 
 // attempt prepares the next start of all ranks.
@@ -277,8 +278,11 @@ func (j *job) attempt(n int, at *checkpoint, broke time.Time) *attempt {
 	defer j.mu.Unlock()
 	j.figures.Attempts = n
 	a := &attempt{job: j, number: n, from: at, at: at, broke: broke, ranks: make([]member, j.world), holding: true, first: true}
+	for r := range a.ranks {
+		a.ranks[r].since = time.Now()
+	}
 	j.resize = false
-	j.describe = a.describe
+	j.present = a
 	return a
 }
 

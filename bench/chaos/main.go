@@ -90,10 +90,10 @@ func command() *cobra.Command {
 	flags.StringVar(&o.order, "order", "fast", "fast; or deterministic, with --last-batch pad: then the sequence is compared with that of one trainer without faults, too")
 	flags.DurationVar(&o.lease, "lease", 8*time.Second, "the trainers' lease")
 	flags.DurationVar(&o.compute, "compute", 10*time.Millisecond, "what a training step takes")
-	flags.DurationVar(&o.stuck, "stuck-after", 2*time.Minute, "fail when no trainer got a batch for so long")
+	flags.DurationVar(&o.stuck, "stuck-after", 2*time.Minute, "fail when a trainer did not get a batch for so long")
 	flags.BoolVar(&o.planOnly, "plan", false, "print the schedule and end")
 	flags.BoolVar(&o.keep, "keep", false, "keep the folder of logs and ledgers (it is kept anyway when something fails)")
-	flags.BoolVar(&o.loopback, "loopback", false, "do without network namespaces, even as root")
+	flags.BoolVar(&o.loopback, "loopback", false, "do without network namespaces, even as root: batches then come in shared memory")
 	flags.StringVar(&o.report, "report", "", "file that takes the report (Markdown)")
 	flags.StringVar(&o.dir, "dir", "", "folder of logs and ledgers, which must be empty (default: a new one in the system's)")
 	flags.StringVar(&o.python, "python", "", "Python with duckdb (default: .venv/bin/python, else python3)")
@@ -167,6 +167,9 @@ func (o *options) main(ctx context.Context) error {
 	}
 	if reason == nil && !isolated() {
 		return runIsolated(ctx)
+	}
+	if reason != nil && !o.loopback && mustHaveAll() {
+		return fmt.Errorf("no networks to cut: %w; leave their faults out with --loopback", reason)
 	}
 	if o.mixed {
 		if o.python = findPython(ctx, o.python, "penstock"); o.python == "" {

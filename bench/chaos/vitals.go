@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// vitals are what a process holds. They follow the work in flight, so faults must not make them grow.
+type vitals struct {
+	rss         int64 // bytes
+	descriptors int
+	goroutines  int
+}
+
+// limits are several times what masters and workers hold that nothing befalls.
+var limits = vitals{rss: 512 << 20, descriptors: 500, goroutines: 1000} //nolint:gochecknoglobals // never changed
+
+// max is the larger of each.
+func (v vitals) max(o vitals) vitals {
+	return vitals{max(v.rss, o.rss), max(v.descriptors, o.descriptors), max(v.goroutines, o.goroutines)}
+}
+
+func (v vitals) String() string {
+	return fmt.Sprintf("%d MiB, %d descriptors, %d goroutines", v.rss>>20, v.descriptors, v.goroutines)
+}
+
+// beyond reports whether one of them is larger than in o.
+func (v vitals) beyond(o vitals) bool { return v.max(o) != o }
+
+// look reads what a process holds. One that ends meanwhile, or does not answer, holds what was seen by then.
+func look(ctx context.Context, pid int, address string) (v vitals) {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	if f, err := os.Open(filepath.Join(proc, "status")); err == nil {
+		v.rss = int64(field(f, "VmRSS:")) << 10
+	}
+	if all, err := os.ReadDir(filepath.Join(proc, "fd")); err == nil {
+		v.descriptors = len(all)
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	if err != nil {
+		return v
+	}
+	if res, err := http.DefaultClient.Do(req); err == nil {
+		v.goroutines = int(field(res.Body, "go_goroutines"))
+	}
+	return v
+}
+
+// field is the number after a name at the beginning of a line, or 0. It closes the text.
+func field(text io.ReadCloser, name string) float64 {
+	defer text.Close()
+	for lines := bufio.NewScanner(text); lines.Scan(); {
+		if words := strings.Fields(lines.Text()); len(words) > 1 && words[0] == name {
+			n, _ := strconv.ParseFloat(words[1], 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// weigh notes the most that each process of the fleet holds.
+func (f *fleet) weigh(ctx context.Context) {
+	for _, name := range append(append(names("master", f.masters), names("worker", f.workers)...), extraWorker) {
+		if p := f.units[name].running(); p != nil {
+			seen := look(ctx, p.PID(), f.places[name].http)
+			f.mu.Lock()
+			f.peaks[name] = f.peaks[name].max(seen)
+			f.mu.Unlock()
+		}
+	}
+}
+
+// checkPeaks holds that no process held more than it may.
+func (f *fleet) checkPeaks() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for name, peak := range f.peaks {
+		if peak.beyond(limits) {
+			errs = append(errs, fmt.Errorf("%s held up to %v; the limit is %v", name, peak, limits))
+		}
+	}
+	return errors.Join(errs...)
+}
