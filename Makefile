@@ -78,7 +78,7 @@ test-kubernetes: $(TOOLS)/bin/minio ## what deploy/kubernetes ships, on a real c
 
 test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add
 	PATH="$(CURDIR)/.venv/bin:$$PATH" GOAMD64=v3 go test ./worker/filter ./worker/images/... ./worker/tensor ./worker/transform/... ./worker/vector
-	go test -v -run TestSameSequenceOnEachCPU ./bench/cluster
+	PENSTOCK_CPU_LEVELS=1 go test -v -run TestSameSequenceOnEachCPU ./bench/cluster
 
 lint: tools proto-check lint-python ## formatting, linters, types, generated code
 	@files=$$(gofumpt -l .); test -z "$$files" || { echo "run gofumpt -w on: $$files"; exit 1; }
