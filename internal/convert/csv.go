@@ -17,26 +17,28 @@ type field struct {
 func (f field) null() bool { return len(f.text) == 0 && !f.quoted }
 
 // lines reads delimited text: fields with or without quotes, which protect delimiters and line ends and are doubled to
-// stand for themselves; lines that end with \n or \r\n. A quote inside a field that does not begin with one is an
-// ordinary character.
+// stand for themselves; lines that end with \n, \r\n or \r, in one file in any mixture. A quote inside a field that does
+// not begin with one is an ordinary character.
 type lines struct {
-	in        io.Reader
-	delimiter byte
-	buf       []byte // read but not used: buf[from:to]
-	from, to  int
-	ended     bool // in has no more
-	line      int  // number, from 1, of the line that next returned last, where it begins
-	following int  // number of the next one
-	scan      scan
-	fields    []field
-	again     bool // next returns the same line once more
+	in          io.Reader
+	delimiter   byte
+	buf         []byte // read but not used: buf[from:to]
+	from, to    int
+	ended       bool // in has no more
+	afterReturn bool // the line before ended with \r, to which a \n may belong that comes next
+	line        int  // number, from 1, of the line that next returned last, where it begins
+	following   int  // number of the next one
+	scan        scan
+	fields      []field
+	again       bool // next returns the same line once more
+	// Where the next ones of these lie in buf, as far as find has looked.
+	feed, carriage, quote int
 }
 
-// scan is how far the end of a line has been looked for.
+// scan is how far the end of a line with quotes has been looked for.
 type scan struct {
 	at    int // byte of the line
 	state scanState
-	plain int // bytes known to hold neither quote nor line end
 }
 
 type scanState int
@@ -45,8 +47,7 @@ const (
 	fieldStart scanState = iota
 	unquoted
 	inQuotes
-	closingQuote  // behind a quote that closes the field, unless another one follows
-	closingReturn // behind such a quote and \r
+	closingQuote // behind a quote that closes the field, unless another one follows
 	badQuote
 )
 
@@ -75,15 +76,17 @@ func (l *lines) next() ([]field, error) {
 	l.line = l.following
 	l.scan = scan{}
 	for {
-		end, err := l.findEnd(l.buf[l.from:l.to])
+		l.skipFeed()
+		end, err := l.findEnd()
 		if err != nil {
 			return nil, err
 		}
 		if end >= 0 {
-			line := l.buf[l.from : l.from+end]
-			l.from = min(l.from+end+1, l.to)
-			l.following += 1 + bytes.Count(line, []byte{'\n'})
-			l.split(bytes.TrimSuffix(line, []byte{'\r'}))
+			line := l.buf[l.from:end]
+			l.afterReturn = end < l.to && l.buf[end] == '\r'
+			l.from = min(end+1, l.to)
+			l.following += 1 + lineEnds(line)
+			l.split(line)
 			return l.fields, nil
 		}
 		if l.ended {
@@ -95,9 +98,26 @@ func (l *lines) next() ([]field, error) {
 	}
 }
 
+// skipFeed skips the \n of a \r\n whose \r ended the line before.
+func (l *lines) skipFeed() {
+	if !l.afterReturn || l.from == l.to {
+		return
+	}
+	l.afterReturn = false
+	if l.buf[l.from] == '\n' {
+		l.from++
+	}
+}
+
+// lineEnds counts those inside of quotes.
+func lineEnds(line []byte) int {
+	return bytes.Count(line, []byte{'\n'}) + bytes.Count(line, []byte{'\r'}) - bytes.Count(line, []byte("\r\n"))
+}
+
 // fill reads more.
 func (l *lines) fill() error {
 	l.to = copy(l.buf, l.buf[l.from:l.to])
+	l.feed, l.carriage, l.quote = l.feed-l.from, l.carriage-l.from, l.quote-l.from
 	l.from = 0
 	if l.to == len(l.buf) {
 		if len(l.buf) >= longestLine {
@@ -114,26 +134,38 @@ func (l *lines) fill() error {
 	return err
 }
 
-// findEnd returns where the line at the beginning of b ends: the place of its \n, or len(b) for the last one. It is
-// negative if b does not hold the line's end, or if there is no more line.
-func (l *lines) findEnd(b []byte) (int, error) {
+// find returns where in buf the next c lies, or l.to if there is none so far. place is where it was last time: so each byte is looked at
+// once, however many lines there are before the next c.
+func (l *lines) find(c byte, place *int) int {
+	*place = max(*place, l.from)
+	if *place < l.to && l.buf[*place] == c {
+		return *place
+	}
+	i := bytes.IndexByte(l.buf[*place:l.to], c)
+	if i < 0 {
+		i = l.to - *place
+	}
+	*place += i
+	return *place
+}
+
+// findEnd returns where in buf the line ends: the place of its \n or \r, or l.to for the last one. It is negative if buf does not hold the
+// line's end, or if there is no more line.
+func (l *lines) findEnd() (int, error) {
 	s := &l.scan
 	if s.at == 0 { // most lines have no quotes
-		end := bytes.IndexByte(b[s.plain:], '\n')
-		if end < 0 {
-			end = len(b) - s.plain
-		}
-		if bytes.IndexByte(b[s.plain:s.plain+end], '"') < 0 {
-			if s.plain += end; s.plain < len(b) || l.ended && len(b) > 0 {
-				return s.plain, nil
+		end := min(l.find('\n', &l.feed), l.find('\r', &l.carriage))
+		if l.find('"', &l.quote) >= end {
+			if end < l.to || l.ended && l.from < l.to {
+				return end, nil
 			}
 			return -1, nil
 		}
 	}
-	for ; s.at < len(b); s.at++ {
-		c := b[s.at]
-		if c == '\n' && s.state != inQuotes {
-			return s.at, nil
+	for ; l.from+s.at < l.to; s.at++ {
+		c := l.buf[l.from+s.at]
+		if (c == '\n' || c == '\r') && s.state != inQuotes {
+			return l.from + s.at, nil
 		}
 		if s.state = l.step(s.state, c); s.state == badQuote {
 			return -1, errBehindQuote
@@ -145,7 +177,7 @@ func (l *lines) findEnd(b []byte) (int, error) {
 	case s.state == inQuotes:
 		return -1, errOpenQuote
 	}
-	return len(b), nil
+	return l.to, nil
 }
 
 // step is the state behind a character that does not end the line.
@@ -155,11 +187,9 @@ func (l *lines) step(state scanState, c byte) scanState {
 		return closingQuote
 	case state == inQuotes, (state == fieldStart || state == closingQuote) && c == '"':
 		return inQuotes
-	case c == l.delimiter && state != closingReturn:
+	case c == l.delimiter:
 		return fieldStart
-	case state == closingQuote && c == '\r':
-		return closingReturn
-	case state == closingQuote || state == closingReturn:
+	case state == closingQuote:
 		return badQuote
 	}
 	return unquoted

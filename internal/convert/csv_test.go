@@ -56,12 +56,19 @@ func TestLines(t *testing.T) {
 		`"",""""`:                             `1{""|"\""}`,
 		`a"b,c""d`:                            `1{a"b|c""d}`,
 		`a,"b"` + "\r\n" + `c`:                `1{a|"b"}2{c}`,
-		"a\rb\nc":                             "1{a\rb}2{c}",
+		"a,b\rc,d\r":                          "1{a|b}2{c|d}",
+		"a,b\rc,d":                            "1{a|b}2{c|d}",
+		"a\rb\nc\r\nd":                        "1{a}2{b}3{c}4{d}",
+		"\r\ra\n\rb":                          "1{}2{}3{a}4{}5{b}",
+		"a\r\r\nb\r\n\r\n":                    "1{a}2{}3{b}4{}",
+		"\"a\rb\"\r\"c\"\r\n\"d\"":            `1{"a\rb"}3{"c"}4{"d"}`,
+		"\r":                                  "1{}",
+		"\r\n":                                "1{}",
 		"\"\n\n\n\"\n\"\n\"":                  `1{"\n\n\n"}5{"\n"}`,
 		`a,"`:                                 "error: line 1: a quoted field does not end",
 		"x\n\"a\nb":                           "error: line 2: a quoted field does not end",
 		`"a"b`:                                "error: line 1: a quoted field goes on",
-		"\"a\"\rb":                            "error: line 1: a quoted field goes on",
+		"\"a\"\rb":                            `1{"a"}2{b}`,
 		`"a" ,b`:                              "error: line 1: a quoted field goes on",
 		"x,y\n\"a\"\"\n":                      "error: line 2: a quoted field does not end",
 		"\"a\"\r":                             `1{"a"}`,
@@ -112,7 +119,7 @@ func TestLinesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("ab\",\t\n\r;ü ")))
 		table := rapid.SliceOfN(rapid.SliceOfN(text, 1, 4), 1, 5).Draw(t, "table")
-		end := rapid.SampledFrom([]string{"\n", "\r\n"}).Draw(t, "end")
+		ends := rapid.SampledFrom([]string{"\n", "\r\n", "\r"})
 		var b bytes.Buffer
 		for _, row := range table {
 			for i, s := range row {
@@ -121,7 +128,7 @@ func TestLinesRoundTrip(t *testing.T) {
 				}
 				b.WriteString(`"` + strings.ReplaceAll(s, `"`, `""`) + `"`)
 			}
-			b.WriteString(end)
+			b.WriteString(ends.Draw(t, "end"))
 		}
 		var in io.Reader = &b
 		if rapid.Bool().Draw(t, "slow") {
@@ -149,7 +156,7 @@ func TestLinesRoundTrip(t *testing.T) {
 
 // Whatever the text: no panic, the same result however it arrives, and no field that was not there.
 func FuzzLines(f *testing.F) {
-	for _, seed := range []string{"a,b\nc,d\n", "\"a\"\"b\",c\r\n", "\"", "\"a\nb", "a\"b\n", ",,\n\n", "\"a\"x", "\"\r\n\"\r\n"} {
+	for _, seed := range []string{"a,b\nc,d\n", "\"a\"\"b\",c\r\n", "\"", "\"a\nb", "a\"b\n", ",,\n\n", "\"a\"x", "\"\r\n\"\r\n", "a\rb\r"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
