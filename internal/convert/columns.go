@@ -16,36 +16,15 @@ type textColumn struct {
 	origin string
 }
 
-// preset returns the columns that a preset's name stands for.
-func preset(name string) ([]string, bool) {
-	if name != "criteo" {
-		return nil, false
-	}
-	columns := []string{"label:int32"}
-	for i := range 13 {
-		columns = append(columns, fmt.Sprintf("int_%d:int32", i))
-	}
-	for i := range 26 {
-		columns = append(columns, fmt.Sprintf("cat_%d:hex", i))
-	}
-	return columns, true
-}
-
-// usePreset replaces a preset's name by its columns.
-func (o *Options) usePreset() {
-	if len(o.Columns) != 1 {
-		return
-	}
-	if columns, ok := preset(o.Columns[0]); ok {
-		o.Columns, o.NoHeader = columns, true
-	}
-}
-
 // declare makes the columns of text files from their header, or, without one, from the number of fields.
 func declare(o Options, header []string, fields int) ([]textColumn, error) {
 	var columns []textColumn
 	var err error
 	if header != nil {
+		if !o.Header && isData(header) {
+			return nil, fmt.Errorf("the first line, %s, looks like data and not like names; give --no-header if it is, --no-header=false if these are the columns' names",
+				some(header))
+		}
 		columns, err = fromHeader(o.Columns, header)
 	} else {
 		columns, err = fromDeclarations(o.Columns, fields)
@@ -55,10 +34,20 @@ func declare(o Options, header []string, fields int) ([]textColumn, error) {
 	}
 	for i, c := range columns {
 		if slices.ContainsFunc(columns[:i], func(d textColumn) bool { return d.name == c.name }) {
-			return nil, fmt.Errorf("two columns are named %s; rename one in the header, or use other names without a header", c.name)
+			return nil, fmt.Errorf("two columns are named %s; rename one in the header, or, if the first line is data, give --no-header", c.name)
 		}
 	}
 	return columns, useHex(o.Hex, columns)
+}
+
+// isData reports whether no field of a first line is a name: each is a number, a time, true, false or empty.
+func isData(header []string) bool {
+	for _, name := range header {
+		if k := guess(field{text: []byte(name)}); k == stringKind || k == binaryKind {
+			return false
+		}
+	}
+	return slices.ContainsFunc(header, func(name string) bool { return name != "" })
 }
 
 func fromHeader(declared, header []string) ([]textColumn, error) {
@@ -115,7 +104,7 @@ func parseDeclaration(text string) (textColumn, error) {
 	}
 	var ok bool
 	if c.kind, ok = kindNames()[typ]; !ok {
-		return c, fmt.Errorf("column %s: no type %q; there are bool, int32, int64, float32, float64, string, binary and hex", name, typ)
+		return c, fmt.Errorf("column %s: no type %q; there are bool, int32, int64, float32, float64, string, binary, hex, date, timestamp and timestamp[ns]", name, typ)
 	}
 	c.origin = "as declared"
 	return c, nil

@@ -20,17 +20,19 @@ import (
 // Options says what Run does. Zero values stand for the defaults given.
 type Options struct {
 	// Inputs are files of one format, by their suffix: .csv, .tsv, .tab or .txt (also with .gz or .zst behind it), or
-	// .parquet, .parq or .pq. They have the same columns and are read one after another.
+	// .parquet, .parq or .pq. They have the same columns and are read one after another. A folder stands for such files below it, but for
+	// those whose names, or whose folders' names, begin with "." or "_".
 	Inputs []string
 	// Output is a directory, which will hold part-00000.parquet and so on, or a single file, if it ends with .parquet.
 	Output string
 	// Delimiter of text files, one character; default: a tab for .tsv and .tab, a comma for .csv.
 	Delimiter string
-	// NoHeader says that text files begin with data. Else their first line names the columns.
-	NoHeader bool
+	// NoHeader says that text files begin with data. Else their first line names the columns. Where that looks like data it is an error, unless
+	// Header says that it does name them, or its layout is a preset's.
+	NoHeader, Header bool
 	// Columns declares columns of text files: "name:type", or "name" alone, whose type is inferred. Without a header
 	// these are all columns in their order (default: col_0, col_1, ...); with one, any of them. Types are bool, int32,
-	// int64, float32, float64, string, binary and hex (hexadecimal digits to int64). A preset's name alone (criteo)
+	// int64, float32, float64, string, binary, hex (hexadecimal digits to int64), date, timestamp (to microseconds) and timestamp[ns]. A preset's name alone (criteo)
 	// stands for its columns, and for NoHeader.
 	Columns []string
 	// Hex are names or globs of columns that hold hexadecimal hashes, which become int64.
@@ -60,6 +62,8 @@ type Result struct {
 	Rows    int64    `json:"rows"`
 	Bytes   int64    `json:"bytes"`
 	Columns []string `json:"columns"` // "name: type"
+	// Notes tell what was assumed, and what of a folder was left out.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Defaults of Options.
@@ -113,6 +117,14 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err := o.check(); err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
 	}
+	files, notes, err := expand(o.Inputs)
+	if err != nil {
+		return Result{}, fmt.Errorf("convert: %w", err)
+	}
+	o.Inputs = files
+	if note := o.recognise(); note != "" {
+		notes = append(notes, note)
+	}
 	src, err := openSource(ctx, o)
 	if err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
@@ -131,7 +143,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("convert: %w", err)
 	}
-	result.Rows = w.rows
+	result.Rows, result.Notes = w.rows, notes
 	for _, f := range src.schema().Fields() {
 		result.Columns = append(result.Columns, fmt.Sprintf("%s: %v", f.Name, f.Type))
 	}
@@ -144,9 +156,6 @@ func openSource(ctx context.Context, o Options) (source, error) {
 		info, err := os.Stat(in)
 		if err != nil {
 			return nil, err
-		}
-		if !info.Mode().IsRegular() {
-			return nil, fmt.Errorf("%s is no regular file, and inputs are read more than once: write it to one first", in)
 		}
 		total += info.Size()
 		if isParquet(in) {

@@ -149,10 +149,44 @@ func TestTextFormats(t *testing.T) {
 	}
 	generated := run(t, Options{Inputs: []string{write(t, "a.csv", "1,a\n2,b\n")}, NoHeader: true})
 	expect(t, table(t, generated.Files...), "col_0 int64, col_1 utf8", "1|a", "2|b")
+	numbers := run(t, Options{Inputs: []string{write(t, "a.csv", "0,1\n1,a\n")}, Header: true})
+	expect(t, table(t, numbers.Files...), "0 int64, 1 utf8", "1|a")
 	single := run(t, Options{Inputs: []string{write(t, "a.csv", "x\n1\n\n2\n")}})
 	expect(t, table(t, single.Files...), "x int64", "1", "(null)", "2")
 	empty := run(t, Options{Inputs: []string{write(t, "a.csv", "x,y\n")}})
 	expect(t, table(t, empty.Files...), "x utf8, y utf8")
+}
+
+// A folder stands for the files below it, and what is left out of it is told.
+func TestFolders(t *testing.T) {
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"b.csv": "x,at\r2,2026-01-02\r", "a/1.CSV": "x,at\n1,2026-01-02 03:04:05\n", "c.tsv": "x\tat\n3\t\n",
+		"notes.md": "#", "_SUCCESS": "", ".hidden/d.csv": "y\n", "a/_e.csv": "y\n",
+	} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(dir, "b.csv"), filepath.Join(dir, "link.csv")); err != nil {
+		t.Fatal(err)
+	}
+	linked := filepath.Join(t.TempDir(), "linked")
+	if err := os.Symlink(dir, linked); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{dir, linked + "/"} {
+		r := run(t, Options{Inputs: []string{in}})
+		expect(t, table(t, r.Files...), "x int64, at timestamp[us, tz=UTC]",
+			"1|2026-01-02 03:04:05Z", "2|2026-01-02 00:00:00Z", "3|(null)", "2|2026-01-02 00:00:00Z")
+		if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "4 files, such as "+filepath.Join(in, "notes.md")) {
+			t.Errorf("notes %q", r.Notes)
+		}
+	}
 }
 
 // pipe is a named one.
@@ -166,6 +200,10 @@ func pipe(t *testing.T) string {
 }
 
 func TestErrors(t *testing.T) {
+	partitioned := filepath.Join(t.TempDir(), "day=1")
+	if err := os.Mkdir(partitioned, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	csv := func(text string) []string { return []string{write(t, "a.csv", text)} }
 	for name, tt := range map[string]struct {
 		o    Options
@@ -190,7 +228,12 @@ func TestErrors(t *testing.T) {
 		"no hex column":        {Options{Inputs: csv("x\n1\n"), Hex: []string{"cat_*"}}, []string{"cat_*", "there are x"}},
 		"hex and declared":     {Options{Inputs: csv("x\n1\n"), Hex: []string{"x"}, Columns: []string{"x:int32"}}, []string{"int32", "hex"}},
 		"other headers":        {Options{Inputs: append(csv("x\n1\n"), csv("y\n1\n")...)}, []string{"line 1", "header"}},
-		"UTF-16":               {Options{Inputs: csv("\xff\xfex\x00\n\x00")}, []string{"UTF-16"}},
+		"UTF-16":               {Options{Inputs: csv("\xff\xfex\x00\n\x00")}, []string{"UTF-16", "iconv"}},
+		"unmarked UTF-16":      {Options{Inputs: csv("x\x00\n\x001\x00\n\x00")}, []string{"a.csv", "UTF-16"}},
+		"numbers as names":     {Options{Inputs: csv("1,,0.5\n2,3,4\n")}, []string{"line 1", "looks like data", "--no-header"}},
+		"an empty folder":      {Options{Inputs: []string{t.TempDir()}}, []string{"has no file", ".csv"}},
+		"a folder's name lost": {Options{Inputs: []string{filepath.Dir(partitioned)}}, []string{"day=1", "column"}},
+		"a bucket":             {Options{Inputs: []string{"s3://bucket/x.csv"}}, []string{"s3://bucket/x.csv", "copy"}},
 		"no gzip":              {Options{Inputs: []string{write(t, "a.csv.gz", "x\n1\n")}}, []string{"a.csv.gz", "gzip"}},
 		"a cut gzip header":    {Options{Inputs: append(csv("x\n1\n"), write(t, "b.csv.gz", "\x1f\x8b"))}, []string{"b.csv.gz", "gzip"}},
 		"mixed formats":        {Options{Inputs: append(csv("x\n1\n"), write(t, "a.parquet", ""))}, []string{"one format"}},

@@ -58,6 +58,14 @@ func TestCriteo(t *testing.T) {
 	}
 }
 
+// Nothing needs to be said of a file with the layout of a preset.
+func TestCriteoRecognised(t *testing.T) {
+	r := run(t, Options{Inputs: []string{write(t, "empty.tsv", ""), criteo(t)}, Hex: []string{"cat_*"}})
+	if r.Rows != 3000 || len(r.Columns) != 40 || r.Columns[0] != "label: int32" || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "--columns criteo") {
+		t.Errorf("result %+v", r)
+	}
+}
+
 // Without a preset, the types of real columns are found.
 func TestCriteoInferred(t *testing.T) {
 	r := run(t, Options{Inputs: []string{criteo(t)}, NoHeader: true, Hex: []string{"col_1[4-9]", "col_[23]?"}})

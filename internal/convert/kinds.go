@@ -23,6 +23,9 @@ const (
 	stringKind
 	binaryKind
 	hexKind
+	dateKind
+	timestampKind
+	nanosecondsKind
 )
 
 // kindNames are those that users write.
@@ -30,6 +33,7 @@ func kindNames() map[string]kind {
 	return map[string]kind{
 		"bool": boolKind, "int32": int32Kind, "int64": int64Kind, "float32": float32Kind, "float64": float64Kind,
 		"string": stringKind, "binary": binaryKind, "hex": hexKind,
+		"date": dateKind, "timestamp": timestampKind, "timestamp[ns]": nanosecondsKind,
 	}
 }
 
@@ -56,6 +60,12 @@ func (k kind) arrow() arrow.DataType {
 		return arrow.PrimitiveTypes.Float64
 	case binaryKind:
 		return arrow.BinaryTypes.Binary
+	case dateKind:
+		return arrow.FixedWidthTypes.Date32
+	case timestampKind:
+		return arrow.FixedWidthTypes.Timestamp_us
+	case nanosecondsKind:
+		return arrow.FixedWidthTypes.Timestamp_ns
 	}
 	return arrow.BinaryTypes.String
 }
@@ -128,6 +138,8 @@ func (k kind) appendNumber(b array.Builder, text []byte) error {
 			return errValue
 		}
 		b.Append(x)
+	default:
+		return k.appendTime(b, text)
 	}
 	return nil
 }
@@ -169,7 +181,7 @@ func parseFloat(text []byte, bits int) (float64, bool) {
 	return x, err == nil
 }
 
-// guess is the narrowest kind that users mean by a field: bool, int64, float64 or string; unknown if it is null. A
+// guess is the narrowest kind that users mean by a field: bool, int64, float64, a time or string; unknown if it is null. A
 // number with leading zeros is an identifier and so a string, and so is an integer that no int64 holds: as floats, different ones
 // would be the same.
 func guess(f field) kind {
@@ -187,6 +199,9 @@ func guess(f field) kind {
 	}
 	if _, ok := parseFloat(text, 64); ok && !integer(text) {
 		return float64Kind
+	}
+	if k := guessTime(text); k != unknown {
+		return k
 	}
 	if utf8.Valid(f.text) {
 		return stringKind
@@ -213,6 +228,8 @@ func wide(a, b kind) kind {
 		return a
 	case numbers(a) && numbers(b):
 		return float64Kind
+	case a.isTime() && b.isTime(): // each takes those before it
+		return max(a, b)
 	case a == binaryKind || b == binaryKind:
 		return binaryKind
 	}
@@ -225,5 +242,8 @@ func wouldTake(k kind, f field) kind {
 	if b, ok := base[k]; ok {
 		k = b
 	}
-	return wide(k, guess(f))
+	if other := wide(k, guess(f)); other != nanosecondsKind || k != other {
+		return other
+	}
+	return stringKind // the time is beyond what nanoseconds count
 }

@@ -26,6 +26,14 @@ func TestKinds(t *testing.T) {
 		{hexKind, map[string]string{"ff": "255", "FFFFFFFF": "4294967295", "0x10": "16", "ffffffffffffffff": "-1", "10000000000000000": bad, "g": bad, "-1": bad, "+1": bad, "": "(null)", "0x": bad}},
 		{stringKind, map[string]string{"a b ": "a b ", "": "(null)", "\xff": bad, "ü": "ü"}},
 		{binaryKind, map[string]string{"\xff": "/w==", "": "(null)"}},
+		{dateKind, map[string]string{"2026-01-02": "2026-01-02", " 1969-12-31 ": "1969-12-31", "": "(null)", "2026-02-30": bad, "2026-01-02 03:04:05": bad, "20260102": bad}},
+		{timestampKind, map[string]string{
+			"2026-01-02": "2026-01-02 00:00:00Z", "2026-01-02 03:04:05": "2026-01-02 03:04:05Z", "2026-01-02T03:04:05.678901Z": "2026-01-02 03:04:05.678901Z",
+			"2026-01-02 03:04:05+02:00": "2026-01-02 01:04:05Z", "2026-01-02T03:04:05-0130": "2026-01-02 04:34:05Z", "2026-01-02 03:04:05+00": "2026-01-02 03:04:05Z",
+			"2026-01-02 03:04:05 UTC": "2026-01-02 03:04:05Z", "2026-01-02 03:04": "2026-01-02 03:04:00Z", "1969-12-31 23:59:59.5": "1969-12-31 23:59:59.5Z",
+			"2026-01-02 03:04:05.123456700": bad, "2026-01-02 25:00:00": bad, "2026-01-02 03:04:05,5": bad, "1700000000": bad, "": "(null)",
+		}},
+		{nanosecondsKind, map[string]string{"2026-01-02 03:04:05.123456789": "2026-01-02 03:04:05.123456789Z", "2262-01-01": "2262-01-01 00:00:00Z", "2263-01-01": bad}},
 	} {
 		for in, want := range tt.in {
 			b := newBuilder(tt.kind)
@@ -72,7 +80,11 @@ func TestGuesses(t *testing.T) {
 		{[]string{"1", "x"}, stringKind},
 		{[]string{"1", "-10000169349117863715"}, stringKind},
 		{[]string{"99999999999999999999.0"}, float64Kind},
-		{[]string{"2026-01-02"}, stringKind},
+		{[]string{"2026-01-02"}, dateKind},
+		{[]string{"2026-01-02", "2026-01-02 00:00:00"}, timestampKind},
+		{[]string{"2026-01-02T03:04:05.123456789Z", "2026-01-02 03:04:05"}, nanosecondsKind},
+		{[]string{"2026-01-02", "7"}, stringKind},
+		{[]string{"2026-01-02", "never"}, stringKind},
 		{[]string{"x", "\xff"}, binaryKind},
 		{[]string{"\xff", "1"}, binaryKind},
 		{[]string{"nan", "1"}, float64Kind},
@@ -92,7 +104,7 @@ func TestGuessesFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := rapid.SliceOf(rapid.OneOf(
 			rapid.String(), rapid.StringMatching(`[+-]?[0-9]{0,20}(\.[0-9]*)?(e[0-9])?`),
-			rapid.SampledFrom([]string{"", "true", "false", "nan", "00", "\xff"}),
+			rapid.SampledFrom([]string{"", "true", "false", "nan", "00", "\xff", "2026-01-02", "2026-01-02 03:04:05", "2026-01-02T03:04:05.123456789Z"}),
 		)).Draw(t, "fields")
 		k := unknown
 		for _, f := range fields {
@@ -137,6 +149,9 @@ func TestWouldTake(t *testing.T) {
 		{boolKind, "2", stringKind},
 		{hexKind, "xyz", stringKind},
 		{stringKind, "\xff", binaryKind},
+		{dateKind, "2026-01-02 03:04:05", timestampKind},
+		{timestampKind, "2026-01-02 03:04:05.123456789", nanosecondsKind},
+		{timestampKind, "1700000000", stringKind},
 	} {
 		if got := wouldTake(tt.kind, field{text: []byte(tt.field)}); got != tt.want {
 			t.Errorf("%v with %q: got %v; want %v", tt.kind, tt.field, got, tt.want)

@@ -13,21 +13,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// isParquet tells Parquet files by their name.
-func isParquet(name string) bool {
-	name = strings.ToLower(name)
-	return strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".parq") || strings.HasSuffix(name, ".pq")
-}
-
-// uncompressedName is a file's name in lower case without the suffix of its compression.
-func uncompressedName(name string) string {
-	name = strings.ToLower(name)
-	for _, suffix := range []string{".gz", ".zst", ".zstd"} {
-		name = strings.TrimSuffix(name, suffix)
-	}
-	return name
-}
-
 // textFile is an open text file, decompressed.
 type textFile struct {
 	*lines
@@ -82,14 +67,14 @@ func (t *textFile) decompress(name string, delimiter byte) error {
 	}
 	// Windows programs mark text by these bytes.
 	peeked := bufio.NewReaderSize(in, 1<<16)
-	mark, err := peeked.Peek(3)
+	mark, err := peeked.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	switch {
-	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")):
-		return errors.New("the text is UTF-16; make it UTF-8 first")
-	case string(mark) == "\xef\xbb\xbf":
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")), bytes.IndexByte(mark, 0) >= 0:
+		return errors.New("the text is UTF-16, UTF-32 or no text at all; make it UTF-8 first, as by `iconv -f UTF-16 -t UTF-8`")
+	case bytes.HasPrefix(mark, []byte("\xef\xbb\xbf")):
 		if _, err := peeked.Discard(3); err != nil {
 			return err
 		}

@@ -1,0 +1,89 @@
+package convert
+
+import (
+	"errors"
+	"fmt"
+)
+
+const criteoPreset = "criteo"
+
+// Numbers of Criteo's columns, behind the label.
+const (
+	criteoInts = 13
+	criteoCats = 26
+)
+
+// preset returns the columns that a preset's name stands for.
+func preset(name string) ([]string, bool) {
+	if name != criteoPreset {
+		return nil, false
+	}
+	columns := []string{"label:int32"}
+	for i := range criteoInts {
+		columns = append(columns, fmt.Sprintf("int_%d:int32", i))
+	}
+	for i := range criteoCats {
+		columns = append(columns, fmt.Sprintf("cat_%d:hex", i))
+	}
+	return columns, true
+}
+
+// usePreset replaces a preset's name by its columns.
+func (o *Options) usePreset() {
+	if len(o.Columns) != 1 {
+		return
+	}
+	if columns, ok := preset(o.Columns[0]); ok {
+		o.Columns, o.NoHeader = columns, true
+	}
+}
+
+// recognise chooses the preset of text files without a header that are plainly of its layout, where nothing was declared, and says so.
+// What keeps a file from being read is told by who reads it.
+func (o *Options) recognise() (note string) {
+	if len(o.Columns) > 0 || o.NoHeader || o.Header {
+		return ""
+	}
+	for _, name := range o.Inputs {
+		fields, err := firstLine(name, o.Delimiter)
+		if errors.Is(err, errEnd) {
+			continue
+		}
+		if err != nil || !isCriteo(fields) {
+			return ""
+		}
+		o.Columns = []string{criteoPreset}
+		return name + " has no header and the layout of Criteo's click logs: its columns are named as by --columns criteo"
+	}
+	return ""
+}
+
+// firstLine returns the fields of a text file's first line, or errEnd.
+func firstLine(name, option string) ([]field, error) {
+	d, err := delimiter(option, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := openTextFile(name, d)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	return f.next()
+}
+
+// isCriteo reports whether a line has a label, 13 integers and 26 hashes of 8 hexadecimal digits, any of which but the label may be empty.
+func isCriteo(line []field) bool {
+	if len(line) != 1+criteoInts+criteoCats || string(line[0].text) != "0" && string(line[0].text) != "1" {
+		return false
+	}
+	for i, f := range line[1:] {
+		_, isInt := parseInt(f.text)
+		_, isHex := parseHex(f.text)
+		isHash := isHex && len(f.text) == 8
+		if len(f.text) > 0 && !(i < criteoInts && isInt || i >= criteoInts && isHash) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,86 @@
+package convert
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+)
+
+func (k kind) isTime() bool { return k == dateKind || k == timestampKind || k == nanosecondsKind }
+
+// appendTime adds a date or a time, or returns an error if the kind does not hold all of it.
+func (k kind) appendTime(b array.Builder, text []byte) error {
+	t, ok := parseTime(text)
+	if !ok {
+		return errValue
+	}
+	needs := kindOfTime(t)
+	switch b := b.(type) {
+	case *array.Date32Builder:
+		if needs != dateKind {
+			return errValue
+		}
+		b.Append(arrow.Date32FromTime(t))
+	case *array.TimestampBuilder:
+		switch {
+		case k == timestampKind && needs != nanosecondsKind:
+			b.Append(arrow.Timestamp(t.UnixMicro()))
+		case k == nanosecondsKind && t.Equal(time.Unix(0, t.UnixNano())): // which an int64 holds for the years 1678 to 2261
+			b.Append(arrow.Timestamp(t.UnixNano()))
+		default:
+			return errValue
+		}
+	}
+	return nil
+}
+
+// guessTime is the narrowest kind of a text that is a time, or unknown. One of midnight is a timestamp if it says so.
+func guessTime(text []byte) kind {
+	t, ok := parseTime(text)
+	switch {
+	case !ok:
+		return unknown
+	case len(text) == len(time.DateOnly):
+		return dateKind
+	}
+	return max(timestampKind, kindOfTime(t))
+}
+
+// kindOfTime is the narrowest kind that holds all of a time.
+func kindOfTime(t time.Time) kind {
+	switch {
+	case t.Nanosecond()%1000 != 0:
+		return nanosecondsKind
+	case t.Truncate(24 * time.Hour).Equal(t): // since the year 1, in UTC
+		return dateKind
+	}
+	return timestampKind
+}
+
+// parseTime reads a date, or a date and a time of day behind a T or a space, perhaps with fractions of a second and with a zone. Without
+// one it is UTC.
+func parseTime(text []byte) (time.Time, bool) {
+	const date = len(time.DateOnly)
+	if len(text) < date || text[4] != '-' || text[7] != '-' { // as most texts
+		return time.Time{}, false
+	}
+	if len(text) == date {
+		t, err := time.Parse(time.DateOnly, string(text))
+		return t, err == nil
+	}
+	if text[date] != ' ' && text[date] != 'T' || bytes.IndexByte(text, ',') >= 0 { // which Go takes for a point
+		return time.Time{}, false
+	}
+	rest := string(text[:date]) + "T" + string(text[date+1:])
+	for _, layout := range []string{
+		"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05 UTC",
+		"2006-01-02T15:04",
+	} {
+		if t, err := time.Parse(layout, rest); err == nil {
+			return t.UTC(), true
+		}
+	}
+	return time.Time{}, false
+}
