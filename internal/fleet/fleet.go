@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -105,6 +106,9 @@ func New(cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	if f.list, err = memberlist.Create(mc); err != nil {
+		if strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) { // memberlist's errors wrap nothing
+			err = fmt.Errorf("another process has this address, such as a master or a worker that runs already: stop that one, or give --gossip another one (port 0 takes a free one): %w", err)
+		}
 		return nil, fmt.Errorf("fleet: listen on %s: %w", cfg.Bind, err)
 	}
 	f.mu.Lock()

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -130,7 +129,7 @@ func (f *masterFlags) run(cmd *cobra.Command, ops spec.Catalog, version string) 
 		return err
 	}
 	cfg.Scaling = scaling
-	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
+	if cfg.Listener, err = cli.Listen(cmd.Context(), "listen", f.listen); err != nil {
 		return fmt.Errorf("master: %w", err)
 	}
 	if cfg.HTTP, err = cli.ListenHTTP(cmd, f.http, cfg.Logger); err != nil {

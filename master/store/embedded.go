@@ -37,7 +37,8 @@ func Embedded(ctx context.Context, dir, listen string, logger *slog.Logger) (*Em
 	// etcd itself would wait for a directory in use, without end.
 	lock, err := fileutil.TryLockFile(filepath.Join(dir, "penstock.lock"), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("store: embedded etcd: %s is in use by another process: %w", dir, err)
+		return nil, fmt.Errorf("store: embedded etcd: %s is in use by another process, such as a master that runs already: stop that one, or give this one a --data-dir of its own"+
+			" (masters of one fleet share an etcd: --etcd): %w", dir, err)
 	}
 	e := &Embed{lock: lock}
 	if err := e.start(ctx, dir, listen, logger); err != nil {

@@ -1,11 +1,10 @@
-// Package command holds the worker's commands, `penstock worker` and `penstock ops`, for main.go or a main of
+// Package command holds the worker's commands, `penstock worker`, `penstock ops` and `penstock show`, for main.go or a main of
 // one's own with more ops.
 package command
 
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"runtime/debug"
 
@@ -117,7 +116,7 @@ func (f *workerFlags) run(cmd *cobra.Command, ops *transform.Registry, version s
 	if cfg.Storage, err = f.stores.Open(); err != nil {
 		return err
 	}
-	if cfg.Listener, err = new(net.ListenConfig).Listen(cmd.Context(), "tcp", f.listen); err != nil {
+	if cfg.Listener, err = cli.Listen(cmd.Context(), "listen", f.listen); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	if cfg.HTTP, err = cli.ListenHTTP(cmd, f.http, cfg.Logger); err != nil {
