@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/position"
+	"github.com/penstock-ml/penstock/internal/rpc"
 )
 
 // Errors that end a session, to be told apart with errors.Is.
@@ -37,7 +38,7 @@ type MasterError struct {
 
 func (e *MasterError) Error() string {
 	st := status.Convert(e.Err)
-	return fmt.Sprintf("%s at master %s: %s (%s)", e.Op, e.Address, st.Message(), st.Code())
+	return fmt.Sprintf("%s at master %s: %s (%s)%s", e.Op, e.Address, st.Message(), st.Code(), rpc.NotMaster(e.Err))
 }
 
 func (e *MasterError) Unwrap() error { return e.Err }

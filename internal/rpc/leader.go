@@ -49,7 +49,7 @@ func AtLeader(ctx context.Context, addresses []string, cfg Config, f func(contex
 		}
 		asked[address] = true
 		err := at(ctx, address, cfg, f)
-		if status.Code(err) != codes.Unavailable {
+		if status.Code(err) != codes.Unavailable || NotMaster(err) != "" {
 			return plain(err, address, cfg)
 		}
 		errs = append(errs, plain(err, address, cfg))
@@ -69,11 +69,24 @@ func at(ctx context.Context, address string, cfg Config, f func(context.Context,
 	return f(ctx, pb.NewMasterClient(conn))
 }
 
+// NotMaster says what a port is that answered a master's call with err, and what to do, behind a semicolon; "" where it may be a master's.
+func NotMaster(err error) string {
+	const next = ": name a master's --listen address, whose port is 7070 by default"
+	words := status.Convert(err).Message()
+	switch {
+	case status.Code(err) == codes.Unimplemented && strings.Contains(words, "unknown service"):
+		return "; this is no master's port, but a worker's or another server's" + next
+	case strings.Contains(words, "looked like an HTTP/1.1 header"):
+		return "; this port speaks HTTP, as a dashboard's does" + next
+	}
+	return ""
+}
+
 // plain is an error without gRPC's frame.
 func plain(err error, address string, cfg Config) error {
 	if s, ok := status.FromError(err); ok && err != nil {
-		next := ""
-		if !cfg.encrypted() && strings.Contains(s.Message(), "error reading server preface") {
+		next := NotMaster(err)
+		if next == "" && !cfg.encrypted() && strings.Contains(s.Message(), "error reading server preface") {
 			next = "; a port that asks for TLS does so with calls that come without it: set --tls-ca, or --tls"
 		}
 		return fmt.Errorf("master %s: %s%s", address, s.Message(), next)

@@ -2,7 +2,9 @@ package rpc_test
 
 import (
 	"context"
+	"errors"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -112,5 +114,39 @@ func TestAtLeaderWithoutTLS(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), "set --tls-ca, or --tls") {
 		t.Error(err)
+	}
+}
+
+// The port of another process of the fleet in a master's place says what it is, at once.
+func TestPortsOfOthers(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker, err := rpc.NewServer(rpc.Config{}) // without a master's service
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- worker.Serve(l) }()
+	defer func() {
+		worker.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+	dashboard := httptest.NewServer(nil)
+	defer dashboard.Close()
+	for address, want := range map[string]string{
+		l.Addr().String():                  "no master's port, but a worker's",
+		dashboard.Listener.Addr().String(): "speaks HTTP, as a dashboard's does",
+	} {
+		err := rpc.AtLeader(t.Context(), []string{address}, rpc.Config{}, func(ctx context.Context, m pb.MasterClient) error {
+			_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
+			return err
+		})
+		if err == nil || errors.Is(err, rpc.ErrUnavailable) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "7070") {
+			t.Errorf("%s: %v", address, err)
+		}
 	}
 }
