@@ -63,7 +63,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		mastercommand.Events(),
 		mastercommand.Validate(ops),
 		mastercommand.Plan(ops, workercommand.Decoders),
-		clientcommand.Read(),
+		clientcommand.Read(own),
 		clientcommand.Feed(root.Version),
 		clientcommand.Convert(),
 		clientcommand.Doctor(root.Version),

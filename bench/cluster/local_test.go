@@ -100,6 +100,19 @@ func smallSpec(t *testing.T, rows int) string {
 	return write(t, "spec.yaml", "dataset: {uri: "+filepath.Dir(paths[0])+"/}\nfeatures: [{dense: int_*}]\nbatch_size: 1000\n")
 }
 
+// TestReadWithAFleetOfItsOwn needs nothing but a spec, and leaves nothing.
+func TestReadWithAFleetOfItsOwn(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	out, _ := run(t, 0, []string{"TMPDIR=" + tmp, "PENSTOCK_LISTEN=192.0.2.1:1"}, "read", smallSpec(t, 20_000), "--local", "--output=json")
+	if !strings.Contains(out, `"rows":20000,`) {
+		t.Errorf("read: %s", out)
+	}
+	if rest := left(t, tmp); len(rest) > 0 {
+		t.Errorf("left behind: %v", rest)
+	}
+}
+
 // TestLocal reads from a store whose credentials are in the environment, among settings that are none of this fleet's.
 func TestLocal(t *testing.T) {
 	t.Parallel()

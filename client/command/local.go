@@ -26,6 +26,7 @@ type local struct {
 	release                               string
 	listen, tokenFile, storageConfig, dir string
 	workers, most                         int
+	quiet                                 bool // log warnings only, unless --log-level says more
 	memory                                cli.Bytes
 	feeds                                 bool
 }
@@ -83,6 +84,18 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 	if f.logger, err = cli.Logger(cmd, cmd.ErrOrStderr()); err != nil {
 		return err
 	}
+	if l.feeds {
+		var here client.Local
+		if l.workers == 0 {
+			here = l.Local
+		}
+		f.feed = func(ctx context.Context) error { return feed.Serve(ctx, control, here, f.logger) }
+	}
+	return l.keep(cmd, f, func(a process.Announcement) error { return l.announce(out, a, output) })
+}
+
+// keep runs a fleet, with directories of its own, until it ends; up is told where it is.
+func (l *local) keep(cmd *cobra.Command, f *localFleet, up func(process.Announcement) error) (err error) {
 	if f.binary, err = os.Executable(); err != nil {
 		return fmt.Errorf("local: %w", err)
 	}
@@ -103,16 +116,12 @@ func (l *local) run(cmd *cobra.Command, _ []string) (err error) {
 		return err
 	}
 	f.master = append(l.commonFlags(cmd), "--listen="+l.listen)
-	var here client.Local
 	if l.workers == 0 {
-		f.own, f.worker, here = &l.Own, append(l.commonFlags(cmd), f.worker...), l.Local
-	}
-	if l.feeds {
-		f.feed = func(ctx context.Context) error { return feed.Serve(ctx, control, here, f.logger) }
+		f.own, f.worker = &l.Own, append(l.commonFlags(cmd), f.worker...)
 	}
 	return f.run(cmd.Context(), func(a process.Announcement) error {
 		a.TokenFile = l.tokenFile
-		return l.announce(out, a, output)
+		return up(a)
 	})
 }
 
@@ -157,6 +166,9 @@ func (l *local) commonFlags(cmd *cobra.Command) []string {
 			flags = append(flags, "--"+name+"="+f.Value.String())
 		}
 	}
+	if l.quiet && !cmd.Flags().Changed("log-level") {
+		flags = append(flags, "--log-level=warn")
+	}
 	return flags
 }
 
@@ -183,9 +195,9 @@ func (l *local) prepare(private string) (err error) {
 	return nil
 }
 
-// clean removes what the fleet kept, but for the logs of one that failed.
+// clean removes what the fleet kept, but for the logs of processes of one that failed.
 func (l *local) clean(private string, failed bool) error {
-	if !failed || l.dir != filepath.Join(private, "logs") {
+	if !failed || l.workers == 0 || l.dir != filepath.Join(private, "logs") {
 		return os.RemoveAll(private)
 	}
 	var errs []error

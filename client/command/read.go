@@ -9,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -29,12 +31,17 @@ import (
 const statusEvery = 200 * time.Millisecond
 
 const (
-	checkTimeout  = 3 * time.Second
-	deleteTimeout = 10 * time.Second
+	checkTimeout   = 3 * time.Second
+	connectTimeout = 30 * time.Second
+	retryEvery     = 500 * time.Millisecond
+	deleteTimeout  = 10 * time.Second
 )
 
 // reader is `penstock read`.
 type reader struct {
+	own         Own
+	local       bool
+	connect     time.Duration // how long to wait for a master
 	masters     []string
 	session     string
 	zone        string
@@ -68,22 +75,25 @@ type summary struct {
 //nolint:gochecknoglobals // never changed
 var compressions = map[string]pb.Compression{"none": 0, "lz4": pb.Compression_LZ4, "zstd": pb.Compression_ZSTD}
 
-// Read returns `penstock read`.
-func Read() *cobra.Command {
-	r := &reader{}
+// Read returns `penstock read`, which has a fleet of its own commands where there is none.
+func Read(own Own) *cobra.Command {
+	r := &reader{own: own}
 	cmd := &cobra.Command{
 		Use:   "read SPEC [PATH]",
 		Short: "Be a trainer: read a session and count",
 		Long: "Be a trainer on the command line: read what the spec says, as fast as it comes, and show counts and\n" +
 			"throughput. --head N prints N rows and stops; --output parquet PATH writes the rows to a file, with a\n" +
-			"column for each dense feature. With --output json the last line is the summary.",
-		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5\n  penstock read spec.yaml --output parquet rows.parquet\n" +
+			"column for each dense feature. With --output json the last line is the summary. Where no master is named, and none\n" +
+			"answers at the default address, it reads with a fleet in its own process, as with --local.",
+		Example: "  penstock read spec.yaml\n  penstock read spec.yaml --head 5 --local\n  penstock read spec.yaml --output parquet rows.parquet\n" +
 			"  penstock read spec.yaml --session run-7 --rank 0 --world-size 2",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&r.masters, "master", []string{"127.0.0.1:7070"}, "addresses of masters")
+	flags.BoolVar(&r.local, "local", false, "read with a fleet in this process (default: where no master is named and none answers)")
+	flags.DurationVar(&r.connect, "connect-timeout", connectTimeout, "how long to wait for a master that answers")
 	flags.StringVar(&r.session, "session", "", "id of the session (default: one of its own, deleted at the end)")
 	flags.Uint32Var(&r.rank, "rank", 0, "rank of this trainer")
 	flags.Uint32Var(&r.world, "world-size", 1, "number of trainers of the session")
@@ -91,6 +101,7 @@ func Read() *cobra.Command {
 	flags.Int64Var(&r.head, "head", 0, "print (or write to PATH) so many rows, and stop")
 	flags.StringVar(&r.compression, "compression", "none", "of batches on their way: none, lz4 or zstd")
 	r.ports.RegisterClient(flags)
+	new(cli.StorageFlags).Register(flags) // of a fleet in this process
 	return cli.Setup(cmd)
 }
 
@@ -137,37 +148,105 @@ func (r *reader) run(cmd *cobra.Command, args []string) (err error) {
 	return r.print(cmd.OutOrStdout())
 }
 
-// read opens the session and takes its batches.
-func (r *reader) read(cmd *cobra.Command, s *pb.Spec) (err error) {
-	cfg, err := r.ports.Config()
+// read reads from a fleet.
+func (r *reader) read(cmd *cobra.Command, s *pb.Spec) error {
+	logger, err := cli.Logger(cmd, os.Stderr)
 	if err != nil {
 		return err
 	}
-	logger, err := cli.Logger(cmd, os.Stderr)
+	local, err := r.isLocal(cmd)
+	if err != nil {
+		return err
+	}
+	cfg := client.Config{Spec: s, Logger: logger}
+	if local {
+		return r.own.beside(cmd, func(ctx context.Context, master string, ports rpc.Config) error {
+			r.masters, cfg.Local = []string{master}, r.own.Local
+			return r.attend(ctx, cmd.OutOrStdout(), cfg, ports)
+		})
+	}
+	ports, err := r.ports.Config()
 	if err != nil {
 		return err
 	}
 	for _, address := range r.masters {
 		// The client would wait for a master; some mistakes do not go away.
-		if err := r.check(cmd.Context(), address, cfg); err != nil {
+		if err := r.check(cmd.Context(), address, ports); err != nil {
 			return err
 		}
 	}
-	dial := func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, cfg) }
+	if err := r.await(cmd.Context(), ports); err != nil {
+		return err
+	}
+	return r.attend(cmd.Context(), cmd.OutOrStdout(), cfg, ports)
+}
+
+// isLocal reports whether to read with a fleet in this process, and says so where nobody asked for it.
+func (r *reader) isLocal(cmd *cobra.Command) (bool, error) {
+	shared := r.session != "" || r.world > 1
+	switch flags := cmd.Flags(); {
+	case flags.Changed("local") && r.local && shared:
+		return false, errors.New("--local: a fleet in this process has no sessions but its own, and one rank; leave out --session and --world-size, or run `penstock local` for all ranks")
+	case flags.Changed("local"):
+		return r.local, nil
+	case flags.Changed("master"):
+		return false, nil
+	}
+	conn, err := (&net.Dialer{Timeout: checkTimeout}).DialContext(cmd.Context(), "tcp", r.masters[0])
+	switch {
+	case err == nil:
+		return false, conn.Close() // something answers; what it is shows with the first call
+	case shared:
+		return false, fmt.Errorf("no master answers at %s, the default address: name the session's by --master, or start one (`penstock master` and `penstock worker`, or `penstock local`)", r.masters[0])
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "no master answers at %s: reading with a fleet in this process, as with --local (--master names another one)\n", r.masters[0])
+	return true, err
+}
+
+// await waits until a master answers.
+func (r *reader) await(ctx context.Context, ports rpc.Config) error {
+	ctx, cancel := context.WithTimeout(ctx, r.connect)
+	defer cancel()
+	for {
+		err := rpc.AtLeader(ctx, r.masters, ports, func(ctx context.Context, m pb.MasterClient) error {
+			_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
+			return err
+		})
+		if err == nil || !errors.Is(err, rpc.ErrUnavailable) && ctx.Err() == nil {
+			return nil // whatever else it said, opening the session says it, too
+		}
+		cli.Status(os.Stderr, "waiting for a master: %v", err)
+		select {
+		case <-time.After(retryEvery):
+		case <-ctx.Done():
+			cli.Status(os.Stderr, "")
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ctx.Err()
+			}
+			return fmt.Errorf("no master answered within %v (--connect-timeout): %w; see why with `penstock doctor --master %s`, or read with a fleet in this process: --local",
+				r.connect, err, strings.Join(r.masters, ","))
+		}
+	}
+}
+
+// attend opens the session and takes its batches.
+func (r *reader) attend(ctx context.Context, out io.Writer, cfg client.Config, ports rpc.Config) (err error) {
 	if r.session == "" {
 		r.session = "read-" + rand.Text()[:10]
-		defer func() { err = errors.Join(err, r.delete(cmd.Context(), cfg)) }()
+		if cfg.Local == nil { // else its fleet ends with it
+			defer func() { err = errors.Join(err, r.delete(ctx, ports)) }()
+		}
 	}
 	r.seen.Session = r.session
-	session, err := client.Open(cmd.Context(), client.Config{
-		Masters: r.masters, Dial: dial, DialLink: rpc.LinkDialer(cfg), Session: r.session, Spec: s, Rank: r.rank, WorldSize: r.world,
-		Zone: r.zone, Compression: compressions[r.compression], Logger: logger,
-	})
+	cfg.Masters, cfg.Session, cfg.Rank, cfg.WorldSize = r.masters, r.session, r.rank, r.world
+	cfg.Dial = func(address string) (*grpc.ClientConn, error) { return rpc.Dial(address, ports) }
+	cfg.DialLink, cfg.Zone, cfg.Compression = rpc.LinkDialer(ports), r.zone, compressions[r.compression]
+	session, err := client.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	r.info = session.Info()
-	return errors.Join(r.batches(cmd.Context(), session, cmd.OutOrStdout()), session.Close())
+	return errors.Join(r.batches(ctx, session, out), session.Close())
 }
 
 func (r *reader) check(ctx context.Context, address string, cfg rpc.Config) error {

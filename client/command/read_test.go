@@ -1,0 +1,74 @@
+package command
+
+import (
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/penstock-ml/penstock/internal/rpc"
+)
+
+// free is an address at which nobody listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// A fleet in this process is what stands in for a default master that does not answer, where nobody asks for more.
+func TestWhichFleetToReadFrom(t *testing.T) {
+	listening, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listening.Close()
+	for name, c := range map[string]struct {
+		address string
+		flags   []string
+		local   bool
+		says    string // on standard error, or in the error
+	}{
+		"nobody answers":              {address: free(t), local: true, says: "reading with a fleet in this process"},
+		"something answers":           {address: listening.Addr().String()},
+		"a master is named":           {address: free(t), flags: []string{"--master=192.0.2.1:1"}},
+		"it is asked for":             {address: listening.Addr().String(), flags: []string{"--local"}, local: true},
+		"it is forbidden":             {address: free(t), flags: []string{"--local=false"}},
+		"a session that others share": {address: free(t), flags: []string{"--session=run-7"}, says: "start one"},
+		"and it is asked for":         {address: free(t), flags: []string{"--local", "--session=run-7"}, says: "--session"},
+	} {
+		var errs strings.Builder
+		cmd := &cobra.Command{}
+		cmd.SetErr(&errs)
+		cmd.SetContext(t.Context())
+		r := &reader{}
+		cmd.Flags().StringSliceVar(&r.masters, "master", []string{c.address}, "")
+		cmd.Flags().BoolVar(&r.local, "local", false, "")
+		cmd.Flags().StringVar(&r.session, "session", "", "")
+		if err := cmd.ParseFlags(c.flags); err != nil {
+			t.Fatal(err)
+		}
+		local, err := r.isLocal(cmd)
+		if err != nil {
+			errs.WriteString(err.Error())
+		}
+		if local != c.local || !strings.Contains(errs.String(), c.says) || c.says == "" && errs.Len() > 0 {
+			t.Errorf("%s: %t, %q", name, local, errs.String())
+		}
+	}
+}
+
+// A master that never answers is an error that says what to do, in bounded time.
+func TestNoMasterAnswers(t *testing.T) {
+	r := &reader{masters: []string{free(t)}, connect: time.Millisecond}
+	err := r.await(t.Context(), rpc.Config{})
+	if err == nil || !strings.Contains(err.Error(), "--local") || !strings.Contains(err.Error(), "penstock doctor --master "+r.masters[0]) {
+		t.Error(err)
+	}
+}
