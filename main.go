@@ -67,6 +67,7 @@ func command(ops *transform.Registry) *cobra.Command {
 		clientcommand.Feed(root.Version),
 		clientcommand.Convert(),
 		clientcommand.Doctor(root.Version),
+		workercommand.Show(),
 		workercommand.Ops(ops),
 	)
 	return root

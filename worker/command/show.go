@@ -1,0 +1,168 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/cli"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+)
+
+// footersAtOnce is how many footers `penstock show` reads in parallel.
+const footersAtOnce = 16
+
+// shown is what `penstock show` tells of a dataset.
+type shown struct {
+	URI       string        `json:"uri"`
+	Files     int           `json:"files"`
+	Bytes     int64         `json:"bytes"`
+	RowGroups int           `json:"row_groups"`
+	Rows      int64         `json:"rows"`
+	Columns   []shownColumn `json:"columns"`
+	Head      []row         `json:"head"`
+}
+
+// Show returns `penstock show`.
+func Show() *cobra.Command {
+	var stores cli.StorageFlags
+	var head int
+	var profile string
+	cmd := &cobra.Command{
+		Use:   "show URI",
+		Short: "Show a dataset's columns, statistics and first rows",
+		Long: "Show what a dataset holds, without a spec and without a fleet: its columns with their types as a spec has them,\n" +
+			"nulls, least and greatest values as the files' footers tell them, and the first rows. All footers are read, and of\n" +
+			"the first rows no more than they need.",
+		Example: "  penstock show data/\n  penstock show s3://bucket/table/ --head 20\n  penstock show data/part-00000.parquet --output json",
+		Args:    cobra.ExactArgs(1),
+	}
+	stores.Register(cmd.Flags())
+	cmd.Flags().IntVar(&head, "head", 5, "rows to show")
+	cmd.Flags().StringVar(&profile, "storage", "", "storage profile, as a spec's dataset.storage (default: the one named default)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		output, err := cli.Output(cmd)
+		if err != nil {
+			return err
+		}
+		if head < 0 {
+			return fmt.Errorf("--head: want 0 or more, found %d", head)
+		}
+		st, err := stores.Open()
+		if err != nil {
+			return err
+		}
+		d := &shower{st: st, profile: profile}
+		s, err := d.show(cmd.Context(), args[0], head)
+		if err != nil {
+			if strings.Contains(err.Error(), "not a Parquet file") {
+				err = fmt.Errorf("%w; of CSV and TSV files `penstock convert` makes Parquet", err)
+			}
+			return fmt.Errorf("show %s: %w", args[0], err)
+		}
+		if output == "json" {
+			return cli.PrintJSON(cmd.OutOrStdout(), s)
+		}
+		return s.print(cmd.OutOrStdout())
+	}
+	return cli.Setup(cmd)
+}
+
+// shower looks at datasets of a storage.
+type shower struct {
+	st      storage.Storage
+	profile string
+}
+
+func (d *shower) show(ctx context.Context, uri string, head int) (*shown, error) {
+	files, err := d.st.List(ctx, d.profile, []string{uri})
+	if err != nil {
+		return nil, err
+	}
+	footers, err := d.footers(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	parts := make([]spec.FileSchema, len(files))
+	out := &shown{URI: uri, Files: len(files), Head: []row{}}
+	for i, f := range footers {
+		parts[i] = spec.FileSchema{File: files[i].GetUri(), Schema: f.Schema}
+		out.Bytes += files[i].GetSize()
+		out.Rows += f.Rows
+		out.RowGroups += len(f.RowGroups)
+	}
+	schema, err := spec.Merge(parts)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range schema.Columns {
+		out.Columns = append(out.Columns, describe(c, footers))
+	}
+	for i, f := range footers {
+		if len(out.Head) >= head {
+			break
+		}
+		rows, err := d.rows(ctx, files[i], f, schema, head-len(out.Head))
+		if err != nil {
+			return nil, err
+		}
+		out.Head = append(out.Head, rows...)
+	}
+	return out, nil
+}
+
+// footers reads those of all files.
+func (d *shower) footers(ctx context.Context, files []*pb.File) ([]*footer.Footer, error) {
+	out := make([]*footer.Footer, len(files))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(footersAtOnce)
+	for i, f := range files {
+		cli.Status(os.Stderr, "footers %d of %d", i, len(files))
+		group.Go(func() (err error) {
+			out[i], err = footer.Load(ctx, d.st, d.profile, f)
+			return err
+		})
+	}
+	err := group.Wait()
+	cli.Status(os.Stderr, "")
+	return out, err
+}
+
+func (s *shown) print(out io.Writer) error {
+	fmt.Fprintf(out, "%s: %s %s in %s and %s, %s\n\n", s.URI, humanize.Comma(s.Rows), english.PluralWord(int(s.Rows), "row", ""),
+		english.Plural(s.Files, "file", ""), english.Plural(s.RowGroups, "row group", ""), humanize.IBytes(uint64(s.Bytes)))
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "COLUMN\tTYPE\tSTORED\tNULLS\tMIN\tMAX")
+	for _, c := range s.Columns {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", c.Name, c.kind(), humanize.IBytes(uint64(c.Bytes)), count(c.Nulls), c.text(c.Min), c.text(c.Max))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(s.Head) > 0 {
+		fmt.Fprintf(out, "\nfirst %s:\n", english.Plural(len(s.Head), "row", ""))
+	}
+	for _, r := range s.Head {
+		fmt.Fprintln(out, " ", strings.Join(r.fields(), " "))
+	}
+	return nil
+}
+
+// count is a number, or that it is not known.
+func count(n *int64) string {
+	if n == nil {
+		return "?"
+	}
+	return humanize.Comma(*n)
+}

@@ -1,0 +1,200 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/footer"
+	"github.com/penstock-ml/penstock/internal/storage"
+	"github.com/penstock-ml/penstock/worker/columns"
+	"github.com/penstock-ml/penstock/worker/vector"
+)
+
+const (
+	// decodeBytes bounds what the decoder of the first rows may hold.
+	decodeBytes = 1 << 30
+	// pieceBytes is how much of a column chunk is read at once.
+	pieceBytes = 256 << 10
+)
+
+// row is one row, its columns in the schema's order.
+type row []field
+
+// field is one value of a row: nil, or what JSON can write.
+type field struct {
+	name  string
+	value any
+}
+
+// MarshalJSON writes an object whose names are in order.
+func (r row) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	for i, f := range r {
+		out.WriteByte("{,"[min(i, 1)])
+		for j, part := range []any{f.name, f.value} {
+			text, err := json.Marshal(part)
+			if err != nil {
+				return nil, fmt.Errorf("column %s: %w", f.name, err)
+			}
+			out.WriteString([]string{"", ":"}[j])
+			out.Write(text)
+		}
+	}
+	if len(r) == 0 {
+		out.WriteByte('{')
+	}
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// fields writes the row for people.
+func (r row) fields() []string {
+	out := make([]string, len(r))
+	for i, f := range r {
+		out[i] = f.name + "=" + show(f.value)
+	}
+	return out
+}
+
+// show writes a value for people, of a list no more than its first elements.
+func show(v any) string {
+	const most = 5
+	list, ok := v.([]any)
+	switch {
+	case v == nil:
+		return "null"
+	case !ok:
+		return short(v)
+	}
+	parts := []string{}
+	for _, x := range list[:min(len(list), most)] {
+		parts = append(parts, show(x))
+	}
+	if len(list) > most {
+		parts = append(parts, fmt.Sprintf("and %d more", len(list)-most))
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// rows decodes a file's first rows, as a worker would.
+func (d *shower) rows(ctx context.Context, f *pb.File, foot *footer.Footer, schema spec.Schema, most int) ([]row, error) {
+	var sources []*pb.Source
+	for _, c := range schema.Columns {
+		if c.Unsupported == "" && c.Key == pb.Kind_KIND_UNSPECIFIED {
+			sources = append(sources, &pb.Source{Name: c.Name, Path: c.Path, Type: c.Type.Proto(), Meaning: c.Meaning})
+		}
+	}
+	decoder := columns.NewDecoder(sources, decodeBytes)
+	var out []row
+	for rg := range foot.RowGroups {
+		n := int(min(int64(most-len(out)), foot.RowGroups[rg].Rows))
+		if n == 0 {
+			continue
+		}
+		ranges, err := decoder.Chunks(foot, rg)
+		if err != nil {
+			return nil, err
+		}
+		chunks := make([]columns.Source, len(ranges))
+		for i, r := range ranges {
+			chunks[i] = &chunk{ctx: ctx, shower: d, file: f, Range: r}
+		}
+		if err := decoder.ResetSources(f.GetUri(), foot, rg, chunks); err != nil {
+			return nil, err
+		}
+		vectors, err := decoder.Next(n)
+		if err != nil {
+			return nil, err
+		}
+		for i := range n {
+			r := make(row, len(vectors))
+			for j, v := range vectors {
+				r[j] = field{sources[j].GetName(), at(v, i)}
+			}
+			out = append(out, r)
+		}
+	}
+	return out, nil
+}
+
+// chunk is a columns.Source that reads a column chunk piece by piece.
+type chunk struct {
+	ctx context.Context //nolint:containedctx // of the one call that it is made for
+	*shower
+	storage.Range
+	file *pb.File
+	at   int // of the chunk, where data begins
+	data []byte
+}
+
+// Bytes is that of columns.Source.
+func (c *chunk) Bytes(from, n int) ([]byte, error) {
+	if from < c.at || from+n > c.at+len(c.data) {
+		data := make([]byte, min(max(n, pieceBytes), int(c.Length)-from))
+		if err := c.st.ReadAt(c.ctx, c.profile, c.file, data, c.Offset+int64(from)); err != nil {
+			return nil, err
+		}
+		c.at, c.data = from, data
+	}
+	return c.data[from-c.at:], nil
+}
+
+// at is the value of a row.
+func at(v *vector.Vector, i int) any {
+	if v.IsNull(i) {
+		return nil
+	}
+	if !v.Type.List {
+		return value(v, i)
+	}
+	list := []any{}
+	for j := v.Offsets[i]; j < v.Offsets[i+1]; j++ {
+		if v.ElemIsNull(int(j)) {
+			list = append(list, nil)
+			continue
+		}
+		list = append(list, value(v, int(j)))
+	}
+	return list
+}
+
+// value is one that is not null.
+func value(v *vector.Vector, j int) any {
+	switch v.Type.Kind {
+	case pb.Kind_BOOL:
+		return v.Bool[j]
+	case pb.Kind_INT32:
+		return v.I32[j]
+	case pb.Kind_INT64:
+		return v.I64[j]
+	case pb.Kind_FLOAT32:
+		return printable(v.F32[j])
+	case pb.Kind_FLOAT64:
+		return printable(v.F64[j])
+	}
+	return printableText(v.Data[v.Ends[j]:v.Ends[j+1]])
+}
+
+// printable is a number as JSON can write it: what is none is text.
+func printable[F float32 | float64](x F) any {
+	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+		return fmt.Sprint(x)
+	}
+	return x
+}
+
+// printableText is text, or the hexadecimal digits of what is no UTF-8.
+func printableText(b []byte) string {
+	if utf8.Valid(b) {
+		return string(b)
+	}
+	return "0x" + hex.EncodeToString(b)
+}

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock-ml/penstock/internal/convert"
+)
+
+// table makes a dataset of CSV texts, a file of each.
+func table(t *testing.T, texts ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i, text := range texts {
+		in := filepath.Join(t.TempDir(), "in.csv")
+		if err := os.WriteFile(in, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(dir, string(rune('a'+i))+".parquet")
+		if _, err := convert.Run(t.Context(), convert.Options{Inputs: []string{in}, Output: out, RowGroupRows: 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func runShow(t *testing.T, args ...string) string {
+	t.Helper()
+	var out strings.Builder
+	cmd := Show()
+	cmd.SetOut(&out)
+	cmd.SetArgs(args)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestShow looks at two files of which one lacks a column.
+func TestShow(t *testing.T) {
+	dir := table(t,
+		"id,score,name,at\n7,0.5,b,2026-01-02 03:04:05\n-3,,\"\",\n9,2.5,\xc3\xa4,2025-12-31\n",
+		"id,score\n100,-1.5\n")
+	var got shown
+	if err := json.Unmarshal([]byte(strings.Split(runShow(t, dir, "--head=0", "--output=json"), "\n")[0]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Files != 2 || got.Rows != 4 || got.RowGroups != 3 || got.Bytes == 0 || len(got.Columns) != 4 || len(got.Head) != 0 {
+		t.Errorf("%+v", got)
+	}
+	text := strings.Join(strings.Fields(runShow(t, dir)), " ")
+	for _, want := range []string{
+		"4 rows in 2 files and 3 row groups", " 0 -3 100 ", " 1 -1.5 2.5 ", "2025-12-31T00:00:00Z 2026-01-02T03:04:05Z",
+		`id=7 score=0.5 name="b" at=1767323045000000`, `id=-3 score=null name="" at=null`, "id=100 score=-1.5 name=null at=null",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+	want := `"head":[{"id":7,"score":0.5,"name":"b","at":1767323045000000},{"id":-3,"score":null,"name":"","at":null},{"id":9,"score":2.5,"name":"ä","at":1767139200000000}]}`
+	if text := runShow(t, dir, "--head=3", "--output=json"); !strings.HasSuffix(text, want+"\n") {
+		t.Errorf("%s\nshould end with\n%s", text, want)
+	}
+}
