@@ -14,12 +14,13 @@ import (
 
 const (
 	barWidth      = 28
-	plainInterval = 2 * time.Second
+	plainInterval = 10 * time.Second
 )
 
 // progress draws a bar on a terminal, and a line now and then elsewhere. It belongs to one goroutine.
 type progress struct {
 	out   io.Writer
+	now   func() time.Time
 	width int  // of the terminal; 0 is none
 	drawn bool // the cursor stands in the bar's line
 
@@ -29,7 +30,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer) *progress {
-	p := &progress{out: out}
+	p := &progress{out: out, now: time.Now}
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.width = 80
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 1 {
@@ -41,7 +42,7 @@ func newProgress(out io.Writer) *progress {
 
 // show draws the state of a phase; detail follows the bar.
 func (p *progress) show(phase string, done, total int64, detail string) {
-	now := time.Now()
+	now := p.now()
 	interval := plainInterval
 	if p.width > 0 {
 		interval = progressEvery
