@@ -122,10 +122,18 @@ func because(c Cause, s *Session, e *evidence) string {
 		if s.Open < 0.05 { // which rounds to none
 			return "no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
 		}
-		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %s, and workers are busy %s of it; larger shards or more streams would help",
-			s.Open, english.Plural(e.slots, "slot", ""), percent(e.used))
+		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %s, and workers are busy %s of it; %s",
+			s.Open, english.Plural(e.slots, "slot", ""), percent(e.used), moreStreams(s.Open, e.slots))
 	}
 	return "the workers have not reported for long enough to say why"
+}
+
+// moreStreams says which setting lets more streams be open, by whether the slots or what there is to read bounds them.
+func moreStreams(open float64, slots int) string {
+	if open < 0.8*float64(slots) {
+		return "more shards would fill the other slots: `penstock convert --row-group-rows` makes smaller row groups"
+	}
+	return "`penstock worker --slots` lets each worker serve more at once"
 }
 
 // doing is such as "hash 61%, decode 30%".
