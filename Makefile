@@ -175,6 +175,7 @@ wheel: python ## dist/*.whl with the binary, for Linux on amd64 and arm64
 	rm -rf dist
 	cd $(PACKAGE) && for arch in amd64 arm64; do \
 		GOOS=linux GOARCH=$$arch ../../.venv/bin/python -m hatchling build --target wheel --directory $(CURDIR)/dist || exit 1; done
+	@echo 'pip install dist/penstock-*$$(uname -m).whl   # installs the one for this machine'
 
 clean:
 	rm -rf penstock dist .cache .venv .venv-* $(PACKAGE)/src/penstock/_bin

@@ -4,7 +4,8 @@
     an editable install                                the binary is built into src/penstock/_bin
     no Go, or an unpacked sdist                        py3-none-any without the binary, and a notice
 
-GOOS and GOARCH choose the platform, as for every Go build. A build that fails is an error.
+GOOS and GOARCH choose the platform, as for every Go build. A build that fails is an error. The binary is kept in the
+repository's .cache, where Go sees whether it is out of date: to install again takes seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,11 @@ PLATFORMS = {
 }
 
 
-class BinaryBuildHook(BuildHookInterface[BuilderConfig]):
-    """Runs around the build of a wheel."""
+SAY_EVERY = 5.0  # seconds
 
-    _folder: tempfile.TemporaryDirectory[str] | None = None
+
+class BinaryBuildHook(BuildHookInterface[BuilderConfig]):
+    """Runs before the build of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Builds the binary and adds it to what the wheel contains."""
@@ -55,17 +58,11 @@ class BinaryBuildHook(BuildHookInterface[BuilderConfig]):
         if version == "editable":
             build(go, repository, Path(self.root, "src", "penstock", "_bin", "penstock"), self.metadata.version)
             return
-        self._folder = tempfile.TemporaryDirectory(prefix="penstock-wheel-")
-        binary = Path(self._folder.name, "penstock")
+        binary = repository / ".cache" / "wheel" / "-".join(platform) / "penstock"
         build(go, repository, binary, self.metadata.version)
         build_data["force_include"][str(binary)] = "penstock/_bin/penstock"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{PLATFORMS[platform]}"
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Removes what initialize made outside the wheel."""
-        if self._folder is not None:
-            self._folder.cleanup()
 
     def _notice(self, reason: str) -> None:
         self.app.display_warning(
@@ -90,17 +87,53 @@ def go_platform(go: str, repository: Path) -> tuple[str, str]:
 
 
 def build(go: str, repository: Path, binary: Path, version: str) -> None:
-    """Builds the static binary, which bears the package's version. Raises RuntimeError with Go's own words."""
+    """Builds the static binary, which bears the package's version, unless it is there.
+
+    Raises RuntimeError with Go's own words.
+    """
     binary.parent.mkdir(parents=True, exist_ok=True)
-    _run([go, "build", "-trimpath", f"-ldflags=-s -w -X main.release={version}", "-o", str(binary), "."], repository)
+    flags = ["-v", "-trimpath", f"-ldflags=-s -w -X main.release={version}", "-o", str(binary)]
+    say(f"Go builds the binary into {binary}; the first time it takes minutes, and needs the network")
+    began = said = time.monotonic()
+    command, words, packages = [go, "build", *flags, "."], [], 0
+    with subprocess.Popen(command, cwd=repository, env=_environment(), stderr=subprocess.PIPE, text=True) as go_build:
+        assert go_build.stderr is not None
+        for line in go_build.stderr:
+            if " " in line:  # else it names a package that is compiled
+                words.append(line)
+                continue
+            packages += 1
+            if time.monotonic() - said > SAY_EVERY:
+                said = time.monotonic()
+                say(f"{packages} packages compiled in {said - began:.0f} s, now {line.strip()}")
+    _check(command, repository, go_build.returncode, "".join(words))
+    say(f"the binary is there, after {time.monotonic() - began:.0f} s")
+
+
+def say(words: str) -> None:
+    """Tells who waits. Installers hide what builds print: it goes past them to the terminal, if there is one."""
+    line = f"penstock: {words}\n"
+    sys.stderr.write(line)
+    if "_PYPROJECT_HOOKS_BUILD_BACKEND" in os.environ:
+        try:
+            Path("/dev/tty").write_text(line)
+        except OSError:
+            pass
 
 
 def _run(command: list[str], repository: Path) -> str:
-    env = {**os.environ, "CGO_ENABLED": "0"}
-    done = subprocess.run(command, cwd=repository, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    done = subprocess.run(command, cwd=repository, env=_environment(), capture_output=True, text=True, check=False)
+    _check(command, repository, done.returncode, done.stderr)
+    return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0"}
+
+
+def _check(command: list[str], repository: Path, status: int, words: str) -> None:
+    if status != 0:
         raise RuntimeError(
-            f"penstock: `{' '.join(command)}` in {repository} failed:\n{done.stderr.strip()}\n"
+            f"penstock: `{' '.join(command)}` in {repository} failed:\n{words.strip()}\n"
             "Mend that, or take `go` off PATH to install without the binary."
         )
-    return done.stdout

@@ -142,6 +142,36 @@ def test_a_build_that_fails_is_an_error(env: dict[str, str], words: str, tmp_pat
     assert not list(tmp_path.glob("*.whl"))
 
 
+FAKE_GO = """#!/bin/sh
+if [ "$1" = env ]; then echo '{"GOOS": "linux", "GOARCH": "arm64"}'; exit; fi
+echo 'go: downloading example.org/module v1.0.0' >&2
+echo example.org/module >&2
+while [ "$1" != -o ]; do shift; done
+[ -e "$2" ] || echo built "$2" > "$2"
+"""
+
+
+@pytest.mark.tools
+def test_a_build_says_what_it_does_and_finds_what_is_there(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    package = repository / "client" / "python"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("_bin", "tests", "__pycache__", ".*_cache"))
+    (repository / "go.mod").write_text("module github.com/penstock-ml/penstock\n")
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(FAKE_GO)
+    go.chmod(0o700)
+    binary = repository / ".cache" / "wheel" / "linux-arm64" / "penstock"
+    for _ in range(2):
+        done = build(package, tmp_path, {"PATH": f"{go.parent}:{os.environ['PATH']}"})
+        assert done.returncode == 0, done.stderr
+        assert f"penstock: Go builds the binary into {binary}; the first time it takes minutes" in done.stderr
+        assert "penstock: the binary is there, after 0 s" in done.stderr
+        (made,) = tmp_path.glob("*.whl")
+        with zipfile.ZipFile(made) as archive:
+            assert archive.read("penstock/_bin/penstock") == b"built %s\n" % bytes(binary)
+
+
 def test_the_command_becomes_the_binary(penstock_binary: Path) -> None:
     env = {**os.environ, _binary.VARIABLE: str(penstock_binary), "PYTHONPATH": str(PACKAGE / "src")}
     program = "import sys; from penstock._cli import main; sys.exit(main())"
