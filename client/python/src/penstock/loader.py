@@ -18,9 +18,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
-from penstock import _checkpoint, _hosts, _opening
+from penstock import _arguments, _checkpoint, _hosts, _opening
 from penstock import spec as spec_builders
 from penstock._diagnosis import Stats, Watch
 from penstock._pb import control_pb2, spec_pb2
@@ -150,7 +150,10 @@ class DataLoader:
         timeout: float = 300.0,
         connect_timeout: float = 30.0,
         progress: bool = False,
+        **unexpected: NoReturn,
     ) -> None:
+        if unexpected:
+            raise TypeError(_arguments.unexpected(unexpected, inspect.signature(DataLoader).parameters))
         self._reading: Reading | None = None
         message, text = _spec(
             spec, uri, features, batch_size,
