@@ -208,10 +208,15 @@ func (r *reader) await(ctx context.Context, ports rpc.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, r.connect)
 	defer cancel()
 	for {
+		wrong := false
 		err := rpc.AtLeader(ctx, r.masters, ports, func(ctx context.Context, m pb.MasterClient) error {
 			_, err := m.GetFleet(ctx, &pb.GetFleetRequest{})
+			wrong = rpc.NotMaster(err) != ""
 			return err
 		})
+		if wrong {
+			return err
+		}
 		if err == nil || !errors.Is(err, rpc.ErrUnavailable) && ctx.Err() == nil {
 			return nil // whatever else it said, opening the session says it, too
 		}

@@ -2,6 +2,7 @@ package command
 
 import (
 	"net"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,16 @@ func TestWhichFleetToReadFrom(t *testing.T) {
 		if local != c.local || !strings.Contains(errs.String(), c.says) || c.says == "" && errs.Len() > 0 {
 			t.Errorf("%s: %t, %q", name, local, errs.String())
 		}
+	}
+}
+
+// A dashboard's port in a master's place is an error at once.
+func TestDashboardForAMaster(t *testing.T) {
+	dashboard := httptest.NewServer(nil)
+	defer dashboard.Close()
+	r := &reader{masters: []string{dashboard.Listener.Addr().String()}, connect: time.Hour}
+	if err := r.await(t.Context(), rpc.Config{}); err == nil || !strings.Contains(err.Error(), "speaks HTTP") {
+		t.Error(err)
 	}
 }
 

@@ -87,7 +87,7 @@ func plain(err error, address string, cfg Config) error {
 	if s, ok := status.FromError(err); ok && err != nil {
 		next := NotMaster(err)
 		if next == "" && !cfg.encrypted() && strings.Contains(s.Message(), "error reading server preface") {
-			next = "; a port that asks for TLS does so with calls that come without it: set --tls-ca, or --tls"
+			next = "; a port that asks for TLS does so with calls that come without it: set --tls-ca, or --tls; and gossip's does: a master's --listen port is 7070 by default"
 		}
 		return fmt.Errorf("master %s: %s%s", address, s.Message(), next)
 	}
