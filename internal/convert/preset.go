@@ -72,16 +72,23 @@ func firstLine(name, option string) ([]field, error) {
 	return f.next()
 }
 
+// parseHash reads a hash of 32 bits as Criteo's logs have it.
+func parseHash(text []byte) (int64, bool) {
+	n, ok := parseHex(text)
+	return n, ok && len(text) == 8
+}
+
 // isCriteo reports whether a line has a label, 13 integers and 26 hashes of 8 hexadecimal digits, any of which but the label may be empty.
 func isCriteo(line []field) bool {
 	if len(line) != 1+criteoInts+criteoCats || string(line[0].text) != "0" && string(line[0].text) != "1" {
 		return false
 	}
 	for i, f := range line[1:] {
-		_, isInt := parseInt(f.text)
-		_, isHex := parseHex(f.text)
-		isHash := isHex && len(f.text) == 8
-		if len(f.text) > 0 && !(i < criteoInts && isInt || i >= criteoInts && isHash) {
+		parse := parseInt
+		if i >= criteoInts {
+			parse = parseHash
+		}
+		if _, ok := parse(f.text); len(f.text) > 0 && !ok {
 			return false
 		}
 	}
