@@ -222,6 +222,18 @@ func (s *Session) countStream(w *pb.Worker, n int) {
 	}
 }
 
+// countWay keeps Stats.Received and Ways, and says once that batches come by gRPC. s.mu must be held.
+func (s *Session) countWay(from *pb.Worker, b *wire.Batch) {
+	s.stats.Received += b.Sent
+	if s.stats.Ways == nil {
+		s.stats.Ways = make(map[wire.Way]int64)
+	}
+	if s.stats.Ways[b.Way]++; b.Way == wire.ByGRPC && s.stats.Ways[b.Way] == 1 {
+		s.log.Info("batches come by gRPC, which costs more CPU time than a link: the worker has none to give, or a proxy between lets only HTTP/2 through",
+			"event", "no_link", "worker", from.GetName(), "address", from.GetAddress())
+	}
+}
+
 // causeOf prefers the reason why ctx was cancelled to gRPC's word for it.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
@@ -275,7 +287,7 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	rec.worker = a.worker.GetName()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.stats.Received += b.Sent
+	st.countWay(a.worker, b)
 	p := st.p
 	switch {
 	case a.lost:

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 const stateVersion = 1
@@ -17,6 +18,9 @@ type Stats struct {
 	Rows, Batches, Bytes int64
 	// Received is what came over the network, compressed if workers were asked to; some of it may have come twice.
 	Received int64
+	// Ways says how many batches came from workers in which way: in memory that is read where the worker has it, by link, or by gRPC, which
+	// costs the most CPU time.
+	Ways map[wire.Way]int64
 	// RowsByWorker says who sent the rows that were handed over.
 	RowsByWorker map[string]int64
 	// StreamsByWorker says from whom streams are being received.
@@ -45,6 +49,7 @@ func (s *Session) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.RowsByWorker = maps.Clone(s.stats.RowsByWorker)
+	st.Ways = maps.Clone(s.stats.Ways)
 	st.StreamsByWorker = maps.Clone(s.stats.StreamsByWorker)
 	st.Buffered, st.PeakBuffered = s.ledger.queued, s.ledger.peak
 	return st

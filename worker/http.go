@@ -48,8 +48,8 @@ func (w *Worker) ready() error {
 
 // workerMetrics are what a worker tells Prometheus. Their number depends on the ops in its sessions alone.
 type workerMetrics struct {
-	streams, slots, memory, memoryLimit, ready                                  telemetry.Metric
-	rows, sent, crossZone, read, needed, requests, stages, ops, opened, blocked telemetry.Metric
+	streams, slots, memory, memoryLimit, ready                                        telemetry.Metric
+	rows, sent, ways, crossZone, read, needed, requests, stages, ops, opened, blocked telemetry.Metric
 }
 
 // metrics collects what the worker reports to the masters.
@@ -63,6 +63,7 @@ func (w *Worker) metrics() prometheus.Collector {
 		ready:       telemetry.Gauge(name+"ready", "1 while the worker takes streams; 0 while it knows no master, or drains."),
 		rows:        telemetry.Counter(name+"sent_rows_total", "Rows sent to trainers."),
 		sent:        telemetry.Counter(name+"sent_bytes_total", "Bytes of tensors sent to trainers."),
+		ways:        telemetry.Counter(name+"sent_bytes_by_way_total", "Bytes of tensors sent to trainers: in memory that trainers on this machine read where it is, by link, or by gRPC.", "way"),
 		crossZone:   telemetry.Counter(name+"cross_zone_bytes_total", "Bytes of tensors sent to trainers of another zone."),
 		read:        telemetry.Counter(name+"storage_read_bytes_total", "Bytes read from storage."),
 		needed:      telemetry.Counter(name+"storage_needed_bytes_total", "Bytes read from storage that were of the column chunks decoded."),
@@ -87,6 +88,9 @@ func (m workerMetrics) write(ch chan<- prometheus.Metric, r *pb.WorkerReport, re
 	m.ready.Write(ch, telemetry.Bool(ready))
 	m.rows.Write(ch, float64(c.GetRows()))
 	m.sent.Write(ch, float64(c.GetBytesSent()))
+	m.ways.Write(ch, float64(c.GetBytesLent()), "memory")
+	m.ways.Write(ch, float64(c.GetBytesLinked()), "link")
+	m.ways.Write(ch, float64(c.GetBytesSent()-c.GetBytesLent()-c.GetBytesLinked()), "grpc")
 	m.crossZone.Write(ch, float64(c.GetBytesCrossZone()))
 	m.read.Write(ch, float64(c.GetBytesRead()))
 	m.needed.Write(ch, float64(c.GetBytesNeeded()))

@@ -4775,7 +4775,7 @@ func (x *FleetMember) GetDraining() bool {
 type Grant struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Interval *Interval              `protobuf:"bytes,1,opt,name=interval,proto3" json:"interval,omitempty"` // within one shard
-	Ticket   []byte                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`     // serialised SignedTicket
+	Ticket   []byte                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`     // serialised SignedTicket; none: that of the grant before, which is of the same shard
 	// Where outputs are counted: how many there are in the interval.
 	Rows uint64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	// Order DETERMINISTIC: the lane that the rows are in, and how many rows of the epoch the lane has before them.
@@ -5236,6 +5236,8 @@ type WorkerCounters struct {
 	CpuNs          int64     `protobuf:"varint,13,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                              // of the process
 	BytesCrossZone int64     `protobuf:"varint,14,opt,name=bytes_cross_zone,json=bytesCrossZone,proto3" json:"bytes_cross_zone,omitempty"` // of bytes_sent, those to trainers of another zone
 	Ops            []*OpTime `protobuf:"bytes,15,rep,name=ops,proto3" json:"ops,omitempty"`                                                // of transform_ns: steps that the decoder takes show no time, pictures are made in tensor_ns
+	BytesLent      int64     `protobuf:"varint,16,opt,name=bytes_lent,json=bytesLent,proto3" json:"bytes_lent,omitempty"`                  // of bytes_sent, those in memory that trainers on this machine read where it is
+	BytesLinked    int64     `protobuf:"varint,17,opt,name=bytes_linked,json=bytesLinked,proto3" json:"bytes_linked,omitempty"`            // of bytes_sent, those by link; what is neither goes by gRPC
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -5373,6 +5375,20 @@ func (x *WorkerCounters) GetOps() []*OpTime {
 		return x.Ops
 	}
 	return nil
+}
+
+func (x *WorkerCounters) GetBytesLent() int64 {
+	if x != nil {
+		return x.BytesLent
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetBytesLinked() int64 {
+	if x != nil {
+		return x.BytesLinked
+	}
+	return 0
 }
 
 type OpTime struct {
@@ -7196,7 +7212,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fmemory_limit\x18\b \x01(\x03R\vmemoryLimit\x128\n" +
 	"\bsessions\x18\t \x03(\v2\x1c.penstock.v1.SessionCountersR\bsessions\x12\x12\n" +
 	"\x04zone\x18\n" +
-	" \x01(\tR\x04zone\"\xd6\x03\n" +
+	" \x01(\tR\x04zone\"\x98\x04\n" +
 	"\x0eWorkerCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x1d\n" +
 	"\n" +
@@ -7217,7 +7233,10 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"blocked_ns\x18\f \x01(\x03R\tblockedNs\x12\x15\n" +
 	"\x06cpu_ns\x18\r \x01(\x03R\x05cpuNs\x12(\n" +
 	"\x10bytes_cross_zone\x18\x0e \x01(\x03R\x0ebytesCrossZone\x12%\n" +
-	"\x03ops\x18\x0f \x03(\v2\x13.penstock.v1.OpTimeR\x03ops\"(\n" +
+	"\x03ops\x18\x0f \x03(\v2\x13.penstock.v1.OpTimeR\x03ops\x12\x1d\n" +
+	"\n" +
+	"bytes_lent\x18\x10 \x01(\x03R\tbytesLent\x12!\n" +
+	"\fbytes_linked\x18\x11 \x01(\x03R\vbytesLinked\"(\n" +
 	"\x06OpTime\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02ns\x18\x02 \x01(\x03R\x02ns\"\x82\x01\n" +

@@ -1417,7 +1417,8 @@ type FeedFigures struct {
 	StreamsByWorker map[string]int64       `protobuf:"bytes,16,rep,name=streams_by_worker,json=streamsByWorker,proto3" json:"streams_by_worker,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Cause           *Cause                 `protobuf:"bytes,17,opt,name=cause,proto3" json:"cause,omitempty"`
 	// Of the loop's epoch, if the master told: batches that this rank gets.
-	EpochBatches  *uint64 `protobuf:"varint,18,opt,name=epoch_batches,json=epochBatches,proto3,oneof" json:"epoch_batches,omitempty"`
+	EpochBatches  *uint64          `protobuf:"varint,18,opt,name=epoch_batches,json=epochBatches,proto3,oneof" json:"epoch_batches,omitempty"`
+	Ways          map[string]int64 `protobuf:"bytes,19,rep,name=ways,proto3" json:"ways,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // batches from workers, by how they came: memory, link, grpc
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1576,6 +1577,13 @@ func (x *FeedFigures) GetEpochBatches() uint64 {
 		return *x.EpochBatches
 	}
 	return 0
+}
+
+func (x *FeedFigures) GetWays() map[string]int64 {
+	if x != nil {
+		return x.Ways
+	}
+	return nil
 }
 
 // FeedEvent is a line of the log.
@@ -1876,7 +1884,7 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\n" +
 	"\x06MASTER\x10\x01\x12\v\n" +
 	"\aSESSION\x10\x02\x12\v\n" +
-	"\aREFUSED\x10\x03\"\xa8\x06\n" +
+	"\aREFUSED\x10\x03\"\x99\a\n" +
 	"\vFeedFigures\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x03R\x04rows\x12\x18\n" +
@@ -1897,11 +1905,15 @@ const file_api_pb_feed_proto_rawDesc = "" +
 	"\x0erows_by_worker\x18\x0f \x03(\v2*.penstock.v1.FeedFigures.RowsByWorkerEntryR\frowsByWorker\x12Y\n" +
 	"\x11streams_by_worker\x18\x10 \x03(\v2-.penstock.v1.FeedFigures.StreamsByWorkerEntryR\x0fstreamsByWorker\x12(\n" +
 	"\x05cause\x18\x11 \x01(\v2\x12.penstock.v1.CauseR\x05cause\x12(\n" +
-	"\repoch_batches\x18\x12 \x01(\x04H\x00R\fepochBatches\x88\x01\x01\x1a?\n" +
+	"\repoch_batches\x18\x12 \x01(\x04H\x00R\fepochBatches\x88\x01\x01\x126\n" +
+	"\x04ways\x18\x13 \x03(\v2\".penstock.v1.FeedFigures.WaysEntryR\x04ways\x1a?\n" +
 	"\x11RowsByWorkerEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aB\n" +
 	"\x14StreamsByWorkerEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a7\n" +
+	"\tWaysEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\x10\n" +
 	"\x0e_epoch_batches\"\xda\x01\n" +
@@ -1934,7 +1946,7 @@ func file_api_pb_feed_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_feed_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_api_pb_feed_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_api_pb_feed_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_api_pb_feed_proto_goTypes = []any{
 	(FeedHello_Language)(0), // 0: penstock.v1.FeedHello.Language
 	(FeedError_Kind)(0),     // 1: penstock.v1.FeedError.Kind
@@ -1958,12 +1970,13 @@ var file_api_pb_feed_proto_goTypes = []any{
 	(*FeedValue)(nil),       // 19: penstock.v1.FeedValue
 	nil,                     // 20: penstock.v1.FeedFigures.RowsByWorkerEntry
 	nil,                     // 21: penstock.v1.FeedFigures.StreamsByWorkerEntry
-	nil,                     // 22: penstock.v1.FeedEvent.AboutEntry
-	(Compression)(0),        // 23: penstock.v1.Compression
-	(*Session)(nil),         // 24: penstock.v1.Session
-	(*JoinReply)(nil),       // 25: penstock.v1.JoinReply
-	(*State)(nil),           // 26: penstock.v1.State
-	(*Cause)(nil),           // 27: penstock.v1.Cause
+	nil,                     // 22: penstock.v1.FeedFigures.WaysEntry
+	nil,                     // 23: penstock.v1.FeedEvent.AboutEntry
+	(Compression)(0),        // 24: penstock.v1.Compression
+	(*Session)(nil),         // 25: penstock.v1.Session
+	(*JoinReply)(nil),       // 26: penstock.v1.JoinReply
+	(*State)(nil),           // 27: penstock.v1.State
+	(*Cause)(nil),           // 28: penstock.v1.Cause
 }
 var file_api_pb_feed_proto_depIdxs = []int32{
 	4,  // 0: penstock.v1.FeedRequest.open:type_name -> penstock.v1.FeedOpen
@@ -1971,9 +1984,9 @@ var file_api_pb_feed_proto_depIdxs = []int32{
 	7,  // 2: penstock.v1.FeedRequest.state:type_name -> penstock.v1.FeedState
 	8,  // 3: penstock.v1.FeedRequest.close:type_name -> penstock.v1.FeedClose
 	5,  // 4: penstock.v1.FeedOpen.security:type_name -> penstock.v1.FeedSecurity
-	23, // 5: penstock.v1.FeedOpen.compression:type_name -> penstock.v1.Compression
-	24, // 6: penstock.v1.FeedOpen.session:type_name -> penstock.v1.Session
-	25, // 7: penstock.v1.FeedOpen.joined:type_name -> penstock.v1.JoinReply
+	24, // 5: penstock.v1.FeedOpen.compression:type_name -> penstock.v1.Compression
+	25, // 6: penstock.v1.FeedOpen.session:type_name -> penstock.v1.Session
+	26, // 7: penstock.v1.FeedOpen.joined:type_name -> penstock.v1.JoinReply
 	12, // 8: penstock.v1.FeedReply.batch:type_name -> penstock.v1.FeedBatch
 	10, // 9: penstock.v1.FeedReply.epoch_end:type_name -> penstock.v1.FeedEpochEnd
 	14, // 10: penstock.v1.FeedReply.waiting:type_name -> penstock.v1.FeedWaiting
@@ -1982,19 +1995,20 @@ var file_api_pb_feed_proto_depIdxs = []int32{
 	17, // 13: penstock.v1.FeedReply.figures:type_name -> penstock.v1.FeedFigures
 	18, // 14: penstock.v1.FeedReply.events:type_name -> penstock.v1.FeedEvent
 	11, // 15: penstock.v1.FeedReply.segments:type_name -> penstock.v1.FeedSegment
-	26, // 16: penstock.v1.FeedStates.states:type_name -> penstock.v1.State
+	27, // 16: penstock.v1.FeedStates.states:type_name -> penstock.v1.State
 	15, // 17: penstock.v1.FeedWaiting.workers:type_name -> penstock.v1.FeedWorker
 	1,  // 18: penstock.v1.FeedError.kind:type_name -> penstock.v1.FeedError.Kind
 	20, // 19: penstock.v1.FeedFigures.rows_by_worker:type_name -> penstock.v1.FeedFigures.RowsByWorkerEntry
 	21, // 20: penstock.v1.FeedFigures.streams_by_worker:type_name -> penstock.v1.FeedFigures.StreamsByWorkerEntry
-	27, // 21: penstock.v1.FeedFigures.cause:type_name -> penstock.v1.Cause
-	22, // 22: penstock.v1.FeedEvent.about:type_name -> penstock.v1.FeedEvent.AboutEntry
-	19, // 23: penstock.v1.FeedEvent.AboutEntry.value:type_name -> penstock.v1.FeedValue
-	24, // [24:24] is the sub-list for method output_type
-	24, // [24:24] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	28, // 21: penstock.v1.FeedFigures.cause:type_name -> penstock.v1.Cause
+	22, // 22: penstock.v1.FeedFigures.ways:type_name -> penstock.v1.FeedFigures.WaysEntry
+	23, // 23: penstock.v1.FeedEvent.about:type_name -> penstock.v1.FeedEvent.AboutEntry
+	19, // 24: penstock.v1.FeedEvent.AboutEntry.value:type_name -> penstock.v1.FeedValue
+	25, // [25:25] is the sub-list for method output_type
+	25, // [25:25] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_feed_proto_init() }
@@ -2032,7 +2046,7 @@ func file_api_pb_feed_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_feed_proto_rawDesc), len(file_api_pb_feed_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -165,7 +165,7 @@ func (w *worker) sender(out flight.FlightService_DoGetServer, b *tensor.Builder)
 			return stock.Write(batch.Record())
 		}, func(err error) error { return err }, nil
 	}
-	own, err := w.lobby.Sender(out.Context(), out, wire.None, &w.pool)
+	own, err := w.lobby.Sender(out.Context(), out, "", wire.None, &w.pool)
 	if err != nil {
 		return nil, nil, err
 	}

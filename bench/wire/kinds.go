@@ -91,7 +91,7 @@ func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) e
 
 // send sends as worker/serve does.
 func (s *server) send(out flight.FlightService_DoGetServer) (err error) {
-	sender, err := s.lobby.Sender(out.Context(), out, wire.None, &s.pool)
+	sender, err := s.lobby.Sender(out.Context(), out, "", wire.None, &s.pool)
 	if err != nil {
 		return err
 	}

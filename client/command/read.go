@@ -25,6 +25,7 @@ import (
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/internal/wire"
 )
 
 // statusEvery is how often progress is shown.
@@ -59,17 +60,19 @@ type reader struct {
 
 // summary is what was read, as --output json prints it.
 type summary struct {
-	Session        string  `json:"session"`
-	Rows           int64   `json:"rows"`
-	Batches        int64   `json:"batches"`
-	Bytes          int64   `json:"bytes"`
-	Received       int64   `json:"received_bytes"` // over the network
-	Seconds        float64 `json:"seconds"`
-	RowsPerSecond  float64 `json:"rows_per_second"`
-	BytesPerSecond float64 `json:"bytes_per_second"`
-	StallShare     float64 `json:"stall_share"`
-	Failovers      int64   `json:"failovers"`
-	Parquet        string  `json:"parquet,omitempty"`
+	Session  string `json:"session"`
+	Rows     int64  `json:"rows"`
+	Batches  int64  `json:"batches"`
+	Bytes    int64  `json:"bytes"`
+	Received int64  `json:"received_bytes"` // over the network
+	// Ways are batches from workers by how they came.
+	Ways           map[wire.Way]int64 `json:"ways"`
+	Seconds        float64            `json:"seconds"`
+	RowsPerSecond  float64            `json:"rows_per_second"`
+	BytesPerSecond float64            `json:"bytes_per_second"`
+	StallShare     float64            `json:"stall_share"`
+	Failovers      int64              `json:"failovers"`
+	Parquet        string             `json:"parquet,omitempty"`
 }
 
 //nolint:gochecknoglobals // never changed
@@ -310,6 +313,7 @@ func (r *reader) take(b *client.Batch, out io.Writer) (done bool, err error) {
 func (r *reader) count(st client.Stats, elapsed time.Duration) {
 	x := &r.seen
 	x.Rows, x.Batches, x.Bytes, x.Received, x.Failovers = st.Rows, st.Batches, st.Bytes, st.Received, st.Failovers
+	x.Ways = st.Ways
 	x.Seconds = max(elapsed, time.Nanosecond).Seconds()
 	x.RowsPerSecond, x.BytesPerSecond = float64(x.Rows)/x.Seconds, float64(x.Bytes)/x.Seconds
 	if total := st.Stall + st.Compute; total > 0 {

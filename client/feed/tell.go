@@ -56,7 +56,10 @@ func (f *feeder) figures() *pb.FeedFigures {
 		Epoch: f.session.Epoch(), Rows: s.Rows, Batches: s.Batches, Bytes: s.Bytes, Dropped: s.Dropped, StallNs: int64(s.Stall),
 		LongestStallNs: int64(s.LongestStall), ComputeNs: int64(s.Compute), Failovers: s.Failovers, Hedges: s.Hedges, Buffered: s.Buffered,
 		PeakBuffered: s.PeakBuffered, Workers: int64(s.Workers), Streams: int64(s.Streams), RowsByWorker: s.RowsByWorker,
-		StreamsByWorker: make(map[string]int64, len(s.StreamsByWorker)), Cause: s.Cause,
+		StreamsByWorker: make(map[string]int64, len(s.StreamsByWorker)), Cause: s.Cause, Ways: make(map[string]int64, len(s.Ways)),
+	}
+	for way, n := range s.Ways {
+		out.Ways[string(way)] = n
 	}
 	for name, n := range s.StreamsByWorker {
 		out.StreamsByWorker[name] = int64(n)

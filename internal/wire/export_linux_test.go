@@ -13,7 +13,8 @@ func OfUser(conn net.Conn, user int) error { return ofUser(conn, user) }
 func LendOn(ctx context.Context, conn net.Conn) *Sender {
 	s := SendOn(ctx, conn)
 	s.lender = newLender(conn)
-	go s.lender.run()
+	s.link.lender.Store(s.lender)
+	go func() { s.lender.gone(s.link.hear()) }()
 	return s
 }
 

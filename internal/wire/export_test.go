@@ -5,7 +5,9 @@ import (
 	"context"
 	"io"
 	"iter"
+	"maps"
 	"net"
+	"slices"
 	"unsafe"
 
 	"google.golang.org/grpc"
@@ -97,6 +99,30 @@ func (l *Link) Receive() ([]byte, error) {
 		return nil, err
 	}
 	return m.body.Bytes, nil
+}
+
+// Waits reports whether a link of a name waits for a stream.
+func (l *Lobby) Waits(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting[name] != nil
+}
+
+// Open is how many links are open.
+func (l *Lobby) Open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open)
+}
+
+// Expire closes the links that wait.
+func (l *Lobby) Expire() {
+	l.mu.Lock()
+	waiting := slices.Collect(maps.Values(l.waiting))
+	l.mu.Unlock()
+	for _, in := range waiting {
+		l.drop(in)
+	}
 }
 
 // Hurry has what comes do so soon.

@@ -31,6 +31,9 @@ const (
 	accepted = 'K'
 	// asks and grants are gRPC metadata: a client names its link, and a server says that it uses it.
 	asks, grants = "penstock-link-bin", "penstock-link"
+	// numberBytes are those of the number of memory that a client gives back on a near link. None, which is 0, says that it has given back
+	// all.
+	numberBytes = 4
 )
 
 // Preface is how a link's connection begins. HTTP/2's begin with "PRI ".
@@ -42,15 +45,18 @@ type link struct {
 	in     inlet        // of a client's
 	socket *socket      // of a client's, if it can be had
 	loans  *loans       // of a client's near one
-	lender *lender      // of a server's near one, of its last stream
 	way    *way         // in which a client's was opened
 	pieces net.Buffers  // of a server's, that are being written
 	header bytes.Buffer // of the last message, whose memory the next one's gets
 	since  time.Time    // when it was used last, while it waits
-	expiry *time.Timer  // of a server's that waits
 	known  bool         // a stream has named it
+	expiry *time.Timer  // of a server's that waits
+	caller string       // of a server's: whose stream named it last; before, the host that it comes from
+	gone   bool         // of a server's, under Lobby.mu: its client is
 	ending atomic.Bool  // a client's brings the rest of its batches, or nothing any more
 	prefix [prefixBytes]byte
+
+	lender atomic.Pointer[lender] // of a server's near one, of its last stream
 }
 
 // newLink is a client's link.
@@ -81,10 +87,36 @@ func (l *link) Close() error {
 	switch {
 	case l.loans != nil:
 		return l.loans.close()
-	case l.lender != nil:
-		return l.lender.close()
+	case l.lender.Load() != nil:
+		return l.lender.Load().close()
 	}
 	return l.Conn.Close()
+}
+
+// hear reads what a server's client says on a link until it leaves: on a near link what it gives back, else nothing.
+func (l *link) hear() error {
+	var number [numberBytes]byte
+	for {
+		if _, err := io.ReadFull(l, number[:]); err != nil {
+			return err
+		}
+		lender := l.lender.Load()
+		if lender == nil {
+			return errLeaves
+		}
+		if err := lender.back(binary.LittleEndian.Uint32(number[:])); err != nil {
+			return err
+		}
+	}
+}
+
+// host is where a connection comes from.
+func host(conn net.Conn) string {
+	address := conn.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
 }
 
 func (l *link) await(n int) {
@@ -114,6 +146,8 @@ func (l *link) rest() error {
 // errLoan says that the memory of a batch on a near link cannot be had.
 var errLoan = errors.New("wire: a batch's memory does not come, or cannot be mapped: are too many files open (ulimit -n)? " +
 	"`penstock worker --network` lends none")
+
+var errLeaves = errors.New("wire: a client leaves, or gives back what it does not have")
 
 var errEnd = errors.New("wire: the stream's batches have all come")
 

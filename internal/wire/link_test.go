@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -159,6 +160,20 @@ func TestLinkGone(t *testing.T) {
 	}
 }
 
+// TestIdleLinkClosed: a client notices that its server has closed an idle link, and opens another one for the next stream.
+func TestIdleLinkClosed(t *testing.T) {
+	l := serveLinked(t)
+	readAll(t, l.get(t.Context(), t))
+	l.lobby.Expire()
+	if _, err := (*l.last.Load()).Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Fatalf("the link ends with %v", err)
+	}
+	readAll(t, l.get(t.Context(), t))
+	if links, batches := l.dialed.Load(), l.byGRPC.Load(); links != 2 || batches != 0 {
+		t.Errorf("%d links were dialed, and %d batches went by gRPC", links, batches)
+	}
+}
+
 // TestLinkBreaks: a stream whose link breaks ends with an error that lets the client go on elsewhere, never with its end.
 func TestLinkBreaks(t *testing.T) {
 	l := serveLinked(t)
@@ -233,7 +248,7 @@ func TestLobbyIsBounded(t *testing.T) {
 			_, _ = near.Write(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i))) // else Enter fails
 			_, _ = io.Copy(io.Discard, near)
 		}()
-		return lobby.Enter(closing{far, &open})
+		return lobby.Enter(closing{far, sync.OnceFunc(func() { open.Add(-1) })})
 	}
 	for i := range 1000 {
 		if err := enter(i); err != nil {
@@ -255,11 +270,11 @@ func TestLobbyIsBounded(t *testing.T) {
 // closing counts the open connections.
 type closing struct {
 	net.Conn
-	open *atomic.Int64
+	closed func()
 }
 
 func (c closing) Close() error {
-	c.open.Add(-1)
+	c.closed()
 	return c.Conn.Close()
 }
 

@@ -67,16 +67,20 @@ func (l *Links) take(ctx context.Context) *link {
 	return nil
 }
 
-// waiting takes an idle link that was opened in a way; nil if there is none.
+// waiting takes an idle link that was opened in a way, and that its server has not closed; nil if there is none.
 func (l *Links) waiting(w *way) *link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.prune(time.Now())
 	for i, in := range slices.Backward(l.idle) {
-		if in.way == w {
-			l.idle = slices.Delete(l.idle, i, i+1)
+		if in.way != w {
+			continue
+		}
+		l.idle = slices.Delete(l.idle, i, i+1)
+		if silent(in.Conn) {
 			return in
 		}
+		_ = in.Close() // as the server has
 	}
 	return nil
 }

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// mostWaiting bounds the links that wait at a server for a stream. Those that have had none are nobody's: a stream's caller is
-	// authorised, a link's is not. They make room for each other.
-	mostWaiting = 256
+	// maxWaiting bounds the links that wait at a server for their first stream, which are nobody's: a stream's caller is authorised, a link's
+	// is not. As many may wait for a further one. maxOfCaller bounds those of one caller.
+	maxWaiting, maxOfCaller = 256, 64
 	// longestWait is how long a link may wait for a stream.
 	longestWait = time.Minute
 )
@@ -26,8 +26,8 @@ const (
 type Lobby struct {
 	mu      sync.Mutex
 	waiting map[string]*link
-	lenders map[*lender]struct{} // whose clients may have memory mapped
-	lending sync.WaitGroup       // for them
+	open    map[*link]struct{} // also those that streams use, or whose clients may have memory mapped
+	hearing sync.WaitGroup     // for what these say
 	closed  bool
 }
 
@@ -38,15 +38,48 @@ func (l *Lobby) Enter(conn net.Conn) error {
 	if _, err := io.ReadFull(conn, id); err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	in := &link{Conn: conn, id: string(id)}
-	if !l.keep(in) {
-		return errors.Join(errors.New("wire: too many links wait for their streams"), conn.Close())
+	in := &link{Conn: conn, id: string(id), caller: host(conn)}
+	if !l.enter(in) {
+		return errors.Join(errors.New("wire: the server has closed its links, or has one of this name"), conn.Close())
 	}
 	if _, err := conn.Write([]byte{accepted}); err != nil {
 		l.drop(in)
 		return err
 	}
 	return nil
+}
+
+// enter lets a new link wait, and hears what its client says as long as it is open.
+func (l *Lobby) enter(in *link) bool {
+	if !l.keep(in) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed { // meanwhile
+		return false
+	}
+	if l.open == nil {
+		l.open = map[*link]struct{}{}
+	}
+	l.open[in] = struct{}{}
+	l.hearing.Go(func() { l.listen(in) })
+	return true
+}
+
+// listen notices that a link's client leaves: nothing else does while the link waits.
+func (l *Lobby) listen(in *link) {
+	err := in.hear()
+	l.mu.Lock()
+	in.gone = true
+	l.mu.Unlock()
+	l.drop(in)
+	if lender := in.lender.Load(); lender != nil {
+		lender.gone(err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, in)
 }
 
 // keep lets a link wait, if it may. The one that makes room for it is closed.
@@ -59,13 +92,11 @@ func (l *Lobby) keep(in *link) bool {
 			_ = longest.Close() // see drop
 		}
 	}()
-	if l.closed || l.waiting[in.id] != nil {
+	if l.closed || in.gone || l.waiting[in.id] != nil {
 		return false
 	}
-	if len(l.waiting) >= mostWaiting {
-		if longest = l.makeRoom(); longest == nil {
-			return false
-		}
+	if longest = l.excess(in); longest != nil {
+		l.remove(longest)
 	}
 	if l.waiting == nil {
 		l.waiting = map[string]*link{}
@@ -76,17 +107,37 @@ func (l *Lobby) keep(in *link) bool {
 	return true
 }
 
-// makeRoom takes out the link that has waited longest for its first stream, nil if there is none. l.mu must be held.
-func (l *Lobby) makeRoom() (longest *link) {
+// excess is the link that makes room for another one; nil if there is room: of its caller's that which has waited longest, or of all. One
+// that waits for its first stream drives out none that has had one. l.mu must be held.
+func (l *Lobby) excess(next *link) *link {
+	var longest, own *link
+	waiting, owned := 0, 0
 	for _, in := range l.waiting {
-		if !in.known && (longest == nil || in.since.Before(longest.since)) {
-			longest = in
+		if in.known != next.known {
+			continue
+		}
+		waiting++
+		longest = longer(longest, in)
+		if in.caller == next.caller {
+			owned++
+			own = longer(own, in)
 		}
 	}
-	if longest != nil {
-		l.remove(longest)
+	switch {
+	case owned >= maxOfCaller:
+		return own
+	case waiting >= maxWaiting:
+		return longest
 	}
-	return longest
+	return nil
+}
+
+// longer is which of two links has waited longer; a may be nil.
+func longer(a, b *link) *link {
+	if a == nil || b.since.Before(a.since) {
+		return b
+	}
+	return a
 }
 
 // remove ends a link's wait. l.mu must be held.
@@ -118,49 +169,36 @@ func (l *Lobby) drop(in *link) {
 	}
 }
 
-// Close closes the links that wait, and the near ones whose clients may have memory mapped, and lets no more in.
+// Close closes all links, also those whose clients may have memory mapped, and lets no more in.
 func (l *Lobby) Close() {
 	l.mu.Lock()
 	l.closed = true
-	waited := slices.Collect(maps.Values(l.waiting))
-	for _, in := range waited {
+	for _, in := range l.waiting {
 		l.remove(in)
 	}
-	for to := range l.lenders {
-		to.cut()
-	}
+	open := slices.Collect(maps.Keys(l.open))
 	l.mu.Unlock()
-	for _, in := range waited {
-		_ = in.Close() // nobody uses it
+	for _, in := range open {
+		_ = in.Conn.Close() // whatever its client has; by TLS it may take its time
 	}
-	l.lending.Wait()
+	l.hearing.Wait()
 }
 
-// lend has the memory of a stream's batches be lent on a near link; nil if it is none. The lender is the lobby's until its client has nothing
-// mapped any more.
+// lend has the memory of a stream's batches be lent on a near link; nil if it is none.
 func (l *Lobby) lend(in *link) *lender {
 	to := newLender(in.Conn)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if to == nil || l.closed {
+	if to == nil || in.gone {
 		return nil
 	}
-	if l.lenders == nil {
-		l.lenders = map[*lender]struct{}{}
-	}
-	l.lenders[to] = struct{}{}
-	l.lending.Go(func() {
-		to.run()
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		delete(l.lenders, to)
-	})
+	in.lender.Store(to)
 	return to
 }
 
-// claim returns the link that a call names, nil if it names none that waits, and tells the caller so. It must be called before
+// claim returns the link that a caller's call names, nil if it names none that waits, and tells the caller so. It must be called before
 // the call's first message.
-func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream) (*link, error) {
+func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream, caller string) (*link, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	named := md.Get(asks)
 	if len(named) != 1 {
@@ -170,7 +208,7 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream) (*link, error
 	in := l.waiting[named[0]]
 	if in != nil {
 		l.remove(in)
-		in.known = true
+		in.known, in.caller = true, caller+"\x00"+host(in.Conn)
 	}
 	l.mu.Unlock()
 	if in == nil {
@@ -182,19 +220,19 @@ func (l *Lobby) claim(ctx context.Context, call grpc.ServerStream) (*link, error
 	return in, nil
 }
 
-// Sender sends the batches of a call: on the link that its caller names, if it does, else by gRPC. To end ctx, which is of the
-// call's, interrupts what it sends on a link. It must be made before the call's first message, and Closed. What it adds to the
-// batches' memory is the pool's.
-func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, how Compression, pool *Pool) (*Sender, error) {
+// Sender sends the batches of a call: on the link that it names, if it does, else by gRPC. Links of one host that the same caller named last
+// are one caller's. To end ctx, which is of the call's, interrupts what it sends on a link. It must be made before the call's first message,
+// and Closed. What it adds to the batches' memory is the pool's.
+func (l *Lobby) Sender(ctx context.Context, out grpc.ServerStream, caller string, how Compression, pool *Pool) (*Sender, error) {
 	s := &Sender{out: out, how: how, pool: pool}
 	var err error
-	if s.link, err = l.claim(ctx, out); err != nil {
+	if s.link, err = l.claim(ctx, out, caller); err != nil {
 		return nil, err
 	}
 	if s.link != nil {
 		s.lobby, s.ctx = l, ctx
 		if s.lender = l.lend(s.link); s.lender != nil {
-			s.link.lender, s.how = s.lender, None // nothing is sent
+			s.how = None // nothing is sent
 		}
 		s.uninterrupted = context.AfterFunc(ctx, func() { _ = s.link.Close() }) // what it sends fails then
 	}

@@ -17,12 +17,8 @@ import (
 	"github.com/penstock-ml/penstock/internal/shared"
 )
 
-const (
-	// mostMapped bounds what a client maps of a stream's: many times what a stream's server has.
-	mostMapped = 64
-	// numberBytes are those of the number of memory that a client gives back. None, which is 0, says that it has given back all.
-	numberBytes = 4
-)
+// mostMapped bounds what a client maps of a stream's: many times what a stream's server has.
+const mostMapped = 64
 
 // nearName is the name of the Unix socket of a server that is reached at an address. It exists within a network namespace, without a file.
 func nearName(address string) string { return "@penstock-link " + address }
@@ -114,7 +110,7 @@ type lender struct {
 	err   error                     // why nothing more comes back; nil: because all has
 }
 
-// newLender lends over a connection; nil if that is no near link's. Run it.
+// newLender lends over a connection; nil if that is no near link's.
 func newLender(conn net.Conn) *lender {
 	near, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -123,9 +119,9 @@ func newLender(conn net.Conn) *lender {
 	return &lender{conn: near, over: make(chan struct{}), sent: make(map[uint32]*shared.Memory), out: make(map[uint32]*parcel)}
 }
 
-// run takes back what the client gives back. If that is not all, what the client has is lost, and is its until it closes the connection.
-func (l *lender) run() {
-	l.leave(l.collect())
+// gone says that the client has left. If it had not given back all, what it has is lost, and is its until it closes the connection.
+func (l *lender) gone(err error) {
+	l.leave(err)
 	if l.wait() == nil {
 		return
 	}
@@ -174,29 +170,23 @@ func (l *lender) end() {
 	l.ended = true
 }
 
-// collect takes back what the client gives back, until that is all.
-func (l *lender) collect() error {
-	var number [numberBytes]byte
-	for {
-		if _, err := io.ReadFull(l.conn, number[:]); err != nil {
-			return err
-		}
-		n := binary.LittleEndian.Uint32(number[:])
-		l.mu.Lock()
-		p, all := l.out[n], l.ended && !l.left && len(l.out) == 0
-		if p != nil {
-			delete(l.out, n)
-			p.free() // before whoever ends the stream goes on
-		}
-		l.mu.Unlock()
-		switch {
-		case p != nil:
-			continue
-		case n == 0 && all:
-			return nil
-		}
-		return errors.New("wire: a client leaves, or gives back what it does not have")
+// back takes back what the client gives back. It fails if that is not the client's.
+func (l *lender) back(number uint32) error {
+	l.mu.Lock()
+	p, all := l.out[number], l.ended && !l.left && len(l.out) == 0
+	if p != nil {
+		delete(l.out, number)
+		p.free() // before whoever ends the stream goes on
 	}
+	l.mu.Unlock()
+	switch {
+	case p != nil:
+		return nil
+	case number == 0 && all:
+		l.leave(nil)
+		return nil
+	}
+	return errLeaves
 }
 
 // leave says that nothing more comes back, because of an error, or, if it is nil, because all has. What the client has is given up then: it may
@@ -232,9 +222,6 @@ func (l *lender) close() error {
 	}
 	return l.conn.Close()
 }
-
-// cut closes the connection, whatever the client has mapped.
-func (l *lender) cut() { _ = l.conn.Close() } // nobody uses it
 
 // wait waits until all has been given back. It fails if the connection was closed before.
 func (l *lender) wait() error {

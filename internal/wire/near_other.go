@@ -22,11 +22,11 @@ type lender struct{}
 
 func newLender(net.Conn) *lender { return nil }
 
-func (*lender) run() {}
+func (*lender) gone(error) {}
+
+func (*lender) back(uint32) error { return errors.ErrUnsupported }
 
 func (*lender) close() error { return errors.ErrUnsupported }
-
-func (*lender) cut() {}
 
 func (*lender) lend(*parcel) error { return errors.ErrUnsupported }
 

@@ -129,7 +129,19 @@ func (s *Stream) Next() (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.next.Batch()
+	b, err := s.next.Batch()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case b.Lent:
+		b.Way = InMemory
+	case s.link != nil:
+		b.Way = ByLink
+	default:
+		b.Way = ByGRPC
+	}
+	return b, nil
 }
 
 // receive takes the next message from the link. At the end, good or bad, the status says which it was.

@@ -36,6 +36,9 @@ type Sender struct {
 // Narrow reports whether a batch's values may have fewer bytes than Arrow's: it goes on a link, as it is.
 func (s *Sender) Narrow() bool { return s.link != nil && s.how == None }
 
+// Linked reports whether batches go on a link, or a near one.
+func (s *Sender) Linked() bool { return s.link != nil }
+
 // Compresses reports whether batches are compressed.
 func (s *Sender) Compresses() bool { return s.how != None }
 

@@ -49,6 +49,28 @@ func socketOf(conn net.Conn) *socket {
 	return s
 }
 
+// silent reports whether nothing has come over a connection, not even its end.
+func silent(conn net.Conn) bool {
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secure.NetConn()
+	}
+	of, ok := conn.(syscall.Conn)
+	if !ok {
+		return true
+	}
+	raw, err := of.SyscallConn()
+	if err != nil {
+		return false
+	}
+	nothing := false
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		nothing = errors.Is(err, unix.EAGAIN)
+		return true
+	})
+	return err == nil && nothing
+}
+
 // read waits for bytes, which fill p and then more.
 func (s *socket) read(p, more []byte) (int, error) {
 	s.into = [2][]byte{p, more}

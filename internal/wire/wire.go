@@ -5,8 +5,7 @@
 // their memory is lent rather than sent. worker/serve sends with it and client receives. The formats are on the page of worker/serve.
 //
 // A Codec, a Pool, a Lobby and Links may be shared by goroutines; a Stream and a Sender belong to one. A Stream owns another goroutine
-// until its context ends, and a Lobby one for each near link's stream until its client has nothing of it mapped; a Batch has one owner, who
-// releases it.
+// until its context ends, and a Lobby one for each link until its client has closed it; a Batch has one owner, who releases it.
 package wire
 
 import (
@@ -33,6 +32,8 @@ type Batch struct {
 	Memory *shared.Memory
 	// Lent is set where the memory is the sender's, who has no more than for Kept such batches.
 	Lent bool
+	// Way is how one came that was received.
+	Way Way
 	// More is set of one to send if another waits already, to be sent right behind it.
 	More bool
 	// Bytes is the memory of what it has, for one that was received also what it lies in, and Sent what it had on the network.
@@ -40,6 +41,16 @@ type Batch struct {
 
 	release func()
 }
+
+// Way is how a batch comes to its trainer.
+type Way string
+
+// The ways: in memory that the trainer reads where the worker has it, by a link, or by gRPC.
+const (
+	InMemory Way = "memory"
+	ByLink   Way = "link"
+	ByGRPC   Way = "grpc"
+)
 
 // Kept is how many batches of a stream may be kept at once that are Lent: the stream has no more memory to make others in.
 const Kept = 2

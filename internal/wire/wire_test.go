@@ -92,6 +92,7 @@ type server struct {
 	pool      wire.Pool
 	address   string
 	lobby     wire.Lobby
+	caller    string
 	byGRPC    atomic.Int64 // batches
 	fail      error        // that streams end with
 	refuse    error        // that they begin with
@@ -115,7 +116,7 @@ func (s *server) DoGet(_ *flight.Ticket, out flight.FlightService_DoGetServer) e
 	if s.refuse != nil {
 		return s.refuse
 	}
-	sender, err := s.lobby.Sender(out.Context(), counting{out, &s.byGRPC}, s.how, &s.pool)
+	sender, err := s.lobby.Sender(out.Context(), counting{out, &s.byGRPC}, s.caller, s.how, &s.pool)
 	if err != nil {
 		return err
 	}
@@ -441,7 +442,7 @@ func TestManyZeros(t *testing.T) {
 		out := &sent{}
 		b := &wire.Batch{}
 		b.OnRelease(rec.Release)
-		sender, err := new(wire.Lobby).Sender(t.Context(), out, how, new(wire.Pool))
+		sender, err := new(wire.Lobby).Sender(t.Context(), out, "", how, new(wire.Pool))
 		if err := errors.Join(err, b.Flatten(rec), sender.Send(b, func() {})); err != nil {
 			t.Fatal(err)
 		}

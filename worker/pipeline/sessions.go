@@ -119,6 +119,7 @@ func total(a, b *pb.WorkerCounters) *pb.WorkerCounters {
 		Rows: a.GetRows() + b.GetRows(), Requests: a.GetRequests() + b.GetRequests(),
 		BytesRead: a.GetBytesRead() + b.GetBytesRead(), BytesNeeded: a.GetBytesNeeded() + b.GetBytesNeeded(),
 		BytesSent: a.GetBytesSent() + b.GetBytesSent(), BytesCrossZone: a.GetBytesCrossZone() + b.GetBytesCrossZone(),
+		BytesLent: a.GetBytesLent() + b.GetBytesLent(), BytesLinked: a.GetBytesLinked() + b.GetBytesLinked(),
 		StorageNs: a.GetStorageNs() + b.GetStorageNs(), DecodeNs: a.GetDecodeNs() + b.GetDecodeNs(),
 		TransformNs: a.GetTransformNs() + b.GetTransformNs(), TensorNs: a.GetTensorNs() + b.GetTensorNs(),
 		SendNs: a.GetSendNs() + b.GetSendNs(), OpenNs: a.GetOpenNs() + b.GetOpenNs(), BlockedNs: a.GetBlockedNs() + b.GetBlockedNs(),

@@ -16,6 +16,7 @@ import (
 type stats struct {
 	began                                                   time.Time
 	rows, bytesSent, crossZone                              atomic.Int64
+	lent, linked                                            atomic.Int64 // of bytesSent
 	requests, bytesRead, bytesNeeded                        atomic.Int64 // of storage
 	storage, decode, transform, tensor, send, open, blocked stopwatch
 
@@ -39,6 +40,7 @@ func (s *stats) op(name string) *atomic.Int64 {
 func (s *stats) counters() *pb.WorkerCounters {
 	out := &pb.WorkerCounters{
 		Rows: s.rows.Load(), BytesSent: s.bytesSent.Load(), BytesCrossZone: s.crossZone.Load(),
+		BytesLent: s.lent.Load(), BytesLinked: s.linked.Load(),
 		Requests: s.requests.Load(), BytesRead: s.bytesRead.Load(), BytesNeeded: s.bytesNeeded.Load(),
 		StorageNs: s.storage.read(s), DecodeNs: s.decode.read(s), TransformNs: s.transform.read(s),
 		TensorNs: s.tensor.read(s), SendNs: s.send.read(s), OpenNs: s.open.read(s), BlockedNs: s.blocked.read(s),

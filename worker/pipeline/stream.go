@@ -50,6 +50,7 @@ type Stream struct {
 	stats     *stats // the session's
 	ops       opTimes
 	crossZone bool // the trainer is in another zone
+	way       Way  // to it
 
 	abreast    bool // nothing is read ahead
 	compressed bool // batches are, before they are sent
@@ -224,6 +225,19 @@ func (s *Stream) Share() {
 	}
 }
 
+// Way is how a stream's batches go to its trainer. Those that lie in shared memory go in that.
+type Way uint8
+
+// The ways.
+const (
+	ByGRPC Way = iota
+	ByLink
+	InMemory
+)
+
+// Goes says how the batches of a stream that has not begun go.
+func (s *Stream) Goes(way Way) { s.way = way }
+
 // Compress says that the batches of a stream that has not begun are going to be compressed.
 func (s *Stream) Compress() { s.compressed = true }
 
@@ -379,7 +393,10 @@ func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error 
 	stats := s.stats
 	for b := range ready {
 		b.More = len(ready) > 0
-		rows, bytes := int64(b.Meta.GetRows()), b.Bytes
+		rows, bytes, way := int64(b.Meta.GetRows()), b.Bytes, s.way
+		if b.Shared != nil {
+			way = InMemory
+		}
 		if err := stats.timed(&stats.send, func() error { return emit(ctx, b) }); err != nil {
 			return err
 		}
@@ -387,6 +404,12 @@ func (s *Stream) send(ctx context.Context, ready <-chan Batch, emit Emit) error 
 		stats.bytesSent.Add(bytes)
 		if s.crossZone {
 			stats.crossZone.Add(bytes)
+		}
+		switch way {
+		case InMemory:
+			stats.lent.Add(bytes)
+		case ByLink:
+			stats.linked.Add(bytes)
 		}
 	}
 	return nil

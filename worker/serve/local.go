@@ -25,6 +25,7 @@ func (s *Server) hand(in *handover, r *request) error {
 		return err
 	}
 	defer stream.Close()
+	stream.Goes(pipeline.InMemory)
 	if r.GetNarrow() {
 		stream.Narrow(tensor.Unpacked)
 	}
@@ -40,7 +41,7 @@ func (s *Server) hand(in *handover, r *request) error {
 		if err != nil {
 			return err
 		}
-		message.Lent = true
+		message.Lent, message.Way = true, wire.InMemory
 		return s.sending(r.place, func() error {
 			return stream.Blocked(func() error { return in.note(in.Batch(in.ctx, message)) })
 		})

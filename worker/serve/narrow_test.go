@@ -49,6 +49,9 @@ func TestNarrow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if want := map[bool]wire.Way{true: wire.ByLink, false: wire.ByGRPC}[links != nil]; b.Way != want {
+				t.Errorf("a batch came by %s, want %s", b.Way, want)
+			}
 			rows += b.Rows
 			for _, buffer := range b.Buffers {
 				bytes += int64(len(buffer))
@@ -63,7 +66,13 @@ func TestNarrow(t *testing.T) {
 	if n, compressed := sizes(links, true, pb.Compression_LZ4); n != rows || compressed < wide {
 		t.Errorf("%d rows have %d bytes when they were compressed; %d have %d", n, compressed, rows, wide)
 	}
+	if c := r.pipeline.Counters(); c.GetBytesLinked() == 0 || c.GetBytesLinked() != c.GetBytesSent() || c.GetBytesLent() != 0 {
+		t.Errorf("%d of %d bytes are counted as linked", c.GetBytesLinked(), c.GetBytesSent())
+	}
 	if n, other := sizes(nil, true, 0); n != rows || other < wide {
 		t.Errorf("by gRPC %d rows have %d bytes; on a link %d have %d", n, other, rows, wide)
+	}
+	if c := r.pipeline.Counters(); c.GetBytesLinked() >= c.GetBytesSent() {
+		t.Errorf("%d of %d bytes are counted as linked, of which some went by gRPC", c.GetBytesLinked(), c.GetBytesSent())
 	}
 }

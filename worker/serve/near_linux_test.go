@@ -75,8 +75,8 @@ func (n *near) open(ctx context.Context, t *testing.T, at pipeline.Cursor) (*wir
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !b.Lent {
-		t.Fatal("the batch was sent")
+	if !b.Lent || b.Way != wire.InMemory {
+		t.Fatalf("the batch came by %s", b.Way)
 	}
 	return stream, b
 }
@@ -105,6 +105,9 @@ func TestNear(t *testing.T) {
 		if !errors.Is(err, io.EOF) || len(got.rows) != 3400 || got.rows[0] != 2300 {
 			t.Fatalf("%d rows: %v", len(got.rows), err)
 		}
+	}
+	if c := n.pipeline.Counters(); c.GetBytesLent() == 0 || c.GetBytesLent() != c.GetBytesSent() {
+		t.Errorf("%d of %d bytes are counted as lent", c.GetBytesLent(), c.GetBytesSent())
 	}
 	if r := n.rig; r.pipeline.MemoryInUse() != 0 || r.server.Streams() != 0 {
 		t.Errorf("%d streams hold %d bytes", r.server.Streams(), r.pipeline.MemoryInUse())

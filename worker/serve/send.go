@@ -27,13 +27,16 @@ type outbox struct {
 func (s *Server) newOutbox(
 	ctx context.Context, out flight.FlightService_DoGetServer, stream *pipeline.Stream, r *request,
 ) (*outbox, error) {
-	sender, err := s.links.Sender(ctx, out, compression(r.GetCompression()), &s.messages)
+	sender, err := s.links.Sender(ctx, out, r.session, compression(r.GetCompression()), &s.messages)
 	if err != nil {
 		return nil, err
 	}
 	sender.Blocking = stream.Blocked
 	if sender.Compresses() {
 		stream.Compress()
+	}
+	if sender.Linked() {
+		stream.Goes(pipeline.ByLink)
 	}
 	room, widths := pipeline.HandedOver, tensor.Packed
 	if sender.Near() {

@@ -87,7 +87,7 @@ func (w *Worker) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServer
 	}
 	out := &sender{Worker: w, stream: stream, narrow: req.GetNarrow()}
 	if w.Links {
-		if out.batches, err = w.lobby.Sender(stream.Context(), stream, wire.None, &w.pool); err != nil {
+		if out.batches, err = w.lobby.Sender(stream.Context(), stream, "", wire.None, &w.pool); err != nil {
 			return err
 		}
 		defer func() { err = out.batches.Close(err) }()

@@ -64,8 +64,10 @@ class Stats:
     time up to the newest request for a batch, and map_seconds, that of the loader's map=. stall_share is
     stall_seconds / seconds. bytes are of batches handed over; buffered_bytes were received and are in no batch yet.
     failovers are streams that went on with another worker, hedges those that another one was asked for besides, because
-    theirs was late. workers is the fleet's size, streams how many the master wants this trainer to hold open. The
-    verdict judges the last minute of reading; bottleneck is its subject.
+    theirs was late. ways are how many batches came from workers in which way: "memory" that is read where a worker on
+    this machine has it, by "link", or by "grpc", which costs the most CPU time. workers is the fleet's size, streams how
+    many the master wants this trainer to hold open. The verdict judges the last minute of reading; bottleneck is its
+    subject.
     """
 
     rows: int
@@ -85,6 +87,7 @@ class Stats:
     workers: int
     streams: int
     rows_by_worker: dict[str, int]
+    ways: dict[str, int]
     bottleneck: str
     verdict: str
 
@@ -202,6 +205,7 @@ class Watch:
             workers=session.workers,
             streams=session.streams,
             rows_by_worker=dict(session.rows_by_worker),
+            ways=dict(session.ways),
             bottleneck=verdict.bottleneck,
             verdict=verdict.text,
         )

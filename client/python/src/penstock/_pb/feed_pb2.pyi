@@ -233,7 +233,7 @@ class FeedError(_message.Message):
     def __init__(self, kind: _Optional[_Union[FeedError.Kind, str]] = ..., words: _Optional[str] = ..., code: _Optional[int] = ..., bad_data: bool = ..., address: _Optional[str] = ..., stranger: bool = ..., shard: _Optional[str] = ..., file: _Optional[str] = ...) -> None: ...
 
 class FeedFigures(_message.Message):
-    __slots__ = ("epoch", "rows", "batches", "bytes", "dropped", "stall_ns", "longest_stall_ns", "compute_ns", "failovers", "hedges", "buffered", "peak_buffered", "workers", "streams", "rows_by_worker", "streams_by_worker", "cause", "epoch_batches")
+    __slots__ = ("epoch", "rows", "batches", "bytes", "dropped", "stall_ns", "longest_stall_ns", "compute_ns", "failovers", "hedges", "buffered", "peak_buffered", "workers", "streams", "rows_by_worker", "streams_by_worker", "cause", "epoch_batches", "ways")
     class RowsByWorkerEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +242,13 @@ class FeedFigures(_message.Message):
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     class StreamsByWorkerEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class WaysEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -266,6 +273,7 @@ class FeedFigures(_message.Message):
     STREAMS_BY_WORKER_FIELD_NUMBER: _ClassVar[int]
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    WAYS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     rows: int
     batches: int
@@ -284,7 +292,8 @@ class FeedFigures(_message.Message):
     streams_by_worker: _containers.ScalarMap[str, int]
     cause: _control_pb2.Cause
     epoch_batches: int
-    def __init__(self, epoch: _Optional[int] = ..., rows: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., dropped: _Optional[int] = ..., stall_ns: _Optional[int] = ..., longest_stall_ns: _Optional[int] = ..., compute_ns: _Optional[int] = ..., failovers: _Optional[int] = ..., hedges: _Optional[int] = ..., buffered: _Optional[int] = ..., peak_buffered: _Optional[int] = ..., workers: _Optional[int] = ..., streams: _Optional[int] = ..., rows_by_worker: _Optional[_Mapping[str, int]] = ..., streams_by_worker: _Optional[_Mapping[str, int]] = ..., cause: _Optional[_Union[_control_pb2.Cause, _Mapping]] = ..., epoch_batches: _Optional[int] = ...) -> None: ...
+    ways: _containers.ScalarMap[str, int]
+    def __init__(self, epoch: _Optional[int] = ..., rows: _Optional[int] = ..., batches: _Optional[int] = ..., bytes: _Optional[int] = ..., dropped: _Optional[int] = ..., stall_ns: _Optional[int] = ..., longest_stall_ns: _Optional[int] = ..., compute_ns: _Optional[int] = ..., failovers: _Optional[int] = ..., hedges: _Optional[int] = ..., buffered: _Optional[int] = ..., peak_buffered: _Optional[int] = ..., workers: _Optional[int] = ..., streams: _Optional[int] = ..., rows_by_worker: _Optional[_Mapping[str, int]] = ..., streams_by_worker: _Optional[_Mapping[str, int]] = ..., cause: _Optional[_Union[_control_pb2.Cause, _Mapping]] = ..., epoch_batches: _Optional[int] = ..., ways: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class FeedEvent(_message.Message):
     __slots__ = ("name", "message", "level", "about")

@@ -56,7 +56,7 @@ class SessionStats:
     """Figures since the session was opened; seconds and bytes.
 
     rows, batches, bytes: handed over. rows_by_worker says who sent the rows, streams_by_worker from whom streams are
-    being received. dropped: rows of ended epochs that no rank got.
+    being received, ways in which way batches came from workers (memory, link, grpc). dropped: rows of ended epochs that no rank got.
     stall_seconds: that next waited, longest_stall_seconds the most that one call did. compute_seconds: between
     next's return with a batch and the next call. failovers: streams that went on with another worker. hedges: streams
     that another worker was asked for besides, because theirs was late.
@@ -79,6 +79,7 @@ class SessionStats:
     workers: int = 0
     streams: int = 0
     rows_by_worker: Mapping[str, int] = field(default_factory=dict)
+    ways: Mapping[str, int] = field(default_factory=dict)
     streams_by_worker: Mapping[str, int] = field(default_factory=dict)
     cause: control_pb2.Cause = field(default_factory=control_pb2.Cause)
 
@@ -451,7 +452,8 @@ class Session:
             rows=f.rows, batches=f.batches, bytes=f.bytes, dropped=f.dropped, stall_seconds=f.stall_ns / 1e9,
             longest_stall_seconds=f.longest_stall_ns / 1e9, compute_seconds=f.compute_ns / 1e9, failovers=f.failovers,
             hedges=f.hedges, buffered=f.buffered, peak_buffered=f.peak_buffered, workers=f.workers, streams=f.streams,
-            rows_by_worker=dict(f.rows_by_worker), streams_by_worker=dict(f.streams_by_worker), cause=f.cause,
+            rows_by_worker=dict(f.rows_by_worker), ways=dict(f.ways), cause=f.cause,
+            streams_by_worker=dict(f.streams_by_worker),
         )  # fmt: skip
 
     def close(self) -> None:

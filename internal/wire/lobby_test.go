@@ -1,0 +1,118 @@
+package wire_test
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/penstock-ml/penstock/internal/wire"
+)
+
+// visitor is the client of a link in a lobby.
+type visitor struct {
+	net.Conn
+	name string
+}
+
+// enter opens a link, which waits for its first stream then.
+func enter(t *testing.T, lobby *wire.Lobby, i int) *visitor {
+	t.Helper()
+	near, far := net.Pipe()
+	t.Cleanup(func() { _ = near.Close() })
+	v := &visitor{near, string(binary.BigEndian.AppendUint64(make([]byte, 8), uint64(i)))}
+	go func() { _ = lobby.Enter(far) }()
+	if _, err := io.WriteString(near, v.name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(near, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, near) }()
+	synctest.Wait()
+	time.Sleep(time.Millisecond) // one waits longer than the next
+	return v
+}
+
+// stream has a caller's stream, without batches, use the link.
+func (v *visitor) stream(t *testing.T, lobby *wire.Lobby, caller string) {
+	t.Helper()
+	ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("penstock-link-bin", v.name))
+	sender, err := lobby.Sender(ctx, accepting{}, caller, wire.None, new(wire.Pool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.Close(nil); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Millisecond)
+}
+
+// accepting is a call of which nothing else is used.
+type accepting struct{ grpc.ServerStream }
+
+func (accepting) SendHeader(metadata.MD) error { return nil }
+
+// TestClosedLinksLeave: a link that its client closes is closed at once, in a stream's use or not.
+func TestClosedLinksLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lobby wire.Lobby
+		defer lobby.Close()
+		for i := range 300 {
+			v := enter(t, &lobby, i)
+			if i%2 == 0 {
+				v.stream(t, &lobby, "caller")
+			}
+			_ = v.Close()
+			if synctest.Wait(); lobby.Open() > 0 {
+				t.Fatalf("link %d is open, and its client has closed it", i)
+			}
+		}
+	})
+}
+
+// TestLinksMakeRoom: where places are short a caller's own link goes, that which has waited longest, or that of all. Links that had no stream
+// drive out none that had one.
+func TestLinksMakeRoom(t *testing.T) {
+	for name, tc := range map[string]struct {
+		callers   []string // of links, one after the other; "": none has a stream
+		from, end int      // those that wait
+	}{
+		"one caller":       {callers: repeat(100, "a"), from: 36, end: 100},
+		"two callers":      {callers: append(repeat(1, "a"), repeat(64, "b")...), from: 0, end: 65},
+		"many callers":     {callers: repeat(260, "a", "b", "c", "d", "e"), from: 4, end: 260},
+		"no streams":       {callers: repeat(100, ""), from: 36, end: 100},
+		"one had a stream": {callers: append(repeat(1, "a"), repeat(64, "")...), from: 0, end: 65},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var lobby wire.Lobby
+			defer lobby.Close()
+			var links []*visitor
+			for i, caller := range tc.callers {
+				v := enter(t, &lobby, i)
+				if caller != "" {
+					v.stream(t, &lobby, caller)
+				}
+				links = append(links, v)
+			}
+			for i, v := range links {
+				if want := i >= tc.from && i < tc.end; lobby.Waits(v.name) != want {
+					t.Errorf("%s: link %d waits: %v", name, i, !want)
+				}
+			}
+		})
+	}
+}
+
+// repeat is n callers, in turn.
+func repeat(n int, callers ...string) (out []string) {
+	for i := range n {
+		out = append(out, callers[i%len(callers)])
+	}
+	return out
+}
