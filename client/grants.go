@@ -47,19 +47,26 @@ func (l *ledger) grant(ms []*pb.Grant) error {
 	for _, m := range ms {
 		iv := position.IntervalFromProto(m.GetInterval())
 		g, ok := known[iv.From.ShardStart()]
-		if ok && bytes.Equal(g.raw, m.GetTicket()) {
+		switch raw := m.GetTicket(); {
+		case ok && (bytes.Equal(g.raw, raw) || shared(grants, iv) && len(raw) == 0):
 			g.Interval = iv
-		} else {
+		default:
 			var err error
 			if g, err = parseGrant(m); err != nil {
 				return err
 			}
+			known[iv.From.ShardStart()] = g
 		}
 		g.rows, g.lane, g.first = m.GetRows(), m.GetLane(), m.GetFirst()
 		grants = append(grants, g)
 	}
 	l.grants = grants
 	return nil
+}
+
+// shared reports whether an interval is of the shard of the last grant, whose ticket it shares then.
+func shared(grants []grant, iv position.Interval) bool {
+	return len(grants) > 0 && grants[len(grants)-1].From.ShardStart() == iv.From.ShardStart()
 }
 
 // release gives back what the master asked for, except rows that are consumed. Those of the batch in the making stay, too, unless

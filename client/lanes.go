@@ -16,6 +16,7 @@ type lanes struct {
 	lane     uint32 // from which the step in the making takes; to when it has all
 	taken    uint64 // of its rows there
 
+	pieces [][]*piece        // by lane of this rank's: ledger.pieces
 	ends   map[laneOf]uint64 // of grants: rows that a lane has at least
 	starts []*pb.LaneStart   // ascending
 }
@@ -27,10 +28,13 @@ type laneOf struct {
 // newLanes are those of a rank, of count lanes in all, where each rank's batch has so many rows.
 func newLanes(count, rank, world uint32, batch int) *lanes {
 	n := count / world
-	o := &lanes{from: rank * n, to: (rank + 1) * n, rows: uint64(batch) / uint64(n)}
+	o := &lanes{from: rank * n, to: (rank + 1) * n, rows: uint64(batch) / uint64(n), pieces: make([][]*piece, n)}
 	o.begin()
 	return o
 }
+
+// of is what the ledger has of a lane, in the order of its rows.
+func (o *lanes) of(lane uint32) *[]*piece { return &o.pieces[lane-o.from] }
 
 // begin makes the next step.
 func (o *lanes) begin() { o.lane, o.taken = o.from, 0 }
@@ -112,15 +116,10 @@ func (l *ledger) takeInOrder(n int) (chunk, *piece) {
 	return chunk{}, nil
 }
 
-// head is the piece with a lane's next row, or nil. Pieces are in the order of their rows.
+// head is the piece with a lane's next row, or nil.
 func (l *ledger) head(lane uint32) *piece {
-	for _, p := range l.pieces {
-		if p.taken.Epoch > l.ended {
-			return nil
-		}
-		if p.lane == lane {
-			return p
-		}
+	if of := *l.lanes.of(lane); len(of) > 0 && of[0].taken.Epoch <= l.ended {
+		return of[0]
 	}
 	return nil
 }
@@ -139,6 +138,7 @@ func (l *ledger) reconcileLanes() {
 		there[p.to] = p
 	}
 	pieces := make([]*piece, 0, len(l.grants))
+	begin := make(map[position.Position]*piece) // where new ones do
 	for _, g := range l.grants {
 		epoch, end := g.From.Epoch, g.first+g.rows
 		in := laneOf{epoch, g.lane}
@@ -149,11 +149,17 @@ func (l *ledger) reconcileLanes() {
 		p := there[g.To]
 		if p == nil {
 			p = newPiece(g.Interval, g)
+			begin[g.From] = p
 		} else {
 			p.renew(g)
 			delete(there, g.To)
 		}
 		pieces = append(pieces, p)
+	}
+	for _, p := range begin {
+		if p.to.ShardStart() == p.shard && p.to.Window == p.taken.Window {
+			p.next = begin[p.to]
+		}
 	}
 	for _, p := range there {
 		l.drop(p)
@@ -162,23 +168,41 @@ func (l *ledger) reconcileLanes() {
 		return cmp.Or(cmp.Compare(a.taken.Epoch, b.taken.Epoch), cmp.Compare(a.row, b.row), cmp.Compare(a.lane, b.lane))
 	})
 	l.pieces = pieces
+	for lane := range o.pieces {
+		o.pieces[lane] = o.pieces[lane][:0]
+	}
+	for _, p := range pieces {
+		of := o.of(p.lane)
+		*of = append(*of, p)
+	}
 }
+
+// lead has the stream of a piece read on into those of its window behind it that have none: many lanes have a part of a window each, which
+// a worker reads as a whole.
+func (p *piece) lead() {
+	for q := p.next; q != nil && !q.open; q = q.next {
+		q.open, q.follows, q.cancel, q.fresh = true, true, p.cancel, p.fresh
+	}
+}
+
+// leads reports whether the piece's stream reads on behind it.
+func (p *piece) leads() bool { return p.next != nil && p.next.follows }
 
 // startableInOrder is startable for lanes. The piece with a lane's next row never waits for a slot: all lanes are needed in
 // each step.
 func (l *ledger) startableInOrder() *piece {
+	for lane := l.lanes.from; lane < l.lanes.to; lane++ {
+		if p := l.head(lane); p != nil && !p.open {
+			return p
+		}
+	}
 	var first *piece
-	open, headed := 0, make(map[uint32]bool)
+	open := 0
 	for _, p := range l.pieces {
 		if p.open {
 			open++
 		} else if first == nil {
 			first = p
-		}
-		if p.taken.Epoch == l.ended && !headed[p.lane] {
-			if headed[p.lane] = true; !p.open {
-				return p
-			}
 		}
 	}
 	if open < l.places() {

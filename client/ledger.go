@@ -22,8 +22,9 @@ type ledger struct {
 	retired  bool                // a piece has ended since rows were handed over
 	discard  bool                // the batch in the making holds rows that this rank does not hold any more
 	grants   []grant
-	pieces   []*piece // in order of position
-	streams  int      // how many pieces may be open
+	pieces   []*piece            // in order of position
+	streams  int                 // how many pieces may be open
+	waits    map[*piece]struct{} // whose streams have waited for room
 	seq      uint64
 	queued   int64 // bytes in all queues
 	peak     int64 // the most that queued ever was
@@ -280,16 +281,22 @@ func (l *ledger) retire(p *piece) {
 }
 
 func (l *ledger) remove(p *piece) {
-	l.pieces = slices.DeleteFunc(l.pieces, func(q *piece) bool { return q == p })
+	is := func(q *piece) bool { return q == p }
+	l.pieces = slices.DeleteFunc(l.pieces, is)
+	if l.lanes != nil {
+		of := l.lanes.of(p.lane)
+		*of = slices.DeleteFunc(*of, is)
+	}
 }
 
 // readAhead is how many batches the rows that wait must fill before a stream waits for lent memory to be used. Until then it is copied.
 const readAhead = 2
 
 // mayReceive reports whether a stream may receive a message of about n bytes within the budget. Of lent memory it waits for what it has
-// to be used, but not for that of lanes: these wait for each other, and may be more than a worker has places.
+// to be used, but not for that of lanes: these wait for each other, and may be more than a worker has places. What others wait behind it
+// is of the same window.
 func (l *ledger) mayReceive(p *piece, n, budget int64) bool {
-	if len(p.queue) == 0 {
+	if len(p.queue) == 0 || p.leads() {
 		return true
 	}
 	if l.lanes == nil && p.lent() >= wire.Kept && l.waiting() >= readAhead*l.batch {
@@ -332,7 +339,7 @@ func (l *ledger) takeFrom(from *piece, n int) chunk {
 	c, iv := from.take(n)
 	l.queued += from.bytes - before
 	l.pass(iv)
-	for _, p := range l.pieces {
+	for p := range l.waits {
 		signal(p.room)
 	}
 	l.retire(from)

@@ -28,6 +28,10 @@ type piece struct {
 	// In order deterministic: the lane, the row of it that comes at taken, and how many are to come from received on.
 	lane     uint32
 	row, due uint64
+	// next begins where this one ends, in the one window that this one lies in; nil: there is none. follows says that the stream of the
+	// piece before reads on into this one, which has no stream of its own.
+	next    *piece
+	follows bool
 
 	queue []chunk
 	bytes int64 // of the queue
@@ -47,6 +51,7 @@ type chunk struct {
 	lo, hi int               // its rows in rec
 	at, to position.Position // of row lo, and behind row hi-1
 	seq    uint64            // order of arrival
+	bytes  int64             // their part of rec's memory
 }
 
 func newPiece(iv position.Interval, g grant) *piece {
@@ -137,8 +142,9 @@ func (p *piece) push(rec *wireRecord, m *pb.BatchMeta, lo, hi int, after positio
 	at := p.shard
 	at.Window, at.K = m.GetWindow(), m.GetK()+uint64(lo)
 	rec.retain()
-	p.queue = append(p.queue, chunk{rec: rec, lo: lo, hi: hi, at: at, to: after, seq: seq})
-	p.bytes += rec.bytes
+	bytes := rec.bytes * int64(hi-lo) / int64(rec.rows)
+	p.queue = append(p.queue, chunk{rec: rec, lo: lo, hi: hi, at: at, to: after, seq: seq, bytes: bytes})
+	p.bytes += bytes
 	p.received = after
 	return position.Interval{}
 }
@@ -168,7 +174,7 @@ func (p *piece) take(n int) (c chunk, iv position.Interval) {
 		p.taken = head.at
 	} else {
 		p.taken = head.to
-		p.bytes -= head.rec.bytes
+		p.bytes -= head.bytes
 		p.queue = slices.Delete(p.queue, 0, 1)
 	}
 	p.row += uint64(c.hi - c.lo)
@@ -190,7 +196,7 @@ func (p *piece) trim(to position.Position) position.Interval {
 	for _, c := range p.queue {
 		n := p.rowsBefore(c.at.Window, c.at.K, uint64(c.hi-c.lo))
 		if n == 0 {
-			p.bytes -= c.rec.bytes
+			p.bytes -= c.bytes
 			c.rec.release()
 			continue
 		}
@@ -208,7 +214,10 @@ func (p *piece) drop() {
 	for _, c := range p.queue {
 		c.rec.release()
 	}
-	p.queue, p.bytes = nil, 0
+	p.queue, p.bytes, p.follows = nil, 0, false
+	for q := p.next; q != nil && q.follows; q = q.next {
+		q.open, q.follows = false, false // the stream does not read on
+	}
 	if p.cancel != nil {
 		p.cancel()
 	}

@@ -157,7 +157,7 @@ func (st *stream) hedge(late *attempt, w *pb.Worker) bool {
 	late.second = false // if it was: the one beside it had ended
 	st.hedging.open++
 	st.stats.Hedges++
-	st.log.Info("stream hedged", "event", "stream_hedged", "shard", st.p.shard, "file", st.p.file, "cursor", st.p.received,
+	st.log.Info("stream hedged", "event", "stream_hedged", "shard", st.p.shard, "file", st.p.file, "cursor", st.at.received,
 		"late", late.worker.GetName(), "second", w.GetName(), "waited", time.Since(late.waits))
 	return true
 }

@@ -108,9 +108,9 @@ func (in *incoming) get(address string) error {
 func (in *incoming) request() *pb.StreamRequest {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	at := in.p.received
+	at := in.at.received
 	return &pb.StreamRequest{
-		Ticket: in.p.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression, Narrow: true,
+		Ticket: in.at.ticket, Program: in.session.GetProgram(), Window: at.Window, K: at.K, Compression: in.cfg.Compression, Narrow: true,
 		Turns: in.ledger.lanes != nil,
 	}
 }
@@ -149,18 +149,18 @@ func (in *incoming) Batch(ctx context.Context, b *wire.Batch) error {
 	return in.awaitRoom(ctx, size)
 }
 
-// full reports whether the queue has as many records of the worker's memory as it may.
+// full reports whether the queue has as many records of the worker's memory as it may: none that several pieces have a part of.
 func (in *incoming) full() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.p.lent() >= wire.Kept
+	return in.at.follows || in.at.leads() || in.at.lent() >= wire.Kept
 }
 
 // Return copies what is in the queue, so that the worker has its memory again.
 func (in *incoming) Return() error {
 	in.mu.Lock()
 	var lent []*wireRecord
-	for _, c := range in.p.queue {
+	for _, c := range in.at.queue {
 		if c.rec.batch.Lent && !slices.Contains(lent, c.rec) {
 			c.rec.retain()
 			lent = append(lent, c.rec)
@@ -190,8 +190,8 @@ func (in *incoming) replace(rec *wireRecord) error {
 	own.worker, own.bytes = rec.worker, rec.bytes // as it was counted
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for i := range in.p.queue {
-		if c := &in.p.queue[i]; c.rec == rec {
+	for i := range in.at.queue {
+		if c := &in.at.queue[i]; c.rec == rec {
 			own.retain()
 			c.rec = own
 			rec.release()
@@ -206,7 +206,7 @@ func (st *stream) failed(a *attempt, began bool, err error) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if began && st.broken == nil && !a.lost && (a.rows || len(st.racing) < 2) {
-		st.broken = &Resume{Shard: st.p.shard, Cursor: st.p.received, File: st.p.file, From: a.worker.GetName(), Cause: err}
+		st.broken = &Resume{Shard: st.p.shard, Cursor: st.at.received, File: st.p.file, From: a.worker.GetName(), Cause: err}
 		st.brokenAt = time.Now()
 	}
 	return err
@@ -248,7 +248,7 @@ func (in *incoming) awaitRoom(ctx context.Context, n int64) error {
 	in.silence.Stop()
 	for {
 		st.mu.Lock()
-		ok := st.ledger.mayReceive(st.p, n, st.cfg.Budget)
+		ok := st.mayReceive(n, st.cfg.Budget)
 		switch {
 		case !ok:
 			a.waits = time.Time{}
@@ -288,18 +288,17 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.countWay(a.worker, b)
-	p := st.p
 	switch {
 	case a.lost:
 		return false, errLost
-	case p.gone || p.complete():
+	case st.at.gone || st.at.complete():
 		return false, errComplete
 	}
-	before := p.received
-	complete, err = st.ledger.push(p, rec, m, !a.begun)
-	if err != nil {
+	before := st.at.received
+	if complete, err = st.push(rec, m, !a.begun); err != nil {
 		return false, err
 	}
+	p := st.at
 	st.hedging.waited(a.begun, time.Since(a.waits))
 	a.begun = true
 	if p.shard.Epoch == st.ledger.current() {
@@ -314,23 +313,33 @@ func (in *incoming) receive(b *wire.Batch) (complete bool, err error) {
 	return complete, nil
 }
 
+// push has the pieces that the stream reads take in what is theirs of a record. It reports whether they want no more. st.mu must be held.
+func (st *stream) push(rec *wireRecord, m *pb.BatchMeta, first bool) (complete bool, err error) {
+	for {
+		if complete, err = st.ledger.push(st.at, rec, m, first); err != nil || !st.flow() {
+			return complete, err
+		}
+	}
+}
+
 // end takes in that a stream ended well.
 func (st *stream) end(a *attempt) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	p := st.p
 	switch {
 	case a.lost:
 		return errLost
-	case p.gone || p.complete():
+	case st.at.gone || st.at.complete():
 		return nil
 	}
-	before := p.received
-	if err := st.ledger.end(p, !a.begun); err != nil {
-		return err
+	before := st.at.received
+	for more := true; more; more = st.flow() {
+		if err := st.ledger.end(st.at, !a.begun); err != nil {
+			return err
+		}
 	}
 	st.won(a, before)
-	st.moved(p)
+	st.moved(st.at)
 	signal(st.ready)
 	return nil
 }

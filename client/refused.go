@@ -59,10 +59,10 @@ func (st *stream) refuse(b blame, last *workerError) {
 	report.Words = last.words()
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	report.At = st.p.received.Proto()
-	st.p.refused = report
+	report.At = st.at.received.Proto()
+	st.at.refused = report
 	signal(st.wake)
-	st.log.Warn("every worker refuses a shard; the master decides", "event", "shard_refused", "shard", st.p.shard, "cursor", st.p.received,
+	st.log.Warn("every worker refuses a shard; the master decides", "event", "shard_refused", "shard", st.p.shard, "cursor", st.at.received,
 		"file", st.p.file, "cause", last)
 }
 

@@ -65,8 +65,9 @@ func (s *Session) openStreams(ctx context.Context) {
 			}
 			streams.Go(func() {
 				defer p.cancel()
-				st := &stream{Session: s, p: p, took: time.Now()}
+				st := &stream{Session: s, p: p, at: p, took: time.Now()}
 				st.run(streamCtx)
+				st.ended()
 			})
 		}
 	}
@@ -82,22 +83,60 @@ func (s *Session) startable(ctx context.Context) (*piece, context.Context) {
 	}
 	p.open = true
 	ctx, p.cancel = context.WithCancel(ctx)
+	p.lead()
 	if s.ledger.wantsMore() {
 		signal(s.wake)
 	}
 	return p, ctx
 }
 
-// stream is a piece's way over its workers. The goroutine that runs it owns the attempts, of which it waits for each.
+// stream is a piece's way over its workers, and that of those which follow it. The goroutine that runs it owns the attempts, of which it
+// waits for each.
 type stream struct {
 	*Session
-	p *piece
+	p *piece // the first
 
 	// Under Session.mu.
+	at       *piece     // whose rows are to come
 	racing   []*attempt // that run: one, or two
 	broken   *Resume    // of a stream that had begun, until it goes on
 	brokenAt time.Time
 	took     time.Time // when rows came last
+}
+
+// flow goes on to the piece that follows a complete one. st.mu must be held.
+func (st *stream) flow() bool {
+	if !st.at.complete() || !st.at.leads() {
+		return false
+	}
+	st.at = st.at.next
+	return true
+}
+
+// ended has pieces that the stream was to read on into get another one.
+func (st *stream) ended() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.ledger.waits, st.p)
+	for p := st.at; p != nil && p.refused == nil && (p == st.at || p.follows); p = p.next {
+		if !p.gone && !p.complete() {
+			p.open, p.follows = false, false
+			signal(st.slot)
+		}
+	}
+}
+
+// mayReceive reports whether a message of about n bytes may be received within a budget. Else the stream is told when there is more room.
+// st.mu must be held.
+func (st *stream) mayReceive(n, budget int64) bool {
+	if st.ledger.mayReceive(st.at, n, budget) {
+		return true
+	}
+	if st.ledger.waits == nil {
+		st.ledger.waits = make(map[*piece]struct{})
+	}
+	st.ledger.waits[st.p] = struct{}{}
+	return false
 }
 
 // round is one of asking all candidates.
@@ -186,7 +225,7 @@ func (st *stream) run(ctx context.Context) {
 func (st *stream) awaitUse(ctx context.Context) {
 	for {
 		st.mu.Lock()
-		ok := st.ledger.mayReceive(st.p, st.cfg.Budget/int64(st.ledger.shares())/2, st.cfg.Budget)
+		ok := st.mayReceive(st.cfg.Budget/int64(st.ledger.shares())/2, st.cfg.Budget)
 		st.mu.Unlock()
 		if ok {
 			return
@@ -238,7 +277,7 @@ func (st *stream) candidates() []*pb.Worker {
 	case <-st.p.fresh: // it is these that are tried now
 	default:
 	}
-	return st.hedging.inOrder(st.p.workers, time.Now())
+	return st.hedging.inOrder(st.at.workers, time.Now())
 }
 
 // awaitCandidates waits for d, or until a Sync brought other workers.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/api/position"
 )
 
 // laneTrainer is a scripted trainer in deterministic order.
@@ -228,6 +229,27 @@ func TestLanesGiveTheSameBatches(t *testing.T) {
 				t.Errorf("%v: %d ranks have other batches than one", last, world)
 			}
 		}
+	}
+}
+
+// Lanes that have a part of a shard each share its ticket.
+func TestLanesShareTickets(t *testing.T) {
+	m := single(t)
+	s := laneSpec(dataset(t, 1), pb.LastBatch_PAD)
+	s.Lanes = 16
+	openSession(t, m, "run", s, 1)
+	r := joinAll(t, m, "run", 1)[0]
+	eventually(t, "an epoch is granted", func() bool {
+		check(t, r.sync())
+		return r.steps[0].GetFinal()
+	})
+	shards := map[position.Position]bool{}
+	for _, g := range r.grants {
+		shards[position.FromProto(g.GetInterval().GetFrom()).ShardStart()] = true
+		r.rowsOf(g) // by its ticket
+	}
+	if len(r.grants) < 16 || len(shards) > groups || r.tickets != len(shards) {
+		t.Errorf("%d grants, of %d shards, have %d tickets", len(r.grants), len(shards), r.tickets)
 	}
 }
 

@@ -28,16 +28,20 @@ func newTicketOffice(m *Master, stored *store.Session) *ticketOffice {
 	return o
 }
 
-// grants returns intervals, each within one shard, with tickets for a trainer of a zone.
+// grants returns intervals, each within one shard, with tickets for a trainer of a zone. Of intervals of one shard that follow each
+// other the first has the ticket, for all of them.
 func (o *ticketOffice) grants(generation uint64, intervals []position.Interval, zone string) ([]*pb.Grant, error) {
 	places := o.master.places.get()
 	out := make([]*pb.Grant, len(intervals))
 	for i, iv := range intervals {
-		signed, err := o.ticket(generation, iv.From, places, zone)
-		if err != nil {
+		out[i] = &pb.Grant{Interval: iv.Proto()}
+		if i > 0 && iv.From.ShardStart() == intervals[i-1].From.ShardStart() {
+			continue
+		}
+		var err error
+		if out[i].Ticket, err = o.ticket(generation, iv.From, places, zone); err != nil {
 			return nil, err
 		}
-		out[i] = &pb.Grant{Interval: iv.Proto(), Ticket: signed}
 	}
 	return out, nil
 }

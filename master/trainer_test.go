@@ -30,6 +30,7 @@ type trainer struct {
 	consumed position.Set
 	epoch    uint32
 	grants   []*pb.Grant
+	tickets  int // that came with them
 	last     *pb.SyncReply
 	counters pb.Counters
 	read     map[string]int // how often a row group was consumed, whole
@@ -99,7 +100,14 @@ func (r *trainer) send(req *pb.SyncRequest) error {
 		return err
 	}
 	if !reply.GetUnchanged() {
-		r.grants = reply.GetGrants()
+		r.grants, r.tickets = reply.GetGrants(), 0
+		for i, g := range r.grants {
+			if len(g.GetTicket()) == 0 {
+				g.Ticket = r.grants[i-1].GetTicket()
+			} else {
+				r.tickets++
+			}
+		}
 	}
 	for r.epoch < reply.GetClosedEpochs() {
 		r.epoch++

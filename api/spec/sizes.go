@@ -9,8 +9,11 @@ import (
 const (
 	// MaxBatchSize is the most rows of a rank's batch.
 	MaxBatchSize = 16 << 20
-	// MaxWorldSize is the most ranks of a session, and the most lanes.
+	// MaxWorldSize is the most ranks of a session.
 	MaxWorldSize = 1 << 16
+	// MaxLanes is the most lanes of a session. States, and what ranks are told, have a number for each, and trainers read from all
+	// of theirs in each step.
+	MaxLanes = 1 << 13
 
 	maxSkip = 256
 )
@@ -48,6 +51,9 @@ func BatchSize(s *pb.Spec, opened, world uint32) (int64, error) {
 	switch {
 	case world == 0 || world > MaxWorldSize:
 		return 0, fmt.Errorf("world size %d; want 1 to %d ranks", world, MaxWorldSize)
+	case lanes > MaxLanes:
+		return 0, fmt.Errorf("lanes: order deterministic has %d, one for each rank that the session is opened with unless the spec says how many; "+
+			"want at most %d: set lanes, or have fewer ranks", lanes, MaxLanes)
 	case lanes > 0 && lanes%w != 0:
 		return 0, fmt.Errorf("world size %d does not divide the %d lanes of the deterministic order: "+
 			"have %d ranks or another divisor, or open a session with other lanes", world, lanes, lanes)
@@ -85,8 +91,8 @@ func (r *resolver) sizes(s *pb.Spec) {
 	switch {
 	case lanes > 0 && s.GetOrder() != pb.Order_DETERMINISTIC:
 		r.problems.add("lanes", "found %d in order fast, which has none; want order: deterministic, or no lanes", lanes)
-	case lanes > MaxWorldSize:
-		r.problems.add("lanes", "found %d; want 1 to %d", lanes, MaxWorldSize)
+	case lanes > MaxLanes:
+		r.problems.add("lanes", "found %d; want 1 to %d: each step takes rows from all of them", lanes, MaxLanes)
 	case lanes > 0 && global > 0 && global%lanes != 0:
 		r.problems.add("lanes", "found %d, which do not divide global_batch_size %d; each lane gives as many rows to a step", lanes, global)
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 )
 
@@ -28,9 +29,11 @@ func Lanes(shards, before []uint64, last bool) (pieces []Piece, after []uint64) 
 		after[lane] += rows
 	}
 	if !last {
+		fewest := newTurns(len(after), func(a, b int) int { return cmp.Compare(after[a], after[b]) })
 		for i, rows := range shards {
 			if rows > 0 {
-				put(slices.Index(after, slices.Min(after)), i, 0, rows)
+				put(fewest.first(), i, 0, rows)
+				fewest.moved()
 			}
 		}
 		return pieces, after
@@ -40,17 +43,48 @@ func Lanes(shards, before []uint64, last bool) (pieces []Piece, after []uint64) 
 		total += rows
 	}
 	missing := missing(before, total)
+	neediest := newTurns(len(after), func(a, b int) int { return cmp.Compare(missing[b], missing[a]) })
 	for i, rows := range shards {
 		for from := uint64(0); from < rows; {
-			lane := slices.Index(missing, slices.Max(missing))
+			lane := neediest.first()
 			n := min(rows-from, missing[lane])
 			put(lane, i, from, n)
 			missing[lane] -= n
 			from += n
+			neediest.moved()
 		}
 	}
 	return pieces, after
 }
+
+// turns says which lane is the next, of several the lowest: a heap, so that a turn costs the logarithm of their number.
+type turns struct {
+	lanes   []int
+	compare func(a, b int) int
+}
+
+func newTurns(lanes int, compare func(a, b int) int) *turns {
+	t := &turns{lanes: make([]int, lanes), compare: compare}
+	for i := range t.lanes {
+		t.lanes[i] = i
+	}
+	heap.Init(t)
+	return t
+}
+
+func (t *turns) first() int { return t.lanes[0] }
+
+// moved says that the first lane may not be the first any more.
+func (t *turns) moved() { heap.Fix(t, 0) }
+
+// Len, Less, Swap, Push and Pop implement heap.Interface. All lanes stay.
+func (t *turns) Len() int { return len(t.lanes) }
+func (t *turns) Less(i, j int) bool {
+	return cmp.Or(t.compare(t.lanes[i], t.lanes[j]), t.lanes[i]-t.lanes[j]) < 0
+}
+func (t *turns) Swap(i, j int) { t.lanes[i], t.lanes[j] = t.lanes[j], t.lanes[i] }
+func (t *turns) Push(any)      {}
+func (t *turns) Pop() any      { return nil }
 
 // missing spreads rows over lanes so that those with the fewest end with as many, or with one more, and returns what each gets.
 func missing(before []uint64, rows uint64) []uint64 {
