@@ -79,6 +79,7 @@ func (t *turns) moved() { heap.Fix(t, 0) }
 
 // Len, Less, Swap, Push and Pop implement heap.Interface. All lanes stay.
 func (t *turns) Len() int { return len(t.lanes) }
+
 func (t *turns) Less(i, j int) bool {
 	return cmp.Or(t.compare(t.lanes[i], t.lanes[j]), t.lanes[i]-t.lanes[j]) < 0
 }
