@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow/flight"
@@ -92,6 +93,8 @@ type Master struct {
 	footers  *footer.Cache
 	listings *listings
 	counts   *counter
+
+	untrusted atomic.Int64 // column chunks planned whose statistics contradict themselves
 
 	connected chan struct{} // closed once cfg.Store is there
 	announce  sync.Once

@@ -23,7 +23,7 @@ const maxSessionSeries = 200
 // metrics are what a master tells Prometheus. The leader alone knows of demand and sessions; the others say that they do not lead. Workers
 // tell of themselves, and trainers are summed up by session, so that the number of series follows the sessions alone.
 type metrics struct {
-	leading, members, sessionsTotal, sessionsLeftOut                         telemetry.Metric
+	leading, members, untrusted, sessionsTotal, sessionsLeftOut              telemetry.Metric
 	workers, wanted, needed, demand, capacity, rate, stall, busy, bottleneck telemetry.Metric
 	read, sent, crossZone                                                    telemetry.Metric
 	session                                                                  sessionMetrics
@@ -38,6 +38,7 @@ func newMetrics() metrics {
 	return metrics{
 		leading:         telemetry.Gauge("master_leading", "1 for the master that leads, 0 for the others."),
 		members:         telemetry.Gauge("fleet_members", "Processes that gossip knows, by role and whether they drain.", "role", "draining"),
+		untrusted:       telemetry.Counter("master_untrusted_statistics_total", "Column chunks of filters whose statistics contradict themselves, and so exclude nothing."),
 		sessionsTotal:   telemetry.Gauge("sessions", "Sessions that run or wait for trainers."),
 		sessionsLeftOut: telemetry.Gauge("sessions_left_out", "Sessions without series of their own, for there are too many."),
 
@@ -79,6 +80,7 @@ func (m metrics) collector(of *Master) prometheus.Collector {
 		m.writeMembers(ch, of)
 		term := of.leading()
 		m.leading.Write(ch, telemetry.Bool(term != nil))
+		m.untrusted.Write(ch, float64(of.untrusted.Load()))
 		if term == nil {
 			return
 		}

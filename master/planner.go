@@ -72,6 +72,8 @@ type blockPlanner struct {
 	session *pb.Session
 	logger  *slog.Logger
 
+	untrusted *atomic.Int64 // column chunks whose statistics cannot be used
+
 	mu    sync.Mutex
 	epoch map[uint32][][]int // the blocks of epochs, as indices of the listing's files
 }
@@ -98,7 +100,7 @@ func newBlockPlanner(m *Master, stored *store.Session, logger *slog.Logger) (*bl
 		return nil, fmt.Errorf("master: session %s: program: %w", stored.Name, err)
 	}
 	p.footers = &footerLoader{storage: m.cfg.Storage, cache: m.footers, profile: p.program.GetStorage()}
-	p.session, p.logger = s, logger
+	p.session, p.logger, p.untrusted = s, logger, &m.untrusted
 	if spec.Counted(s.GetSpec()) {
 		p.counts = m.counts
 	}
@@ -159,6 +161,11 @@ func (p *blockPlanner) cut(ctx context.Context, epoch, index uint32) (block *pb.
 	shards, counts, err := plan.Shards(p.cfg, p.program, loaded, epoch)
 	if err != nil {
 		return nil, 0, 0, err
+	}
+	if counts.UntrustedChunks > 0 {
+		p.untrusted.Add(counts.UntrustedChunks)
+		p.logger.Warn("statistics contradict themselves: they exclude nothing, so that more is read than need be", "epoch", epoch, "block", index,
+			"chunks", counts.UntrustedChunks, "first", counts.Untrusted)
 	}
 	return &pb.Block{Epoch: epoch, Index: index, Shards: shards}, counts.Rows, uint32(len(cut)), nil
 }

@@ -50,6 +50,7 @@ func (w *Worker) ready() error {
 type workerMetrics struct {
 	streams, slots, memory, memoryLimit, ready                                        telemetry.Metric
 	rows, sent, ways, crossZone, read, needed, requests, stages, ops, opened, blocked telemetry.Metric
+	untrusted                                                                         telemetry.Metric
 }
 
 // metrics collects what the worker reports to the masters.
@@ -68,6 +69,7 @@ func (w *Worker) metrics() prometheus.Collector {
 		read:        telemetry.Counter(name+"storage_read_bytes_total", "Bytes read from storage."),
 		needed:      telemetry.Counter(name+"storage_needed_bytes_total", "Bytes read from storage that were of the column chunks decoded."),
 		requests:    telemetry.Counter(name+"storage_requests_total", "Requests to storage."),
+		untrusted:   telemetry.Counter(name+"untrusted_indexes_total", "Page indexes that contradict themselves or the footer: all of their pages were read."),
 		stages:      telemetry.Counter(name+"stage_seconds_total", "Time of streams by stage: storage, decode, transform, tensor, send.", "stage"),
 		ops:         telemetry.Counter(name+"op_seconds_total", "Time of streams in each op; part of the stage transform.", "op"),
 		opened:      telemetry.Counter(name+"streams_open_seconds_total", "Time that streams were open, of all together."),
@@ -95,6 +97,7 @@ func (m workerMetrics) write(ch chan<- prometheus.Metric, r *pb.WorkerReport, re
 	m.read.Write(ch, float64(c.GetBytesRead()))
 	m.needed.Write(ch, float64(c.GetBytesNeeded()))
 	m.requests.Write(ch, float64(c.GetRequests()))
+	m.untrusted.Write(ch, float64(c.GetUntrustedIndexes()))
 	for stage, ns := range map[string]int64{
 		"storage": c.GetStorageNs(), "decode": c.GetDecodeNs(), "transform": c.GetTransformNs(), "tensor": c.GetTensorNs(), "send": c.GetSendNs(),
 	} {

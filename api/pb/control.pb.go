@@ -5228,18 +5228,19 @@ type WorkerCounters struct {
 	TensorNs    int64                  `protobuf:"varint,7,opt,name=tensor_ns,json=tensorNs,proto3" json:"tensor_ns,omitempty"`          // laying out tensors
 	// Serialising batches and handing them to the connection, which waits while the trainer or the network takes no more. If
 	// most of the time goes there, trainers are the bottleneck.
-	SendNs         int64     `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
-	Requests       int64     `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`                                      // to storage
-	BytesNeeded    int64     `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"`            // of bytes_read, those of the column chunks that were decoded
-	OpenNs         int64     `protobuf:"varint,11,opt,name=open_ns,json=openNs,proto3" json:"open_ns,omitempty"`                           // streams were open
-	BlockedNs      int64     `protobuf:"varint,12,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`                  // of open_ns: the trainer or the network took no more; of send_ns, too
-	CpuNs          int64     `protobuf:"varint,13,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                              // of the process
-	BytesCrossZone int64     `protobuf:"varint,14,opt,name=bytes_cross_zone,json=bytesCrossZone,proto3" json:"bytes_cross_zone,omitempty"` // of bytes_sent, those to trainers of another zone
-	Ops            []*OpTime `protobuf:"bytes,15,rep,name=ops,proto3" json:"ops,omitempty"`                                                // of transform_ns: steps that the decoder takes show no time, pictures are made in tensor_ns
-	BytesLent      int64     `protobuf:"varint,16,opt,name=bytes_lent,json=bytesLent,proto3" json:"bytes_lent,omitempty"`                  // of bytes_sent, those in memory that trainers on this machine read where it is
-	BytesLinked    int64     `protobuf:"varint,17,opt,name=bytes_linked,json=bytesLinked,proto3" json:"bytes_linked,omitempty"`            // of bytes_sent, those by link; what is neither goes by gRPC
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	SendNs           int64     `protobuf:"varint,8,opt,name=send_ns,json=sendNs,proto3" json:"send_ns,omitempty"`
+	Requests         int64     `protobuf:"varint,9,opt,name=requests,proto3" json:"requests,omitempty"`                                          // to storage
+	BytesNeeded      int64     `protobuf:"varint,10,opt,name=bytes_needed,json=bytesNeeded,proto3" json:"bytes_needed,omitempty"`                // of bytes_read, those of the column chunks that were decoded
+	OpenNs           int64     `protobuf:"varint,11,opt,name=open_ns,json=openNs,proto3" json:"open_ns,omitempty"`                               // streams were open
+	BlockedNs        int64     `protobuf:"varint,12,opt,name=blocked_ns,json=blockedNs,proto3" json:"blocked_ns,omitempty"`                      // of open_ns: the trainer or the network took no more; of send_ns, too
+	CpuNs            int64     `protobuf:"varint,13,opt,name=cpu_ns,json=cpuNs,proto3" json:"cpu_ns,omitempty"`                                  // of the process
+	BytesCrossZone   int64     `protobuf:"varint,14,opt,name=bytes_cross_zone,json=bytesCrossZone,proto3" json:"bytes_cross_zone,omitempty"`     // of bytes_sent, those to trainers of another zone
+	Ops              []*OpTime `protobuf:"bytes,15,rep,name=ops,proto3" json:"ops,omitempty"`                                                    // of transform_ns: steps that the decoder takes show no time, pictures are made in tensor_ns
+	BytesLent        int64     `protobuf:"varint,16,opt,name=bytes_lent,json=bytesLent,proto3" json:"bytes_lent,omitempty"`                      // of bytes_sent, those in memory that trainers on this machine read where it is
+	BytesLinked      int64     `protobuf:"varint,17,opt,name=bytes_linked,json=bytesLinked,proto3" json:"bytes_linked,omitempty"`                // of bytes_sent, those by link; what is neither goes by gRPC
+	UntrustedIndexes int64     `protobuf:"varint,18,opt,name=untrusted_indexes,json=untrustedIndexes,proto3" json:"untrusted_indexes,omitempty"` // page indexes that contradict themselves, the footer or each other, so that nothing was passed over by them
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *WorkerCounters) Reset() {
@@ -5387,6 +5388,13 @@ func (x *WorkerCounters) GetBytesLent() int64 {
 func (x *WorkerCounters) GetBytesLinked() int64 {
 	if x != nil {
 		return x.BytesLinked
+	}
+	return 0
+}
+
+func (x *WorkerCounters) GetUntrustedIndexes() int64 {
+	if x != nil {
+		return x.UntrustedIndexes
 	}
 	return 0
 }
@@ -7212,7 +7220,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\fmemory_limit\x18\b \x01(\x03R\vmemoryLimit\x128\n" +
 	"\bsessions\x18\t \x03(\v2\x1c.penstock.v1.SessionCountersR\bsessions\x12\x12\n" +
 	"\x04zone\x18\n" +
-	" \x01(\tR\x04zone\"\x98\x04\n" +
+	" \x01(\tR\x04zone\"\xc5\x04\n" +
 	"\x0eWorkerCounters\x12\x12\n" +
 	"\x04rows\x18\x01 \x01(\x03R\x04rows\x12\x1d\n" +
 	"\n" +
@@ -7236,7 +7244,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x03ops\x18\x0f \x03(\v2\x13.penstock.v1.OpTimeR\x03ops\x12\x1d\n" +
 	"\n" +
 	"bytes_lent\x18\x10 \x01(\x03R\tbytesLent\x12!\n" +
-	"\fbytes_linked\x18\x11 \x01(\x03R\vbytesLinked\"(\n" +
+	"\fbytes_linked\x18\x11 \x01(\x03R\vbytesLinked\x12+\n" +
+	"\x11untrusted_indexes\x18\x12 \x01(\x03R\x10untrustedIndexes\"(\n" +
 	"\x06OpTime\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x0e\n" +
 	"\x02ns\x18\x02 \x01(\x03R\x02ns\"\x82\x01\n" +

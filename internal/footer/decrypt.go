@@ -174,7 +174,7 @@ func (p *parser) decrypt(leaf int, c *Chunk, x columnCrypto, found bool) error {
 	case err != nil && (storage.IsTransient(err) || s.ctx.Err() != nil):
 		return fmt.Errorf("its key: %w", err)
 	case err != nil:
-		p.block(leaf, "it is encrypted, and its key cannot be had: "+err.Error())
+		p.block(leaf, "encrypted, and its key cannot be had: "+err.Error())
 		p.lock(leaf, err)
 		*c = Chunk{Stats: Stats{Nulls: -1}}
 		return nil

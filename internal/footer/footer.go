@@ -156,4 +156,7 @@ type pageIndex struct {
 type Stats struct {
 	Min, Max []byte
 	Nulls    int64 // -1: unknown; of lists and maps, null and empty rows may count or not
+	// Contradiction is what of the statistics cannot be, or cannot be beside their neighbours; "" if nothing. Then nothing of them is
+	// known.
+	Contradiction string
 }

@@ -50,7 +50,7 @@ func (f *Footer) Pages(rg, leaf int, data []byte) ([]Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	var pages []Page
+	list := pageList{from: c.Offset, to: c.Offset + c.Length, rows: rows, end: c.Offset}
 	r := thrift.NewReader(data)
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
 		if f != 1<<4|thrift.List {
@@ -58,88 +58,64 @@ func (f *Footer) Pages(rg, leaf int, data []byte) ([]Page, error) {
 			continue
 		}
 		for range r.ListOf(thrift.Struct) {
-			p := readPage(r)
-			last := Page{Offset: c.Offset - 1, FirstRow: -1}
-			if len(pages) > 0 {
-				last = pages[len(pages)-1]
-			} else if p.FirstRow != 0 {
-				return nil, errors.New("its first page does not begin with the first row")
+			if err := list.add(readPage(r)); err != nil {
+				return nil, err
 			}
-			if p.Offset <= last.Offset || p.FirstRow <= last.FirstRow || p.Offset >= c.Offset+c.Length || p.FirstRow >= rows {
-				return nil, fmt.Errorf("page %d at byte %d, row %d is out of order", len(pages), p.Offset, p.FirstRow)
-			}
-			pages = append(pages, p)
 		}
 	}
-	if r.Err() == nil && len(pages) == 0 {
+	switch {
+	case r.Err() != nil:
+		return nil, r.Err()
+	case len(list.pages) == 0:
 		return nil, errors.New("it lists no pages")
 	}
-	return pages, r.Err()
+	return list.pages, nil
 }
 
-// readPage reads a PageLocation. Pages end where the next ones begin, whatever length it claims.
-func readPage(r *thrift.Reader) (p Page) {
+// pageList is what an OffsetIndex has so far of a chunk of so many rows.
+type pageList struct {
+	from, to int64 // of the chunk's bytes
+	rows     int64
+	pages    []Page
+	end      int64 // of the last page, as the index has it
+}
+
+func (l *pageList) add(p Page, size int64) error {
+	n := len(l.pages)
+	last := Page{Offset: l.from - 1, FirstRow: -1}
+	if n > 0 {
+		last = l.pages[n-1]
+	}
+	switch {
+	case n == 0 && p.FirstRow != 0:
+		return errors.New("its first page does not begin with the first row")
+	case p.Offset <= last.Offset || p.FirstRow <= last.FirstRow || p.Offset >= l.to || p.FirstRow >= l.rows:
+		return fmt.Errorf("page %d at byte %d, row %d is out of order", n, p.Offset, p.FirstRow)
+	case p.Offset < l.end:
+		return fmt.Errorf("page %d begins at byte %d, where the one before it lies up to byte %d", n, p.Offset, l.end)
+	case size < 0 || size > l.to-p.Offset:
+		return fmt.Errorf("page %d at byte %d has %d bytes, but its column chunk ends at byte %d", n, p.Offset, size, l.to)
+	}
+	l.pages, l.end = append(l.pages, p), p.Offset+size
+	return nil
+}
+
+// readPage reads a PageLocation, with how many bytes it says that the page has. Whatever that is, pages end where the next ones begin.
+func readPage(r *thrift.Reader) (p Page, size int64) {
 	p.FirstRow = -1
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
 		switch f {
 		case 1<<4 | thrift.I64:
 			p.Offset = r.Int64()
+		case 2<<4 | thrift.I32:
+			size = int64(r.Int32())
 		case 3<<4 | thrift.I64:
 			p.FirstRow = r.Int64()
 		default:
 			r.Skip(f)
 		}
 	}
-	return p
-}
-
-// PageStats parses the ColumnIndex of a chunk of scalars, which has these pages. As statistics are, they are believed where they
-// can be trusted at all.
-func (f *Footer) PageStats(rg, leaf int, pages []Page, data []byte) ([]Stats, error) {
-	data, err := openIndex(&f.RowGroups[rg].Chunks[leaf], crypt.ColumnIndex, data)
-	if err != nil {
-		return nil, err
-	}
-	var lows, highs [][]byte
-	var empty []bool
-	var nulls []int64
-	r := thrift.NewReader(data)
-	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
-		switch f {
-		case 1<<4 | thrift.List:
-			empty = readBools(r)
-		case 2<<4 | thrift.List:
-			lows = readList(r, thrift.Binary, r.Bytes)
-		case 3<<4 | thrift.List:
-			highs = readList(r, thrift.Binary, r.Bytes)
-		case 5<<4 | thrift.List:
-			nulls = readList(r, thrift.I64, r.Int64)
-		default:
-			r.Skip(f)
-		}
-	}
-	n := len(pages)
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	if len(empty) != n || len(lows) != n || len(highs) != n || nulls != nil && len(nulls) != n {
-		return nil, fmt.Errorf("it has %d, %d and %d entries for %d pages", len(empty), len(lows), len(highs), n)
-	}
-	out, l, a := make([]Stats, n), &f.Leaves[leaf], arena{}
-	for i := range out {
-		rows := RowsOf(pages, i, f.RowGroups[rg].Rows)
-		raw := rawStats{nulls: -1}
-		if nulls != nil {
-			raw.nulls = nulls[i]
-		}
-		if empty[i] {
-			raw.nulls = rows
-		} else if !l.unordered {
-			raw.min, raw.max = lows[i], highs[i]
-		}
-		out[i] = statsOf(l, rows, raw, &a)
-	}
-	return out, nil
+	return p, size
 }
 
 // RowsOf is how many rows page i has, of all the pages of a row group.

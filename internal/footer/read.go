@@ -220,7 +220,7 @@ func (p *parser) chunk(r *thrift.Reader, leaf int, c *Chunk) error {
 		switch f {
 		case 1<<4 | thrift.Binary:
 			if path := r.Bytes(); len(path) > 0 {
-				reason = "its values lie in another file"
+				reason = "a column whose values lie in another file"
 			}
 		case 3<<4 | thrift.Struct:
 			found = true
@@ -267,7 +267,8 @@ func (p *parser) block(leaf int, reason string) {
 // metadata reads a ColumnMetaData.
 func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 	l := &p.leaves[leaf]
-	stats := rawStats{nulls: -1}
+	stats := unknownStats()
+	var room [8]int64 // for definition levels
 	var dictionary int64
 	c.Values, c.Length, c.Offset, c.Codec = -1, -1, -1, -1
 	physical := noPhysical
@@ -296,7 +297,7 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 		case 12<<4 | thrift.Struct:
 			stats.read(r)
 		case 16<<4 | thrift.Struct:
-			c.Plain = readPlainLength(r)
+			c.Plain, stats.levels = readSizes(r, room[:0])
 		default:
 			r.Skip(f)
 		}
@@ -322,16 +323,23 @@ func (p *parser) metadata(r *thrift.Reader, leaf int, c *Chunk) error {
 	return nil
 }
 
-// readPlainLength reads of SizeStatistics what byte arrays take without an encoding.
-func readPlainLength(r *thrift.Reader) (n int64) {
+// readSizes reads of SizeStatistics what byte arrays take without an encoding, and how many values have each definition level, which it
+// appends.
+func readSizes(r *thrift.Reader, levels []int64) (int64, []int64) {
+	var plain int64
 	for f := r.Next(0); f != thrift.Stop; f = r.Next(f) {
-		if f == 1<<4|thrift.I64 {
-			n = max(0, r.Int64())
-		} else {
+		switch f {
+		case 1<<4 | thrift.I64:
+			plain = max(0, r.Int64())
+		case 3<<4 | thrift.List:
+			for range r.ListOf(thrift.I64) {
+				levels = append(levels, r.Int64())
+			}
+		default:
 			r.Skip(f)
 		}
 	}
-	return n
+	return plain, levels
 }
 
 // pathIs reads a path and reports whether it is want.

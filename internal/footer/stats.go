@@ -16,10 +16,15 @@ const maxBound = 1 << 10
 
 // rawStats are statistics as a file has them.
 type rawStats struct {
-	min, max       []byte // min_value and max_value
-	oldMin, oldMax []byte // compared as signed, whatever the type
-	nulls          int64
+	min, max       []byte  // min_value and max_value
+	oldMin, oldMax []byte  // compared as signed, whatever the type
+	nulls          int64   // -1: unknown
+	distinct       int64   // -1: unknown
+	levels         []int64 // how many values have each definition level; nil: unknown
 }
+
+// unknownStats are those of a file that has none.
+func unknownStats() rawStats { return rawStats{nulls: -1, distinct: -1} }
 
 // read reads a Statistics.
 func (s *rawStats) read(r *thrift.Reader) {
@@ -31,6 +36,8 @@ func (s *rawStats) read(r *thrift.Reader) {
 			s.oldMin = r.Bytes()
 		case 3<<4 | thrift.I64:
 			s.nulls = r.Int64()
+		case 4<<4 | thrift.I64:
+			s.distinct = r.Int64()
 		case 5<<4 | thrift.Binary:
 			s.max = r.Bytes()
 		case 6<<4 | thrift.Binary:
@@ -43,14 +50,7 @@ func (s *rawStats) read(r *thrift.Reader) {
 
 // stats returns what can be trusted of a chunk's statistics.
 func (p *parser) stats(leaf int, values int64, raw rawStats) Stats {
-	l := &p.leaves[leaf]
-	if l.unordered {
-		raw.min, raw.max = nil, nil
-	}
-	if raw.min == nil && raw.max == nil && signed(l) {
-		raw.min, raw.max = raw.oldMin, raw.oldMax
-	}
-	return statsOf(l, values, raw, &p.arena)
+	return statsOf(&p.leaves[leaf], values, raw, &p.arena)
 }
 
 // markOrders finds the leaves whose bounds cannot be trusted since nobody says how they were compared.
@@ -63,20 +63,27 @@ func (p *parser) markOrders() {
 	}
 }
 
-// statsOf returns what can be trusted of statistics of so many values, whose bounds are those of min and max.
+// statsOf returns what can be trusted of statistics of so many values.
 func statsOf(l *Leaf, values int64, raw rawStats, a *arena) Stats {
-	s := Stats{Nulls: raw.nulls}
-	if s.Nulls < 0 || s.Nulls > values {
-		s.Nulls = -1
+	if why := raw.contradiction(l, values); why != "" {
+		return Stats{Nulls: -1, Contradiction: why}
 	}
-	if l.Column < 0 || l.unbounded {
+	s := Stats{Nulls: max(-1, raw.nulls)}
+	lo, hi := raw.min, raw.max
+	if lo == nil && hi == nil && signed(l) {
+		lo, hi = raw.oldMin, raw.oldMax
+	}
+	if l.Column < 0 || l.unbounded || l.unordered {
 		return s
 	}
 	var room [2][8]byte
-	lo, okLo := bound(room[0][:0], raw.min, l, false)
-	hi, okHi := bound(room[1][:0], raw.max, l, true)
-	if !okLo || !okHi || lo != nil && hi != nil && compare(l.Kind, lo, hi) > 0 {
+	lo, okLo := bound(room[0][:0], lo, l, false)
+	hi, okHi := bound(room[1][:0], hi, l, true)
+	switch {
+	case !okLo || !okHi:
 		return s
+	case lo != nil && hi != nil && compare(l.Kind, lo, hi) > 0:
+		return Stats{Nulls: -1, Contradiction: "its minimum is above its maximum"}
 	}
 	s.Min, s.Max = a.copy(lo), a.copy(hi)
 	return s

@@ -34,7 +34,7 @@ func TestStats(t *testing.T) {
 	}{
 		"int":                   {intLeaf, true, rawStats{min: i32(-1), max: i32(5)}, i32(-1), i32(5)},
 		"int, old":              {intLeaf, false, rawStats{oldMin: i32(-1), oldMax: i32(5)}, i32(-1), i32(5)},
-		"int, new before old":   {intLeaf, true, rawStats{min: i32(0), max: i32(1), oldMin: i32(-1), oldMax: i32(5)}, i32(0), i32(1)},
+		"int, new and old":      {intLeaf, true, rawStats{min: i32(0), max: i32(1), oldMin: i32(0), oldMax: i32(1)}, i32(0), i32(1)},
 		"int without order":     {intLeaf, false, rawStats{min: i32(-1), max: i32(5)}, i32(-1), i32(5)},
 		"one side":              {intLeaf, true, rawStats{min: i32(-1)}, i32(-1), nil},
 		"wrong way round":       {intLeaf, true, rawStats{min: i32(5), max: i32(-1)}, nil, nil},
@@ -101,7 +101,7 @@ func TestStatsOfDecimals(t *testing.T) {
 func TestStatsNulls(t *testing.T) {
 	for raw, want := range map[int64]int64{0: 0, 10: 10, 11: -1, -5: -1} {
 		p := &parser{}
-		p.leaves, p.types = []Leaf{{Physical: Int32}}, []*node{{}}
+		p.leaves, p.types = []Leaf{{Physical: Int32, MaxDef: 1}}, []*node{{}}
 		if got := p.stats(0, 10, rawStats{nulls: raw}).Nulls; got != want {
 			t.Errorf("%d nulls of 10 values: %d, want %d", raw, got, want)
 		}

@@ -1,6 +1,6 @@
 // Package prune tells from statistics what of a file cannot pass a filter: row groups, for the master's planning, and windows,
-// by the page index, for the worker. It knows no storage. Statistics are believed, as every reader of Parquet does: rows that a
-// writer hid behind false bounds are left out.
+// by the page index, for the worker. It knows no storage. Statistics that contradict themselves or their neighbours are used for nothing
+// (package footer finds them); others are believed, as by every reader of Parquet: rows behind false bounds that fit all else are left out.
 package prune
 
 import (

@@ -103,6 +103,9 @@ func (d *Description) WriteText(w io.Writer) error {
 		fmt.Fprintf(t, "planned\t%d\tfiles: all below is of these\n", c.Files)
 	}
 	fmt.Fprintf(t, "row groups\t%d\t%d pruned by statistics, %d empty\n", c.RowGroups, c.PrunedRowGroups, c.EmptyRowGroups)
+	if c.UntrustedChunks > 0 {
+		fmt.Fprintf(t, "untrusted\t%d\tcolumn chunks whose statistics contradict themselves, and exclude nothing; write these files again: %s\n", c.UntrustedChunks, c.Untrusted)
+	}
 	fmt.Fprintf(t, "rows\t%d\tbefore the filter; %d pruned\n", c.Rows, c.PrunedRows)
 	fmt.Fprintf(t, "shards\t%d\t\n", c.Shards)
 	if d.Order != "" {

@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/penstock-ml/penstock/api/filter"
 	"github.com/penstock-ml/penstock/api/pb"
@@ -14,6 +16,7 @@ type rowGroupFilter struct {
 	expr    *filter.Expr // nil: every row passes
 	sources []*pb.Source
 	byName  map[string]int
+	read    []int // sources that expr reads
 }
 
 func newRowGroupFilter(program *pb.Program) (*rowGroupFilter, error) {
@@ -28,6 +31,11 @@ func newRowGroupFilter(program *pb.Program) (*rowGroupFilter, error) {
 	f.expr = expr
 	for i, s := range f.sources {
 		f.byName[s.GetName()] = i
+	}
+	for _, name := range expr.Columns() {
+		if i, ok := f.byName[name]; ok && !slices.Contains(f.read, i) {
+			f.read = append(f.read, i)
+		}
 	}
 	return f, nil
 }
@@ -55,4 +63,20 @@ func (f *rowGroupFilter) excludes(foot *footer.Footer, loc located, rg *footer.R
 			return prune.Stats(s, &foot.Leaves[leaves[0]], &rg.Chunks[leaves[0]].Stats, rg.Rows), true
 		}
 	})
+}
+
+// untrusted says which column chunks of a row group the filter would use the statistics of, if these did not contradict themselves.
+func (f *rowGroupFilter) untrusted(foot *footer.Footer, loc located, rg *footer.RowGroup) (chunks int64, first string) {
+	for _, i := range f.read {
+		s, leaves := f.sources[i], loc.sources[i]
+		if len(leaves) == 0 || s.Key != nil || s.GetType().GetList() {
+			continue
+		}
+		if why := rg.Chunks[leaves[0]].Stats.Contradiction; why != "" {
+			if chunks++; chunks == 1 {
+				first = fmt.Sprintf("column %s: %s", strings.Join(foot.Leaves[leaves[0]].Path, "."), why)
+			}
+		}
+	}
+	return chunks, first
 }

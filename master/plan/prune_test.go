@@ -95,6 +95,25 @@ func TestPruningOfWidenedColumns(t *testing.T) {
 	}
 }
 
+// Statistics that contradict themselves exclude nothing, and are counted where the filter would have used them.
+func TestStatisticsThatContradictThemselves(t *testing.T) {
+	f := makeFile(t, "file:///a", 1, schema(), uniform(10, 80).within(19, 10), uniform(10, 80).within(20, 29), uniform(10, 80).within(40, 30))
+	for filter, want := range map[string]plan.Counts{
+		"id > 100": {
+			Files: 1, Shards: 1, RowGroups: 2, Rows: 20, PrunedRowGroups: 1, PrunedRows: 10,
+			UntrustedChunks: 2, Untrusted: "file:///a row group 0 column id: its minimum is above its maximum",
+		},
+		"name is null": {Files: 1, Shards: 1, RowGroups: 3, Rows: 30},
+		"":             {Files: 1, Shards: 1, RowGroups: 3, Rows: 30},
+	} {
+		prog := program(source("id", pb.Kind_INT64, false), source("name", pb.Kind_BINARY, false))
+		prog.Filter = filter
+		if _, counts, err := plan.Shards(plan.Config{}, prog, []plan.File{f}, 0); err != nil || counts != want {
+			t.Errorf("%q: %+v, %v; want %+v", filter, counts, err, want)
+		}
+	}
+}
+
 func TestAFilterThatDoesNotParse(t *testing.T) {
 	prog := program()
 	prog.Filter = "id ="

@@ -42,6 +42,9 @@ type Counts struct {
 	PrunedRows      int64 `json:"pruned_rows"`
 	// Row groups without rows.
 	EmptyRowGroups int64 `json:"empty_row_groups"`
+	// Column chunks of the filter whose statistics contradict themselves, so that they exclude nothing, and the first of them.
+	UntrustedChunks int64  `json:"untrusted_chunks,omitempty"`
+	Untrusted       string `json:"untrusted,omitempty"`
 }
 
 // Add adds d to c.
@@ -53,6 +56,8 @@ func (c *Counts) Add(d Counts) {
 	c.PrunedRowGroups += d.PrunedRowGroups
 	c.PrunedRows += d.PrunedRows
 	c.EmptyRowGroups += d.EmptyRowGroups
+	c.UntrustedChunks += d.UntrustedChunks
+	c.Untrusted = cmp.Or(c.Untrusted, d.Untrusted)
 }
 
 // Shards plans a block: it cuts the row groups of its files, in the epoch's order, into shards, leaving out
@@ -106,11 +111,12 @@ func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts, error) {
 	var room int64
 	for i := range f.Footer.RowGroups {
 		rg := &f.Footer.RowGroups[i]
-		switch {
-		case rg.Rows == 0:
+		if rg.Rows == 0 {
 			counts.EmptyRowGroups++
 			continue
-		case p.filter.excludes(f.Footer, loc, rg):
+		}
+		p.countUntrusted(&counts, f, loc, i)
+		if p.filter.excludes(f.Footer, loc, rg) {
 			counts.PrunedRowGroups++
 			counts.PrunedRows += rg.Rows
 			continue
@@ -135,6 +141,16 @@ func (p *planner) cut(f File, loc located) ([]*pb.Shard, Counts, error) {
 	}
 	counts.Shards = int64(len(shards))
 	return shards, counts, nil
+}
+
+// countUntrusted counts what statistics of a row group the filter cannot use.
+func (p *planner) countUntrusted(counts *Counts, f File, loc located, rowGroup int) {
+	chunks, first := p.filter.untrusted(f.Footer, loc, &f.Footer.RowGroups[rowGroup])
+	if chunks == 0 {
+		return
+	}
+	counts.UntrustedChunks += chunks
+	counts.Untrusted = cmp.Or(counts.Untrusted, fmt.Sprintf("%s row group %d %s", f.GetUri(), rowGroup, first))
 }
 
 // windowRows is how many rows of a row group decode to about window bytes.

@@ -24,8 +24,8 @@ type pruned struct {
 }
 
 // prune finds by the page index which windows of a row group of the ticket have no row that passes the filter, or lie before the
-// cursor. It returns nil if there are none, or if the file does not tell: an index that cannot be read is as good as none. What it
-// returns is counted, as long as its unit is there.
+// cursor. It returns nil if there are none, or if the file does not tell: an index that cannot be read, or that contradicts itself or its
+// neighbours, is as good as none. What it returns is counted, as long as its unit is there.
 func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned {
 	if s.expr == nil && skip == 0 {
 		return nil
@@ -53,8 +53,11 @@ func (s *Stream) prune(ctx context.Context, g *pb.RowGroup, skip int64) *pruned 
 	}
 	p := &pruned{pages: make([][]footer.Page, len(s.leaves))}
 	for i, leaf := range s.leaves {
-		if len(data[i]) > 0 {
-			p.pages[i], _ = s.footer.Pages(int(g.GetIndex()), leaf, data[i]) // nil if it is damaged
+		if len(data[i]) == 0 {
+			continue
+		}
+		if p.pages[i], err = s.footer.Pages(int(g.GetIndex()), leaf, data[i]); err != nil {
+			s.stats.untrusted.Add(1)
 		}
 	}
 	p.want = slices.Repeat([]bool{true}, int(windows(g)))
@@ -120,13 +123,14 @@ func (s *Stream) filterLeaves() []int {
 	return leaves
 }
 
-// filterColumns is what is known of the filter's columns. Indexes are those of filterLeaves.
+// filterColumns is what is known of the filter's columns: nothing of those whose statistics are not to be trusted. Indexes are those of
+// filterLeaves.
 func (s *Stream) filterColumns(g *pb.RowGroup, p *pruned, leaves []int, indexes [][]byte) map[string]*prune.Column {
 	known := map[string]*prune.Column{}
 	rg, next := int(g.GetIndex()), 0
 	for _, slot := range s.filter.Columns() {
 		source := s.program.GetSources()[slot]
-		column, ok := s.footer.Column(strings.Join(source.GetPath(), "."))
+		_, ok := s.footer.Column(strings.Join(source.GetPath(), "."))
 		switch {
 		case !ok:
 			known[source.GetName()] = &prune.Column{Source: source, Nulls: s.footer.Nulls(source.GetPath())}
@@ -136,12 +140,18 @@ func (s *Stream) filterColumns(g *pb.RowGroup, p *pruned, leaves []int, indexes 
 		}
 		leaf, index := leaves[next], indexes[next]
 		next++
-		from, _ := s.footer.LeavesOf(column)
-		c := &prune.Column{Source: source, Leaf: &s.footer.Leaves[from], Stats: []footer.Stats{s.footer.RowGroups[rg].Chunks[leaf].Stats}}
+		stats := s.footer.RowGroups[rg].Chunks[leaf].Stats
+		if stats.Contradiction != "" {
+			continue
+		}
+		c := &prune.Column{Source: source, Leaf: &s.footer.Leaves[leaf], Stats: []footer.Stats{stats}}
 		if i, ok := slices.BinarySearch(s.leaves, leaf); ok && p.pages[i] != nil && len(index) > 0 {
-			if stats, err := s.footer.PageStats(rg, leaf, p.pages[i], index); err == nil {
-				c.Pages, c.Stats = p.pages[i], stats
+			var err error
+			if c.Stats, err = s.footer.PageStats(rg, leaf, p.pages[i], index); err != nil {
+				s.stats.untrusted.Add(1)
+				continue
 			}
+			c.Pages = p.pages[i]
 		}
 		known[source.GetName()] = c
 	}

@@ -257,3 +257,44 @@ func TestPageIndexesAreCounted(t *testing.T) {
 		t.Errorf("%d bytes are held for an index that is not used", s.account.holds()-held)
 	}
 }
+
+// TestIndexThatContradictsItself: pages that are said to be null beside none of which there is one are read all the same, as parquet-java
+// 3457 has them, and it shows that they were.
+func TestIndexThatContradictsItself(t *testing.T) {
+	store, _, files := clustered(t)
+	data := slices.Clone(files[0])
+	f := store.Put("mem://f.parquet", data)
+	ticket := pipelinetest.Ticket(t, store, f, 100)
+	foot, err := footer.Load(t.Context(), store, "", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column, _ := foot.Column("label")
+	leaf, _ := foot.LeavesOf(column)
+	for _, g := range foot.RowGroups {
+		index := g.Chunks[leaf].ColumnIndex()
+		sayNull(t, data[index.Offset:][:index.Length])
+	}
+	program := pipelinetest.Program()
+	program.Filter = "label >= 0"
+	p := newPipeline(store, 4096)
+	rows, _, err := collect(t.Context(), p, ticket, program, Cursor{})
+	if err != nil || len(rows) != 6000 {
+		t.Errorf("%d rows of 6000, %v", len(rows), err)
+	}
+	if n := p.Counters().GetUntrustedIndexes(); n != int64(len(foot.RowGroups)) {
+		t.Errorf("%d indexes are counted in %d row groups", n, len(foot.RowGroups))
+	}
+}
+
+// sayNull has a ColumnIndex say of all pages but the first that they are of nulls: its first field is a list of less than 15 booleans.
+func sayNull(t *testing.T, index []byte) {
+	t.Helper()
+	n := int(index[1] >> 4)
+	if index[0] != 0x19 || n < 2 || n == 15 {
+		t.Fatalf("no list of some booleans: %x", index[:8])
+	}
+	for i := range n - 1 {
+		index[3+i] = 1
+	}
+}

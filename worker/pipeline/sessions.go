@@ -123,6 +123,7 @@ func total(a, b *pb.WorkerCounters) *pb.WorkerCounters {
 		StorageNs: a.GetStorageNs() + b.GetStorageNs(), DecodeNs: a.GetDecodeNs() + b.GetDecodeNs(),
 		TransformNs: a.GetTransformNs() + b.GetTransformNs(), TensorNs: a.GetTensorNs() + b.GetTensorNs(),
 		SendNs: a.GetSendNs() + b.GetSendNs(), OpenNs: a.GetOpenNs() + b.GetOpenNs(), BlockedNs: a.GetBlockedNs() + b.GetBlockedNs(),
+		UntrustedIndexes: a.GetUntrustedIndexes() + b.GetUntrustedIndexes(),
 	}
 	ops := map[string]int64{}
 	for _, op := range slices.Concat(a.GetOps(), b.GetOps()) {

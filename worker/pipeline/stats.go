@@ -18,6 +18,7 @@ type stats struct {
 	rows, bytesSent, crossZone                              atomic.Int64
 	lent, linked                                            atomic.Int64 // of bytesSent
 	requests, bytesRead, bytesNeeded                        atomic.Int64 // of storage
+	untrusted                                               atomic.Int64 // page indexes
 	storage, decode, transform, tensor, send, open, blocked stopwatch
 
 	mu  sync.Mutex
@@ -42,7 +43,8 @@ func (s *stats) counters() *pb.WorkerCounters {
 		Rows: s.rows.Load(), BytesSent: s.bytesSent.Load(), BytesCrossZone: s.crossZone.Load(),
 		BytesLent: s.lent.Load(), BytesLinked: s.linked.Load(),
 		Requests: s.requests.Load(), BytesRead: s.bytesRead.Load(), BytesNeeded: s.bytesNeeded.Load(),
-		StorageNs: s.storage.read(s), DecodeNs: s.decode.read(s), TransformNs: s.transform.read(s),
+		UntrustedIndexes: s.untrusted.Load(),
+		StorageNs:        s.storage.read(s), DecodeNs: s.decode.read(s), TransformNs: s.transform.read(s),
 		TensorNs: s.tensor.read(s), SendNs: s.send.read(s), OpenNs: s.open.read(s), BlockedNs: s.blocked.read(s),
 	}
 	s.mu.Lock()

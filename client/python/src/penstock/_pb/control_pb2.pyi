@@ -988,7 +988,7 @@ class WorkerReport(_message.Message):
     def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., streams: _Optional[int] = ..., slots: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., counters: _Optional[_Union[WorkerCounters, _Mapping]] = ..., cpus: _Optional[float] = ..., memory_limit: _Optional[int] = ..., sessions: _Optional[_Iterable[_Union[SessionCounters, _Mapping]]] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class WorkerCounters(_message.Message):
-    __slots__ = ("rows", "bytes_read", "bytes_sent", "storage_ns", "decode_ns", "transform_ns", "tensor_ns", "send_ns", "requests", "bytes_needed", "open_ns", "blocked_ns", "cpu_ns", "bytes_cross_zone", "ops", "bytes_lent", "bytes_linked")
+    __slots__ = ("rows", "bytes_read", "bytes_sent", "storage_ns", "decode_ns", "transform_ns", "tensor_ns", "send_ns", "requests", "bytes_needed", "open_ns", "blocked_ns", "cpu_ns", "bytes_cross_zone", "ops", "bytes_lent", "bytes_linked", "untrusted_indexes")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     BYTES_READ_FIELD_NUMBER: _ClassVar[int]
     BYTES_SENT_FIELD_NUMBER: _ClassVar[int]
@@ -1006,6 +1006,7 @@ class WorkerCounters(_message.Message):
     OPS_FIELD_NUMBER: _ClassVar[int]
     BYTES_LENT_FIELD_NUMBER: _ClassVar[int]
     BYTES_LINKED_FIELD_NUMBER: _ClassVar[int]
+    UNTRUSTED_INDEXES_FIELD_NUMBER: _ClassVar[int]
     rows: int
     bytes_read: int
     bytes_sent: int
@@ -1023,7 +1024,8 @@ class WorkerCounters(_message.Message):
     ops: _containers.RepeatedCompositeFieldContainer[OpTime]
     bytes_lent: int
     bytes_linked: int
-    def __init__(self, rows: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., storage_ns: _Optional[int] = ..., decode_ns: _Optional[int] = ..., transform_ns: _Optional[int] = ..., tensor_ns: _Optional[int] = ..., send_ns: _Optional[int] = ..., requests: _Optional[int] = ..., bytes_needed: _Optional[int] = ..., open_ns: _Optional[int] = ..., blocked_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., bytes_cross_zone: _Optional[int] = ..., ops: _Optional[_Iterable[_Union[OpTime, _Mapping]]] = ..., bytes_lent: _Optional[int] = ..., bytes_linked: _Optional[int] = ...) -> None: ...
+    untrusted_indexes: int
+    def __init__(self, rows: _Optional[int] = ..., bytes_read: _Optional[int] = ..., bytes_sent: _Optional[int] = ..., storage_ns: _Optional[int] = ..., decode_ns: _Optional[int] = ..., transform_ns: _Optional[int] = ..., tensor_ns: _Optional[int] = ..., send_ns: _Optional[int] = ..., requests: _Optional[int] = ..., bytes_needed: _Optional[int] = ..., open_ns: _Optional[int] = ..., blocked_ns: _Optional[int] = ..., cpu_ns: _Optional[int] = ..., bytes_cross_zone: _Optional[int] = ..., ops: _Optional[_Iterable[_Union[OpTime, _Mapping]]] = ..., bytes_lent: _Optional[int] = ..., bytes_linked: _Optional[int] = ..., untrusted_indexes: _Optional[int] = ...) -> None: ...
 
 class OpTime(_message.Message):
     __slots__ = ("op", "ns")
