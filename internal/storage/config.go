@@ -25,8 +25,9 @@ type Config struct {
 	// Profiles by name. Names do not tell case, nor "-" from "_".
 	Profiles map[string]Profile `yaml:"profiles"`
 	// Keys says, by profile, where the keys of encrypted files come from. Profiles that it lacks have those of "default".
-	Keys  map[string]keys.Config `yaml:"keys"`
-	Retry Retry                  `yaml:"retry"`
+	Keys    map[string]keys.Config `yaml:"keys"`
+	Retry   Retry                  `yaml:"retry"`
+	Listing Listing                `yaml:"listing"`
 }
 
 // envPrefix begins the environment variables of profiles: PENSTOCK_STORAGE_<PROFILE>_<FIELD>.

@@ -23,6 +23,9 @@ func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.
 	if len(uris) == 0 {
 		return nil, errors.New("list files: no URI is given; name a directory, a glob or a file")
 	}
+	cost := &spent{limits: s.listing}
+	ctx, cancel := cost.within(ctx)
+	defer cancel()
 	var all []*pb.File
 	for _, given := range uris {
 		uri, err := Canonical(given)
@@ -33,9 +36,9 @@ func (s *Store) List(ctx context.Context, profile string, uris []string) ([]*pb.
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", uri, err)
 		}
-		found, err := find(ctx, b, uri)
+		found, err := find(ctx, b, uri, cost)
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", uri, err)
+			return nil, fmt.Errorf("list %s: %w", uri, cost.explain(err))
 		}
 		all = append(all, found...)
 	}
@@ -91,9 +94,9 @@ func fileURI(clean, given string) string {
 }
 
 // find returns the files that one URI names, at least one.
-func find(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
+func find(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.File, error) {
 	if isGlob(uri) {
-		return findGlob(ctx, b, uri)
+		return findGlob(ctx, b, uri, cost)
 	}
 	var denied error
 	if !strings.HasSuffix(uri, "/") {
@@ -112,7 +115,10 @@ func find(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
 		return !slices.ContainsFunc(strings.Split(strings.TrimPrefix(uri, dir), "/"), isHidden)
 	}
 	q := object.Query{Prefix: dir, Enter: func(d string) bool { return visible(strings.TrimSuffix(d, "/")) }}
-	found, others, err := collect(ctx, b, q, func(uri string) bool { return visible(uri) && isParquet(uri) })
+	found, others, err := collect(ctx, b, q, cost, func(uri string) bool { return visible(uri) && isParquet(uri) })
+	if err == nil {
+		err = checkRoot(ctx, b, dir, false)
+	}
 	switch {
 	case err != nil && denied != nil:
 		return nil, fmt.Errorf("%w; and as a directory: %w", denied, err)
@@ -128,13 +134,16 @@ func find(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
 	return nil, nothing(looked, others)
 }
 
-func findGlob(ctx context.Context, b backend, uri string) ([]*pb.File, error) {
+func findGlob(ctx context.Context, b backend, uri string, cost *spent) ([]*pb.File, error) {
 	g, prefix, err := newGlob(uri)
 	if err != nil {
 		return nil, err
 	}
 	q := object.Query{Prefix: prefix, Flat: g.flat(), Enter: g.enter}
-	found, others, err := collect(ctx, b, q, g.match)
+	found, others, err := collect(ctx, b, q, cost, g.match)
+	if err == nil {
+		err = checkRoot(ctx, b, g.base, q.Flat || prefix != g.base)
+	}
 	if err != nil || len(found) > 0 {
 		return found, err
 	}
@@ -151,19 +160,30 @@ type others struct {
 	example string
 }
 
-func collect(ctx context.Context, b backend, q object.Query, want func(uri string) bool) ([]*pb.File, others, error) {
+func collect(ctx context.Context, b backend, q object.Query, cost *spent, want func(uri string) bool) ([]*pb.File, others, error) {
 	var found []*pb.File
 	var rest others
+	var table error // that was met in a directory which is not entered
+	base := q.Prefix[:strings.LastIndexByte(q.Prefix, '/')+1]
+	if enter := q.Enter; enter != nil {
+		q.Enter = func(dir string) bool {
+			if err := tableOf(base, dir); err != nil {
+				table = err
+			}
+			return enter(dir)
+		}
+	}
 	err := b.List(ctx, q, func(f *pb.File) error {
 		if want(f.Uri) {
 			found = append(found, f)
-		} else {
-			rest.count++
-			rest.example = f.Uri
+			return cost.add(f)
 		}
-		return nil
+		rest.count++
+		rest.example = f.Uri
+		cost.others++
+		return tableOf(base, f.Uri)
 	})
-	return found, rest, err
+	return found, rest, cmp.Or(err, table)
 }
 
 // nothing is the error of a URI without files.

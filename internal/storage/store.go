@@ -19,6 +19,7 @@ import (
 // Store is the Storage of a process.
 type Store struct {
 	retry    Retry
+	listing  Listing
 	profiles map[string]Profile    // by ProfileName
 	keys     map[string]*keys.Ring // by ProfileName
 
@@ -29,6 +30,10 @@ type Store struct {
 // New returns the Storage that cfg describes. Nothing is connected to until it is read.
 func New(cfg Config) (*Store, error) {
 	retry, err := cfg.Retry.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("storage configuration: %w", err)
+	}
+	listing, err := cfg.Listing.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("storage configuration: %w", err)
 	}
@@ -44,7 +49,7 @@ func New(cfg Config) (*Store, error) {
 			return nil, fmt.Errorf("storage profile %s: %w", key, err)
 		}
 	}
-	st := &Store{retry: retry, profiles: profiles, keys: make(map[string]*keys.Ring), clients: make(map[string]*s3.Client)}
+	st := &Store{retry: retry, listing: listing, profiles: profiles, keys: make(map[string]*keys.Ring), clients: make(map[string]*s3.Client)}
 	configs, err := byName(cfg.Keys)
 	if err != nil {
 		return nil, fmt.Errorf("storage configuration: keys: %w", err)

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -65,23 +66,58 @@ func (w *walker) walk(dir string, above []fs.FileInfo) error {
 			return nil // a link that leads back up
 		}
 	}
-	entries, err := os.ReadDir(name(dir))
+	open, err := os.OpenFile(name(dir), os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return unlessGone(err)
 	}
+	dirs, err := w.files(dir, open)
+	_ = open.Close() // nothing was written
+	if err != nil {
+		return err
+	}
 	above = append(above, self)
-	w.q.Pass()
-	for _, e := range entries {
-		if err := w.entry(dir+e.Name(), e, above); err != nil {
+	slices.Sort(dirs)
+	for _, d := range dirs {
+		if err := w.walk(d, above); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walker) entry(uri string, e fs.DirEntry, above []fs.FileInfo) error {
+// atOnce is how many names of a directory are read at once: there may be any number.
+const atOnce = 4096
+
+// files hands on the files of dir, and returns the directories in it that are wanted.
+func (w *walker) files(dir string, open *os.File) (dirs []string, err error) {
+	for {
+		if err := context.Cause(w.ctx); err != nil {
+			return nil, err
+		}
+		entries, err := open.ReadDir(atOnce)
+		if errors.Is(err, io.EOF) {
+			return dirs, nil
+		}
+		if err != nil {
+			return dirs, unlessGone(err)
+		}
+		w.q.Pass()
+		for _, e := range entries {
+			into, err := w.entry(dir+e.Name(), e)
+			if err != nil {
+				return nil, err
+			}
+			if into {
+				dirs = append(dirs, dir+e.Name()+"/")
+			}
+		}
+	}
+}
+
+// entry hands on a file, or reports that a directory is wanted.
+func (w *walker) entry(uri string, e fs.DirEntry) (wanted bool, err error) {
 	if !strings.HasPrefix(uri, w.q.Prefix) {
-		return nil
+		return false, nil
 	}
 	info, err := e.Info()
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -89,13 +125,11 @@ func (w *walker) entry(uri string, e fs.DirEntry, above []fs.FileInfo) error {
 	}
 	switch {
 	case err != nil: // gone meanwhile, or a link to nothing, maybe
-		return unlessGone(err)
+		return false, unlessGone(err)
 	case info.Mode().IsRegular():
-		return w.yield(describe(uri, info))
-	case !info.IsDir() || w.q.Flat || w.q.Enter != nil && !w.q.Enter(uri+"/"):
-		return nil
+		return false, w.yield(describe(uri, info))
 	}
-	return w.walk(uri+"/", above)
+	return info.IsDir() && !w.q.Flat && (w.q.Enter == nil || w.q.Enter(uri+"/")), nil
 }
 
 // unlessGone passes errors on, but for those of a name that is not there any more, or is a file's where a directory was.

@@ -45,7 +45,7 @@ func (p Profile) credentials() (creds *credentials.Credentials, renewed bool, er
 	}
 	c := chain{providers: []named{{"environment", env}, {"shared files", shared}}}
 	if os.Getenv("AWS_EC2_METADATA_DISABLED") != "true" || hasRole() {
-		client := &http.Client{Timeout: 5 * time.Second}
+		client := &http.Client{Timeout: 5 * time.Second, Transport: bounded{http.DefaultTransport}}
 		c.providers = append(c.providers, named{"role", &credentials.IAM{Client: client, Region: p.Region}})
 	}
 	return credentials.New(&renewing{chain: c, profile: firstSet(os.Getenv("AWS_PROFILE"), "default")}), true, nil

@@ -32,9 +32,9 @@ func (c *Client) classify(err error) error {
 		return object.ErrChanged
 	case "ExpiredToken", "ExpiredTokenException":
 		c.credentials.Expire()
-		err = fmt.Errorf("renew the storage profile's credentials: %w", err)
+		err = object.Ours(fmt.Errorf("renew the storage profile's credentials: %w", err))
 		if !c.renewed {
-			return object.Ours(err)
+			return err
 		}
 		return object.Transient(err)
 	case "InvalidAccessKeyId":
@@ -83,6 +83,8 @@ func classifyNetwork(err error) error {
 	switch {
 	case object.IsTransient(err), errors.Is(err, errNoCredentials), errors.Is(err, context.Canceled):
 		return err
+	case errors.Is(err, errLongAnswer):
+		return fmt.Errorf("check whether the storage profile's endpoint is an S3 service: %w", err)
 	case errors.As(err, &certificate), errors.As(err, &authority):
 		return fmt.Errorf("set the storage profile's ca_file if the service has a private certificate: %w", err)
 	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):

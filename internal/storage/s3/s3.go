@@ -57,7 +57,7 @@ func New(p Profile) (*Client, error) {
 	client, err := minio.New(host, &minio.Options{
 		Creds:        creds,
 		Secure:       endpoint.Scheme == "https",
-		Transport:    transport,
+		Transport:    bounded{transport},
 		Region:       region,
 		BucketLookup: p.lookup(),
 		MaxRetries:   1,

@@ -32,6 +32,7 @@ func Run(t *testing.T, start func(t *testing.T) Fixture) {
 	for name, test := range map[string]func(*testing.T, Fixture){
 		"List":        testList,
 		"ListNothing": testListNothing,
+		"ListTables":  testListTables,
 		"Read":        testRead,
 		"Changed":     testChanged,
 		"Gone":        testGone,
@@ -85,6 +86,35 @@ func testList(t *testing.T, fx Fixture) {
 		}
 		if got := names(t, fx, files); got != tc.want {
 			t.Errorf("%s:\n got %s\nwant %s", tc.uris, got, tc.want)
+		}
+	}
+}
+
+// testListTables: directories of tables, whose logs tell which files count, are refused, but not files that are named one by one.
+func testListTables(t *testing.T, fx Fixture) {
+	for _, name := range []string{
+		"delta/a.parquet", "delta/day=1/b.parquet", "delta/_delta_log/00000000000000000000.json",
+		"hudi/a.parquet", "hudi/.hoodie/hoodie.properties",
+		"ice/data/a.parquet", "ice/data/day=1/b.parquet", "ice/metadata/v1.metadata.json",
+		"in/delta/c.parquet", "in/delta/_delta_log/_last_checkpoint",
+		"plain/a.parquet", "plain/metadata/notes.json", "plain/_delta_log", "plain/day=1/b.parquet",
+	} {
+		fx.Put(t, name, []byte(name))
+	}
+	for uri, want := range map[string]string{
+		"delta": "Delta Lake (_delta_log/", "delta/": "Delta Lake (_delta_log/", "delta/*.parquet": "Delta Lake (_delta_log/",
+		"delta/day=1/": "Delta Lake (_delta_log/", "delta/day=*/": "Delta Lake (_delta_log/", "delta/**/*.parquet": "Delta Lake (_delta_log/",
+		"in/": "Delta Lake (_delta_log/", "in/*/c.parquet": "Delta Lake (_delta_log/",
+		"hudi/": "Hudi (.hoodie/", "hudi/a.*": "Hudi (.hoodie/",
+		"ice/": "Iceberg (metadata/v1.metadata.json", "ice/data/": "Iceberg (metadata/v1", "ice/data/day=1/": "Iceberg (metadata/v1",
+		"delta/a.parquet": "", "ice/data/a.parquet": "", "plain/": "", "plain/*.parquet": "", "plain/day=1/": "", "delta/_delta_log/*.json": "",
+	} {
+		files, err := fx.Storage.List(t.Context(), fx.Profile, []string{fx.Base + "/" + uri})
+		if want == "" && (err != nil || len(files) == 0) {
+			t.Errorf("%s: %d files, %v", uri, len(files), err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "one by one")) {
+			t.Errorf("%s: %d files, %v; want an error with %q", uri, len(files), err, want)
 		}
 	}
 }

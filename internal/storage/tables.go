@@ -1,0 +1,84 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/storage/object"
+)
+
+// tableError says that a directory is a table, of whose files only a log tells which count: those that were removed or replaced lie there
+// still.
+func tableError(kind, root, marker string) error {
+	return fmt.Errorf("%s is a table of %s (%s lies there), and may hold files whose rows were deleted or replaced: its log tells which, and "+
+		"cannot be read yet. Write the table's rows as Parquet files into another directory, or list the files of its present version one by one in dataset.uri",
+		root, kind, marker)
+}
+
+// tableOf returns an error if a URI below base, which ends in "/", is that of a table's own file or directory.
+func tableOf(base, uri string) error {
+	levels := strings.Split(strings.TrimPrefix(uri, base), "/")
+	for i, level := range levels[:len(levels)-1] {
+		root, next := base+strings.Join(levels[:i], "/"), levels[i+1]
+		if i > 0 {
+			root += "/"
+		}
+		switch {
+		case level == "_delta_log":
+			return tableError("Delta Lake", root, "_delta_log/")
+		case level == ".hoodie":
+			return tableError("Hudi", root, ".hoodie/")
+		case level == "metadata" && strings.HasSuffix(next, ".metadata.json") && strings.ContainsAny(next[:1], "v0123456789"):
+			return tableError("Iceberg", root, "metadata/"+next)
+		}
+	}
+	return nil
+}
+
+// checkRoot looks for a table where a listing below base does not see it: in base, if only a part of that is listed, and in the directory
+// that base is a partition of, or the data of.
+func checkRoot(ctx context.Context, b backend, base string, part bool) error {
+	root := base
+	for above, ok := root, true; ok && strings.Contains(path.Base(root), "="); root = above {
+		above, ok = strings.CutSuffix(root, path.Base(root)+"/")
+	}
+	if part || root != base {
+		for _, marker := range []string{"_delta_log/", ".hoodie/", "metadata/"} {
+			if err := checkMarker(ctx, b, root, marker); err != nil {
+				return err
+			}
+		}
+	}
+	if above, ok := strings.CutSuffix(root, "/data/"); ok && !strings.HasSuffix(above, "/") { // as Iceberg has it
+		return checkMarker(ctx, b, above+"/", "metadata/")
+	}
+	return nil
+}
+
+// maxMarkers is how many files are looked at in a directory that may be a table's.
+const maxMarkers = 1000
+
+var errEnough = errors.New("enough was looked at")
+
+// checkMarker looks into a directory of a table's own.
+func checkMarker(ctx context.Context, b backend, root, marker string) error {
+	looked := 0
+	err := b.List(ctx, object.Query{Prefix: root + marker, Flat: true}, func(f *pb.File) error {
+		if err := tableOf(root, f.GetUri()); err != nil {
+			return err
+		}
+		if looked++; looked == maxMarkers {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrDenied) || errors.Is(err, fs.ErrPermission) {
+		return nil // as far as one who may not look there can tell
+	}
+	return err
+}
