@@ -220,7 +220,7 @@ func openError(err error) error {
 	if own, ok := err.(interface{ GRPCStatus() *status.Status }); ok { //nolint:errorlint // what storage wraps is not for callers
 		return own.GRPCStatus().Err()
 	}
-	if transient(err) {
+	if transient(err) && !storage.IsOurs(err) { // else another try helps only once somebody has mended this process
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())

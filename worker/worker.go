@@ -20,8 +20,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/flight"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/internal/fleet"
@@ -264,10 +266,12 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 	masters := rpc.NewPool(w.cfg.RPC)
 	defer func() { err = errors.Join(err, masters.Close()) }()
 	var unneeded <-chan time.Time
+	var failed failures
 	for known := false; ; {
 		orders, err := w.syncOnce(ctx, masters)
 		switch {
 		case err == nil:
+			failed = failures{}
 			w.server.SetKeys(orders.GetKeys())
 			if !known {
 				w.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
@@ -283,7 +287,7 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 		case ctx.Err() != nil:
 			return nil
 		default:
-			w.cfg.Logger.Debug("no master answered; streams go on", "error", err)
+			w.warn(&failed, err)
 		}
 		wait, joined := syncEvery, (<-chan struct{})(nil)
 		if !known { // a master that comes into sight is asked at once
@@ -299,6 +303,39 @@ func (w *Worker) sync(ctx context.Context) (err error) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// failures are reports in a row that no master took.
+type failures struct {
+	count int
+	told  string
+}
+
+// silences is how many reports nobody answers before that is told: a master may be about to start, or to lead.
+const silences = 10
+
+// warn says once why no master takes this worker's reports. Streams go on meanwhile.
+func (w *Worker) warn(f *failures, err error) {
+	f.count++
+	switch {
+	case refused(err) && err.Error() != f.told:
+		f.told = err.Error()
+		w.cfg.Logger.Warn("the masters refuse this worker, which gets no streams until they take it: does --token-file hold the fleet's token, and are both of one release?", "error", err)
+	case f.count == silences && f.told == "":
+		w.cfg.Logger.Warn("no master answers this worker, which gets no new streams until one does: are the masters up, and does --tls fit them? "+
+			"`penstock doctor` checks each hop", "error", err)
+	default:
+		w.cfg.Logger.Debug("no master answered; streams go on", "error", err)
+	}
+}
+
+// refused reports whether a master has answered that it does not take this worker.
+func refused(err error) bool {
+	switch status.Code(err) {
+	case codes.Unauthenticated, codes.PermissionDenied, codes.Unimplemented, codes.InvalidArgument, codes.FailedPrecondition:
+		return true
+	}
+	return false
 }
 
 // state is what the worker says of itself, to the masters and to Prometheus.

@@ -319,6 +319,44 @@ func TestWorkerThatDrainedEnds(t *testing.T) {
 	}
 }
 
+// lines is a log's lines.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
+// A worker that the masters refuse says so, once, and what to look at.
+func TestWorkerThatIsRefusedSaysSo(t *testing.T) {
+	m := &fakeMaster{reports: make(chan *pb.WorkerReport, 1), drain: make(chan struct{})}
+	gossip := startMaster(t, m, rpc.Config{Token: rpc.NewSecret("which the worker lacks")})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := make(lines, 100)
+	w, err := New(Config{
+		Listener: l, Fleet: fleet.Config{Bind: "127.0.0.1:0", Join: []string{gossip}}, Storage: &pipelinetest.Store{}, Ops: transform.Builtin(),
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	for line := ""; !strings.Contains(line, "the masters refuse this worker"); line = <-log {
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // Any master may come to lead, so all of them hear of a worker, whatever becomes of one.
 func TestWorkerReportsToAllMasters(t *testing.T) {
 	newMaster := func() *fakeMaster {

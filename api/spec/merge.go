@@ -25,11 +25,52 @@ func Merge(files []FileSchema) (Schema, error) {
 			m.add(c, f.File)
 		}
 	}
+	m.nest()
 	if err := m.problems.err(); err != nil {
 		return Schema{}, err
 	}
 	return Schema{Columns: m.columns}, nil
 }
+
+// nest finds columns that lie within others: a struct in one file is something else in another. Nulls without a type may be either.
+func (m *merger) nest() {
+	byPath := map[string]int{}
+	for i, c := range m.columns {
+		if !c.Untyped {
+			byPath[pathKey(c.Path)] = i
+		}
+	}
+	for i, c := range m.columns {
+		for n := 1; n < len(c.Path); n++ {
+			if outer, ok := byPath[pathKey(c.Path[:n])]; ok && !isHalf(m.columns[outer], c) {
+				m.within(outer, i)
+			}
+		}
+	}
+}
+
+// within says of a column that it lies within another one.
+func (m *merger) within(outer, inner int) {
+	o, at := &m.columns[outer], &m.origin[outer]
+	switch {
+	case o.Unsupported != "":
+		c := &m.columns[inner]
+		c.Unsupported = fmt.Sprintf("%s in %s, but %s is %s in %s", describe(*c), m.origin[inner].typed, o.Name, o.Unsupported, at.typed)
+	case !at.conflict:
+		at.conflict = true
+		m.problems.add(o.Name, "is %s in %s, but a struct with %s in %s; one dataset takes one type (leave one of the files out, or convert it)",
+			describe(*o), at.typed, m.columns[inner].Name, m.origin[inner].typed)
+	}
+}
+
+// isHalf reports whether a column is the keys or the values of a map.
+func isHalf(m, c Column) bool {
+	last := c.Path[len(c.Path)-1]
+	return m.Key != pb.Kind_KIND_UNSPECIFIED && len(c.Path) == len(m.Path)+1 && c.Type.List && (last == "key" || last == "value")
+}
+
+// pathKey is a path as a map's key.
+func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
 type merger struct {
 	columns []Column

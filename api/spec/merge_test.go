@@ -119,3 +119,33 @@ func TestMergeTellsMeaningsApart(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A struct in one file that is a number in another is a conflict, whichever comes first; beside nulls without a type it is none.
+func TestMergeStructBesideOthers(t *testing.T) {
+	field := Column{Name: "x.a", Path: []string{"x", "a"}, Type: Type{Kind: pb.Kind_INT64}}
+	nulls := Column{Name: "x", Path: []string{"x"}, Unsupported: "without a type", Untyped: true}
+	odd := Column{Name: "x", Path: []string{"x"}, Unsupported: "a list of lists"}
+	for _, c := range []struct {
+		other Column
+		want  string // of the problem; "" for none
+	}{
+		{column("x", pb.Kind_INT64), "x: is int64 in b, but a struct with x.a in a"},
+		{listColumn("x", pb.Kind_FLOAT32), "x: is list<float32> in b, but a struct with x.a in a"},
+		{mapColumn("x", pb.Kind_INT64, pb.Kind_INT64)[0], "x: is map<int64, int64> in b, but a struct with x.a in a"},
+		{nulls, ""},
+		{odd, ""},
+		{column("y", pb.Kind_INT64), ""},
+	} {
+		files := []FileSchema{{"a", Schema{[]Column{field}}}, {"b", Schema{[]Column{c.other}}}}
+		for range 2 {
+			got, err := Merge(files)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want)) {
+				t.Errorf("%s: %v, want %q", describe(c.other), err, c.want)
+			}
+			if x, ok := got.Find("x.a"); err == nil && (!ok || (x.Unsupported != "") != (c.other.Unsupported == odd.Unsupported)) {
+				t.Errorf("%s: x.a is %+v", describe(c.other), x)
+			}
+			slices.Reverse(files)
+		}
+	}
+}

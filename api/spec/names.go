@@ -63,10 +63,16 @@ func (x *index) source(name string) (*pb.Source, int, error) {
 	// Of maps within structs, and of text keys with dots, the longest column name wins.
 	for dot := strings.LastIndexByte(name, '.'); dot > 0; dot = strings.LastIndexByte(name[:dot], '.') {
 		i, ok := x.byName[name[:dot]]
-		if !ok || x.columns[i].Key == pb.Kind_KIND_UNSPECIFIED || x.columns[i].Unsupported != "" {
+		if !ok {
 			continue
 		}
 		c, key := x.columns[i], name[dot+1:]
+		switch {
+		case c.Unsupported != "":
+			return nil, i, fmt.Errorf("%s cannot be a feature: %s is %s", name, c.Name, c.Unsupported)
+		case c.Key == pb.Kind_KIND_UNSPECIFIED:
+			continue
+		}
 		if !validKey(c.Key, key) {
 			return nil, i, fmt.Errorf("%s: the keys of map %s are %v, and %q is none", name, c.Name, Type{Kind: c.Key}, key)
 		}

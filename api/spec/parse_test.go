@@ -81,6 +81,15 @@ dataset { uri: "a" uri: "b" } features { name: "a" name: "b" layout: DENSE }`},
 	}
 }
 
+// Some editors begin a file with a byte order mark.
+func TestParseWithAByteOrderMark(t *testing.T) {
+	for _, text := range []string{"batch_size: 7", `{"batch_size": 7}`, "# a comment\nbatch_size: 7"} {
+		if s, err := Parse([]byte("\xef\xbb\xbf" + text)); err != nil || s.GetBatchSize() != 7 {
+			t.Errorf("%q: %v, %v", text, s, err)
+		}
+	}
+}
+
 func TestParseReportsAllMistakes(t *testing.T) {
 	_, err := Parse([]byte(`
 dataset: {uri: [1], storag: x}
@@ -158,6 +167,8 @@ func TestParseOfTextThatIsNoSpec(t *testing.T) {
 		{"- a", "found a list (line 1); want a mapping"},
 		{"filter: !!binary aGk=", "line 1: YAML of type Tag"},
 		{"filter: \"\xff\"", "the spec is not UTF-8"},
+		{"\xff\xfes\x00e\x00", "the spec is UTF-16; save it as UTF-8"},
+		{"\xef\xbb\xbf", "the spec is empty"},
 		{strings.Repeat("[", 100000), "line 1: the spec nests deeper"},
 		{strings.Repeat(`{"a":`, 100000), "the spec nests deeper"},
 		{strings.Repeat("- ", 100000) + "a", "line 1: the spec nests deeper"},

@@ -211,15 +211,19 @@ func (r *resolver) matches(pattern string) ([]string, error) {
 	}
 	names := slices.SortedFunc(g.filtered(r.names()), compareNatural)
 	if len(names) == 0 {
-		return nil, fmt.Errorf("no feature matches %s%s", pattern, r.maps(g))
+		return nil, fmt.Errorf("no feature matches %s%s", pattern, r.unseen(g))
 	}
 	return names, nil
 }
 
-// maps explains to those who meant them that a glob does not see maps.
-func (r *resolver) maps(g glob) string {
-	for name, i := range r.index.byName {
-		if r.index.columns[i].Key != pb.Kind_KIND_UNSPECIFIED && (g.match(name) || strings.HasPrefix(g.pattern, name+".")) {
+// unseen explains to those who meant them that a glob does not see maps, and columns that cannot be features.
+func (r *resolver) unseen(g glob) string {
+	for _, c := range r.index.columns {
+		switch {
+		case !g.match(c.Name) && !strings.HasPrefix(g.pattern, c.Name+"."):
+		case c.Unsupported != "":
+			return fmt.Sprintf("; %s cannot be a feature: it is %s", c.Name, c.Unsupported)
+		case c.Key != pb.Kind_KIND_UNSPECIFIED:
 			return "; keys of maps must be named one by one"
 		}
 	}

@@ -181,6 +181,8 @@ func TestResolveReportsEachMistake(t *testing.T) {
 		"features: {dense: 'scores.4*'}":                     "features[0]: no feature matches scores.4*; keys of maps must be named one by one",
 		"features: {dense: 'int_['}":                         "features[0]: the glob int_[ is malformed",
 		"features: {dense: events}":                          "features[0]: events cannot be a feature: it is a list of lists",
+		"features: {dense: events.f3}":                       "features[0]: events.f3 cannot be a feature: events is a list of lists",
+		"features: {dense: 'events.*'}":                      "features[0]: no feature matches events.*; events cannot be a feature: it is a list of lists",
 		"features: {dense: scores}":                          "features[0]: scores is a map with int64 keys; select one of its keys, such as scores.42",
 		"features: {dense: scores.x}":                        `features[0]: scores.x: the keys of map scores are int64, and "x" is none`,
 		"features: {dense: scores.042}":                      `features[0]: scores.042: the keys of map scores are int64, and "042" is none`,

@@ -56,8 +56,12 @@ func parseTree(data []byte) (*node, error) {
 	if len(data) > maxBytes {
 		return nil, fmt.Errorf("the spec has %d bytes; the limit is %d", len(data), maxBytes)
 	}
-	if !utf8.Valid(data) {
-		return nil, errors.New("the spec is not UTF-8")
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // the byte order mark that some editors write
+	switch {
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		return nil, errors.New("the spec is UTF-16; save it as UTF-8")
+	case !utf8.Valid(data):
+		return nil, errors.New("the spec is not UTF-8; save it as that")
 	}
 	if trimmed := bytes.TrimSpace(data); len(trimmed) > 0 && trimmed[0] == '{' {
 		if n, err := parseJSON(data); err == nil || errors.Is(err, errTooDeep) {

@@ -70,14 +70,19 @@ func checkSize(codec int32, stored, size int) error {
 	switch {
 	case ratio == 0:
 		return fmt.Errorf("compression codec %d cannot be read", codec)
+	case size > maxPage:
+		return tooLarge(size)
 	case codec == codecNone && stored != size:
 		return fmt.Errorf("it is not compressed, but has %d bytes where its header says %d", stored, size)
-	case size > maxPage:
-		return fmt.Errorf("%d bytes when decompressed; at most %d can be read", size, maxPage)
 	case size > stored*ratio:
 		return fmt.Errorf("%d bytes cannot come of %d by %s", size, stored, name)
 	}
 	return nil
+}
+
+// tooLarge is the error of a page that is sound, but beyond what can be read.
+func tooLarge(size int) error {
+	return fmt.Errorf("%d bytes when decompressed; at most %d can be read: write the file with smaller pages, which is a writer's data_page_size", size, maxPage)
 }
 
 // decompress fills dst with what src decompresses to, which must be exactly that many bytes. checkSize and asStored come first.

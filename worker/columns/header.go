@@ -88,9 +88,9 @@ func (h *header) parse(data []byte) error {
 		case 1<<4 | thrift.I32:
 			h.kind = r.Int32()
 		case 2<<4 | thrift.I32:
-			h.uncompressed = int(r.Int32())
+			h.uncompressed = int(r.Int64())
 		case 3<<4 | thrift.I32:
-			h.stored = int(r.Int32())
+			h.stored = int(r.Int64())
 		case 4<<4 | thrift.I32:
 			h.crc, h.hasCRC = uint32(r.Int32()), true
 		case 5<<4 | thrift.Struct:
@@ -117,7 +117,9 @@ func (h *header) check(left int) error {
 	case h.kind < 0:
 		return errors.New("header without a page type")
 	case h.stored < 0 || h.uncompressed < 0:
-		return fmt.Errorf("header with sizes of %d and %d bytes", h.stored, h.uncompressed)
+		return fmt.Errorf("header with sizes of %d and %d bytes, which pages of more than 2 GiB have: write the file with smaller pages", h.stored, h.uncompressed)
+	case h.stored != int(int32(h.stored)) || h.uncompressed != int(int32(h.uncompressed)):
+		return tooLarge(max(h.stored, h.uncompressed))
 	case h.stored > left:
 		return fmt.Errorf("it has %d bytes, the column chunk only %d more", h.stored, left)
 	case needed && !h.known:
