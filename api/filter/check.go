@@ -39,35 +39,54 @@ func (c *checker) check(e *Expr) {
 	for _, arg := range e.Args {
 		c.check(arg)
 	}
-	if e.Column == "" {
+	if e.Column == "" { // a junction, or the row's place, of which all is known
 		return
 	}
-	t, seen := c.types[e.Column]
+	kind := c.kind(e.Column)
+	if kind == pb.Kind_KIND_UNSPECIFIED {
+		return
+	}
+	if err := e.mistake(kind); err != nil {
+		c.errs = append(c.errs, err)
+	}
+}
+
+// kind is that of a column, unspecified if there is none that filters take.
+func (c *checker) kind(column string) pb.Kind {
+	t, seen := c.types[column]
 	if !seen {
 		var err error
-		t, err = c.lookup(e.Column)
+		t, err = c.lookup(column)
 		if err == nil && t.List {
-			err = fmt.Errorf("%s is %v; filters need scalar columns", e.Column, t)
+			err = fmt.Errorf("%s is %v; filters need scalar columns", column, t)
 		}
 		if err != nil {
 			c.errs = append(c.errs, err)
 			t = Type{}
 		}
-		c.types[e.Column] = t
+		c.types[column] = t
 	}
-	if t.Kind == pb.Kind_KIND_UNSPECIFIED {
-		return
+	return t.Kind
+}
+
+// mistake is what is wrong with a test of a column of that kind.
+func (e *Expr) mistake(kind pb.Kind) error {
+	if e.Hashed {
+		kind = pb.Kind_INT64
 	}
-	if t.Kind == pb.Kind_BOOL && e.Op >= Lt && e.Op <= Ge {
-		c.errs = append(c.errs, fmt.Errorf("%s is bool; it takes == and !=, not %v", e.Column, e.Op))
-		return
+	switch whole := kind == pb.Kind_INT32 || kind == pb.Kind_INT64; {
+	case e.Modulus != 0 && !whole:
+		return fmt.Errorf("%s is %v, and %% takes integers; a hash is one: hash(%s, 1) %% %d",
+			e.Column, Type{Kind: kind}, columnName(e.Column), e.Modulus)
+	case kind == pb.Kind_BOOL && e.Op >= Lt && e.Op <= Ge:
+		return fmt.Errorf("%s is bool; it takes == and !=, not %v", e.Column, e.Op)
 	}
 	for _, v := range e.Values {
-		if err := mismatch(e.Column, t.Kind, v); err != nil {
-			c.errs = append(c.errs, err)
-			return
+		if err := mismatch(e.Operand.String(), kind, v); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func mismatch(column string, kind pb.Kind, v Value) error {

@@ -24,7 +24,8 @@ func truth(b bool) Truth {
 	return False
 }
 
-// Eval evaluates the predicate on one row. lookup returns the row's value of a column, and false if it is null.
+// Eval evaluates the predicate on one row. lookup returns the row's value of a column, and false if it is null; of
+// column "" it returns the row's id (RowID), as an Int.
 // Text (the value of a partition key) that is compared with a number or a bool is read as one; text that cannot
 // be so read is an error, as is any other mismatch that Check would have found.
 func (e *Expr) Eval(lookup func(column string) (Value, bool)) (Truth, error) {
@@ -49,7 +50,10 @@ func (e *Expr) Eval(lookup func(column string) (Value, bool)) (Truth, error) {
 		return sign * least, nil
 	}
 	v, ok := lookup(e.Column)
+	v, ok, err := e.of(v, ok)
 	switch {
+	case err != nil:
+		return Unknown, fmt.Errorf("filter on %s: %w", e.Operand, err)
 	case e.Op == IsNull:
 		return truth(!ok), nil
 	case e.Op == IsNotNull:
@@ -61,7 +65,7 @@ func (e *Expr) Eval(lookup func(column string) (Value, bool)) (Truth, error) {
 	for _, lit := range e.Values {
 		t, err := e.test(v, lit)
 		if err != nil {
-			return Unknown, fmt.Errorf("filter on %s: %w", e.Column, err)
+			return Unknown, fmt.Errorf("filter on %s: %w", e.Operand, err)
 		}
 		found = found || t
 	}

@@ -54,6 +54,21 @@ func TestEvalThreeValued(t *testing.T) {
 	}
 }
 
+func TestRemainders(t *testing.T) {
+	row := rowOf(map[string]Value{"i": Int(7), "minus": Int(-7), "least": Int(math.MinInt64), "month": Text("-1")})
+	for text, want := range map[string]Truth{
+		"i % 3 == 1": True, "i % 3 in (0, 2)": False, "i % 8 == 7": True, "i % 1 == 0": True, "i % 3 < 1.5": True,
+		"minus % 3 == 2": True, "minus % 7 == 0": True, "least % 10 == 2": True, "least % 9223372036854775807 == 9223372036854775806": True,
+		"none % 3 == 1": Unknown, "not none % 3 == 1": Unknown, "none % 3 is null": True, "i % 3 is not null": True,
+		"month % 12 == 11": True,
+	} {
+		got, err := mustParse(t, text).Eval(row)
+		if err != nil || got != want {
+			t.Errorf("%s: got %v, %v; want %v", text, got, err, want)
+		}
+	}
+}
+
 func TestEvalReadsPartitionText(t *testing.T) {
 	row := rowOf(map[string]Value{"day": Text("2026-01-02"), "month": Text("01"), "ratio": Text("0.5"), "live": Text("true")})
 	for text, want := range map[string]Truth{
@@ -70,6 +85,8 @@ func TestEvalReadsPartitionText(t *testing.T) {
 		"day > 5":            "filter on day: '2026-01-02' is not a number",
 		"not (day == true)":  "neither true nor false",
 		"a is null or day>1": "not a number",
+		"ratio % 2 == 1":     "filter on ratio % 2: 0.5 is no integer; % takes integers",
+		"day % 2 == 1":       "'2026-01-02' is no integer",
 	} {
 		if _, err := mustParse(t, text).Eval(row); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, want %s", text, err, says)
@@ -90,11 +107,19 @@ func TestCheck(t *testing.T) {
 	}
 	for text, want := range map[string][]string{
 		"i == 1 and i < 2.5 and f in (1, 2.5) and b != true and s >= 'x' and s is null": nil,
-		"i == '1'":              {"i is int32, but is compared with '1'; want a number"},
-		"f in (1, true)":        {"f is float32, but is compared with true; want a number"},
-		"s == 1":                {"s is binary, but is compared with 1; want text in quotes"},
-		"b == 1":                {"b is bool, but is compared with 1; want true or false"},
-		"b > true":              {"b is bool; it takes == and !=, not >"},
+		"i == '1'":       {"i is int32, but is compared with '1'; want a number"},
+		"f in (1, true)": {"f is float32, but is compared with true; want a number"},
+		"s == 1":         {"s is binary, but is compared with 1; want text in quotes"},
+		"b == 1":         {"b is bool, but is compared with 1; want true or false"},
+		"b > true":       {"b is bool; it takes == and !=, not >"},
+		"i % 2 == 1 and hash(b, 1) % 2 < 1 and hash(s, 1) > 5 and hash(row(), 1) < 5 and b % 2 is null": {
+			"b is bool, and % takes integers; a hash is one: hash(b, 1) % 2",
+		},
+		"f % 2 == 1":            {"f is float32, and % takes integers"},
+		"s % 2 == 's'":          {"s is binary, and % takes integers"},
+		"i % 2 == 's'":          {"i % 2 is int32, but is compared with 's'; want a number"},
+		"hash(ids, 1) < 5":      {"ids is list<int64>; filters need scalar columns"},
+		"hash(x, 1) < 5":        {"column 1: no column x"},
 		"ids is null":           {"ids is list<int64>; filters need scalar columns"},
 		"x == 1 or not x == 2":  {"column 1: no column x"},
 		"i == '1' and ids == 3": {"i is int32, but", "ids is list<int64>"},

@@ -13,16 +13,16 @@ const (
 	And       Op = iota + 1 // all of Args
 	Or                      // any of Args
 	Not                     // Args[0] is false
-	Eq                      // Column == Values[0], and so on
+	Eq                      // Operand == Values[0], and so on
 	Ne                      //
 	Lt                      //
 	Le                      //
 	Gt                      //
 	Ge                      //
-	In                      // Column equals one of Values
-	NotIn                   // Column equals none of Values
-	IsNull                  // Column is null
-	IsNotNull               // Column is not null
+	In                      // Operand equals one of Values
+	NotIn                   // Operand equals none of Values
+	IsNull                  // Operand is null
+	IsNotNull               // Operand is not null
 )
 
 // String is the op as it is written in the language.
@@ -36,13 +36,13 @@ func (o Op) String() string {
 	return names[o]
 }
 
-// Expr is a node of a parsed predicate: a junction of others, or a test of one column.
+// Expr is a node of a parsed predicate: a junction of others, or a test of one operand.
 type Expr struct {
 	Op Op
 	// Args of And and Or (two or more, none of the same Op) and of Not (one).
 	Args []*Expr
-	// Column that the other ops test.
-	Column string
+	// Operand that the other ops test.
+	Operand
 	// Values are the literals: one of a comparison, one or more of In and NotIn.
 	Values []Value
 }
@@ -67,9 +67,9 @@ func (e *Expr) print(b *strings.Builder) {
 		b.WriteString("not ")
 		e.Args[0].printOperand(b)
 	case IsNull, IsNotNull:
-		b.WriteString(columnName(e.Column) + " " + e.Op.String())
+		b.WriteString(e.Operand.String() + " " + e.Op.String())
 	case In, NotIn:
-		b.WriteString(columnName(e.Column) + " " + e.Op.String() + " (")
+		b.WriteString(e.Operand.String() + " " + e.Op.String() + " (")
 		for i, v := range e.Values {
 			if i > 0 {
 				b.WriteString(", ")
@@ -78,7 +78,7 @@ func (e *Expr) print(b *strings.Builder) {
 		}
 		b.WriteByte(')')
 	default:
-		b.WriteString(columnName(e.Column) + " " + e.Op.String() + " " + e.Values[0].String())
+		b.WriteString(e.Operand.String() + " " + e.Op.String() + " " + e.Values[0].String())
 	}
 }
 
@@ -110,6 +110,9 @@ func (e *Expr) Columns() []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// OfRows reports whether the predicate looks at the places of rows.
+func (e *Expr) OfRows() bool { return e.OfRow() || slices.ContainsFunc(e.Args, (*Expr).OfRows) }
 
 func (e *Expr) appendColumns(names []string) []string {
 	if e.Column != "" {

@@ -215,6 +215,7 @@ func (l *lexer) symbol(t *token) error {
 		{"(", "("},
 		{")", ")"},
 		{",", ","},
+		{"%", "%"},
 	} {
 		if strings.HasPrefix(rest, s.written) {
 			t.text = s.text

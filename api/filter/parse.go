@@ -1,8 +1,11 @@
 package filter
 
 import (
+	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // Bounds of what Parse accepts.
@@ -38,6 +41,15 @@ func Parse(text string) (*Expr, error) {
 		return nil, p.err
 	}
 	return e, nil
+}
+
+// ParsePartitions reads a predicate over the hive keys of files' paths, which have no rows.
+func ParsePartitions(text string) (*Expr, error) {
+	e, err := Parse(text)
+	if err == nil && e.OfRows() {
+		return nil, errors.New("row() is a row's place, and partitions are whole files; write hash(row(), ...) into `filter`")
+	}
+	return e, err
 }
 
 func invalidUTF8(s string) int {
@@ -88,9 +100,12 @@ func (p *parser) expect(want string) {
 	p.fail("found %s; want %s", found, want)
 }
 
+// at reports whether the symbol is next.
+func (p *parser) at(symbol string) bool { return p.token.kind == symbolToken && p.token.text == symbol }
+
 // take consumes the symbol if it is next.
 func (p *parser) take(symbol string) bool {
-	if p.token.kind != symbolToken || p.token.text != symbol {
+	if !p.at(symbol) {
 		return false
 	}
 	p.advance()
@@ -104,7 +119,7 @@ func (p *parser) junction(op Op) *Expr {
 		operand = func() *Expr { return p.junction(And) }
 	}
 	first := operand()
-	if p.token.kind != symbolToken || p.token.text != op.String() {
+	if !p.at(op.String()) {
 		return first
 	}
 	e := &Expr{Op: op}
@@ -121,17 +136,21 @@ func (p *parser) junction(op Op) *Expr {
 	return e
 }
 
-func (p *parser) negation() *Expr {
-	p.depth++
-	defer func() { p.depth-- }()
-	if p.depth > MaxDepth {
+// deeper counts a level of nesting until what it returns is called.
+func (p *parser) deeper() (back func()) {
+	if p.depth++; p.depth > MaxDepth {
 		p.fail("more than %d nested parentheses and nots", MaxDepth)
-		return nil
 	}
+	return func() { p.depth-- }
+}
+
+func (p *parser) negation() *Expr {
+	defer p.deeper()()
 	if p.take("not") {
 		return &Expr{Op: Not, Args: []*Expr{p.negation()}}
 	}
-	if p.take("(") {
+	if p.at("(") && !p.atOperand() {
+		p.advance()
 		e := p.junction(Or)
 		if p.err == nil && !p.take(")") {
 			p.expect("`and`, `or` or a closing parenthesis")
@@ -142,32 +161,26 @@ func (p *parser) negation() *Expr {
 }
 
 func (p *parser) test() *Expr {
-	if p.token.kind == literalToken {
-		p.expect("a column's name first, then the literal (label == 1)")
-	}
-	if p.token.kind != nameToken {
-		p.expect("a column's name, `not` or an opening parenthesis")
-		return nil
-	}
-	e := &Expr{Column: p.token.text}
-	p.advance()
+	e := &Expr{Operand: p.operand()}
 	for _, op := range [...]Op{Eq, Ne, Lt, Le, Gt, Ge} {
 		if p.take(op.String()) {
 			e.Op = op
-			e.Values = []Value{p.literal()}
+			e.Values = []Value{p.literal(e.Operand)}
 			return e
 		}
 	}
 	switch {
 	case p.take("in"):
-		e.Op, e.Values = In, p.set()
+		e.Op, e.Values = In, p.set(e.Operand)
 	case p.take("not"):
 		e.Op = NotIn
 		if !p.take("in") {
 			p.expect("`in` after `not`")
 			return nil
 		}
-		e.Values = p.set()
+		e.Values = p.set(e.Operand)
+	case p.at("is") && e.Hashed:
+		p.expect("a comparison: a hash is never null, not even that of null; test the column itself")
 	case p.take("is"):
 		e.Op = IsNull
 		if p.take("not") {
@@ -182,14 +195,14 @@ func (p *parser) test() *Expr {
 	return e
 }
 
-func (p *parser) set() []Value {
+func (p *parser) set(of Operand) []Value {
 	if !p.take("(") {
 		p.expect("a list of literals in parentheses")
 		return nil
 	}
 	var values []Value
 	for p.err == nil {
-		values = append(values, p.literal())
+		values = append(values, p.literal(of))
 		if p.take(")") {
 			return values
 		}
@@ -200,7 +213,12 @@ func (p *parser) set() []Value {
 	return values
 }
 
-func (p *parser) literal() Value {
+// literal reads what an operand is compared with.
+func (p *parser) literal(of Operand) Value {
+	if of.Hashed && p.token.kind == literalToken && p.token.value.Kind != pb.Kind_INT64 {
+		of.Modulus = 100
+		p.expect("an integer, which a hash is; nine tenths of all keys have " + of.String() + " < 90")
+	}
 	if p.token.kind != literalToken {
 		switch {
 		case p.token.kind == symbolToken && p.token.text == "null":

@@ -27,6 +27,10 @@ func TestParsePrintsCanonically(t *testing.T) {
 		{`b == TRUE or b == False`, `b == true or b == false`},
 		{`x == 1.0 and y == -0.0 and z == 1e300`, `x == 1.0 and y == -0.0 and z == 1e+300`},
 		{"größe\n\t> 1", "größe > 1"},
+		{`HASH(user_id,7)%100<90`, `hash(user_id, 7) % 100 < 90`},
+		{`(hash(user_id, -7) % 100) < 90 and ((a)) == 1 and ((a % 3) in (1, 2))`, `hash(user_id, -7) % 100 < 90 and a == 1 and a % 3 in (1, 2)`},
+		{"not (hash(row(), 1) == 2) or (hash(`odd name`, 0)) % 2 != 1", "not hash(row(), 1) == 2 or hash(`odd name`, 0) % 2 != 1"},
+		{`hash % 2 == 1 and row is null and hash(hash, 1) > 3 or hash(row, 1) == 2`, `(hash % 2 == 1 and row is null and hash(hash, 1) > 3) or hash(row, 1) == 2`},
 	} {
 		e, err := Parse(c.text)
 		if err != nil {
@@ -72,6 +76,25 @@ func TestParseErrorsSayWhere(t *testing.T) {
 		{`a == 0x10`, 6, "want a number"},
 		{`a == 1e999`, 6, "want a number"},
 		{`a & b`, 3, "found '&'"},
+		{`hash(user_id) % 100 < 90`, 13, "found ); want a comma and the seed: hash(column, seed) or hash(row(), seed), as in hash(user_id, 7)"},
+		{`hash() % 100 < 90`, 6, "found ); want hash(column, seed)"},
+		{`hash(row(1), 7) < 9`, 10, "found 1; want hash(column, seed)"},
+		{`hash(abs(x), 7) < 9`, 9, "found (; want hash(column, seed)"},
+		{`hash(x, 0.5) < 9`, 9, "found 0.5; want the seed, an integer"},
+		{`hash(x, 7, 8) < 9`, 10, "found ,; want a closing parenthesis"},
+		{`hash(x, 7) % 100 < 0.9`, 20, "found 0.9; want an integer, which a hash is; nine tenths of all keys have hash(x, 7) % 100 < 90"},
+		{`hash(x, 7) in ('a')`, 16, "found 'a'; want an integer"},
+		{`hash(x, 7) is null`, 12, "found is; want a comparison: a hash is never null"},
+		{`row() % 2 == 1`, 1, "row() is known to hash alone: hash(row(), 7) % 100 < 90"},
+		{`a == 1 and abs(x) > 1`, 12, "no function abs; there is hash(column, seed)"},
+		{"`hash`(x, 7) == 1", 1, "no function `hash`"},
+		{`x % 0 == 1`, 5, "found 0; want a positive integer"},
+		{`x % -3 == 1`, 5, "found -3; want a positive integer"},
+		{`x % 2.5 == 1`, 5, "found 2.5; want a positive integer"},
+		{`x % y == 1`, 5, "found y; want a positive integer"},
+		{`(x % 10) % 3 == 1`, 12, "found 3; want one % alone"},
+		{`x % 2`, 6, "found the end; want one of =="},
+		{strings.Repeat("(", 100) + "a" + strings.Repeat(")", 100) + " == 1", 65, "nested"},
 		{`größe ; 1`, 7, "found ';'"},
 		{"a == '\xff'", 7, "not UTF-8"},
 		{strings.Repeat("(", 100) + "a == 1", 65, "nested"},
@@ -124,7 +147,7 @@ func TestPrintedExpressionsParseBack(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"label == 1 and country in ('de', 'fr') and not (score < 0.5 or score is null)",
-		"`a b`<>-1e-3||!(x = \"\\x00\\'\")", "a not in (1, 2.5, true)", "a is not null && b is null", "((((a==1", "'", "`",
+		"hash(user_id, 7) % 100 < 90 or (hash(row(), -1)) in (1) and not (a % 3) == 2", "`a b`<>-1e-3||!(x = \"\\x00\\'\")", "a not in (1, 2.5, true)", "a is not null && b is null", "((((a==1", "'", "`",
 	} {
 		f.Add(s)
 	}

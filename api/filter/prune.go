@@ -45,6 +45,9 @@ func (e *Expr) outcomes(stats func(column string) (Stats, bool)) outcomes {
 		}
 		return joined
 	}
+	if e.Computed() {
+		return anyOutcome // bounds of a column say nothing about hashes and remainders
+	}
 	s, ok := stats(e.Column)
 	if !ok {
 		return anyOutcome

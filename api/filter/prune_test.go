@@ -57,7 +57,7 @@ func TestMayMatchNeverPrunesAMatch(t *testing.T) {
 		rows := make([]map[string]Value, rapid.IntRange(1, 4).Draw(t, "rows"))
 		stats := map[string]Stats{}
 		for i := range rows {
-			rows[i] = map[string]Value{}
+			rows[i] = map[string]Value{"": Int(rapid.Int64().Draw(t, "row"))}
 		}
 		for _, c := range columns {
 			s := Stats{Rows: int64(len(rows)), Min: Value{}, Max: Value{}}

@@ -54,20 +54,41 @@ func anyExpr(t *rapid.T, depth int) *Expr {
 		}
 		return e
 	}
-	e.Column = rapid.SampledFrom([]string{intColumn, floatColumn, float32Column, boolColumn, textColumn}).Draw(t, "column")
+	e.Operand = anyOperand(t)
+	if e.Hashed && op >= IsNull {
+		e.Op = Ne
+	}
 	n := 1
-	switch op {
+	switch e.Op {
 	case In, NotIn:
 		n = rapid.IntRange(1, 3).Draw(t, "values")
 	case IsNull, IsNotNull:
 		n = 0
 	case Lt, Le, Gt, Ge:
-		if e.Column == boolColumn {
+		if e.Column == boolColumn && !e.Hashed {
 			e.Op = Eq
 		}
 	}
 	for range n {
-		e.Values = append(e.Values, anyLiteral(t, e.Column))
+		if e.Hashed {
+			e.Values = append(e.Values, Int(rapid.OneOf(rapid.Int64Range(0, 10), rapid.Int64()).Draw(t, "hash")))
+		} else {
+			e.Values = append(e.Values, anyLiteral(t, e.Column))
+		}
 	}
 	return e
+}
+
+func anyOperand(t *rapid.T) Operand {
+	o := Operand{Column: rapid.SampledFrom([]string{intColumn, floatColumn, float32Column, boolColumn, textColumn}).Draw(t, "column")}
+	if o.Hashed = rapid.IntRange(0, 2).Draw(t, "hashed") == 0; o.Hashed {
+		o.Seed = rapid.Int64().Draw(t, "seed")
+		if rapid.Bool().Draw(t, "of row") {
+			o.Column = ""
+		}
+	}
+	if (o.Hashed || o.Column == intColumn) && rapid.Bool().Draw(t, "remainder") {
+		o.Modulus = rapid.OneOf(rapid.Int64Range(1, 10), rapid.Int64Range(1, 1<<63-1)).Draw(t, "modulus")
+	}
+	return o
 }

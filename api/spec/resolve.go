@@ -76,7 +76,7 @@ func (r *resolver) session(s *pb.Spec) {
 		r.problems.add("dataset.uri", "found nothing; want where the files lie, such as s3://bucket/dir/ or file:///data/*.parquet")
 	}
 	if text := s.GetDataset().GetPartitions(); text != "" {
-		if _, err := filter.Parse(text); err != nil {
+		if _, err := filter.ParsePartitions(text); err != nil {
 			r.problems.add("dataset.partitions", "%v", err)
 		}
 	}

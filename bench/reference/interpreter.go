@@ -176,7 +176,7 @@ func (r *reading) next() error {
 
 // row interprets the row whose sources are in the cells.
 func (r *reading) row() error {
-	if r.p.filter != nil && r.p.filter(r.cells) != yes {
+	if r.p.filter != nil && r.p.filter(r.cells, r.at) != yes {
 		return nil
 	}
 	for i, s := range r.p.steps {

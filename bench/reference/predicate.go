@@ -22,8 +22,8 @@ const (
 	yes
 )
 
-// predicate judges a row by its cells, one for each slot.
-type predicate func(cells []cell) truth
+// predicate judges a row by its cells, one for each slot, and its place.
+type predicate func(cells []cell, at place) truth
 
 // comparison of a column's value with a literal: negative, 0 or positive, and whether they can be compared at all,
 // which a NaN cannot.
@@ -65,34 +65,34 @@ func compile(e *filter.Expr, bind binder) (predicate, error) {
 	}
 	switch e.Op {
 	case filter.And:
-		return func(cells []cell) truth {
+		return func(cells []cell, at place) truth {
 			t := yes
 			for _, p := range args {
-				t = min(t, p(cells))
+				t = min(t, p(cells, at))
 			}
 			return t
 		}, nil
 	case filter.Or:
-		return func(cells []cell) truth {
+		return func(cells []cell, at place) truth {
 			t := no
 			for _, p := range args {
-				t = max(t, p(cells))
+				t = max(t, p(cells, at))
 			}
 			return t
 		}, nil
 	case filter.Not:
-		return func(cells []cell) truth { return yes - args[0](cells) }, nil
+		return func(cells []cell, at place) truth { return yes - args[0](cells, at) }, nil
 	}
 	return compileTest(e, bind)
 }
 
-// compileTest is for tests of one column.
+// compileTest is for tests of one operand.
 func compileTest(e *filter.Expr, bind binder) (predicate, error) {
 	literal := pb.Kind_KIND_UNSPECIFIED
 	if len(e.Values) > 0 {
 		literal = e.Values[0].Kind
 	}
-	slot, kind, err := bind(e.Column, literal)
+	look, kind, err := compileOperand(e.Operand, literal, bind)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func compileTest(e *filter.Expr, bind binder) (predicate, error) {
 		}
 		compare = append(compare, c)
 	}
-	return func(cells []cell) truth {
-		c := &cells[slot]
+	return func(cells []cell, at place) truth {
+		c := look(cells, at)
 		switch {
 		case e.Op == filter.IsNull:
 			return truthOf(c.null)
@@ -229,7 +229,7 @@ func inPartition(e *filter.Expr, uri string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return p(cells) == yes, nil
+	return p(cells, place{}) == yes, nil
 }
 
 // unescaped undoes percent escapes, where they are such.

@@ -18,33 +18,40 @@ func TestPredicates(t *testing.T) {
 		"s": textOf("de"), "b": intsOf(1), "n": {null: true},
 	}
 	for text, want := range map[string]truth{
-		"i == 9007199254740993":     yes,
-		"i > 9007199254740992.0":    yes,
-		"i == 9007199254740992.0":   no,
-		"i in (1, 2)":               no,
-		"i not in (1, 2)":           yes,
-		"f == 0.1":                  yes,
-		"f < 1 and f >= 0":          yes,
-		"d == 1":                    no,
-		"d != 1":                    yes,
-		"d in (1)":                  no,
-		"d not in (1)":              yes,
-		"d < 1 or d >= 1":           no,
-		"s == 'de'":                 yes,
-		"s in ('fr', 'de')":         yes,
-		"s <= 'da'":                 no,
-		"b == true":                 yes,
-		"b != true":                 no,
-		"n == 1":                    unknown,
-		"not (n == 1)":              unknown,
-		"n == 1 or b == true":       yes,
-		"n == 1 and b == false":     no,
-		"n == 1 and b == true":      unknown,
-		"n is null":                 yes,
-		"n is not null":             no,
-		"b is null":                 no,
-		"n not in (1)":              unknown,
-		"not (s == 'de' or i == 1)": no,
+		"i == 9007199254740993":             yes,
+		"i > 9007199254740992.0":            yes,
+		"i == 9007199254740992.0":           no,
+		"i in (1, 2)":                       no,
+		"i not in (1, 2)":                   yes,
+		"f == 0.1":                          yes,
+		"f < 1 and f >= 0":                  yes,
+		"d == 1":                            no,
+		"d != 1":                            yes,
+		"d in (1)":                          no,
+		"d not in (1)":                      yes,
+		"d < 1 or d >= 1":                   no,
+		"s == 'de'":                         yes,
+		"s in ('fr', 'de')":                 yes,
+		"s <= 'da'":                         no,
+		"b == true":                         yes,
+		"b != true":                         no,
+		"n == 1":                            unknown,
+		"not (n == 1)":                      unknown,
+		"n == 1 or b == true":               yes,
+		"n == 1 and b == false":             no,
+		"n == 1 and b == true":              unknown,
+		"n is null":                         yes,
+		"n is not null":                     no,
+		"b is null":                         no,
+		"n not in (1)":                      unknown,
+		"not (s == 'de' or i == 1)":         no,
+		"i % 10 == 3":                       yes,
+		"n % 10 < 10":                       unknown,
+		"n % 10 is null":                    yes,
+		"hash(s, 7) % 100 < 100":            yes,
+		"hash(n, 7) == 6612919898181497795": yes,
+		"hash(d, 7) == 6489124591852506485": yes,
+		"hash(row(), 7) % 100 >= 0":         yes,
 	} {
 		r := &resolver{columns: columns, names: map[string]int{}}
 		if err := r.resolveFilter(text); err != nil {
@@ -55,11 +62,11 @@ func TestPredicates(t *testing.T) {
 		for _, s := range r.sources {
 			cells[s.slot] = *row[s.column.name]
 		}
-		if got := r.filter(cells); got != want {
+		if got := r.filter(cells, place{uri: "mem://a", row: 3}); got != want {
 			t.Errorf("%s: got %d; want %d", text, got, want)
 		}
 	}
-	for _, text := range []string{"x == 1", "l == 1", "s == 1", "i == 'a'", "b == 1", "i =="} {
+	for _, text := range []string{"x == 1", "l == 1", "s == 1", "i == 'a'", "b == 1", "i ==", "f % 2 == 1"} {
 		r := &resolver{columns: columns, names: map[string]int{}}
 		if err := r.resolveFilter(text); err == nil {
 			t.Errorf("%s: no error", text)
@@ -70,23 +77,28 @@ func TestPredicates(t *testing.T) {
 func TestPartitions(t *testing.T) {
 	const uri = "s3://bucket/day=2026-01-02/hour=07/part=1/country=a%20b/none=__HIVE_DEFAULT_PARTITION__/x=1.parquet"
 	for text, want := range map[string]bool{
-		"day == '2026-01-02'":    true,
-		"day > '2026'":           true,
-		"hour == 7":              true,
-		"hour in (7, 8)":         true,
-		"hour == 7.5":            false,
-		"hour == '7'":            false,
-		"country == 'a b'":       true,
-		"none is null":           true,
-		"none == 1":              false,
-		"x == 1":                 false,
-		"part == true":           true,
-		"hour < 7 or part == 1":  true,
-		"day is null":            false,
-		"not (hour == 7)":        false,
-		"missing == 1":           false,
-		"missing is null":        true,
-		"not (missing == 'abc')": false,
+		"day == '2026-01-02'":                  true,
+		"day > '2026'":                         true,
+		"hour == 7":                            true,
+		"hour in (7, 8)":                       true,
+		"hour == 7.5":                          false,
+		"hour == '7'":                          false,
+		"country == 'a b'":                     true,
+		"none is null":                         true,
+		"none == 1":                            false,
+		"x == 1":                               false,
+		"part == true":                         true,
+		"hour < 7 or part == 1":                true,
+		"day is null":                          false,
+		"hour % 4 == 3":                        true,
+		"none % 4 == 3":                        false,
+		"none % 4 is null":                     true,
+		"hash(none, 7) == 6612919898181497795": true,
+		"hash(hour, 7) == 1380845676396635898": true,
+		"not (hour == 7)":                      false,
+		"missing == 1":                         false,
+		"missing is null":                      true,
+		"not (missing == 'abc')":               false,
 	} {
 		e, err := filter.Parse(text)
 		if err != nil {

@@ -63,7 +63,7 @@ func FilterFiles(files []*pb.File, predicate string) ([]*pb.File, error) {
 	if predicate == "" || len(files) == 0 {
 		return files, nil
 	}
-	expr, err := filter.Parse(predicate)
+	expr, err := filter.ParsePartitions(predicate)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,15 @@ import (
 type Program struct {
 	root    node
 	columns []column
+	window  Window // that Select looks at
+}
+
+// Window is the rows that a predicate judges.
+type Window struct {
+	Vectors []*vector.Vector // by slot
+	Rows    int
+	File    uint64 // id of the file's URI: filter.TextID
+	First   int64  // row of the file at which the window starts
 }
 
 // column is a slot that the predicate reads and the type it was compiled for.
@@ -30,8 +39,8 @@ type column struct {
 // truth asked for is pushed down to the tests, where nulls satisfy neither true nor false, one bit a row carries
 // SQL's three-valued logic.
 type node interface {
-	// eval sets the bits of dst for rows [0, rows); it may leave anything behind them.
-	eval(dst []uint64, vectors []*vector.Vector, rows int)
+	// eval sets the bits of dst for the window's rows; it may leave anything behind them.
+	eval(dst []uint64, w *Window)
 }
 
 // Compile prepares e for columns whose vectors will stand at slots[name] and have types[slots[name]]. Its errors
@@ -67,22 +76,23 @@ func (p *Program) Columns() []int {
 
 // Select clears the bit of each row for which the predicate is not true. sel has a bit for each of the rows; what
 // lies behind the last one is cleared.
-func (p *Program) Select(vectors []*vector.Vector, rows int, sel []uint64) error {
+func (p *Program) Select(w Window, sel []uint64) error {
 	for _, c := range p.columns {
-		v := vectors[c.slot]
-		if v.Type != c.typ || v.Rows != rows {
-			return fmt.Errorf("filter: column %s has %d rows of %v; want %d of %v", c.name, v.Rows, v.Type, rows, c.typ)
+		v := w.Vectors[c.slot]
+		if v.Type != c.typ || v.Rows != w.Rows {
+			return fmt.Errorf("filter: column %s has %d rows of %v; want %d of %v", c.name, v.Rows, v.Type, w.Rows, c.typ)
 		}
 	}
-	if rows == 0 {
+	if w.Rows == 0 {
 		clear(sel)
 		return nil
 	}
-	words := vector.Words(rows)
+	words := vector.Words(w.Rows)
+	p.window = w
 	root := p.root.(*junction)
-	root.narrow(sel[:words], vectors, rows)
+	root.narrow(sel[:words], &p.window)
 	clear(sel[words:])
-	if tail := rows & 63; tail != 0 {
+	if tail := w.Rows & 63; tail != 0 {
 		sel[words-1] &= 1<<tail - 1
 	}
 	return nil
@@ -126,7 +136,19 @@ func (c compiler) node(e *filter.Expr, want bool) node {
 	default:
 		t.op = e.Op
 	}
+	if e.Computed() {
+		return c.computed(e, t)
+	}
 	return &leaf{slot: slot, values: newMatcher(t, c.types[slot].Kind, e.Values)}
+}
+
+// computed is for tests of what is computed of a column, or of where rows lie.
+func (c compiler) computed(e *filter.Expr, t test) node {
+	values := newComputed(e.Operand, newInts(t, e.Values))
+	if e.OfRow() {
+		return places{values}
+	}
+	return &leaf{slot: c.slots[e.Column], values: values, nulls: e.Hashed && values.nullPasses()}
 }
 
 func newMatcher(t test, kind pb.Kind, literals []filter.Value) matcher {
@@ -149,29 +171,29 @@ type junction struct {
 	scratch []uint64
 }
 
-func (j *junction) eval(dst []uint64, vectors []*vector.Vector, rows int) {
+func (j *junction) eval(dst []uint64, w *Window) {
 	if j.all {
 		for i := range dst {
 			dst[i] = ^uint64(0)
 		}
-		j.narrow(dst, vectors, rows)
+		j.narrow(dst, w)
 		return
 	}
 	clear(dst)
 	j.scratch = vector.Grow(j.scratch, len(dst))
 	for _, arg := range j.args {
-		arg.eval(j.scratch, vectors, rows)
-		for i, w := range j.scratch {
-			dst[i] |= w
+		arg.eval(j.scratch, w)
+		for i, bits := range j.scratch {
+			dst[i] |= bits
 		}
 	}
 }
 
 // narrow clears in dst what one of the args does not have; it stops once nothing is left.
-func (j *junction) narrow(dst []uint64, vectors []*vector.Vector, rows int) {
+func (j *junction) narrow(dst []uint64, w *Window) {
 	j.scratch = vector.Grow(j.scratch, len(dst))
 	for _, arg := range j.args {
-		arg.eval(j.scratch, vectors, rows)
+		arg.eval(j.scratch, w)
 		left := uint64(0)
 		for i := range dst {
 			dst[i] &= j.scratch[i]
@@ -189,17 +211,17 @@ type nullTest struct {
 	null bool
 }
 
-func (t *nullTest) eval(dst []uint64, vectors []*vector.Vector, _ int) {
-	valid := vectors[t.slot].Valid
+func (t *nullTest) eval(dst []uint64, w *Window) {
+	valid := w.Vectors[t.slot].Valid
 	flip := uint64(0)
 	if t.null {
 		flip = ^uint64(0)
 	}
 	for i := range dst {
-		w := ^uint64(0)
+		bits := ^uint64(0)
 		if valid != nil {
-			w = valid[i]
+			bits = valid[i]
 		}
-		dst[i] = w ^ flip
+		dst[i] = bits ^ flip
 	}
 }

@@ -40,6 +40,9 @@ func anyText(t *rapid.T, depth int) string {
 		}).Draw(t, "junction"), a, b)
 	}
 	column := strings.ToLower(rapid.SampledFrom(kinds).Draw(t, "column").String())
+	if rapid.IntRange(0, 2).Draw(t, "computed") == 0 {
+		return anyComputed(t, column)
+	}
 	ops := []string{"==", "!=", "in", "not in", "is null", "is not null"}
 	if column != "bool" {
 		ops = append(ops, "<", "<=", ">", ">=")
@@ -53,6 +56,20 @@ func anyText(t *rapid.T, depth int) string {
 		return column + " " + op + " (" + strings.Join(literals, ",") + ")"
 	}
 	return column + " " + op + " " + anyLiteral(t, column)
+}
+
+// anyComputed writes a test of a hash or of a remainder.
+func anyComputed(t *rapid.T, column string) string {
+	modulus := rapid.SampledFrom([]int64{1, 2, 3, 100, math.MaxInt64}).Draw(t, "modulus")
+	op := rapid.SampledFrom([]string{"<", ">=", "==", "!="}).Draw(t, "op")
+	least := rapid.Int64Range(0, modulus/2).Draw(t, "least")
+	if strings.HasPrefix(column, "int") && rapid.Bool().Draw(t, "remainder") {
+		return fmt.Sprintf("%s %% %d %s %d", column, modulus, op, least)
+	}
+	if rapid.IntRange(0, 2).Draw(t, "of row") == 0 {
+		column = "row()"
+	}
+	return fmt.Sprintf("hash(%s, %d) %% %d %s %d", column, rapid.Int64Range(-2, 2).Draw(t, "seed"), modulus, op, least)
 }
 
 func anyLiteral(t *rapid.T, column string) string {
@@ -166,13 +183,19 @@ func TestSelectAgreesWithTheRowEvaluator(t *testing.T) {
 			n := vector.Words(rows) + 1
 			before := rapid.SliceOfN(rapid.Uint64(), n, n).Draw(t, "sel")
 			sel := append([]uint64(nil), before...)
-			if err := p.Select(vs, rows, sel); err != nil {
+			w := Window{Vectors: vs, Rows: rows, File: rapid.Uint64().Draw(t, "file"), First: rapid.Int64Range(0, 1<<40).Draw(t, "first")}
+			if err := p.Select(w, sel); err != nil {
 				t.Fatal(err)
 			}
 			for row := range n * 64 {
 				want := false
 				if row < rows && before[row>>6]>>(row&63)&1 == 1 {
-					truth, err := e.Eval(func(name string) (filter.Value, bool) { return valueAt(vs[slots[name]], row) })
+					truth, err := e.Eval(func(name string) (filter.Value, bool) {
+						if name == "" {
+							return filter.Int(int64(filter.RowID(w.File, w.First+int64(row)))), true
+						}
+						return valueAt(vs[slots[name]], row)
+					})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -190,7 +213,7 @@ func TestSelectOfNoRows(t *testing.T) {
 	_, p := compile(t, "int64 is null")
 	v := &vector.Vector{Type: spec.Type{Kind: pb.Kind_INT64}}
 	sel := []uint64{7}
-	if err := p.Select([]*vector.Vector{v, v, v}, 0, sel); err != nil || sel[0] != 0 {
+	if err := p.Select(Window{Vectors: []*vector.Vector{v, v, v}}, sel); err != nil || sel[0] != 0 {
 		t.Errorf("got %v, %v", sel, err)
 	}
 }
@@ -210,7 +233,7 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	_, p := compile(t, "bool == true")
-	err := p.Select([]*vector.Vector{{Type: spec.Type{Kind: pb.Kind_INT32}, Rows: 4}}, 4, make([]uint64, 1))
+	err := p.Select(Window{Vectors: []*vector.Vector{{Type: spec.Type{Kind: pb.Kind_INT32}, Rows: 4}}, Rows: 4}, make([]uint64, 1))
 	if err == nil || !strings.Contains(err.Error(), "column bool has 4 rows of int32; want 4 of bool") {
 		t.Errorf("got %v", err)
 	}
@@ -237,14 +260,14 @@ func window(rows int) []*vector.Vector {
 }
 
 func TestSelectAllocatesNothing(t *testing.T) {
-	_, p := compile(t, realistic)
+	_, p := compile(t, realistic+" or hash(binary, 7) % 100 < 90 or hash(row(), 7) % 100 < 90")
 	vs := window(1000)
 	sel := make([]uint64, vector.Words(1000))
 	run := func() {
 		for i := range sel {
 			sel[i] = ^uint64(0)
 		}
-		if err := p.Select(vs, 1000, sel); err != nil {
+		if err := p.Select(Window{Vectors: vs, Rows: 1000}, sel); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,7 +278,7 @@ func TestSelectAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkSelect(b *testing.B) {
-	for _, text := range []string{"int64 == 1", "float32 >= 0.5", "float32 is not null and int32 in (1, 2, 3)", realistic} {
+	for _, text := range []string{"int64 == 1", "float32 >= 0.5", "float32 is not null and int32 in (1, 2, 3)", realistic, "hash(int64, 7) % 100 < 90"} {
 		b.Run(text[:min(len(text), 30)], func(b *testing.B) {
 			const rows = 1 << 14
 			_, p := compile(b, text)
@@ -265,7 +288,7 @@ func BenchmarkSelect(b *testing.B) {
 				for i := range sel {
 					sel[i] = ^uint64(0)
 				}
-				if err := p.Select(vs, rows, sel); err != nil {
+				if err := p.Select(Window{Vectors: vs, Rows: rows}, sel); err != nil {
 					b.Fatal(err)
 				}
 			}

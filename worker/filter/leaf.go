@@ -16,13 +16,14 @@ type matcher interface {
 type leaf struct {
 	slot   int
 	values matcher
+	nulls  bool           // they pass, too
 	dict   *vector.Vector // that passes is of
 	passes []uint64       // bits of its entries
 	none   bool           // of them passes
 }
 
-func (l *leaf) eval(dst []uint64, vectors []*vector.Vector, _ int) {
-	v := vectors[l.slot]
+func (l *leaf) eval(dst []uint64, w *Window) {
+	v := w.Vectors[l.slot]
 	if v.Dict == nil {
 		l.values.match(dst, v)
 	} else {
@@ -31,6 +32,11 @@ func (l *leaf) eval(dst []uint64, vectors []*vector.Vector, _ int) {
 	if v.Valid != nil {
 		for i := range dst {
 			dst[i] &= v.Valid[i]
+		}
+	}
+	if v.Valid != nil && l.nulls {
+		for i := range dst {
+			dst[i] |= ^v.Valid[i]
 		}
 	}
 }

@@ -70,6 +70,7 @@ func anyFilter(t *rapid.T, depth int) string {
 	at := rapid.IntRange(-1, 61).Draw(t, "at")
 	return rapid.SampledFrom([]string{
 		fmt.Sprintf("label %s %d", op, at),
+		fmt.Sprintf("label %% 7 %s %d", op, at), fmt.Sprintf("hash(price, %d) %% 10 < 5", at), fmt.Sprintf("hash(row(), %d) %% 10 < 5", at),
 		fmt.Sprintf("label in (%d, %d)", at, at/2),
 		fmt.Sprintf("label not in (%d, %d)", at, at+1),
 		fmt.Sprintf("price %s %d.%d", op, at/10, at&7),

@@ -146,6 +146,7 @@ func anyProgram(t *rapid.T) *pb.Program {
 	p.Shuffle = rapid.Bool().Draw(t, "shuffle")
 	p.Filter = rapid.SampledFrom([]string{
 		"", "", "label == 1", "label > 5", "price > 0.5 or score is null", "text in ('a', 'bb')", "price > 0.95",
+		"hash(text, 7) % 100 < 60", "hash(row(), 7) % 100 >= 30", "label % 3 == 1 or hash(price, 1) % 2 == 0",
 	}).Draw(t, "filter")
 	if rapid.Bool().Draw(t, "samples") {
 		step(p, "sample", map[string]*pb.Value{"rate": float(rapid.SampledFrom([]float64{0, 0.3, 0.9}).Draw(t, "rate"))})

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/penstock-ml/penstock/api/pb"
+	rowfilter "github.com/penstock-ml/penstock/worker/filter"
 	"github.com/penstock-ml/penstock/worker/tensor"
 	"github.com/penstock-ml/penstock/worker/transform"
 	"github.com/penstock-ml/penstock/worker/vector"
@@ -180,7 +181,8 @@ func (s *Stream) choose(w *tensor.Window) ([]int32, error) {
 		scratch.chosen[i] = ^uint64(0)
 	}
 	if s.filter != nil {
-		if err := s.filter.Select(w.Slots, w.Rows, scratch.chosen); err != nil {
+		window := rowfilter.Window{Vectors: w.Slots, Rows: w.Rows, File: rows.File, First: rows.First}
+		if err := s.filter.Select(window, scratch.chosen); err != nil {
 			return nil, err
 		}
 	}
