@@ -39,7 +39,9 @@ func drawCases(t *rapid.T, in spec.Type) []opCase {
 		cases = append(cases, opCase{"sigrid_hash", params("salt", seed.Draw(t, "salt"), "max", rapid.IntRange(1, 1<<50).Draw(t, "max"))})
 	}
 	if in.Kind == pb.Kind_BINARY {
-		cases = append(cases, opCase{"map_id", params("keys", []any{"TRUE", "inf", ""}, "default", 5)})
+		cases = append(cases,
+			opCase{"map_id", params("keys", []any{"TRUE", "inf", ""}, "default", 5)},
+			opCase{"map_id", params("keys", []any{"TRUE", "inf"}, "values", []any{0.5, 2.0})})
 	}
 	if isInt {
 		cases = append(cases, drawIDCases(t)...)
@@ -73,6 +75,8 @@ func drawIDCases(t *rapid.T) []opCase {
 		{"positive_modulus", params("modulus", rapid.IntRange(1, 1<<50).Draw(t, "modulus"))},
 		{"map_id", params("keys", []any{5, -3, 7, 0}, "values", []any{1, 1 << 40, -1, 0})},
 		{"map_id", params("keys", []any{1, 2}, "default", -1)},
+		{"map_id", params("keys", []any{5, -3, 7, 0}, "values", []any{0.1, 2, 1e30, -0.5})},
+		{"map_id", params("keys", []any{1, 2}, "default", 0.25)},
 		{"map_id", params("first", rapid.IntRange(-60, 60).Draw(t, "first"), "count", rapid.IntRange(1, 60).Draw(t, "count"))},
 		{"local_hour", params("timezone", zone.Draw(t, "zone"), "unit", unit.Draw(t, "unit"))},
 		{"onehot", params("size", rapid.IntRange(1, 60).Draw(t, "size"))},

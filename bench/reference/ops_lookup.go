@@ -26,11 +26,16 @@ func positiveModulus(p parameters, in []spec.Type) (operation, error) {
 func mapID(p parameters, in []spec.Type) (operation, error) {
 	first, err1 := p.int("first", 0)
 	count, err2 := p.int("count", 0)
-	otherwise, err3 := p.int("default", 0)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	if err := errors.Join(err1, err2); err != nil {
 		return operation{}, err
 	}
 	keys, values := listed(p["keys"]), listed(p["values"])
+	out := spec.Type{Kind: pb.Kind_INT64, List: in[0].List}
+	for _, v := range append(listed(p["values"]), p["default"]) {
+		if _, is := v.GetKind().(*pb.Value_Float); is {
+			out.Kind = pb.Kind_FLOAT32
+		}
+	}
 	place := func(c *cell, j int) int64 {
 		if count > 0 {
 			if at := uint64(c.ints[j]) - uint64(first); at < uint64(count) {
@@ -48,33 +53,31 @@ func mapID(p parameters, in []spec.Type) (operation, error) {
 		}
 		return -1
 	}
-	out := spec.Type{Kind: pb.Kind_INT64, List: in[0].List}
-	return operation{out: out, run: func(in []*cell, out *cell) error {
-		out.null = in[0].null
+	return operation{out: out, run: func(in []*cell, result *cell) error {
+		result.null = in[0].null
 		for j := range max(len(in[0].ints), len(in[0].texts)) {
-			at, gone, value := place(in[0], j), in[0].isGone(j), otherwise
+			at, gone, value := place(in[0], j), in[0].isGone(j), p["default"]
 			switch {
 			case at >= 0 && p["values"] != nil:
-				value, _ = integer(values[at])
+				value = values[at]
 			case at >= 0:
-				value = at
-			case p["default"] == nil && !out.list(in[0], j):
-				out.null = true
+				value = &pb.Value{Kind: &pb.Value_Int{Int: at}}
+			case value == nil && !out.List:
+				result.null = true
 				return nil
-			case p["default"] == nil:
-				gone = true
+			case value == nil:
+				gone, value = true, &pb.Value{Kind: &pb.Value_Int{}}
 			}
-			out.ints = append(out.ints, value)
-			if j < len(in[0].gone) {
-				out.gone = append(out.gone, gone)
+			if err := result.appendConstant(value, out.Kind); err != nil {
+				return err
+			}
+			if out.List {
+				result.gone = append(result.gone, gone)
 			}
 		}
 		return nil
 	}}, nil
 }
-
-// list reports whether value j of a cell is an element of a list.
-func (c *cell) list(of *cell, j int) bool { return j < len(of.gone) }
 
 // listed are the values of a list in any of its forms; a single one is a list, too.
 func listed(v *pb.Value) (out []*pb.Value) {

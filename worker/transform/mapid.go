@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -17,50 +18,112 @@ import (
 func mapID() Op {
 	return Op{
 		Name:    "map_id",
-		Version: 1,
+		Version: 2,
 		Summary: "Looks ids or text up in a dictionary of keys, or in a range of count ids from first on; others become default, or null without one.",
 		Maps:    true,
 		Inputs:  "scalar or list of ints or text",
-		Output:  "int64, scalar or list like the input",
+		Output:  "int64, or float32 if a value or the default is a float; scalar or list like the input",
 		Params: []Param{
 			{Name: "keys", Want: Scalars, Doc: "ints or texts, no two alike; this, or first and count"},
 			{Name: "first", Want: Int, Doc: "least id of the range"},
 			{Name: "count", Want: PositiveInt, Doc: "ids in the range"},
-			{Name: "values", Want: Numbers, Doc: "ints, one for each key; left out: the key's place, from 0"},
-			{Name: "default", Want: Int, Doc: "for what is no key; left out: null"},
+			{Name: "values", Want: Numbers, Doc: "ints or floats, one for each key; left out: the key's place, from 0"},
+			{Name: "default", Want: Number, Doc: "for what is no key; left out: null"},
 		},
 		Example: "{op: map_id, in: cat_*, keys: [17, 4, 99], values: [1, 2, 3], default: 0}",
-		Infer: func(_ Params, in []spec.Type) (spec.Type, error) {
+		Infer: func(p Params, in []spec.Type) (spec.Type, error) {
 			if !isInteger(in[0].Kind) && in[0].Kind != pb.Kind_BINARY {
 				return spec.Type{}, fmt.Errorf("in: want a scalar or list of ints or text, found %v", in[0])
 			}
+			if hasFloats(p) {
+				return spec.Type{Kind: pb.Kind_FLOAT32, List: in[0].List}, nil
+			}
 			return spec.Type{Kind: pb.Kind_INT64, List: in[0].List}, nil
 		},
-		New: newMapID,
+		New: func(p Params, in []spec.Type) (Kernel, error) {
+			if hasFloats(p) {
+				return newMapID(p, in, mapFloats)
+			}
+			return newMapID(p, in, mapInts)
+		},
 	}
 }
 
-func newMapID(p Params, in []spec.Type) (Kernel, error) {
-	m := mapper{otherwise: p.Int("default"), partial: !p.Has("default")}
+// mapIDOfInts has no floats: 2.0 is an int.
+func mapIDOfInts() Op {
+	op := mapID()
+	op.Version, op.Output = 1, "int64, scalar or list like the input"
+	op.Params = slices.Clone(op.Params)
+	op.Params[len(op.Params)-1].Want = Int
+	op.Infer = func(_ Params, in []spec.Type) (spec.Type, error) { return mapID().Infer(Params{}, in) }
+	op.New = func(p Params, in []spec.Type) (Kernel, error) { return newMapID(p, in, mapInts) }
+	return op
+}
+
+// hasFloats reports whether a value is written as a float.
+func hasFloats(p Params) bool {
+	isFloat := func(v *pb.Value) bool {
+		_, ok := v.GetKind().(*pb.Value_Float)
+		return ok
+	}
+	values := p.Value("values")
+	return isFloat(p.Value("default")) || values.GetInts() == nil && slices.ContainsFunc(spec.Elements(values), isFloat)
+}
+
+// mapValue is what a key may stand for.
+type mapValue interface{ int64 | float32 }
+
+// mapInts reads a parameter's values.
+func mapInts(p Params, name string) ([]int64, error) {
+	if n, ok := integer(p.Value(name)); ok {
+		return []int64{n}, nil
+	}
+	values, other := p.ints(name)
+	if other != nil {
+		return nil, fmt.Errorf("%s: want ints, found %s", name, show(other))
+	}
+	return values, nil
+}
+
+func mapFloats(p Params, name string) ([]float32, error) {
+	var values []float32
+	for _, x := range p.Numbers(name) {
+		if overflows(x) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("%s: want finite float32s, found %v", name, x)
+		}
+		values = append(values, float32(x))
+	}
+	return values, nil
+}
+
+func newMapID[V mapValue](p Params, in []spec.Type, read func(p Params, name string) ([]V, error)) (Kernel, error) {
+	m := mapper[V]{partial: !p.Has("default")}
+	if !m.partial {
+		otherwise, err := read(p, "default")
+		if err != nil {
+			return nil, err
+		}
+		m.otherwise = otherwise[0]
+	}
 	if in[0].Kind == pb.Kind_BINARY {
-		texts, table, err := newTextMap(p)
-		return &partial[int64]{table: table, convert: func(dst []int64, v *vector.Vector, valid []uint64) bool {
+		texts, table, err := newTextMap(p, read)
+		return &partial[V]{table: table, convert: func(dst []V, v *vector.Vector, valid []uint64) bool {
 			return mapTexts(dst, v, valid, texts, m)
 		}}, err
 	}
-	ids, err := newIDMap(p)
+	ids, err := newIDMap(p, read)
 	if err != nil {
 		return nil, err
 	}
-	find := func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I64, valid, ids, m) }
+	find := func(dst []V, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I64, valid, ids, m) }
 	if in[0].Kind == pb.Kind_INT32 {
-		find = func(dst []int64, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I32, valid, ids, m) }
+		find = func(dst []V, v *vector.Vector, valid []uint64) bool { return mapIDs(dst, v.I32, valid, ids, m) }
 	}
-	return &partial[int64]{table: ids.bytes(), convert: find}, nil
+	return &partial[V]{table: ids.bytes(), convert: find}, nil
 }
 
 // mapValues returns the value of each of so many keys, nil if that is its place.
-func mapValues(p Params, keys int64) ([]int64, error) {
+func mapValues[V mapValue](p Params, keys int64, read func(p Params, name string) ([]V, error)) ([]V, error) {
 	switch hasRange := p.Has("first") || p.Has("count"); {
 	case p.Has("keys") == hasRange:
 		return nil, errors.New("keys: want a list of keys, or else both first and count")
@@ -76,9 +139,9 @@ func mapValues(p Params, keys int64) ([]int64, error) {
 	if !p.Has("values") {
 		return nil, nil
 	}
-	values, other := p.ints("values")
-	if other != nil {
-		return nil, fmt.Errorf("values: want ints, found %s", show(other))
+	values, err := read(p, "values")
+	if err != nil {
+		return nil, err
 	}
 	if int64(len(values)) != keys {
 		return nil, fmt.Errorf("values: want one for each of the %d keys, found %d", keys, len(values))
@@ -87,12 +150,12 @@ func mapValues(p Params, keys int64) ([]int64, error) {
 }
 
 // mapper says what becomes of values that are no key.
-type mapper struct {
-	otherwise int64
+type mapper[V mapValue] struct {
+	otherwise V
 	partial   bool // they become null
 }
 
-func mapIDs[S int32 | int64](dst []int64, src []S, valid []uint64, ids *idMap, m mapper) (failed bool) {
+func mapIDs[V mapValue, S int32 | int64](dst []V, src []S, valid []uint64, ids *idMap[V], m mapper[V]) (failed bool) {
 	src = src[:len(dst)]
 	for i, id := range src {
 		value, ok := ids.find(int64(id))
@@ -108,7 +171,7 @@ func mapIDs[S int32 | int64](dst []int64, src []S, valid []uint64, ids *idMap, m
 	return failed
 }
 
-func mapTexts(dst []int64, v *vector.Vector, valid []uint64, texts map[string]int64, m mapper) (failed bool) {
+func mapTexts[V mapValue](dst []V, v *vector.Vector, valid []uint64, texts map[string]V, m mapper[V]) (failed bool) {
 	for i := range dst {
 		value, ok := texts[string(v.Data[v.Ends[i]:v.Ends[i+1]])] // does not allocate
 		if !ok {
@@ -124,16 +187,18 @@ func mapTexts(dst []int64, v *vector.Vector, valid []uint64, texts map[string]in
 }
 
 // newTextMap makes the map, and says how many bytes it takes.
-func newTextMap(p Params) (texts map[string]int64, bytes int64, err error) {
+func newTextMap[V mapValue](
+	p Params, read func(p Params, name string) ([]V, error),
+) (texts map[string]V, bytes int64, err error) {
 	keys := spec.Elements(p.Value("keys"))
-	values, err := mapValues(p, int64(len(keys)))
+	values, err := mapValues(p, int64(len(keys)), read)
 	switch {
 	case err != nil:
 		return nil, 0, err
 	case !p.Has("keys"):
 		return nil, 0, errors.New("first, count: want keys for text")
 	}
-	texts = make(map[string]int64, len(keys))
+	texts = make(map[string]V, len(keys))
 	for i, v := range keys {
 		text, ok := v.GetKind().(*pb.Value_Text)
 		if !ok {
@@ -149,19 +214,19 @@ func newTextMap(p Params) (texts map[string]int64, bytes int64, err error) {
 }
 
 // valueOf is the value of a key, which is its place if there are none.
-func valueOf(values []int64, i int) int64 {
+func valueOf[V mapValue](values []V, i int) V {
 	if values == nil {
-		return int64(i)
+		return V(i)
 	}
 	return values[i]
 }
 
 // idMap finds the values of ids: in a range by their distance from its first, else in an open hash table.
-type idMap struct {
+type idMap[V mapValue] struct {
 	first  int64
-	count  uint64  // of the range; 0: there is none
-	values []int64 // of the range; nil: the distance itself
-	slots  []mapSlot
+	count  uint64 // of the range; 0: there is none
+	values []V    // of the range; nil: the distance itself
+	slots  []mapSlot[V]
 	shift  uint
 }
 
@@ -169,19 +234,20 @@ type idMap struct {
 const textEntry = 48
 
 // bytes is the size of the table.
-func (m *idMap) bytes() int64 {
-	return int64(len(m.slots))*int64(unsafe.Sizeof(mapSlot{})) + 8*int64(len(m.values))
+func (m *idMap[V]) bytes() int64 {
+	return int64(len(m.slots))*int64(unsafe.Sizeof(mapSlot[V]{})) + 8*int64(len(m.values))
 }
 
-type mapSlot struct {
-	id, value int64
-	used      bool
+type mapSlot[V mapValue] struct {
+	id    int64
+	value V
+	used  bool
 }
 
-func (m *idMap) find(id int64) (int64, bool) {
+func (m *idMap[V]) find(id int64) (V, bool) {
 	if at := uint64(id) - uint64(m.first); at < m.count {
 		if m.values == nil {
-			return int64(at), true
+			return V(int64(at)), true
 		}
 		return m.values[at], true
 	}
@@ -196,20 +262,20 @@ func (m *idMap) find(id int64) (int64, bool) {
 	}
 }
 
-func newIDMap(p Params) (*idMap, error) {
+func newIDMap[V mapValue](p Params, read func(p Params, name string) ([]V, error)) (*idMap[V], error) {
 	keys, other := p.ints("keys")
 	if other != nil {
 		return nil, fmt.Errorf("keys: want ints to look ids up, found %s", show(other))
 	}
-	values, err := mapValues(p, int64(len(keys)))
+	values, err := mapValues(p, int64(len(keys)), read)
 	switch {
 	case err != nil:
 		return nil, err
 	case !p.Has("keys"):
-		return &idMap{first: p.Int("first"), count: uint64(p.Int("count")), values: values}, nil
+		return &idMap[V]{first: p.Int("first"), count: uint64(p.Int("count")), values: values}, nil
 	}
 	width := bits.Len(uint(2 * len(keys)))
-	m := &idMap{slots: make([]mapSlot, 1<<width), shift: uint(64 - width)}
+	m := &idMap[V]{slots: make([]mapSlot[V], 1<<width), shift: uint(64 - width)}
 	for i, id := range keys {
 		if _, twice := m.find(id); twice {
 			return nil, fmt.Errorf("keys: want no key twice, found %d again", id)
@@ -218,7 +284,7 @@ func newIDMap(p Params) (*idMap, error) {
 		for m.slots[h&uint64(len(m.slots)-1)].used {
 			h++
 		}
-		m.slots[h&uint64(len(m.slots)-1)] = mapSlot{id, valueOf(values, i), true}
+		m.slots[h&uint64(len(m.slots)-1)] = mapSlot[V]{id, valueOf(values, i), true}
 	}
 	return m, nil
 }
