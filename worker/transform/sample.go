@@ -8,7 +8,7 @@ func sample() Op {
 	return Op{
 		Name:    "sample",
 		Version: 1,
-		Summary: "Keeps each row with probability rate, anew in each epoch; two samples of one seed keep the same rows.",
+		Summary: "Keeps each row with probability rate, anew in each epoch; to split a dataset, filter by hash(KEY, seed) % 100: samples of one seed overlap.",
 		Inputs:  "none",
 		Output:  "none: it selects rows",
 		Params: []Param{
