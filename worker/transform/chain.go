@@ -51,6 +51,7 @@ type step struct {
 	memory  memory // that it holds
 	early   bool   // whoever makes its input may have taken it
 
+	guest     *guest    // nil: the op is built in
 	scratcher Scratcher // nil if it is none
 	scratch   int64     // bytes that it works in
 }
@@ -96,6 +97,9 @@ func Compile(r *Registry, p *pb.Program) (*Chain, error) {
 		made := &c.steps[len(c.steps)-1]
 		made.swells = c.swells(b.kernel, s.GetIn())
 		made.scratcher, _ = b.kernel.(Scratcher)
+		if b.guest {
+			made.guest = newGuest(len(s.GetIn()), borrows)
+		}
 	}
 	for _, b := range kernels {
 		if k, ok := b.kernel.(Tabled); ok {
@@ -345,18 +349,49 @@ func (c *Chain) run(s *step, slots []*vector.Vector, rows int) (err error) {
 			return err
 		}
 	}
-	if s.scratcher != nil && c.ask.Scratch != nil {
-		if more := s.scratcher.Scratch(s.in) - s.scratch; more > 0 {
+	if (s.scratcher != nil || s.guest != nil) && c.ask.Scratch != nil {
+		if more := s.works() - s.scratch; more > 0 {
 			if err := c.ask.Scratch(more); err != nil {
 				return err
 			}
 			s.scratch, c.kept = s.scratch+more, c.kept+more
 		}
 	}
+	if s.guest != nil {
+		return s.runGuest(rows)
+	}
 	if err := s.kernel.Run(&s.out, s.in); err != nil {
 		return err
 	}
 	return wellFormed(&s.out, s.typ, rows)
+}
+
+func (s *step) runGuest(rows int) error {
+	if err := s.guest.enter(&s.out, s.in); err != nil {
+		return err
+	}
+	if err := s.kernel.Run(&s.out, s.in); err != nil {
+		return err
+	}
+	if err := s.guest.settle(&s.out); err != nil {
+		return err
+	}
+	if err := wellFormed(&s.out, s.typ, rows); err != nil {
+		return err
+	}
+	s.guest.leave(&s.out)
+	return nil
+}
+
+// works is how many bytes the step works in, at most.
+func (s *step) works() (bytes int64) {
+	if s.scratcher != nil {
+		bytes = s.scratcher.Scratch(s.in)
+	}
+	if s.guest != nil {
+		bytes += s.guest.takes(s.in)
+	}
+	return bytes
 }
 
 // size is how many bytes the result takes, at most.

@@ -9,60 +9,78 @@ import (
 	"github.com/penstock-ml/penstock/worker/vector"
 )
 
-// celsius is an op of one's own. It computes in float64 and converts the product explicitly, so that no compiler fuses
-// it with the sum before it.
-func celsius() transform.Op {
+// ratio is an op of one's own. Inputs are zero where they are null, and the result is null where one of them is: the
+// kernel need not look. It does not want a ratio to nothing, either, and says so.
+func ratio() transform.Op {
+	number := spec.Type{Kind: pb.Kind_FLOAT64}
 	return transform.Op{
-		Name:    "celsius",
+		Name:    "ratio",
 		Version: 1,
-		Summary: "Fahrenheit to Celsius, in float64.",
-		Maps:    true,
-		Inputs:  "scalar or list of float64",
-		Output:  "the input's type",
+		Summary: "a / b, or null if b is 0.",
+		Inputs:  "two float64 scalars",
+		Output:  "float64",
 		Params: []transform.Param{
-			{Name: "offset", Want: transform.Number, Default: 0, Doc: "added to the result"},
+			{Name: "scale", Want: transform.Number, Default: 1, Doc: "the result is multiplied by it"},
 		},
-		Example: "{op: celsius, in: temperature_*, offset: 273.15}",
+		Example: "{op: ratio, in: [price, size], out: price_by_size}",
 		Infer: func(_ transform.Params, in []spec.Type) (spec.Type, error) {
-			if in[0].Kind != pb.Kind_FLOAT64 {
-				return spec.Type{}, fmt.Errorf("in: want float64, found %v", in[0])
+			if len(in) != 2 || in[0] != number || in[1] != number {
+				return spec.Type{}, fmt.Errorf("in: want two float64 scalars, found %v", in)
 			}
-			return in[0], nil
+			return number, nil
 		},
 		New: func(p transform.Params, _ []spec.Type) (transform.Kernel, error) {
-			offset := p.Number("offset")
-			return transform.Elementwise(func(dst, src []float64) {
-				for i, f := range src {
-					dst[i] = float64((f-32)*(5./9)) + offset
-				}
-			}), nil
+			return ratioKernel{p.Number("scale")}, nil
 		},
 	}
+}
+
+type ratioKernel struct{ scale float64 }
+
+// Run finds as many zeros in out as there are rows.
+func (k ratioKernel) Run(out *vector.Vector, in []*vector.Vector) error {
+	a, b := in[0].F64, in[1].F64
+	for row := range out.Rows {
+		if b[row] == 0 {
+			out.SetNull(row)
+			continue
+		}
+		out.F64[row] = a[row] / b[row] * k.scale
+	}
+	return nil
 }
 
 // A registry with an op of one's own is made in a main of one's own, and given to worker and master. Here the Program,
 // which the master makes of a spec, is written by hand.
 func ExampleRegistry_With() {
-	ops, err := transform.Builtin().With(celsius())
+	ops, err := transform.Builtin().With(ratio())
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	float64s := &pb.Type{Kind: pb.Kind_FLOAT64}
 	chain, err := transform.Compile(ops, &pb.Program{
-		Sources: []*pb.Source{{Name: "temperature", Type: float64s}},
-		Steps:   []*pb.Step{{Op: "celsius", Version: 1, In: []uint32{0}, Outs: 1, Name: "celsius", At: "transforms[0]", Type: float64s}},
+		Sources: []*pb.Source{{Name: "price", Type: float64s}, {Name: "size", Type: float64s}},
+		Steps:   []*pb.Step{{Op: "ratio", Version: 1, In: []uint32{0, 1}, Outs: 1, Name: "ratio", At: "transforms[0]", Type: float64s}},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	temperature := &vector.Vector{Type: spec.TypeFromProto(float64s), Rows: 3, F64: []float64{32, 212, -40}}
-	slots, err := chain.Run([]*vector.Vector{temperature})
+	number := spec.TypeFromProto(float64s)
+	price := &vector.Vector{Type: number, Rows: 4, F64: []float64{6, 99, 8, 5}, Valid: []uint64{0b1101}} // row 1 is null
+	size := &vector.Vector{Type: number, Rows: 4, F64: []float64{3, 2, 4, 0}}
+	slots, err := chain.Run([]*vector.Vector{price, size})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(slots[1].F64)
-	// Output: [0 100 -40]
+	for row := range 4 {
+		fmt.Println(slots[2].F64[row], slots[2].IsNull(row))
+	}
+	// Output:
+	// 2 false
+	// 0 true
+	// 2 false
+	// 0 true
 }

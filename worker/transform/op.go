@@ -34,16 +34,26 @@ type Op struct {
 	New func(p Params, in []spec.Type) (Kernel, error)
 	// Select returns a selector for one stream.
 	Select func(p Params) (Selector, error)
+
+	builtin bool // its kernels know that nulls and memory hold anything
 }
 
 // Kernel computes one feature of one window.
 type Kernel interface {
-	// Run fills out from in. The caller has set out.Type and out.Rows. Bitmaps, offsets and bytes of out are as the last Run left them, and
-	// so are values, unless the kernel is a Borrower. Inputs have values of their type, never codes, nor 32 bits of a wider one.
+	// Run fills out from in. Inputs have values of their type, never codes, nor 32 bits of a wider one. Where they are
+	// null they hold zero: 0, false or no bytes.
 	//
-	// A kernel may share slices of in with out, by assigning them, and must never change in. Hence a slice of out
-	// that is shared in some calls must not be written through in others: such a kernel keeps the memory of its own
-	// results in fields of its own. A steady state without allocations is expected.
+	// The caller has set out.Type and out.Rows, and has made out of them. A scalar is zero in each row, and null where one
+	// of the inputs is. A list has the lengths and null rows of the first input that is one, and is empty if none is. Its
+	// elements are zero, and null where those of a list of the same lengths are, or a scalar is. A kernel writes values to
+	// out, clears bits of out.Valid and out.ElemValid for more nulls, sets bits for fewer, or assigns slices of its own.
+	//
+	// A kernel may share slices of in with out, by assigning them, and must never change in. A steady state without
+	// allocations is expected.
+	//
+	// Ops that are built in are handed less. Their inputs hold anything where they are null. Bitmaps, offsets and bytes
+	// of out are as the last Run left them, and so are values, unless the kernel is a Borrower. Hence a slice of out that
+	// such a kernel shares in some calls it does not write through in others.
 	Run(out *vector.Vector, in []*vector.Vector) error
 }
 
@@ -127,7 +137,7 @@ func Values[T Value](v *vector.Vector) *[]T {
 }
 
 // Elementwise makes a kernel of a loop over values: rows of scalars, elements of lists. The loop gets slices of equal
-// length, and fills dst; it keeps nothing. Values of nulls are unspecified but present; nulls stay null and lists keep their lengths.
+// length, and fills dst; it keeps nothing. Nulls have values, too, which are zero; they stay null, and lists keep their lengths.
 func Elementwise[D, S Value](loop func(dst []D, src []S)) Kernel {
 	return elementwise[D, S]{loop: loop}
 }

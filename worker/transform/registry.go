@@ -25,13 +25,17 @@ var _ spec.Catalog = (*Registry)(nil)
 
 // Builtin returns the ops that Penstock comes with.
 func Builtin() *Registry {
-	r, err := new(Registry).With(
+	ops := []Op{
 		bucketize(), cast(), clamp(), fillNull(), firstX(), log1p(), ngram(), normalize(), sample(), sigridHash(),
 		boxCox(), logit(), positiveModulus(), scaleTo01(), scaleToZScore(), onehot(), mapID(), mapIDOfInts(), localHour(),
 		cartesian(), enumerate(), intersect(), sortByScore(), union(),
 		cosineSimilarity(), hasOverlap(), idOverlapCount(), jaccardSimilarity(), scoreMax(), scoreMin(), scoreSum(),
 		centerCrop(), decodeImage(), decodeJPEG(), decodePNG(), flip(), randomResizedCrop(), resize(),
-	)
+	}
+	for i := range ops {
+		ops[i].builtin = true
+	}
+	r, err := new(Registry).With(ops...)
 	if err != nil {
 		panic(err) // a mistake in the list above
 	}
@@ -95,7 +99,9 @@ func (op *Op) complete() error {
 func (r *Registry) Ops() []Op {
 	ops := make([]Op, 0, len(r.ops))
 	for _, name := range r.Names() {
-		ops = append(ops, *r.newest(name))
+		op := *r.newest(name)
+		op.builtin = false // of the copy, which may become another op
+		ops = append(ops, op)
 	}
 	return ops
 }
@@ -163,6 +169,7 @@ type bound struct {
 	params   Params
 	out      spec.Type
 	kernel   Kernel
+	guest    bool // the kernel is not built in
 	selector Selector
 }
 
@@ -186,6 +193,7 @@ func (op *Op) bind(params map[string]*pb.Value, in []spec.Type) (b bound, err er
 	if b.out, err = op.Infer(b.params, in); err != nil {
 		return bound{}, err
 	}
+	b.guest = !op.builtin
 	b.kernel, err = op.New(b.params, in)
 	return b, err
 }

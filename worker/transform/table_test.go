@@ -191,10 +191,17 @@ type failer interface {
 // chainOf compiles one step over inputs of the given types.
 func chainOf(t failer, op Op, params values, in ...spec.Type) *Chain {
 	t.Helper()
+	op.builtin = true
 	r, err := new(Registry).With(op)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
+	return chainIn(t, r, op, params, in...)
+}
+
+// chainIn compiles one step of a registry's op.
+func chainIn(t failer, r *Registry, op Op, params values, in ...spec.Type) *Chain {
+	t.Helper()
 	sig, err := r.Check(op.Name, params.proto(), in)
 	if err != nil {
 		t.Fatalf("%s with %v of %v: %v", op.Name, params, in, err)

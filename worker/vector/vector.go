@@ -74,6 +74,9 @@ func (v *Vector) Len() int {
 // IsNull reports whether row i is null.
 func (v *Vector) IsNull(i int) bool { return v.Valid != nil && v.Valid[i>>6]>>(i&63)&1 == 0 }
 
+// SetNull makes row i null, where the vector has a bitmap for it, as results of ops have.
+func (v *Vector) SetNull(i int) { v.Valid[i>>6] &^= 1 << (i & 63) }
+
 // ElemIsNull reports whether value j is null: an element of a list type, or the row of a scalar one.
 func (v *Vector) ElemIsNull(j int) bool {
 	if !v.Type.List {
