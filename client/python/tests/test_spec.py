@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import penstock
 from penstock import spec
 from penstock._pb import spec_pb2 as pb
 from penstock.errors import SpecError, UsageError
@@ -47,10 +48,46 @@ def test_composing_changes_no_operand() -> None:
         one + "b"  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("call", [spec.dense, spec.label, lambda: spec.sparse(["a"])])  # type: ignore[arg-type]
-def test_features_need_names(call: Any) -> None:
+@pytest.mark.parametrize("made", [
+    spec.dense(["a", "b"]), spec.dense(("a", "b")), spec.dense("a", ["b"]), spec.dense(np.array(["a", "b"])),
+    spec.dense(name for name in ("a", "b")),
+])  # fmt: skip
+def test_names_come_in_lists_too(made: spec.Features) -> None:
+    assert list(made) == [pb.Feature(name=["a", "b"], layout=pb.DENSE)]
+
+
+@pytest.mark.parametrize("build", [spec.dense, spec.sparse, spec.label, spec.bytes_, spec.image])
+@pytest.mark.parametrize("names", [(), ([],), (3,), (["a", 3],), (None,), ({"a", "b"},), ({"a": 1},), (b"a",)])
+def test_features_need_names(build: Any, names: Any) -> None:
     with pytest.raises(UsageError, match="names or globs"):
+        build(*names)
+
+
+@pytest.mark.parametrize("names", [3, ["a", 3], {"a", "b"}, b"a"])
+def test_ops_need_names(names: Any) -> None:
+    with pytest.raises(SpecError, match=r"log1p: in_: found .* give a name, a glob or a list"):
+        spec.log1p(names)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: spec.log1p("a", base=2), r"log1p: .*'base'; the parameters are log1p\(in_, \*, out=None\)"),  # type: ignore[call-arg]
+        (lambda: spec.sigrid_hash("a"), "sigrid_hash: missing a required .*'max'; the parameters are"),  # type: ignore[call-arg]
+        (lambda: spec.first_x("a", 1, 2), "first_x: too many positional arguments"),  # type: ignore[call-arg]
+        (lambda: penstock.logp1("a"), 'penstock has no logp1; nearest: log1p. .*penstock.op."logp1", ...'),
+        (lambda: penstock.tokenize("a"), "penstock has no tokenize; `penstock ops` lists"),
+    ],
+)
+def test_what_no_op_takes(call: Any, says: str) -> None:
+    with pytest.raises(SpecError, match=says):
         call()
+
+
+def test_names_that_are_not_there() -> None:
+    assert not hasattr(penstock, "logp1")
+    with pytest.raises(ImportError):
+        from penstock import logp1  # noqa: F401
 
 
 @pytest.mark.parametrize(

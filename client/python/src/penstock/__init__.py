@@ -16,6 +16,9 @@ Importing penstock does not import torch.
 
 from __future__ import annotations
 
+import difflib
+from typing import TYPE_CHECKING
+
 from penstock import _environment, errors, monitor  # noqa: F401
 from penstock._diagnosis import Stats
 from penstock.batch import Batch, Bytes, Checkpoint, Position, Sparse
@@ -124,3 +127,13 @@ __all__ = [
     "sparse",
     "union",
 ]
+
+if not TYPE_CHECKING:  # which know what there is
+
+    def __getattr__(name: str) -> object:
+        """Answers the name of an op that is none as the master does."""
+        near = difflib.get_close_matches(name, __all__, n=1)
+        hint = f"nearest: {near[0]}" if near else "`penstock ops` lists the ops that there are"
+        raise errors.UnknownName(
+            f'penstock has no {name}; {hint}. An op that your fleet adds is penstock.op("{name}", ...)'
+        )

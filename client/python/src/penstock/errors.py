@@ -19,6 +19,10 @@ class SpecError(Error, ValueError):
     """The spec has mistakes: unknown features or ops, wrong types. The message lists all of them."""
 
 
+class UnknownName(SpecError, AttributeError):
+    """The package has nothing of that name, such as an op. The message names what is nearest."""
+
+
 class SessionMismatch(Error):
     """A session of this id runs with another spec. The message names each difference."""
 

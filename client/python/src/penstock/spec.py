@@ -11,11 +11,13 @@ fleet of one's own adds.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import numbers
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TypeAlias
+from typing import ParamSpec, TypeAlias
 
 from penstock._pb import spec_pb2 as pb
 from penstock.errors import SpecError, UsageError
@@ -24,6 +26,7 @@ Names: TypeAlias = str | Sequence[str]
 Scalar: TypeAlias = bool | int | float | str
 Value: TypeAlias = Scalar | Sequence[Scalar]
 Transform: TypeAlias = pb.Transform
+Call = ParamSpec("Call")
 
 _ORDER = {"fast": pb.FAST, "deterministic": pb.DETERMINISTIC}
 _LAST_BATCH = {"uneven": pb.UNEVEN, "drop": pb.DROP, "pad": pb.PAD}
@@ -58,7 +61,7 @@ class Features:
         return " + ".join(shown) or "Features()"
 
 
-def dense(*names: str, default: Scalar | None = None) -> Features:
+def dense(*names: Names, default: Scalar | None = None) -> Features:
     """Scalar numbers and bools, stacked with all other dense features into the one float32 [B, D] of batch.dense.
 
     Nulls are NaN. default is the value of rows whose file lacks the column.
@@ -66,7 +69,7 @@ def dense(*names: str, default: Scalar | None = None) -> Features:
     return _features(names, pb.DENSE, default)
 
 
-def sparse(*names: str, weights: str = "", default: Value | None = None) -> Features:
+def sparse(*names: Names, weights: str = "", default: Value | None = None) -> Features:
     """Jagged ids or floats, a tensor each: batch.sparse[name] with values (int64 or float32) and offsets (int32 [B+1]).
 
     weights names a list feature that holds a float score for each value. A null row is empty.
@@ -77,17 +80,17 @@ def sparse(*names: str, weights: str = "", default: Value | None = None) -> Feat
     return made
 
 
-def label(*names: str, default: Scalar | None = None) -> Features:
+def label(*names: Names, default: Scalar | None = None) -> Features:
     """Scalar numbers and bools, a tensor [B] each, of the feature's own type: batch.label, or batch.labels[name]."""
     return _features(names, pb.LABEL, default)
 
 
-def bytes_(*names: str, default: str | None = None) -> Features:
+def bytes_(*names: Names, default: str | None = None) -> Features:
     """Strings and byte arrays, one byte string a row: batch.bytes[name]. Null is empty."""
     return _features(names, pb.BYTES, default)
 
 
-def image(*names: str, shape: tuple[int, int, int] | None = None) -> Features:
+def image(*names: Names, shape: tuple[int, int, int] | None = None) -> Features:
     """Images as batch.images[name]: pictures that decode_jpeg() and others made, or byte arrays of raw pixels.
 
     Raw pixels need their shape, (H, W, C), and have exactly H*W*C bytes: uint8 [B, H, W, C]. Pictures are that, too, or
@@ -99,16 +102,42 @@ def image(*names: str, shape: tuple[int, int, int] | None = None) -> Features:
     return made
 
 
-def _features(names: tuple[str, ...], layout: pb.Layout, default: Value | None) -> Features:
-    if not names or not all(isinstance(name, str) for name in names):
+def _features(names: tuple[Names, ...], layout: pb.Layout, default: Value | None) -> Features:
+    flat = [name for given in names for name in _names(given)]
+    if not flat or not all(isinstance(name, str) for name in flat):
         kind = pb.Layout.Name(layout).lower()
-        raise UsageError(f'{kind}() takes names or globs, but got {names!r}; write {kind}("a", "b_*")')
-    feature = pb.Feature(name=names, layout=layout)
+        raise UsageError(f'{kind}() takes names or globs, but got {names!r}; write {kind}("a", "b_*") or {kind}(["a"])')
+    feature = pb.Feature(name=flat, layout=layout)
     if default is not None:
         feature.default.CopyFrom(_value(default, "default"))
     return Features([feature])
 
 
+def _names(given: Names) -> list[str]:
+    """The names in their order, of which sets have none; what is no list of names stays, for whoever looks at each."""
+    if isinstance(given, str) or not isinstance(given, Iterable) or isinstance(given, (bytes, Mapping, Set)):
+        return [given]  # type: ignore[list-item]
+    return list(given)
+
+
+def _builder(build: Callable[Call, Transform]) -> Callable[Call, Transform]:
+    """Answers a call with wrong parameters as the master answers such a spec."""
+    signature = inspect.signature(build)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    form = f"{build.__name__}{inspect.Signature(plain)}"
+
+    @functools.wraps(build)
+    def checked(*args: Call.args, **kwargs: Call.kwargs) -> Transform:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as err:
+            raise SpecError(f"{build.__name__}: {err}; the parameters are {form}") from None
+        return build(*args, **kwargs)
+
+    return checked
+
+
+@_builder
 def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -> Transform:
     """The index of the first border that is not below the number, or the count of borders (for NaN, too): int32.
 
@@ -117,16 +146,19 @@ def bucketize(in_: Names, borders: Sequence[float], *, out: str | None = None) -
     return op("bucketize", in_, out=out, borders=borders)
 
 
+@_builder
 def box_cox(in_: Names, lambda_: float, *, out: str | None = None) -> Transform:
     """(x^lambda - 1) / lambda, or ln(x) for 0; NaN below 0. float64 for float64, else float32."""
     return op("box_cox", in_, out=out, **{"lambda": lambda_})
 
 
+@_builder
 def cartesian(in_: Names, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
     """Hashes each combination of one id of each feature into one id, as ngram() would: list<int64>."""
     return op("cartesian", in_, out=out, salt=salt, max=max)
 
 
+@_builder
 def cast(in_: Names, to: str, *, out: str | None = None) -> Transform:
     """Converts to bool, int32, int64, float32 or float64.
 
@@ -136,71 +168,85 @@ def cast(in_: Names, to: str, *, out: str | None = None) -> Transform:
     return op("cast", in_, out=out, to=to)
 
 
+@_builder
 def clamp(in_: Names, *, min: float | None = None, max: float | None = None, out: str | None = None) -> Transform:  # noqa: A002
     """Moves numbers below min to min and above max to max; NaN stays. For features of ints both must be ints."""
     return op("clamp", in_, out=out, min=min, max=max)
 
 
+@_builder
 def cosine_similarity(in_: Names, *, out: str) -> Transform:
     """The cosine of two lists of ids as vectors of their scores: float32. in_: ids, scores, other ids, their scores."""
     return op("cosine_similarity", in_, out=out)
 
 
+@_builder
 def enumerate(in_: Names, *, out: str | None = None, start: int = 0) -> Transform:  # noqa: A001
     """The places of each list's elements, from start on: list<int64>."""
     return op("enumerate", in_, out=out, start=start)
 
 
+@_builder
 def fill_null(in_: Names, value: Scalar, *, out: str | None = None) -> Transform:
     """Replaces null rows of a scalar, or null elements of a list, by a value of the feature's kind."""
     return op("fill_null", in_, out=out, value=value)
 
 
+@_builder
 def center_crop(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
     """Cuts the middle out of resized pictures: [height, width], or one number for both."""
     return op("center_crop", in_, out=out, size=size)
 
 
+@_builder
 def decode_image(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
     """Makes pictures of files that each are JPEG or PNG, by their first bytes."""
     return op("decode_image", in_, out=out, mode=mode, upright=upright)
 
 
+@_builder
 def decode_jpeg(in_: Names, *, mode: str = "rgb", upright: bool = False, out: str | None = None) -> Transform:
     """Makes pictures of JPEG files: in mode "rgb" or "gray", turned as EXIF says if upright."""
     return op("decode_jpeg", in_, out=out, mode=mode, upright=upright)
 
 
+@_builder
 def decode_png(in_: Names, *, mode: str = "rgb", out: str | None = None) -> Transform:
     """Makes pictures of PNG files, in mode "rgb" or "gray", without alpha."""
     return op("decode_png", in_, out=out, mode=mode)
 
 
+@_builder
 def first_x(in_: Names, x: int, *, out: str | None = None) -> Transform:
     """The first x elements of each list, null ones included."""
     return op("first_x", in_, out=out, x=x)
 
 
+@_builder
 def has_overlap(in_: Names, *, out: str) -> Transform:
     """1 if two lists share an id, else 0: float32."""
     return op("has_overlap", in_, out=out)
 
 
+@_builder
 def id_overlap_count(in_: Names, *, out: str) -> Transform:
     """How many ids two lists share, each as often as in both: float32."""
     return op("id_overlap_count", in_, out=out)
 
 
+@_builder
 def intersect(in_: Names, *, out: str) -> Transform:
     """The elements of the first list that are in the second, too, each once: list<int64>."""
     return op("intersect", in_, out=out)
 
 
+@_builder
 def jaccard_similarity(in_: Names, *, out: str) -> Transform:
     """id_overlap_count() divided by the ids of both lists less those shared, NaN for two empty lists: float32."""
     return op("jaccard_similarity", in_, out=out)
 
 
+@_builder
 def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = None) -> Transform:
     """The hour of the day, 0 to 23, of timestamps in a time zone such as "Europe/Berlin": int32.
 
@@ -209,38 +255,44 @@ def local_hour(in_: Names, timezone: str, *, unit: str = "s", out: str | None = 
     return op("local_hour", in_, out=out, timezone=timezone, unit=unit)
 
 
+@_builder
 def flip(in_: Names, p: float = 0.5, *, seed: int = 0, out: str | None = None) -> Transform:
     """Mirrors each picture, left to right, with probability p, anew in each epoch."""
     return op("flip", in_, out=out, p=p, seed=seed)
 
 
+@_builder
 def log1p(in_: Names, *, out: str | None = None) -> Transform:
     """ln(1+x): -inf for -1, NaN below it. float64 for float64, else float32."""
     return op("log1p", in_, out=out)
 
 
+@_builder
 def logit(in_: Names, *, eps: float | None = None, out: str | None = None) -> Transform:
     """ln(x / (1-x)), of x moved into [eps, 1-eps] if eps is given. float64 for float64, else float32."""
     return op("logit", in_, out=out, eps=eps)
 
 
+@_builder
 def map_id(
     in_: Names,
     keys: Sequence[int] | Sequence[str] | None = None,
     *,
-    values: Sequence[int] | None = None,
+    values: Sequence[float] | None = None,
     first: int | None = None,
     count: int | None = None,
-    default: int | None = None,
+    default: float | None = None,
     out: str | None = None,
 ) -> Transform:
     """Looks ids or text up among keys, or in the range of count ids from first on: int64.
 
-    Their values are values, or their places from 0 without it. What is no key becomes default, or null without it.
+    Their values are values, or their places from 0 without it. What is no key becomes default, or null without it. With
+    a float among these, such as the weight of a class, all are float32.
     """
     return op("map_id", in_, out=out, keys=keys, first=first, count=count, values=values, default=default)
 
 
+@_builder
 def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None) -> Transform:  # noqa: A002
     """Joins the features' ids row by row and hashes each n consecutive ones into one id: list<int64>.
 
@@ -249,6 +301,7 @@ def ngram(in_: Names, n: int, *, out: str, salt: int = 0, max: int | None = None
     return op("ngram", in_, out=out, n=n, salt=salt, max=max)
 
 
+@_builder
 def normalize(
     in_: Names, mean: float | Sequence[float], std: float | Sequence[float], *, out: str | None = None
 ) -> Transform:
@@ -256,16 +309,19 @@ def normalize(
     return op("normalize", in_, out=out, mean=mean, std=std)
 
 
+@_builder
 def onehot(in_: Names, size: int, *, out: str | None = None) -> Transform:
     """A list of size floats for each row: 1 at each of its ids, 0 elsewhere. Nulls and other ids leave zeros."""
     return op("onehot", in_, out=out, size=size)
 
 
+@_builder
 def positive_modulus(in_: Names, modulus: int, *, out: str | None = None) -> Transform:
     """The remainder of the division by modulus, in [0, modulus) for negative ids, too: int64."""
     return op("positive_modulus", in_, out=out, modulus=modulus)
 
 
+@_builder
 def random_resized_crop(
     in_: Names,
     size: int | Sequence[int],
@@ -279,51 +335,64 @@ def random_resized_crop(
     return op("random_resized_crop", in_, out=out, size=size, scale=scale, ratio=ratio, seed=seed)
 
 
+@_builder
 def resize(in_: Names, size: int | Sequence[int], *, out: str | None = None) -> Transform:
     """Resizes pictures to [height, width], or the shorter side to one number: bilinear with antialiasing, as Pillow."""
     return op("resize", in_, out=out, size=size)
 
 
+@_builder
 def sample(rate: float, *, seed: int = 0) -> Transform:
-    """Keeps each row with probability rate, anew in each epoch; two samples of one seed keep the same rows."""
+    """Keeps each row with probability rate, anew in each epoch.
+
+    Samples of one seed overlap: to split a dataset, use filter="hash(user_id, 7) % 100 < 90", and ">= 90".
+    """
     return op("sample", (), rate=rate, seed=seed)
 
 
+@_builder
 def scale_to_0_1(in_: Names, *, min: float, max: float, out: str | None = None) -> Transform:  # noqa: A002
     """(x - min) / (max - min); what lies outside stays outside. float64 for float64, else float32."""
     return op("scale_to_0_1", in_, out=out, min=min, max=max)
 
 
+@_builder
 def scale_to_z_score(in_: Names, mean: float, std: float, *, out: str | None = None) -> Transform:
     """(x - mean) / std; like normalize(), but float64 stays float64."""
     return op("scale_to_z_score", in_, out=out, mean=mean, std=std)
 
 
+@_builder
 def score_max(in_: Names, *, out: str) -> Transform:
     """The greatest score of ids that two lists share, else 0: float32. in_: ids, other ids, their scores."""
     return op("score_max", in_, out=out)
 
 
+@_builder
 def score_min(in_: Names, *, out: str) -> Transform:
     """The least score of ids that two lists share, else 0: float32. in_: ids, other ids, their scores."""
     return op("score_min", in_, out=out)
 
 
+@_builder
 def score_sum(in_: Names, *, out: str) -> Transform:
     """The sum of the scores of ids that two lists share: float32. in_: ids, other ids, their scores."""
     return op("score_sum", in_, out=out)
 
 
+@_builder
 def sigrid_hash(in_: Names, *, max: int, salt: int = 0, out: str | None = None) -> Transform:  # noqa: A002
     """Hashes ids into [0, max), as TorchArrow's functional.sigrid_hash; text by its XXH64. int64."""
     return op("sigrid_hash", in_, out=out, salt=salt, max=max)
 
 
+@_builder
 def sort_by_score(in_: Names, *, out: str, ascending: bool = False) -> Transform:
     """Sorts each list by its scores, the greatest first, null and NaN last. in_: the list and its scores, or scores."""
     return op("sort_by_score", in_, out=out, ascending=ascending)
 
 
+@_builder
 def union(in_: Names, *, out: str) -> Transform:
     """The elements of the first list and then those of the second, each once: list<int64>."""
     return op("union", in_, out=out)
@@ -334,11 +403,16 @@ def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value
 
     Without out the result replaces the input; "{}" in it stands for the input's name.
     """
+    names = _names(in_)
+    if not all(isinstance(given, str) for given in names):
+        raise SpecError(
+            f'{name}: in_: found {in_!r:.80}; give a name, a glob or a list of these, as {name}(["a", "b_*"])'
+        )
     return pb.Transform(
         op=name,
         out=out or "",
         params={key: _value(value, f"{name}: {key}") for key, value in params.items() if value is not None},
-        **{"in": [in_] if isinstance(in_, str) else list(in_)},
+        **{"in": names},
     )
 
 
