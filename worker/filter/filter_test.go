@@ -183,7 +183,8 @@ func TestSelectAgreesWithTheRowEvaluator(t *testing.T) {
 			n := vector.Words(rows) + 1
 			before := rapid.SliceOfN(rapid.Uint64(), n, n).Draw(t, "sel")
 			sel := append([]uint64(nil), before...)
-			w := Window{Vectors: vs, Rows: rows, File: rapid.Uint64().Draw(t, "file"), First: rapid.Int64Range(0, 1<<40).Draw(t, "first")}
+			w := Window{Vectors: vs, Rows: rows, File: rapid.Uint64().Draw(t, "file")}
+			w.First = rapid.Int64Range(0, 1<<40).Draw(t, "first")
 			if err := p.Select(w, sel); err != nil {
 				t.Fatal(err)
 			}

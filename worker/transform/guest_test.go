@@ -98,7 +98,8 @@ var everyKind = []pb.Kind{pb.Kind_BOOL, pb.Kind_INT32, pb.Kind_INT64, pb.Kind_FL
 
 func zeroForNull(typ spec.Type, rows []any) []any {
 	zero := map[pb.Kind]any{
-		pb.Kind_BOOL: false, pb.Kind_INT32: int32(0), pb.Kind_INT64: int64(0), pb.Kind_FLOAT32: float32(0), pb.Kind_FLOAT64: 0.0, pb.Kind_BINARY: []byte{},
+		pb.Kind_BOOL: false, pb.Kind_INT32: int32(0), pb.Kind_INT64: int64(0),
+		pb.Kind_FLOAT32: float32(0), pb.Kind_FLOAT64: 0.0, pb.Kind_BINARY: []byte{},
 	}[typ.Kind]
 	out := slices.Clone(rows)
 	for i, row := range rows {
@@ -142,7 +143,8 @@ func TestOtherLengthsOfOpsOfOnesOwn(t *testing.T) {
 		return nil
 	})
 	c := guestChain(t, numbers, last, numbers)
-	if got := rowsOf(run(t, c, vectorOf(numbers, []any{[]any{int64(1), int64(2)}, nil, []any{int64(3)}}))); !same(got, []any{[]any{int64(2)}, nil, []any{int64(3)}}) {
+	rows := []any{[]any{int64(1), int64(2)}, nil, []any{int64(3)}}
+	if got := rowsOf(run(t, c, vectorOf(numbers, rows))); !same(got, []any{[]any{int64(2)}, nil, []any{int64(3)}}) {
 		t.Errorf("got %v", got)
 	}
 	_, err := c.Run([]*vector.Vector{vectorOf(numbers, []any{[]any{int64(1), nil}})})
