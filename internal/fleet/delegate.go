@@ -1,10 +1,8 @@
 package fleet
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -94,14 +92,14 @@ func (d delegate) NotifyPingComplete(n *memberlist.Node, _ time.Duration, life [
 }
 
 func (d delegate) NotifyConflict(known, other *memberlist.Node) {
-	d.f.cfg.Logger.Warn("two members have the same name, and one of them stays unseen; give each its own --name",
+	d.f.warn("two members have the same name, and one of them stays unseen; give each its own --name",
 		"name", known.Name, "seen", known.Address(), "unseen", other.Address())
 }
 
 func (d delegate) lives(n *memberlist.Node) {
 	m, err := decode(n)
 	if err != nil {
-		d.f.cfg.Logger.Warn("a member says nothing that this version understands; it is left out", "error", err)
+		d.f.warn("a member says nothing that this version understands; it is left out", "error", err)
 		d.NotifyLeave(n)
 		return
 	}
@@ -124,10 +122,10 @@ type logWriter struct{ f *Fleet }
 
 func (w logWriter) Write(p []byte) (int, error) {
 	line := strings.TrimSpace(string(p))
-	level := slog.LevelDebug
 	if strings.HasPrefix(line, "[ERR]") && !w.f.closed.Load() {
-		level = slog.LevelWarn
+		w.f.warn(line)
+	} else {
+		w.f.cfg.Logger.Debug(line)
 	}
-	w.f.cfg.Logger.Log(context.Background(), level, line)
 	return len(p), nil
 }

@@ -81,6 +81,8 @@ type Fleet struct {
 	members map[string]seen   // the living, by name
 	lives   map[string]string // of the living that answered a ping, by name
 
+	warnings warnings
+
 	closing  sync.Once
 	closed   atomic.Bool
 	closeErr error
