@@ -1,6 +1,8 @@
 package session
 
 import (
+	"errors"
+
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -19,11 +21,11 @@ func (s *State) fence(c Sync) (*rank, error) {
 	case generation == s.generation && incarnation < current:
 		return nil, &FencedError{Rank: r, Generation: s.generation, Incarnation: current}
 	case generation > s.generation:
-		return nil, invalid("rank %d reports generation %d, but the session is at %d: the state in etcd is older than the job", r, generation, s.generation)
+		return nil, invalid("rank %d reports generation %d, but the session is at %d: %s", r, generation, s.generation, older)
 	case k == nil:
 		return nil, invalid("rank %d has not joined: call Join first", r)
 	case incarnation > current:
-		return nil, invalid("rank %d reports incarnation %d, but is at %d: the state in etcd is older than the job", r, incarnation, current)
+		return nil, invalid("rank %d reports incarnation %d, but is at %d: %s", r, incarnation, current, older)
 	case c.Nonce != k.nonce:
 		return nil, &FencedError{Rank: r, Generation: s.generation, Incarnation: current}
 	}
@@ -36,14 +38,14 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		return Reply{}, err
 	}
 	news, reclaimed, err := s.news(c, k)
+	if err == nil {
+		err = s.admitSteps(c.Rank, c.Steps)
+	}
+	if err == nil {
+		err = s.admitPart(c, k)
+	}
 	if err != nil {
-		return Reply{}, err
-	}
-	if err := s.admitSteps(c.Rank, c.Steps); err != nil {
-		return Reply{}, err
-	}
-	if err := s.admitPart(c, k); err != nil {
-		return Reply{}, err
+		return Reply{}, s.blame(c, k, err)
 	}
 	if k.departed { // a late call; all that it can say is known
 		return s.answer(c, k), nil
@@ -118,6 +120,19 @@ func (s *State) news(c Sync, k *rank) (news, reclaimed position.Set, err error) 
 		return nil, nil, &FencedError{Rank: c.Rank, Generation: s.generation, Incarnation: k.incarnation, Expired: true}
 	}
 	return news, outside, nil
+}
+
+// older says why a trainer may know more than etcd, and what to do.
+const older = "the state in etcd is older than the job, as when a backup was put back: restore the job from a checkpoint, " +
+	"or delete the session and begin it anew"
+
+// blame names the cause of a refusal: the trainer was told of what does not lie in etcd, or it is broken, as the refusal says.
+func (s *State) blame(c Sync, k *rank, err error) error {
+	if !errors.Is(err, ErrInvalid) || c.Revision <= s.revision(k) && c.BaseVersion <= s.baseVersion {
+		return err
+	}
+	return invalid("rank %d has answers up to revision %d and %d, and the session is at %d and %d: %s",
+		c.Rank, c.Revision, c.BaseVersion, s.revision(k), s.baseVersion, older)
 }
 
 func (s *State) consume(k *rank, news, reclaimed position.Set, ch *Changes) {
