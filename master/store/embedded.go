@@ -15,16 +15,20 @@ import (
 	"go.uber.org/zap"
 )
 
+// socketFolders is how the names of the folders begin in which Embedded makes its sockets.
+const socketFolders = "penstock-etcd-"
+
 // mostTemporary is how long the name of a folder may be in which Embedded makes its socket: macOS has room for 103
 // bytes of a socket's path.
-const mostTemporary = 103 - len("/penstock-etcd-4294967295/client.sock")
+const mostTemporary = 103 - len("/"+socketFolders+"4294967295/client.sock")
 
 // Embed is an etcd of one member in this process, for a single master, the demo and tests.
 type Embed struct {
 	etcd     *embed.Etcd
 	lock     *fileutil.LockedFile
 	endpoint string
-	sockets  string // private directory of the unix socket, or ""
+	sockets  string               // private directory of the unix socket, or ""
+	alive    *fileutil.LockedFile // in sockets: until this process ends
 }
 
 // Embedded starts an etcd that keeps its data in dir. It listens on listen ("127.0.0.1:0" takes an unused port),
@@ -85,12 +89,36 @@ func (e *Embed) clientURL(listen string) (url.URL, error) {
 	if len(temporary) > mostTemporary {
 		temporary = "/tmp"
 	}
-	sockets, err := os.MkdirTemp(temporary, "penstock-etcd-")
-	if err != nil {
+	sweepSockets(temporary)
+	if err := e.makeSockets(temporary); err != nil {
 		return url.URL{}, fmt.Errorf("folder of its socket: %w; set TMPDIR to a folder that can be written", err)
 	}
-	e.sockets = sockets
-	return url.URL{Scheme: "unix", Path: filepath.Join(sockets, "client.sock")}, nil
+	return url.URL{Scheme: "unix", Path: filepath.Join(e.sockets, "client.sock")}, nil
+}
+
+// aliveLock is a file beside the socket that is locked while its process lives.
+const aliveLock = "alive.lock"
+
+// makeSockets makes the folder of the socket.
+func (e *Embed) makeSockets(temporary string) (err error) {
+	if e.sockets, err = os.MkdirTemp(temporary, socketFolders); err != nil {
+		return err
+	}
+	e.alive, err = fileutil.TryLockFile(filepath.Join(e.sockets, aliveLock), os.O_WRONLY|os.O_CREATE, 0o600)
+	return err
+}
+
+// sweepSockets removes the folders that processes left that were killed. One without a lock is just being made.
+func sweepSockets(temporary string) {
+	left, _ := filepath.Glob(filepath.Join(temporary, socketFolders+"*", aliveLock)) // the pattern is well-formed
+	for _, file := range left {
+		lock, err := fileutil.TryLockFile(file, os.O_WRONLY, 0o600)
+		if err != nil { // its process lives, or it is another user's
+			continue
+		}
+		_ = os.RemoveAll(filepath.Dir(file)) // what stays is swept next time
+		_ = lock.Close()
+	}
 }
 
 func embedConfig(dir string, client url.URL, logger *slog.Logger) *embed.Config {
@@ -111,7 +139,7 @@ func embedConfig(dir string, client url.URL, logger *slog.Logger) *embed.Config 
 	cfg.AutoCompactionMode, cfg.AutoCompactionRetention = embed.CompactorModePeriodic, "5m"
 	cfg.QuotaBackendBytes = 8 << 30
 	cfg.EnableGRPCGateway = false
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&logCore{logger.With("part", "etcd")}))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.New(&logCore{logger: logger.With("part", "etcd"), folder: dir}))
 	return cfg
 }
 
@@ -129,6 +157,9 @@ func (e *Embed) Close() error {
 	var err error
 	if e.sockets != "" {
 		err = os.RemoveAll(e.sockets)
+	}
+	if e.alive != nil {
+		err = errors.Join(err, e.alive.Close())
 	}
 	if err = errors.Join(err, e.lock.Close()); err != nil {
 		return fmt.Errorf("store: close embedded etcd: %w", err)

@@ -150,7 +150,7 @@ func connect(ctx context.Context, cfg Config) (*clientv3.Client, error) {
 		DialKeepAliveTimeout: cfg.CallTimeout,
 		// The client outlives Open's ctx; Close ends it.
 		Context: context.WithoutCancel(ctx),
-		Logger:  zap.New(&logCore{cfg.Logger.With("part", "etcd client")}),
+		Logger:  zap.New(&logCore{logger: cfg.Logger.With("part", "etcd client")}),
 	})
 	if err != nil {
 		return nil, readError(fmt.Sprintf("connect to etcd at %v", cfg.Endpoints), err)
