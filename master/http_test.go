@@ -98,7 +98,7 @@ func TestSessionsOfNamespaces(t *testing.T) {
 	r := newTrainer(t, g, "run", 0, 1).mustJoin("a")
 	r.work(r.finished)
 	eventually(t, "one that is over has one still", metrics(`penstock_session_state_info{session="run",state="finished"} 1`,
-		`penstock_session_state_info{session="vision/run",state="running"} 1`))
+		`penstock_session_state_info{session="vision/run",state="waiting"} 1`))
 	for query, want := range map[string]string{
 		"?session=run&namespace=vision": `"namespace":"vision"`,
 		"?session=run":                  `"namespace":"default"`,

@@ -19,11 +19,15 @@ func (r *runner) acknowledge(c session.Command, a answer) {
 			delete(r.lastSeen, c.Rank)
 			return
 		}
-		r.lastSeen[c.Rank] = seen{c.Generation, c.Incarnation, time.Now()}
+		if asks(r.lastSeen[c.Rank].counters, c.Counters) {
+			r.asked = r.silence.heard
+		}
+		r.lastSeen[c.Rank] = seen{c.Generation, c.Incarnation, r.silence.heard, c.Counters}
 	case session.Join:
 		r.silence.heard = time.Now()
+		r.asked = r.silence.heard
 		if a.Kind != pb.JoinKind_JOIN_KIND_UNSPECIFIED {
-			r.lastSeen[c.Rank] = seen{a.Generation, a.Incarnation, time.Now()}
+			r.lastSeen[c.Rank] = seen{generation: a.Generation, incarnation: a.Incarnation, at: r.silence.heard}
 		}
 	}
 }
@@ -69,6 +73,7 @@ func (r *runner) lapse(now time.Time) error {
 	if err := r.expire(now); err != nil {
 		return err
 	}
+	r.stand(now)
 	return r.abandon(now)
 }
 
@@ -90,7 +95,7 @@ func (r *runner) expire(now time.Time) error {
 	for _, p := range r.state.Present() {
 		last, ok := r.lastSeen[p.Rank]
 		if !ok || last.generation != generation || last.incarnation != p.Incarnation {
-			r.lastSeen[p.Rank] = seen{generation, p.Incarnation, now}
+			r.lastSeen[p.Rank] = seen{generation: generation, incarnation: p.Incarnation, at: now}
 			continue
 		}
 		if now.Sub(last.at) < r.term.master.cfg.Lease*5/4 {

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/internal/telemetry"
 	"github.com/penstock-ml/penstock/master/store"
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 // maxSessionSeries bounds how many sessions have series of their own, of those that run, by name, and of those that are over.
@@ -39,7 +40,7 @@ func newMetrics() metrics {
 		leading:         telemetry.Gauge("master_leading", "1 for the master that leads, 0 for the others."),
 		members:         telemetry.Gauge("fleet_members", "Processes that gossip knows, by role and whether they drain.", "role", "draining"),
 		untrusted:       telemetry.Counter("master_untrusted_statistics_total", "Column chunks of filters whose statistics contradict themselves, and so exclude nothing."),
-		sessionsTotal:   telemetry.Gauge("sessions", "Sessions that run or wait for trainers."),
+		sessionsTotal:   telemetry.Gauge("sessions", "Sessions that are not over."),
 		sessionsLeftOut: telemetry.Gauge("sessions_left_out", "Sessions without series of their own, for there are too many."),
 
 		workers:    telemetry.Gauge(pool+"workers", "Workers that report and do not drain."),
@@ -67,7 +68,7 @@ func newMetrics() metrics {
 			epoch:      telemetry.Gauge("session_epoch", "Epochs that are closed.", by),
 			delivered:  telemetry.Counter("session_delivered_rows_total", "Rows handed over to training loops since the session began or was restored.", by),
 			bottleneck: telemetry.Gauge("session_bottleneck_info", "1; the labels say what holds its trainers up, and the busiest stage.", by, "bottleneck", "stage"),
-			state:      telemetry.Gauge("session_state_info", "1; the label says whether it is running, finished or failed.", by, "state"),
+			state:      telemetry.Gauge("session_state_info", "1; the label is its state: waiting, running, idle, abandoned, finished or failed.", by, "state"),
 		},
 	}
 }
@@ -158,8 +159,8 @@ func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
 	m.epoch.Write(ch, float64(s.GetProgress().GetEpoch()), id)
 	m.delivered.Write(ch, float64(s.GetProgress().GetRowsDelivered()), id)
 	m.bottleneck.Write(ch, 1, id, bottleneckLabel(s.GetBottleneck()), s.GetStage())
-	if running(s) == 1 { // else writeOver tells
-		m.state.Write(ch, 1, id, strings.ToLower(s.GetState().String()))
+	if !isOver(s.GetState()) { // else writeOver tells
+		m.state.Write(ch, 1, id, words.State(s.GetState()))
 	}
 }
 
@@ -174,7 +175,7 @@ func (m sessionMetrics) writeOver(ch chan<- prometheus.Metric, sessions []*runne
 		if r.failed.Load() {
 			state = pb.SessionState_FAILED
 		}
-		m.state.Write(ch, 1, r.name.String(), strings.ToLower(state.String()))
+		m.state.Write(ch, 1, r.name.String(), words.State(state))
 	}
 }
 

@@ -71,7 +71,10 @@ func (t *term) running() []observe.Running {
 	var out []observe.Running
 	for _, r := range t.all() {
 		if s := r.meta.GetSession(); !r.over.Load() {
-			out = append(out, observe.Running{ID: s.GetId(), Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare()})
+			now := r.standing.Load()
+			out = append(out, observe.Running{
+				ID: s.GetId(), Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare(), State: now.state, Since: now.since,
+			})
 		}
 	}
 	return out
@@ -90,7 +93,7 @@ func (t *term) progress(ctx context.Context, loads []*pb.SessionLoad) error {
 				return nil //nolint:nilerr // it has just been deleted
 			}
 			if s, err := look(ctx, r); err == nil {
-				l.Progress, l.State = s.GetProgress(), s.GetState()
+				l.Progress = s.GetProgress() // its state is that of the verdict
 			}
 			return nil
 		})
@@ -112,9 +115,11 @@ func unmeasured(ctx context.Context, r *runner, out *pb.Observation) (*pb.Observ
 		out.Verdict += fmt.Sprintf("has finished: %s rows were handed over", humanize.Comma(s.GetProgress().GetRowsDelivered()))
 	case pb.SessionState_FAILED:
 		out.Verdict += "has failed: " + s.GetFailure()
-	default:
+	case pb.SessionState_RUNNING:
 		out.Bottleneck = pb.Bottleneck_BOTTLENECK_UNSPECIFIED
-		out.Verdict += "was not measured yet: that takes a few seconds of reading; are its trainers started?"
+		out.Verdict += "was not measured yet: that takes a few seconds of reading"
+	default:
+		out.Verdict = observe.Unread(s.GetState(), time.Unix(s.GetStateSinceUnix(), 0), time.Now(), int(s.GetWorldSize()))
 	}
 	out.Sessions = []*pb.SessionLoad{{
 		Session: s.GetId(), Namespace: s.GetNamespace(), State: s.GetState(), Progress: s.GetProgress(), Share: s.GetShare(),

@@ -3,6 +3,7 @@ package master_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,9 +21,10 @@ func TestObserve(t *testing.T) {
 	openSession(t, first, "run", newSpec(dataset(t, 1)), 1)
 	addWorker(t, first, fleet.Member{Name: "w", Address: "10.0.0.1:1", Slots: 8})
 	r := newTrainer(t, first, "run", 0, 1).mustJoin("a")
-	counters := &pb.WorkerCounters{}
+	counters, began := &pb.WorkerCounters{}, time.Now()
 	eventually(t, "the session is short of workers", func() bool {
-		counters.Rows, counters.OpenNs, counters.DecodeNs, counters.CpuNs = counters.GetRows()+10, counters.GetOpenNs()+1e12, counters.GetDecodeNs()+1e12, counters.GetCpuNs()+1e12
+		open := 8 * time.Since(began).Nanoseconds() // in all of its slots
+		counters.Rows, counters.OpenNs, counters.DecodeNs, counters.CpuNs = counters.GetRows()+1, open, open, open
 		_, err := first.SyncWorker(t.Context(), &pb.WorkerReport{
 			Name: "w", Streams: 8, Slots: 8, Cpus: 2, Counters: counters, Sessions: []*pb.SessionCounters{{Session: "run", Counters: counters}},
 		})
@@ -53,4 +55,37 @@ func TestObserve(t *testing.T) {
 		o, err := second.Observe(t.Context(), &pb.ObserveRequest{})
 		return err == nil && o.GetBottleneck() <= pb.Bottleneck_NONE && o.GetDecision() == nil
 	})
+}
+
+// All that shows a session's state shows the same.
+func TestStatesAgree(t *testing.T) {
+	m := single(t)
+	openSession(t, m, "run", newSpec(dataset(t, 3)), 1)
+	shows := func(want pb.SessionState, says string) {
+		t.Helper()
+		eventually(t, want.String(), func() bool {
+			one, err := m.GetSession(t.Context(), &pb.GetSessionRequest{Session: "run"})
+			check(t, err)
+			list, err := m.ListSessions(t.Context(), &pb.ListSessionsRequest{})
+			check(t, err)
+			seen, err := m.Observe(t.Context(), &pb.ObserveRequest{Session: "run"})
+			check(t, err)
+			all, err := m.Observe(t.Context(), &pb.ObserveRequest{})
+			check(t, err)
+			return one.GetState() == want && one.GetStateSinceUnix() > 0 && list.GetSessions()[0].GetState() == want &&
+				seen.GetSessions()[0].GetState() == want && strings.Contains(seen.GetVerdict(), says) &&
+				len(all.GetSessions()) == 1 && all.GetSessions()[0].GetState() == want && strings.Contains(all.GetVerdict(), says)
+		})
+	}
+	shows(pb.SessionState_WAITING, "none has joined")
+	r := newTrainer(t, m, "run", 0, 1).mustJoin("a")
+	check(t, r.sync())
+	shows(pb.SessionState_RUNNING, "measured")
+	req := r.request()
+	req.Leave = true
+	check(t, r.send(req))
+	shows(pb.SessionState_ABANDONED, "it has no trainer any more")
+	again := newTrainer(t, m, "run", 0, 1).mustJoin("b")
+	check(t, again.sync())
+	shows(pb.SessionState_RUNNING, "measured")
 }

@@ -27,7 +27,7 @@ func TestOpen(t *testing.T) {
 		return s
 	}
 	opened := openSession(t, m, "run/1 ä", newSpec(dir), 2)
-	if opened.GetFiles() != 3 || opened.GetWorldSize() != 2 || opened.GetGeneration() != 1 || opened.GetState() != pb.SessionState_RUNNING {
+	if opened.GetFiles() != 3 || opened.GetWorldSize() != 2 || opened.GetGeneration() != 1 || opened.GetState() != pb.SessionState_WAITING {
 		t.Errorf("opened %v", opened)
 	}
 	tests := []struct {

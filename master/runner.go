@@ -51,12 +51,15 @@ type runner struct {
 	over    atomic.Bool   // the session has finished or failed
 	failed  atomic.Bool
 	streams atomic.Uint32 // that each trainer should keep open, by the session's part of the workers; 0: not known yet
+	// standing is the newest one.
+	standing atomic.Pointer[standing]
 
 	stored    *store.Session
 	state     *session.State
 	planner   *blockPlanner
 	tickets   *ticketOffice
 	lastSeen  map[uint32]seen
+	asked     time.Time // when a trainer last joined, took rows or waited for some, by this master's clock
 	silence   silence
 	together  int // calls to share the next transaction
 	planning  bool
@@ -68,6 +71,7 @@ type runner struct {
 type seen struct {
 	generation, incarnation uint64
 	at                      time.Time
+	counters                session.Counters
 }
 
 // call is a command, a look at the session or its end, and where its answer goes.
@@ -106,7 +110,7 @@ func newRunner(t *term, name store.Name) (*runner, error) {
 	r := &runner{
 		term: t, name: name, id: id, logger: logger,
 		calls: make(chan call, groupCommit), planned: make(chan plannedBlock, 1), stopped: make(chan struct{}),
-		lastSeen: make(map[uint32]seen),
+		lastSeen: make(map[uint32]seen), asked: time.Now(),
 		together: groupCommit,
 	}
 	r.ctx, r.cancel = context.WithCancel(t.ctx)
@@ -140,16 +144,17 @@ func (r *runner) load() error {
 		}
 	}
 	r.stored, r.state = stored, state
+	r.silence.load(time.Now(), stored, r.term.master.cfg.SessionTTL)
 	r.publish()
 	r.tickets = newTicketOffice(r.term.master, stored)
 	stored.Blocks = nil // tickets have them
-	r.silence.load(time.Now(), stored, r.term.master.cfg.SessionTTL)
 	return nil
 }
 
 // publish tells of the state what other goroutines may know.
 func (r *runner) publish() {
 	r.world.Store(r.state.World())
+	r.stand(time.Now())
 	r.failed.Store(r.state.Failure() != "")
 	over := r.state.Finished() || r.failed.Load()
 	if r.over.Store(over); over {
@@ -459,7 +464,8 @@ func (r *runner) view() *pb.Session {
 	opened := r.meta.GetSession().GetWorldSize()
 	out.Lanes = spec.Lanes(out.GetSpec(), opened)
 	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit
-	out.State = stateNow(s)
+	now := r.stand(time.Now())
+	out.State, out.StateSinceUnix = now.state, now.since.Unix()
 	return out
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-ml/penstock/internal/fleet"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 const (
@@ -94,14 +95,16 @@ func byName(members []fleet.Member) map[string]fleet.Member {
 
 // workerEvents says what became of workers: one event for all that came, one for those that drain now, and one for those that went.
 func workerEvents(before, after map[string]fleet.Member) []*pb.Event {
-	var came, drain, gone, lost []string
+	var came, again, drain, gone, lost []string
 	able := 0
 	for name, m := range after {
 		if !m.Draining {
 			able++
 		}
 		switch old, known := before[name]; {
-		case !known || old.Address != m.Address: // another process of that name
+		case known && old.Address != m.Address && !old.Draining: // another process of that name
+			again = append(again, name)
+		case !known || old.Address != m.Address:
 			came = append(came, name)
 		case m.Draining && !old.Draining:
 			drain = append(drain, name)
@@ -118,21 +121,22 @@ func workerEvents(before, after map[string]fleet.Member) []*pb.Event {
 		}
 	}
 	var out []*pb.Event
-	add := func(names []string, one, several string) {
+	add := func(names []string, lost int, one, several string) {
 		if len(names) == 0 {
 			return
 		}
 		slices.Sort(names)
-		e := &pb.Event{Kind: pb.EventKind_WORKER, Words: fmt.Sprintf("%s %s; the fleet has %s", listed(names), several, english.Plural(able, "worker", ""))}
+		e := &pb.Event{Kind: pb.EventKind_WORKER, Lost: uint32(lost), Words: fmt.Sprintf("%s %s; the fleet has %s", listed(names), several, english.Plural(able, "worker", ""))}
 		if len(names) == 1 {
 			e.Worker, e.Words = names[0], fmt.Sprintf("%s %s; the fleet has %s", names[0], one, english.Plural(able, "worker", ""))
 		}
 		out = append(out, e)
 	}
-	add(came, "joined", "joined")
-	add(drain, "drains", "drain")
-	add(gone, "has drained and left", "have drained and left")
-	add(lost, "is gone, and was not seen to drain", "are gone, and were not seen to drain")
+	add(came, 0, "joined", "joined")
+	add(again, len(again), "was started again, and was not seen to drain", "were started again, and were not seen to drain")
+	add(drain, 0, "drains", "drain")
+	add(gone, 0, "has drained and left", "have drained and left")
+	add(lost, len(lost), "is gone, and was not seen to drain", "are gone, and were not seen to drain")
 	return out
 }
 
@@ -149,8 +153,8 @@ func (r *runner) tell(kind pb.EventKind, format string, args ...any) {
 	r.term.events.Add(r.event(kind, fmt.Sprintf(format, args...)))
 }
 
-func (r *runner) event(kind pb.EventKind, words string) *pb.Event {
-	return &pb.Event{Kind: kind, Words: words, Session: r.id, Namespace: r.meta.GetSession().GetNamespace()}
+func (r *runner) event(kind pb.EventKind, says string) *pb.Event {
+	return &pb.Event{Kind: kind, Words: says, Session: r.id, Namespace: r.meta.GetSession().GetNamespace()}
 }
 
 // told is what events have told of a session, as far as they can be told from its state.
@@ -163,7 +167,7 @@ type told struct {
 
 func (r *runner) toTell() told {
 	skipped, _ := r.state.Skipped()
-	return told{state: stateNow(r.state), generation: r.state.Generation(), skipped: len(skipped), named: slices.Clone(r.state.Checkpoints())}
+	return told{state: r.stand(time.Now()).state, generation: r.state.Generation(), skipped: len(skipped), named: slices.Clone(r.state.Checkpoints())}
 }
 
 // tellChanges makes events of what became of the session since it was called last. What it tells lies in etcd.
@@ -171,12 +175,12 @@ func (r *runner) tellChanges() {
 	before, now := r.told, r.toTell()
 	r.told = now
 	if now.generation != before.generation {
-		words := fmt.Sprintf("restored to the states that its %s brought; generation %d", english.Plural(int(r.state.World()), "trainer", ""), now.generation)
+		how := fmt.Sprintf("restored to the states that its %s brought; generation %d", english.Plural(int(r.state.World()), "trainer", ""), now.generation)
 		if from := r.state.From(); from.Name != "" {
-			words = fmt.Sprintf("restored to checkpoint %s, of step %s, for %s; generation %d", from.Name, humanize.Comma(int64(from.Step)),
+			how = fmt.Sprintf("restored to checkpoint %s, of step %s, for %s; generation %d", from.Name, humanize.Comma(int64(from.Step)),
 				english.Plural(int(r.state.World()), "trainer", ""), now.generation)
 		}
-		r.tell(pb.EventKind_CHECKPOINT, "%s", words)
+		r.tell(pb.EventKind_CHECKPOINT, "%s", how)
 	}
 	skipped, _ := r.state.Skipped()
 	for _, k := range skipped[min(before.skipped, len(skipped)):] {
@@ -192,9 +196,11 @@ func (r *runner) tellChanges() {
 		r.tell(pb.EventKind_SESSION, "failed: %s", r.state.Failure())
 	case pb.SessionState_FINISHED:
 		r.tell(pb.EventKind_SESSION, "finished: %s handed over in %s",
-			english.Plural(int(r.state.Progress().GetRowsDelivered()), "row", ""), english.Plural(int(epochsOf(r)), "epoch", ""))
-	case pb.SessionState_RUNNING:
-		r.tell(pb.EventKind_SESSION, "runs again")
+			words.Count(r.state.Progress().GetRowsDelivered(), "row"), english.Plural(int(epochsOf(r)), "epoch", ""))
+	default:
+		if isOver(before.state) {
+			r.tell(pb.EventKind_SESSION, "is open again")
+		}
 	}
 }
 
@@ -226,20 +232,9 @@ func (r *runner) tellExpired(ranks []uint32, rows int64) {
 		names[i] = strconv.FormatUint(uint64(rank), 10)
 	}
 	e := r.event(pb.EventKind_SESSION, fmt.Sprintf("%s %s: others get what they held; at most %s of them may come twice",
-		english.PluralWord(len(ranks), "the lease ended of rank", "the leases ended of ranks"), listed(names), english.Plural(int(rows), "row", "")))
+		english.PluralWord(len(ranks), "the lease ended of rank", "the leases ended of ranks"), listed(names), words.Count(rows, "row")))
 	if len(ranks) == 1 {
 		e.Rank = &ranks[0]
 	}
 	r.term.events.Add(e)
-}
-
-// stateNow is the state of a session that lies in etcd.
-func stateNow(s *session.State) pb.SessionState {
-	switch {
-	case s.Failure() != "":
-		return pb.SessionState_FAILED
-	case s.Finished():
-		return pb.SessionState_FINISHED
-	}
-	return pb.SessionState_RUNNING
 }

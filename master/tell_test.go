@@ -2,6 +2,7 @@ package master
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/penstock-ml/penstock/api/pb"
@@ -25,7 +26,8 @@ func TestWorkerEvents(t *testing.T) {
 		{"nothing new", workers(a), workers(a), nil, ""},
 		{"came", workers(), workers(a), []string{"a joined; the fleet has 1 worker"}, "a"},
 		{"both came", workers(), workers(a, b), []string{"a and b joined; the fleet has 2 workers"}, ""},
-		{"came again", workers(a), workers(fleet.Member{Name: "a", Address: "h:9"}), []string{"a joined; the fleet has 1 worker"}, "a"},
+		{"came again", workers(a), workers(fleet.Member{Name: "a", Address: "h:9"}), []string{"a was started again, and was not seen to drain; the fleet has 1 worker"}, "a"},
+		{"came again after it had drained", workers(drains(a)), workers(fleet.Member{Name: "a", Address: "h:9"}), []string{"a joined; the fleet has 1 worker"}, "a"},
 		{"drains", workers(a, b), workers(drains(a), b), []string{"a drains; the fleet has 1 worker"}, "a"},
 		{"drained", workers(drains(a), b), workers(b), []string{"a has drained and left; the fleet has 1 worker"}, "a"},
 		{"died", workers(a, b), workers(), []string{"a and b are gone, and were not seen to drain; the fleet has 0 workers"}, ""},
@@ -47,6 +49,9 @@ func TestWorkerEvents(t *testing.T) {
 			for i, e := range got {
 				if e.GetWords() != c.want[i] || e.GetKind() != pb.EventKind_WORKER {
 					t.Errorf("found %v, want %q", e, c.want[i])
+				}
+				if lost := strings.Contains(e.GetWords(), "not seen to drain"); lost != (e.GetLost() > 0) {
+					t.Errorf("%q: it says that %d were lost", e.GetWords(), e.GetLost())
 				}
 			}
 			if len(got) > 0 && got[0].GetWorker() != c.worker {

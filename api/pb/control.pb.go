@@ -21,13 +21,17 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// SessionState is what becomes of a session: master/state.go says when.
 type SessionState int32
 
 const (
-	SessionState_SESSION_STATE_UNSPECIFIED SessionState = 0
-	SessionState_RUNNING                   SessionState = 1
-	SessionState_FINISHED                  SessionState = 2
+	SessionState_SESSION_STATE_UNSPECIFIED SessionState = 0 // it does not answer
+	SessionState_RUNNING                   SessionState = 1 // its trainers take rows, or wait for some
+	SessionState_FINISHED                  SessionState = 2 // all epochs are closed
 	SessionState_FAILED                    SessionState = 3
+	SessionState_WAITING                   SessionState = 4 // no trainer has joined yet
+	SessionState_IDLE                      SessionState = 5 // its trainers are there, and have asked for nothing for a minute
+	SessionState_ABANDONED                 SessionState = 6 // all trainers that joined have left, or their leases have ended
 )
 
 // Enum value maps for SessionState.
@@ -37,12 +41,18 @@ var (
 		1: "RUNNING",
 		2: "FINISHED",
 		3: "FAILED",
+		4: "WAITING",
+		5: "IDLE",
+		6: "ABANDONED",
 	}
 	SessionState_value = map[string]int32{
 		"SESSION_STATE_UNSPECIFIED": 0,
 		"RUNNING":                   1,
 		"FINISHED":                  2,
 		"FAILED":                    3,
+		"WAITING":                   4,
+		"IDLE":                      5,
+		"ABANDONED":                 6,
 	}
 )
 
@@ -1292,11 +1302,12 @@ type Session struct {
 	BatchSize int64  `protobuf:"varint,21,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
 	Lanes     uint32 `protobuf:"varint,22,opt,name=lanes,proto3" json:"lanes,omitempty"`
 	// Who opened it: only they, and administrators, delete it.
-	Namespace     string `protobuf:"bytes,25,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	Owner         string `protobuf:"bytes,26,opt,name=owner,proto3" json:"owner,omitempty"`
-	Share         *Share `protobuf:"bytes,27,opt,name=share,proto3" json:"share,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Namespace      string `protobuf:"bytes,25,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Owner          string `protobuf:"bytes,26,opt,name=owner,proto3" json:"owner,omitempty"`
+	Share          *Share `protobuf:"bytes,27,opt,name=share,proto3" json:"share,omitempty"`
+	StateSinceUnix int64  `protobuf:"varint,28,opt,name=state_since_unix,json=stateSinceUnix,proto3" json:"state_since_unix,omitempty"` // of the state, as far as this leader knows
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -1495,6 +1506,13 @@ func (x *Session) GetShare() *Share {
 		return x.Share
 	}
 	return nil
+}
+
+func (x *Session) GetStateSinceUnix() int64 {
+	if x != nil {
+		return x.StateSinceUnix
+	}
+	return 0
 }
 
 // Share is a session's part of the pool of workers. Sessions whose trainers could take more than the pool gives get parts in
@@ -3641,7 +3659,7 @@ func (x *FleetPoint) GetBytesCrossZone() float64 {
 	return 0
 }
 
-// SessionLoad is a running session as of the last seconds.
+// SessionLoad is a session that is not over as of the last seconds.
 type SessionLoad struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Session       string                 `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
@@ -4342,6 +4360,7 @@ type Event struct {
 	Rank          *uint32                `protobuf:"varint,7,opt,name=rank,proto3,oneof" json:"rank,omitempty"`    // of that session, if it is about one alone
 	Worker        string                 `protobuf:"bytes,8,opt,name=worker,proto3" json:"worker,omitempty"`       // it is about, if it is one alone
 	Decision      *Decision              `protobuf:"bytes,9,opt,name=decision,proto3" json:"decision,omitempty"`   // of kind SCALE
+	Lost          uint32                 `protobuf:"varint,10,opt,name=lost,proto3" json:"lost,omitempty"`         // of kind WORKER: how many went that were not seen to drain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4437,6 +4456,13 @@ func (x *Event) GetDecision() *Decision {
 		return x.Decision
 	}
 	return nil
+}
+
+func (x *Event) GetLost() uint32 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
 }
 
 type WhoAmIRequest struct {
@@ -6830,7 +6856,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
 	"workingDir\x12(\n" +
-	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\"\xe7\x06\n" +
+	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\"\x91\a\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -6860,7 +6886,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05lanes\x18\x16 \x01(\rR\x05lanes\x12\x1c\n" +
 	"\tnamespace\x18\x19 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05owner\x18\x1a \x01(\tR\x05owner\x12(\n" +
-	"\x05share\x18\x1b \x01(\v2\x12.penstock.v1.ShareR\x05share\"a\n" +
+	"\x05share\x18\x1b \x01(\v2\x12.penstock.v1.ShareR\x05share\x12(\n" +
+	"\x10state_since_unix\x18\x1c \x01(\x03R\x0estateSinceUnix\"a\n" +
 	"\x05Share\x12\x16\n" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1f\n" +
 	"\vmin_workers\x18\x02 \x01(\rR\n" +
@@ -7133,7 +7160,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05after\x18\x02 \x01(\x04R\x05after\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\"=\n" +
 	"\x0fListEventsReply\x12*\n" +
-	"\x06events\x18\x01 \x03(\v2\x12.penstock.v1.EventR\x06events\"\x9f\x02\n" +
+	"\x06events\x18\x01 \x03(\v2\x12.penstock.v1.EventR\x06events\"\xb3\x02\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x17\n" +
 	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\x12*\n" +
@@ -7143,7 +7170,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tnamespace\x18\x06 \x01(\tR\tnamespace\x12\x17\n" +
 	"\x04rank\x18\a \x01(\rH\x00R\x04rank\x88\x01\x01\x12\x16\n" +
 	"\x06worker\x18\b \x01(\tR\x06worker\x121\n" +
-	"\bdecision\x18\t \x01(\v2\x15.penstock.v1.DecisionR\bdecisionB\a\n" +
+	"\bdecision\x18\t \x01(\v2\x15.penstock.v1.DecisionR\bdecision\x12\x12\n" +
+	"\x04lost\x18\n" +
+	" \x01(\rR\x04lostB\a\n" +
 	"\x05_rank\"\x0f\n" +
 	"\rWhoAmIRequest\"\xb9\x02\n" +
 	"\x06Caller\x12\x18\n" +
@@ -7382,13 +7411,16 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\x05round\x18\x02 \x01(\x04R\x05round\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\tR\x05nonce\x12*\n" +
 	"\x06states\x18\x04 \x03(\v2\x12.penstock.v1.StateR\x06states\x12\x17\n" +
-	"\abase_of\x18\x05 \x03(\rR\x06baseOf*T\n" +
+	"\abase_of\x18\x05 \x03(\rR\x06baseOf*z\n" +
 	"\fSessionState\x12\x1d\n" +
 	"\x19SESSION_STATE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aRUNNING\x10\x01\x12\f\n" +
 	"\bFINISHED\x10\x02\x12\n" +
 	"\n" +
-	"\x06FAILED\x10\x03*J\n" +
+	"\x06FAILED\x10\x03\x12\v\n" +
+	"\aWAITING\x10\x04\x12\b\n" +
+	"\x04IDLE\x10\x05\x12\r\n" +
+	"\tABANDONED\x10\x06*J\n" +
 	"\bJoinKind\x12\x19\n" +
 	"\x15JOIN_KIND_UNSPECIFIED\x10\x00\x12\t\n" +
 	"\x05FRESH\x10\x01\x12\n" +

@@ -151,13 +151,13 @@ func TestSession(t *testing.T) {
 		want []string // parts of the output or the error
 		fail bool
 	}{
-		{[]string{"create", path, "--id", "run", "--world-size", "3"}, []string{"run", "running", "2 files", "0 of 3"}, false},
+		{[]string{"create", path, "--id", "run", "--world-size", "3"}, []string{"run", "waiting for ", "2 files", "0 of 3"}, false},
 		{[]string{"create", path, "--id", "run"}, []string{"run"}, false},
 		{[]string{"create", other, "--id", "run"}, []string{"seed: 0 and 3", "another spec"}, true},
 		{[]string{"create", bad, "--id", "new"}, []string{"features[0]", "batch_size", "nearest: x"}, true},
 		{[]string{"create", path}, []string{"id"}, true},
 		{[]string{"create", "/no/spec.yaml", "--id", "new"}, []string{"/no/spec.yaml"}, true},
-		{[]string{"show", "run"}, []string{"running", "2 files"}, false},
+		{[]string{"show", "run"}, []string{"waiting for ", "2 files"}, false},
 		{[]string{"show", "ran"}, []string{`"ran" does not exist`, leader}, true},
 		{[]string{"list"}, []string{"ROWS DELIVERED", "run"}, false},
 		{[]string{"list", "-o", "xml"}, []string{"xml"}, true},
@@ -204,7 +204,7 @@ func TestSessionAsJSON(t *testing.T) {
 		State     string `json:"state"`
 		WorldSize int    `json:"world_size"`
 	}
-	want := session{"run", "RUNNING", 2}
+	want := session{"run", "WAITING", 2}
 	var created, shown session
 	var list struct{ Sessions []session }
 	ask(&created, "create", path, "--id", "run", "--world-size", "2")

@@ -83,9 +83,19 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 		return fmt.Sprintf("nothing: it is over. `penstock session describe %s` tells how it went", s.GetSession())
 	case pb.SessionState_FAILED:
 		return fmt.Sprintf("mend what it says, then `penstock session delete %s` and start the job again, or give the job another name", s.GetSession())
+	case pb.SessionState_WAITING:
+		return fmt.Sprintf("start the job, with this session's name; `penstock doctor --session %s` shows what its trainers need. If there is none, `penstock session delete %s`",
+			s.GetSession(), s.GetSession())
+	case pb.SessionState_ABANDONED:
+		return fmt.Sprintf("start the job again, to read the rest, or end it with `penstock session delete %s`", s.GetSession())
+	case pb.SessionState_IDLE:
+		return "look at the training loop: it computes, or hangs, or its loader was opened and is not read; then close that"
 	}
 	switch s.GetBottleneck() {
 	case pb.Bottleneck_WORKERS:
+		if s.GetStage() == "" {
+			return "start workers, with `penstock worker --join GOSSIP`, or have `penstock master --scale` do it; `penstock doctor` shows which masters and workers see each other"
+		}
 		return fmt.Sprintf("add workers (it has %s, and needs %s), or make its rows cheaper: they spend most of their time in %s. `penstock master --scale` adds and removes workers by itself, up to --max-workers",
 			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), s.GetStage())
 	case pb.Bottleneck_STORAGE:
@@ -99,7 +109,10 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 	case pb.Bottleneck_CLIENT:
 		return "the trainer's process is too busy to take batches: give it more CPU, make larger batches, or move work out of the training loop"
 	case pb.Bottleneck_STREAMS:
-		return "workers have time to spare, but too few streams are open or they are too short: write larger row groups or more files, or give the session a larger share"
+		if s.GetStage() == "slots" {
+			return "give workers more --slots, or add workers, or close the loaders of other sessions that are not read: `penstock top` shows which are idle"
+		}
+		return "workers have time to spare, but too few streams are open or they are too short: give workers more --slots, write more files or larger row groups, or give the session a larger part of the workers (--weight of `penstock session create`, share= of a loader)"
 	case pb.Bottleneck_TRAINER:
 		return "nothing: the trainers take all that they can"
 	case pb.Bottleneck_NONE:

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/cli"
 	"github.com/penstock-ml/penstock/internal/rpc"
+	"github.com/penstock-ml/penstock/master/words"
 )
 
 // Session returns `penstock session`, whose commands ask a master about its sessions.
@@ -166,7 +167,7 @@ func printSession(w io.Writer, s *pb.Session) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	p := s.GetProgress()
 	fmt.Fprintf(t, "session\t%s\n", s.GetId())
-	fmt.Fprintf(t, "state\t%s\n", stateName(s))
+	fmt.Fprintf(t, "state\t%s\n", standing(s, time.Now()))
 	if s.GetFailure() != "" {
 		fmt.Fprintf(t, "failure\t%s\n", s.GetFailure())
 	}
@@ -213,16 +214,17 @@ func stateName(s *pb.Session) string {
 		return "failed: bad data"
 	}
 	if n := s.GetSkippedRowGroups(); n > 0 {
-		return fmt.Sprintf("%s, %d skipped", plainState(s), n)
+		return fmt.Sprintf("%s, %d skipped", words.State(s.GetState()), n)
 	}
-	return plainState(s)
+	return words.State(s.GetState())
 }
 
-func plainState(s *pb.Session) string {
-	return map[pb.SessionState]string{
-		pb.SessionState_SESSION_STATE_UNSPECIFIED: "no answer",
-		pb.SessionState_RUNNING:                   "running", pb.SessionState_FINISHED: "finished", pb.SessionState_FAILED: "failed",
-	}[s.GetState()]
+// standing is the state's name, and since when it is that.
+func standing(s *pb.Session, now time.Time) string {
+	if s.GetStateSinceUnix() == 0 {
+		return stateName(s)
+	}
+	return fmt.Sprintf("%s for %s", stateName(s), words.Duration(now.Sub(time.Unix(s.GetStateSinceUnix(), 0))))
 }
 
 func epochs(s *pb.Session) uint32 { return max(1, s.GetSpec().GetEpochs()) }

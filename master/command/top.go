@@ -221,7 +221,7 @@ func printTop(w io.Writer, seen *pb.Observation, sort string, height int) error 
 
 func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, lines int) error {
 	if len(sessions) == 0 {
-		fmt.Fprintln(w, "no session runs")
+		fmt.Fprintln(w, "no session is open")
 	}
 	sessions = slices.Clone(sessions)
 	slices.SortFunc(sessions, func(a, b *pb.SessionLoad) int {
@@ -230,11 +230,11 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 	})
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if len(sessions) > 0 {
-		fmt.Fprintln(t, "SESSION\tDELIVERED\tDEMAND\tSTALL\tWORKERS\tNEEDED\tTRAINERS\tEPOCH\tHELD UP BY")
+		fmt.Fprintln(t, "SESSION\tSTATE\tDELIVERED\tDEMAND\tSTALL\tWORKERS\tNEEDED\tTRAINERS\tEPOCH\tHELD UP BY")
 	}
 	for _, s := range sessions[:lines] {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.Rate(s.GetRate()), orUnknown(s.GetDemand(), words.Demand), words.Percent(s.GetStall()),
-			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()), words.Rate(s.GetRate()),
+			orUnknown(s.GetDemand(), words.Demand), words.Percent(s.GetStall()), workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -293,20 +293,19 @@ func presentTrainers(s *pb.SessionLoad) (n int) {
 
 // heldUpBy says what a session waits for.
 func heldUpBy(s *pb.SessionLoad) string {
-	switch s.GetState() {
-	case pb.SessionState_FINISHED:
-		return "nothing: it has finished"
-	case pb.SessionState_FAILED:
-		return "it has failed"
-	}
 	switch b := s.GetBottleneck(); b {
 	case pb.Bottleneck_BOTTLENECK_UNSPECIFIED:
 		return "not known yet"
-	case pb.Bottleneck_NONE, pb.Bottleneck_TRAINER:
+	case pb.Bottleneck_NONE: // it is not read
+		return "-"
+	case pb.Bottleneck_TRAINER:
 		return "nothing"
 	case pb.Bottleneck_WORKERS:
 		return strings.TrimSuffix("too few workers: "+s.GetStage(), ": ")
 	case pb.Bottleneck_STREAMS:
+		if s.GetStage() == "slots" {
+			return "other sessions' idle streams"
+		}
 		return "too few streams"
 	default:
 		return strings.ToLower(b.String())

@@ -3,9 +3,12 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock-ml/penstock/api/pb"
 )
@@ -38,7 +41,7 @@ func TestPrintTop(t *testing.T) {
 		{1000, 40, 0, 1046, []string{"worker-999"}},
 		{1000, 40, 24, 24, []string{"and 989 more", "and 35 more"}},
 		{1, 40, 24, 24, []string{"worker-0", "and 25 more"}},
-		{0, 0, 24, 5, []string{"no session runs", "no worker reports"}},
+		{0, 0, 24, 5, []string{"no session is open", "no worker reports"}},
 		{50, 50, 3, 12, nil},
 	} {
 		var out bytes.Buffer
@@ -126,6 +129,7 @@ func TestPrintExplanation(t *testing.T) {
 	}
 	for state, want := range map[pb.SessionState]string{
 		pb.SessionState_RUNNING: "wait some seconds", pb.SessionState_FINISHED: "nothing: it is over", pb.SessionState_FAILED: "mend what it says",
+		pb.SessionState_WAITING: "start the job, with", pb.SessionState_IDLE: "look at the training loop", pb.SessionState_ABANDONED: "start the job again",
 	} {
 		seen := &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state, Verdict: "session run-7 is so"}}}
 		var out bytes.Buffer
@@ -134,6 +138,42 @@ func TestPrintExplanation(t *testing.T) {
 		}
 		if text := out.String(); !strings.HasPrefix(text, "session run-7 is so\n\nnext: ") || !strings.Contains(text, want) || strings.Contains(text, "delivered") {
 			t.Errorf("%v: %s", state, text)
+		}
+	}
+}
+
+// What has no stage is not told of with one, and streams that find no slot are told from others.
+func TestNextSteps(t *testing.T) {
+	for want, s := range map[string]*pb.SessionLoad{
+		"start workers, with `penstock worker":                {Bottleneck: pb.Bottleneck_WORKERS},
+		"most of their time in decode. `penstock master":      {Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode"},
+		"give workers more --slots":                           {Bottleneck: pb.Bottleneck_STREAMS, Stage: "slots"},
+		"workers have time to spare, but too few streams are": {Bottleneck: pb.Bottleneck_STREAMS, Stage: "decode"},
+	} {
+		if got := nextStep(s, &pb.Observation{}); !strings.Contains(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A session's state is that of its line, its page and its description.
+func TestStatesAreNamed(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	for n, name := range pb.SessionState_name {
+		state, want := pb.SessionState(n), strings.ToLower(name)
+		if n == 0 {
+			want = "no answer"
+		}
+		if got := standing(&pb.Session{State: state, StateSinceUnix: now.Unix() - 2400}, now); got != want+" for 40 min" {
+			t.Errorf("%q, want %q", got, want)
+		}
+		var list, top bytes.Buffer
+		if err := errors.Join(printSessions(&list, []*pb.Session{{Id: "run-7", State: state}}),
+			printTop(&top, &pb.Observation{Sessions: []*pb.SessionLoad{{Session: "run-7", State: state}}}, "rate", 0)); err != nil {
+			t.Fatal(err)
+		}
+		if row := regexp.MustCompile(`run-7 +` + want + ` +`); !row.MatchString(list.String()) || !row.MatchString(top.String()) {
+			t.Errorf("%s:\n%s\n%s", want, list.String(), top.String())
 		}
 	}
 }

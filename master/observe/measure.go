@@ -26,7 +26,7 @@ func (o *Observer) measure(now time.Time) *Fleet {
 			w = &work{}
 		}
 		s.spent(now, w.busy, w.rows)
-		s.now = o.session(s, w, s.told(now), f)
+		s.now = o.session(s, w, all, s.told(now), f)
 		f.Sessions = append(f.Sessions, s.now)
 	}
 	f.Cause = together(f)
@@ -63,6 +63,9 @@ func (o *Observer) work(now time.Time, f *Fleet) (all *work, bySession map[name]
 		g.stages(all.stages, 1/dt)
 		w.divide(busy, bySession)
 	}
+	for _, one := range bySession {
+		all.open, all.blocked = all.open+one.open, all.blocked+one.blocked
+	}
 	f.Busy /= float64(max(1, f.Measured))
 	return all, bySession
 }
@@ -98,10 +101,10 @@ func (w *worker) divide(busy float64, bySession map[name]*work) {
 	}
 }
 
-// session is what is known of one.
-func (o *Observer) session(s *session, w *work, t trained, f *Fleet) Session {
+// session is what is known of one, of whose work and of all sessions' the fleet reports.
+func (o *Observer) session(s *session, w, all *work, t trained, f *Fleet) Session {
 	out := Session{
-		ID: s.ID, Namespace: s.Namespace, Share: shareOf(s.Share), World: s.World, Trainers: t.present, Stale: 2*t.silent > t.present,
+		ID: s.ID, Namespace: s.Namespace, State: s.State, Share: shareOf(s.Share), World: s.World, Trainers: t.present, Stale: 2*t.silent > t.present,
 		Demand: s.demand(), Rate: t.rate, Cost: s.cost(), Granted: w.granted, Open: w.open, Stages: sorted(w.stages),
 		BytesRead: w.read, BytesSent: w.sent, CrossZone: w.crossZone,
 	}
@@ -115,11 +118,21 @@ func (o *Observer) session(s *session, w *work, t trained, f *Fleet) Session {
 	if active := w.open - w.blocked; active > 0 {
 		out.Storage = min(1, w.stages["storage"]/active)
 	}
-	out.Cause = judge(&out, &evidence{
+	if why := Unread(s.State, s.Since, f.At, s.World); why != "" {
+		s.minute = minute{}
+		out.Cause = unread(why)
+		return out
+	}
+	if f.Workers == 0 { // that is certain
+		s.minute = minute{}
+	}
+	s.minute.measured(&out)
+	out.Cause = s.minute.cause(judge(&out, &evidence{
 		measured: t.measured, batches: s.batches(), workers: f.Workers, reporting: f.Measured, slots: f.Slots,
 		client: t.client / float64(max(1, t.measured)), buffered: t.buffered / float64(max(1, t.measured)),
 		used: w.used / cmp.Or(w.open, 1), stages: w.stages,
-	})
+		others: all.open - w.open, held: all.blocked - w.blocked,
+	}))
 	return out
 }
 

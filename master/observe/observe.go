@@ -2,7 +2,8 @@
 // Workers' reports and trainers' Syncs come in; autoscale, the streams that each trainer opens, the Observe call and the dashboard
 // read what comes out.
 //
-// It compares cumulative counters over windows of 5 to 10 seconds: a report that is lost, late or repeated does no harm. It knows the
+// It compares cumulative counters over windows of 5 to 10 seconds: a report that is lost, late or repeated does no harm. How many
+// workers a session needs, and what holds its trainers up, is what most windows of the newest minute say. It knows the
 // clock only by the times that it is told. An Observer may be used by many goroutines at once. A new leader begins anew, but for the
 // workers, who report to every master.
 package observe
@@ -121,6 +122,13 @@ type Running struct {
 	ID, Namespace string
 	World         int // trainers
 	Share         *pb.Share
+	State         pb.SessionState
+	Since         time.Time // of the state
+}
+
+// hasTrainers reports whether any trainer is there.
+func (r *Running) hasTrainers() bool {
+	return r.State != pb.SessionState_WAITING && r.State != pb.SessionState_ABANDONED
 }
 
 // Tick measures, once in a second or so. Sessions that do not run are forgotten.
@@ -135,6 +143,9 @@ func (o *Observer) Tick(now time.Time, running []Running) {
 			s = &session{trainers: map[uint32]*trainer{}}
 		}
 		s.Running = r
+		if !r.hasTrainers() {
+			clear(s.trainers)
+		}
 		next[id] = s
 	}
 	o.sessions = next
@@ -152,12 +163,12 @@ func (o *Observer) Fleet() (Fleet, bool) {
 	return *o.fleet, true
 }
 
-// Cause is what holds a session's trainers up, as of the newest Tick; nil: too little was measured.
+// Cause is what holds a session's trainers up, as of the newest Tick; nil: too little was measured, or nothing is read.
 func (o *Observer) Cause(namespace, session string) *pb.Cause {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	s := o.sessions[nameOf(namespace, session)]
-	if s == nil || s.now.Bottleneck == pb.Bottleneck_BOTTLENECK_UNSPECIFIED {
+	if s == nil || s.now.Bottleneck <= pb.Bottleneck_NONE {
 		return nil
 	}
 	return &pb.Cause{Bottleneck: s.now.Bottleneck, Stage: s.now.Stage, Words: s.now.Why}

@@ -188,9 +188,11 @@ func (f *Fleet) sum() (t total) {
 	trainers, rows, busy := 0.0, 0.0, 0.0
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
-		n := float64(s.Trainers)
-		trainers += n
-		t.Stall += s.Stall * n
+		if s.Bottleneck != pb.Bottleneck_NONE { // it is read
+			n := float64(s.Trainers)
+			trainers += n
+			t.Stall += s.Stall * n
+		}
 		t.Needed += s.Needed
 		t.Demand += s.Demand
 		t.Rate += s.Rate

@@ -22,6 +22,7 @@ type session struct {
 	busy, rows float64
 	faded      time.Time
 	now        Session // as of the newest Tick
+	minute     minute
 	series     series
 }
 

@@ -29,6 +29,7 @@ type Fleet struct {
 type Session struct {
 	ID        string
 	Namespace string
+	State     pb.SessionState
 	Share     Share
 	// World is how many trainers it has, Trainers how many of them are present. Stale: most of them were silent for longer than a
 	// few periods, and the numbers are old.
@@ -37,8 +38,9 @@ type Session struct {
 	Demand          float64 // rows/s that its trainers could take; 0: unknown
 	Rate            float64 // rows/s handed over
 	Stall           float64 // share of its trainers' time, 0 to 1
+	waits           float64 // the same, of the newest minute
 	Cost            float64 // busy seconds of a worker per row; 0: unknown
-	// Needed is how many workers its demand keeps busy to the target; 0: unknown. It is not bounded by the Share.
+	// Needed is how many workers its demand keeps busy to the target, by the newest minute; 0: unknown. It is not bounded by the Share.
 	Needed  float64
 	Granted float64 // workers that its open streams come to
 	Open    float64 // streams, on average

@@ -16,11 +16,15 @@ const (
 	waits = 0.05
 	// most is the share of a stream's time that holds it up.
 	most = 0.5
+	// crowded is the share of all slots from which on a stream is likely to find none.
+	crowded = 0.85
 	// full is the share of its time for which a worker is busy that has hardly any left. A stream for each of three quarters of its
 	// slots is all that trainers are asked to open.
 	full = 0.6
 	// mentioned is the share of the workers' work from which on a stage is named.
 	mentioned = 0.1
+	// slots is the stage of a session whose streams find none.
+	slots = "slots"
 )
 
 // evidence is what a verdict rests on besides the session's numbers.
@@ -33,6 +37,14 @@ type evidence struct {
 	buffered           float64 // batches' rows that a trainer had received
 	used               float64 // share of the workers' time, where this session's streams are
 	stages             map[string]float64
+	// Of other sessions: open streams, on average, and those of them that their trainers took nothing of.
+	others, held float64
+}
+
+// shutOut tells that streams of other sessions, whose trainers take nothing, have the slots that this session's streams wait for. Where all
+// are read, trainers are asked to leave a part of the slots free.
+func (e *evidence) shutOut(s *Session) bool {
+	return e.used < full && e.others+s.Open >= crowded*float64(e.slots) && e.held >= most*e.others && e.others >= most*s.Open
 }
 
 // judge says what holds a session's trainers up. The first rule that holds decides:
@@ -42,6 +54,7 @@ type evidence struct {
 //	client         most of that was the client's own work
 //	workers        there are none
 //	too little     none has reported for long enough
+//	streams        those of other sessions, whose trainers take nothing, have the slots; the stage is "slots"
 //	streams        none is open
 //	client         workers wait for trainers for half of the time that streams are open, though their processors are not busy, and
 //	               trainers have rows to hand over
@@ -63,6 +76,8 @@ func judge(s *Session, e *evidence) Cause {
 	case e.workers == 0:
 		c.Bottleneck = pb.Bottleneck_WORKERS
 	case e.reporting == 0:
+	case e.shutOut(s):
+		c.Bottleneck, c.Stage = pb.Bottleneck_STREAMS, slots
 	case s.Open == 0:
 		c.Bottleneck = pb.Bottleneck_STREAMS
 	case s.Blocked >= most && e.used < full && e.buffered >= 2:
@@ -92,7 +107,7 @@ func inWorkers(s *Session, e *evidence) Cause {
 	switch {
 	case e.stages["storage"] > work:
 		return Cause{Bottleneck: pb.Bottleneck_STORAGE, Stage: "storage"}
-	case e.used >= full:
+	case e.used >= full && (s.Needed == 0 || s.Needed > s.Granted): // else they have time to spare
 		if stage == "storage" && len(s.Stages) > 1 {
 			stage = s.Stages[1].Name // all others together take longer
 		}
@@ -119,13 +134,26 @@ func because(c Cause, s *Session, e *evidence) string {
 		}
 		return fmt.Sprintf("workers are the bottleneck: they are busy %s of it, with %s%s", percent(e.used), doing(s, e), needs(s))
 	case pb.Bottleneck_STREAMS:
-		if s.Open < 0.05 { // which rounds to none
-			return "no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
-		}
-		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %s, and workers are busy %s of it; %s",
-			s.Open, english.Plural(e.slots, "slot", ""), percent(e.used), moreStreams(s.Open, e.slots))
+		return tooFewStreams(c, s, e)
 	}
 	return "the workers have not reported for long enough to say why"
+}
+
+func tooFewStreams(c Cause, s *Session, e *evidence) string {
+	switch all := english.Plural(e.slots, "slot", ""); {
+	case c.Stage == slots:
+		return fmt.Sprintf("slots are the bottleneck: streams of other sessions, whose trainers take nothing from them, have %.1f of %s; "+
+			"give workers more --slots, or close the loaders that are not read", e.others, all)
+	case s.Open >= 0.05: // which does not round to none
+		return fmt.Sprintf("streams are the bottleneck: %.1f are open on %s, and workers are busy %s of it; %s",
+			s.Open, all, percent(e.used), moreStreams(s.Open+e.others, e.slots))
+	case s.Trainers < s.World:
+		return fmt.Sprintf("no stream is open on the workers: nothing is left to read for the %s, of %d, that %s joined",
+			english.Plural(s.Trainers, "trainer", ""), s.World, english.PluralWord(s.Trainers, "has", "have"))
+	case s.World > 1:
+		return "no stream is open on the workers: nothing is left to read, or other ranks hold the rest"
+	}
+	return "no stream is open on the workers: nothing is left to read"
 }
 
 // moreStreams says which setting lets more streams be open, by whether the slots or what there is to read bounds them.
@@ -158,56 +186,49 @@ func needs(s *Session) string {
 	if words.Unbounded(s.Demand) {
 		return fmt.Sprintf("; its trainers take all that comes, and it has %.1f workers", s.Granted)
 	}
-	return fmt.Sprintf("; %.0f rows/s need %.1f workers, and it has %.1f", s.Demand, s.Needed, s.Granted)
+	return fmt.Sprintf("; %s need %.1f workers, and it has %.1f", words.Rate(s.Demand), s.Needed, s.Granted)
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 
 // together is what holds most of the trainers up.
 func together(f *Fleet) Cause {
-	if len(f.Sessions) == 0 {
-		return Cause{Bottleneck: pb.Bottleneck_NONE, Verdict: "no session is read"}
-	}
-	var worst, known *Session
-	waiting := 0
+	var first, worst *Session
+	read, known, waiting := 0, 0, 0
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
+		if s.Bottleneck == pb.Bottleneck_NONE {
+			continue
+		}
+		if read++; first == nil {
+			first = s
+		}
 		if s.Bottleneck == pb.Bottleneck_BOTTLENECK_UNSPECIFIED {
 			continue
 		}
-		known = s
-		if s.Bottleneck == pb.Bottleneck_TRAINER {
+		if known++; s.Bottleneck == pb.Bottleneck_TRAINER {
 			continue
 		}
 		waiting++
-		if worst == nil || s.Stall*float64(s.Trainers) > worst.Stall*float64(worst.Trainers) {
+		if worst == nil || s.waits*float64(s.Trainers) > worst.waits*float64(worst.Trainers) {
 			worst = s
 		}
 	}
 	switch {
-	case known == nil && !anyTrainer(f):
-		return Cause{Bottleneck: pb.Bottleneck_NONE, Verdict: "no trainer reads"}
-	case known == nil:
-		return f.Sessions[0].Cause
-	case worst == nil && len(f.Sessions) == 1:
-		return Cause{Bottleneck: known.Bottleneck, Verdict: fmt.Sprintf("%s, and workers are busy %s of it", known.Verdict, percent(f.Busy))}
+	case read == 0:
+		return allUnread(f.Sessions)
+	case known == 0:
+		return first.Cause
+	case worst == nil && read == 1:
+		return Cause{Bottleneck: first.Bottleneck, Verdict: fmt.Sprintf("%s, and workers are busy %s of it", first.Verdict, percent(f.Busy))}
 	case worst == nil:
 		return Cause{Bottleneck: pb.Bottleneck_TRAINER, Verdict: fmt.Sprintf(
-			"no trainer of %d sessions waits: training loops are the bottleneck, and workers are busy %s of the time", len(f.Sessions), percent(f.Busy))}
-	case len(f.Sessions) == 1:
+			"no trainer of %d sessions waits: training loops are the bottleneck, and workers are busy %s of the time", read, percent(f.Busy))}
+	case read == 1:
 		return worst.Cause
 	}
 	return Cause{
-		Bottleneck: worst.Bottleneck, Stage: worst.Stage,
-		Verdict: fmt.Sprintf("%d of %d sessions %s, %s most: %s", waiting, len(f.Sessions), english.PluralWord(waiting, "waits", "wait"), worst.ID, worst.Verdict),
+		Bottleneck: worst.Bottleneck, Stage: worst.Stage, Verdict: fmt.Sprintf("%d of %d sessions %s, %s most: %s",
+			waiting, read, english.PluralWord(waiting, "waits", "wait"), worst.ID, worst.Verdict),
 	}
-}
-
-func anyTrainer(f *Fleet) bool {
-	for i := range f.Sessions {
-		if f.Sessions[i].Trainers > 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -207,6 +207,11 @@ func (s *State) Present() []Member {
 	return out
 }
 
+// Joined reports whether any rank has joined in this generation.
+func (s *State) Joined() bool {
+	return slices.ContainsFunc(s.ranks, func(k *rank) bool { return k != nil })
+}
+
 func (k *rank) present() bool { return !k.departed && !k.expired }
 
 func (s *State) rank(r uint32) *rank {

@@ -4,8 +4,12 @@ package words
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/penstock-ml/penstock/api/pb"
 )
 
 // unbounded is a demand, in rows/s, that no training loop has: one that computes nothing takes all that comes.
@@ -36,4 +40,31 @@ func Demand(rows float64) string {
 		return "all that comes"
 	}
 	return Rate(rows)
+}
+
+// Count is a number of things: "1,234 rows".
+func Count(n int64, thing string) string {
+	return humanize.Comma(n) + " " + english.PluralWord(int(n), thing, "")
+}
+
+// Duration is a time in one number: "12 s", "3 min", "1.5 h", "2 days".
+func Duration(d time.Duration) string {
+	switch s := max(0, d.Seconds()); {
+	case s < 100:
+		return fmt.Sprintf("%.0f s", s)
+	case s < 100*60:
+		return fmt.Sprintf("%.0f min", s/60)
+	case s < 48*3600:
+		return fmt.Sprintf("%.1f h", s/3600)
+	default:
+		return fmt.Sprintf("%.0f days", s/86400)
+	}
+}
+
+// State is what a session's state is called: "running", "abandoned".
+func State(s pb.SessionState) string {
+	if s == pb.SessionState_SESSION_STATE_UNSPECIFIED {
+		return "no answer"
+	}
+	return strings.ToLower(s.String())
 }

@@ -14,6 +14,9 @@ class SessionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RUNNING: _ClassVar[SessionState]
     FINISHED: _ClassVar[SessionState]
     FAILED: _ClassVar[SessionState]
+    WAITING: _ClassVar[SessionState]
+    IDLE: _ClassVar[SessionState]
+    ABANDONED: _ClassVar[SessionState]
 
 class JoinKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -52,6 +55,9 @@ SESSION_STATE_UNSPECIFIED: SessionState
 RUNNING: SessionState
 FINISHED: SessionState
 FAILED: SessionState
+WAITING: SessionState
+IDLE: SessionState
+ABANDONED: SessionState
 JOIN_KIND_UNSPECIFIED: JoinKind
 FRESH: JoinKind
 REJOIN: JoinKind
@@ -237,7 +243,7 @@ class OpenRequest(_message.Message):
     def __init__(self, session: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., spec_text: _Optional[str] = ..., working_dir: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
 
 class Session(_message.Message):
-    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint", "restored_from", "batch_size", "lanes", "namespace", "owner", "share")
+    __slots__ = ("id", "spec", "world_size", "generation", "program", "program_digest", "dataset_digest", "created_unix", "files", "bytes", "state", "failure", "progress", "planner_digest", "skipped", "skipped_row_groups", "bad_data", "fingerprint", "restored_from", "batch_size", "lanes", "namespace", "owner", "share", "state_since_unix")
     ID_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     WORLD_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -262,6 +268,7 @@ class Session(_message.Message):
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
+    STATE_SINCE_UNIX_FIELD_NUMBER: _ClassVar[int]
     id: str
     spec: _spec_pb2.Spec
     world_size: int
@@ -286,7 +293,8 @@ class Session(_message.Message):
     namespace: str
     owner: str
     share: Share
-    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., batch_size: _Optional[int] = ..., lanes: _Optional[int] = ..., namespace: _Optional[str] = ..., owner: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
+    state_since_unix: int
+    def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.Spec, _Mapping]] = ..., world_size: _Optional[int] = ..., generation: _Optional[int] = ..., program: _Optional[bytes] = ..., program_digest: _Optional[bytes] = ..., dataset_digest: _Optional[bytes] = ..., created_unix: _Optional[int] = ..., files: _Optional[int] = ..., bytes: _Optional[int] = ..., state: _Optional[_Union[SessionState, str]] = ..., failure: _Optional[str] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., planner_digest: _Optional[bytes] = ..., skipped: _Optional[_Iterable[_Union[SkippedRows, _Mapping]]] = ..., skipped_row_groups: _Optional[int] = ..., bad_data: bool = ..., fingerprint: _Optional[_Union[Fingerprint, _Mapping]] = ..., restored_from: _Optional[_Union[RestoredFrom, _Mapping]] = ..., batch_size: _Optional[int] = ..., lanes: _Optional[int] = ..., namespace: _Optional[str] = ..., owner: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ..., state_since_unix: _Optional[int] = ...) -> None: ...
 
 class Share(_message.Message):
     __slots__ = ("weight", "min_workers", "max_workers")
@@ -818,7 +826,7 @@ class ListEventsReply(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[Event, _Mapping]]] = ...) -> None: ...
 
 class Event(_message.Message):
-    __slots__ = ("number", "unix_ms", "kind", "words", "session", "namespace", "rank", "worker", "decision")
+    __slots__ = ("number", "unix_ms", "kind", "words", "session", "namespace", "rank", "worker", "decision", "lost")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     UNIX_MS_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -828,6 +836,7 @@ class Event(_message.Message):
     RANK_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     number: int
     unix_ms: int
     kind: EventKind
@@ -837,7 +846,8 @@ class Event(_message.Message):
     rank: int
     worker: str
     decision: Decision
-    def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[_Union[EventKind, str]] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., worker: _Optional[str] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ...) -> None: ...
+    lost: int
+    def __init__(self, number: _Optional[int] = ..., unix_ms: _Optional[int] = ..., kind: _Optional[_Union[EventKind, str]] = ..., words: _Optional[str] = ..., session: _Optional[str] = ..., namespace: _Optional[str] = ..., rank: _Optional[int] = ..., worker: _Optional[str] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., lost: _Optional[int] = ...) -> None: ...
 
 class WhoAmIRequest(_message.Message):
     __slots__ = ()
