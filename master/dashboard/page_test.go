@@ -126,7 +126,7 @@ func TestNumbersAreTheAPIs(t *testing.T) {
 		p.is(fmt.Sprintf(`document.querySelector("[data-of='%s']").textContent`, name), want)
 	}
 	row := `[...document.querySelectorAll("#table-sessions tbody tr")].find(r => r.cells[0].textContent === "run-0").cells`
-	if got, want := p.lines(`[...`+row+`].map(c => c.textContent)`), []string{"run-0", "storage is slow", "50%", "54.3 k rows/s", "60.0 k rows/s", "3", "7.3", "2", "25%"}; !slices.Equal(got, want) {
+	if got, want := p.lines(`[...`+row+`].map(c => c.textContent)`), []string{"run-0", "running", "storage is slow", "50%", "54.3 k rows/s", "60.0 k rows/s", "3", "7.3", "2", "25%"}; !slices.Equal(got, want) {
 		t.Errorf("run-0 is shown as %q, want %q", got, want)
 	}
 	p.is(`document.querySelector("#epochs .strip").getAttribute("aria-label")`, "run-0, epoch 2: 25% done, 0% with trainers, 2 of 4 blocks planned")

@@ -31,7 +31,7 @@ func TestDemandWithoutBound(t *testing.T) {
 		p.is(`document.querySelector("#chart-`+chart+` path.rate").getBBox().height > 30`, "true")
 		p.is(`document.querySelector("#chart-`+chart+` path.demand").getBBox().y >= 0`, "true")
 	}
-	p.is(`[...document.querySelectorAll("#table-sessions tbody tr")].find(r => r.cells[0].textContent === "run-0").cells[6].textContent`, "all there are")
+	p.is(`[...document.querySelectorAll("#table-sessions tbody tr")].find(r => r.cells[0].textContent === "run-0").cells[7].textContent`, "all there are")
 	p.is(`document.querySelector("[data-of=workers] small").textContent`, "of 3 wanted")
 	p.quiet()
 }

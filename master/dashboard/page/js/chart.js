@@ -23,7 +23,7 @@ export class Chart {
   constructor(into, options) {
     this.options = options;
     this.svg = s("svg", { tabindex: "0", role: "img", height: options.height });
-    this.marks = h("ol", { class: "marks", "aria-label": "Decisions" });
+    this.marks = h("ol", { class: "marks", "aria-label": "Decisions and lost workers" });
     this.legend = h("figcaption");
     this.over = h("p", { class: "beyond" });
     this.table = h("tbody");
@@ -41,7 +41,8 @@ export class Chart {
   }
 
   // show draws series of points between two times, and marks {at, words, kind} above them. A series is {name, color, of: point => number
-  // or null, style: "line" | "dash" | "area" | "step", loose: it may leave the axis, and be infinite, words: (number, point) => text}.
+  // or null, style: "line" | "dash" | "area" | "step", loose: it may leave the axis, and be infinite, unfit: the axis does not fit it where
+  // there is another one to fit, words: (number, point) => text}.
   show(points, series, from, to, marks = []) {
     const begin = points.findIndex((p) => p.at >= from);
     this.#points = begin < 0 ? [] : points.slice(Math.max(0, begin - 1));
@@ -87,11 +88,16 @@ export class Chart {
   // #most is what the axis has to hold. Of a demand without bound, or workers that could do many times more, nothing but that is to see:
   // what is loose does not flatten all others.
   #most() {
-    const values = this.#series.map((one) => this.#points.map((p) => one.of(p) ?? 0));
+    const most = this.#mostOf(this.#series.filter((one) => !one.unfit)) || this.#mostOf(this.#series);
+    return Math.max(this.options.least ?? 0, most);
+  }
+
+  #mostOf(series) {
+    const values = series.map((one) => this.#points.map((p) => one.of(p) ?? 0));
     const tops = values.map((some) => Math.max(0, ...some.filter(Number.isFinite))), infinite = values.some((some) => some.includes(Infinity));
     const first = Math.max(0, ...tops), second = Math.max(0, ...tops.toSpliced(tops.indexOf(first), 1));
-    const most = second > 0 && this.#series[tops.indexOf(first)].loose ? Math.min(first, beyond * second) : first;
-    return Math.max(this.options.least ?? 0, infinite ? 1.25 * most : most);
+    const most = second > 0 && series[tops.indexOf(first)].loose ? Math.min(first, beyond * second) : first;
+    return infinite ? 1.25 * most : most;
   }
 
   #line({ of, color, style }) {

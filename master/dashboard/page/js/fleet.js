@@ -28,7 +28,7 @@ export class Trainers {
     const all = sessions.flatMap((s) => (s.trainers ?? []).map((t) => ({ ...t, id: several ? `${s.session} ${n(t.rank)}` : `${n(t.rank)}` })));
     const waiting = all.filter((t) => n(t.stall) >= 0.01).length;
     this.heat.show(all.map((t) => ({ value: n(t.stall), state: t.present ? "" : "gone", words: `${several ? "" : "rank "}${t.id}: waits ${f.share(n(t.stall))} of its time, ${f.rate(n(t.rate))}` })),
-      all.length ? `${all.length} ${all.length === 1 ? "trainer" : "trainers"}, ${waiting} of which wait 1% of their time or more; red is waiting` : "No trainer has come.");
+      all.length ? `${f.whole(all.length)} ${all.length === 1 ? "trainer" : "trainers"}, ${f.whole(waiting)} of which wait 1% of their time or more; red is waiting` : "No trainer has come.");
     this.table.show(all);
   }
 }
@@ -54,7 +54,7 @@ export class Workers {
     this.rates = rates;
     const full = workers.filter((w) => n(w.busy) >= 0.95).length, draining = workers.filter((w) => w.draining).length;
     this.heat.show(workers.map((w) => ({ value: n(w.busy), state: w.draining ? "drains" : "", words: `${w.name}: busy ${f.share(n(w.busy))}, ${f.rate(n(w.rate))}${w.draining ? ", drains" : ""}` })),
-      workers.length ? `${f.whole(workers.length)} ${workers.length === 1 ? "worker" : "workers"}, ${full} of which are busy 95% of their time or more, and ${draining} drain; blue is busy` : "No worker reports.");
+      workers.length ? `${f.whole(workers.length)} ${workers.length === 1 ? "worker" : "workers"}, ${f.whole(full)} of which are busy 95% of their time or more, and ${f.whole(draining)} drain; blue is busy` : "No worker reports.");
     this.table.show(workers);
   }
 }

@@ -100,6 +100,7 @@ function follow({ session, range }) {
     history = new History();
     attribute(document.body, "data-painted", "");
     stream.watch(session);
+    scrollTo(0, 0);
     over.fetch().then(draw, () => {});
   }
   draw();

@@ -2,7 +2,7 @@
 
 import { byId, text } from "./dom.js";
 import { Chart, niceBytes } from "./chart.js";
-import { num, count, rate, demand, unbounded, needed, byteRate, share, workers, clock } from "./format.js";
+import { num, count, rate, demand, unbounded, needed, byteRate, share, workers, whole, clock } from "./format.js";
 
 const palette = 6;
 const least = 3 * 60_000; // that a chart shows, in ms
@@ -30,8 +30,8 @@ export class OverTime {
       line("demand", "demand", known((p) => bounded(p.demand, p)), "dash", { loose: true, words: demand }),
       line("delivered", "rate", (p) => p.rate, "line"),
     ];
-    if (!session) flow.unshift(line("capacity", "capacity", known((p) => p.capacity), "area", { loose: true }));
-    const marks = decisions(history.events);
+    if (!session) flow.unshift(line("capacity", "capacity", known((p) => p.capacity), "area", { loose: true, unfit: true }));
+    const marks = [...decisions(history.events), ...losses(history.events)];
     this.rows.show(points, flow, from, to, marks);
     this.workers.show(fleet.length ? points : [], [
       line(session ? "granted" : "workers", "rate", (p) => p.workers, "step"),
@@ -51,7 +51,7 @@ export class OverTime {
     const times = history.points;
     const at = shown.map((s) => reader(history.sessions.get(s.session) ?? []));
     const lines = (of) => shown.map((s, i) => line(s.session, `c${i}`, (p) => at[i](p.at)?.[of] ?? null));
-    text(byId("h-throughput"), `Throughput by session${all.length > shown.length ? `, the ${palette} busiest of ${all.length}` : ""}`);
+    text(byId("h-throughput"), `Throughput by session${all.length > shown.length ? `, the ${palette} busiest of ${whole(all.length)}` : ""}`);
     this.sessions.show(times, lines("rate"), from, to);
     this.stall.show(times, [...(session ? [] : [line("all trainers", "capacity", (p) => p.stall, "area")]), ...lines("stall")], from, to);
   }
@@ -67,11 +67,16 @@ function reader(points) {
   };
 }
 
+// losses are marks of workers that went and were not seen to drain.
+function losses(events) {
+  return events.filter((e) => e.lost).map((e) => ({ at: num(e.unix_ms), kind: "lost", words: `${clock(num(e.unix_ms))} ${e.words}` }));
+}
+
 // decisions are marks of the scaler's events.
 function decisions(events) {
   return events.filter((e) => e.decision).map((e) => {
     const from = num(e.decision.from), to = num(e.decision.to);
-    const change = from === to ? `stays at ${to}` : `${from} to ${to} workers`;
+    const change = from === to ? `stays at ${whole(to)}` : `${whole(from)} to ${whole(to)} workers`;
     return { at: num(e.decision.unix_ms || e.unix_ms), kind: to > from ? "up" : to < from ? "down" : "held", words: `${clock(num(e.unix_ms))} ${change}: ${e.decision.reason ?? e.words}` };
   });
 }

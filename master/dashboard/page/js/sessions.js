@@ -5,7 +5,7 @@ import { h, s, byId, text, attribute, resize } from "./dom.js";
 import * as f from "./format.js";
 import { Table, bar } from "./table.js";
 import { state, change, address } from "./state.js";
-import { chip, isOver } from "./verdict.js";
+import { chip, stateName, isOver } from "./verdict.js";
 
 const n = f.num;
 const strips = 6; // shown at once
@@ -26,13 +26,14 @@ function chipIn(row, td) {
 export function sessionsTable() {
   return new Table(byId("table-sessions"), [
     { key: "session", name: "Session", of: (r) => r.session, cell: (r, th) => link(r.session, th) },
-    { key: "why", name: "What holds it up", of: (r) => r.bottleneck ?? "", cell: chipIn },
+    { key: "state", name: "State", of: stateName },
+    { key: "why", name: "What holds it up", of: (r) => r.bottleneck ?? "", cell: (r, td) => chipIn({ ...r, state: "" }, td) }, // the state stands beside it
     { key: "stall", name: "Stall", num: true, of: (r) => n(r.stall), cell: (r, td) => bar(td, n(r.stall), f.share(n(r.stall)), true) },
     { key: "rate", name: "Delivered", num: true, of: (r) => n(r.rate), cell: (r, td) => text(td, f.rate(n(r.rate))) },
     { key: "demand", name: "Demand", num: true, of: (r) => n(r.demand), cell: (r, td) => text(td, r.demand ? f.demand(r.demand) : "not known") },
     { key: "workers", name: "Workers", num: true, of: (r) => n(r.granted), cell: (r, td) => text(td, f.workers(n(r.granted))) },
     { key: "needed", name: "Needed", num: true, of: (r) => n(r.needed), cell: (r, td) => text(td, f.needed(n(r.needed), n(r.demand))) },
-    { key: "epoch", name: "Epoch", num: true, of: (r) => n(r.progress?.epoch), cell: (r, td) => text(td, String(n(r.progress?.epoch) + 1)) },
+    { key: "epoch", name: "Epoch", num: true, of: (r) => n(r.progress?.epoch), cell: (r, td) => text(td, f.whole(n(r.progress?.epoch) + 1)) },
     { key: "done", name: "Done", num: true, of: (r) => epoch(r).done, cell: (r, td) => text(td, f.share(epoch(r).done)) },
   ], { caption: "Sessions", none: "No session is read.", page: 10, sort: "-rate", get: () => state().sessions, set: (sessions) => change({ sessions }) });
 }
@@ -80,7 +81,7 @@ export function showEpochs(sessions) {
   const into = byId("epochs");
   const all = [...sessions].sort((a, b) => n(b.rate) - n(a.rate));
   const shown = all.slice(0, strips).sort((a, b) => a.session.localeCompare(b.session, "en", { numeric: true }));
-  const words = !shown.length ? "No session is read." : all.length > strips ? `The ${strips} busiest of ${all.length} sessions.` : "Blue was handed over, amber is with trainers, grey is to come.";
+  const words = !shown.length ? "No session is read." : all.length > strips ? `The ${strips} busiest of ${f.whole(all.length)} sessions.` : "Blue was handed over, amber is with trainers, grey is to come.";
   if (into.firstElementChild?.tagName !== "P") into.append(h("p", { class: "key" }), h("div"));
   text(into.firstElementChild, words);
   const boxes = resize(into.lastElementChild, shown.length, () =>
@@ -88,7 +89,7 @@ export function showEpochs(sessions) {
   shown.forEach((session, i) => {
     const e = epoch(session), p = session.progress ?? {};
     const [line, strip] = boxes[i].children;
-    const far = `epoch ${n(p.epoch) + 1}: ${f.share(e.done)} done, ${f.share(e.held)} with trainers, ${n(p.blocks_planned)} of ${n(p.blocks)} blocks planned`;
+    const far = `epoch ${f.whole(n(p.epoch) + 1)}: ${f.share(e.done)} done, ${f.share(e.held)} with trainers, ${f.whole(n(p.blocks_planned))} of ${f.whole(n(p.blocks))} blocks planned`;
     text(line.firstElementChild, f.short(session.session));
     attribute(line.firstElementChild, "title", session.session);
     text(line.lastElementChild, far);

@@ -1,7 +1,7 @@
 // A table that sorts by its columns and shows one page of rows, so that it is as usable with 1,000 as with one.
 
 import { h, text, attribute, resize } from "./dom.js";
-import { short } from "./format.js";
+import { short, whole } from "./format.js";
 
 export class Table {
   #rows = [];
@@ -44,7 +44,7 @@ export class Table {
     this.pages.hidden = last === 0;
     this.before.disabled = here === 0;
     this.after.disabled = here === last;
-    text(this.words, `${here * options.page + 1} to ${here * options.page + shown.length} of ${rows.length}`);
+    text(this.words, `${whole(here * options.page + 1)} to ${whole(here * options.page + shown.length)} of ${whole(rows.length)}`);
   }
 
   #text(cell, words, isName) {

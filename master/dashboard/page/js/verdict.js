@@ -5,7 +5,7 @@ import * as f from "./format.js";
 
 export const bottlenecks = {
   BOTTLENECK_UNSPECIFIED: ["measuring", ""],
-  NONE: ["idle", ""],
+  NONE: ["nothing is read", ""],
   TRAINER: ["trainers run at full speed", "good"],
   CLIENT: ["client is slow", "warn"],
   NETWORK: ["network is slow", "warn"],
@@ -16,13 +16,19 @@ export const bottlenecks = {
 
 const over = { FINISHED: ["finished", "good"], FAILED: ["failed", "bad"], GONE: ["not there", "warn"] };
 
+// states are those of sessions of which nothing is read.
+const states = { ...over, WAITING: ["waiting", ""], IDLE: ["idle", ""], ABANDONED: ["abandoned", "warn"] };
+
+// stateName is what a session's state is called.
+export const stateName = (session) => (states[session.state] ?? [(session.state ?? "no answer").toLowerCase()])[0];
+
 // isOver tells of a session that nothing is read of any more.
 export const isOver = (session) => session?.state in over;
 
-// chip shows in an element what holds a session or the fleet up, or how a session ended.
+// chip shows in an element what holds a session or the fleet up, or the state of a session that is not read.
 export function chip(element, seen) {
   const name = seen.bottleneck ?? "BOTTLENECK_UNSPECIFIED";
-  const [words, kind] = over[seen.state] ?? bottlenecks[name] ?? [name.toLowerCase(), "warn"];
+  const [words, kind] = states[seen.state] ?? bottlenecks[name] ?? [name.toLowerCase(), "warn"];
   attribute(element, "class", `chip ${kind}`);
   text(element, words);
 }
@@ -50,7 +56,7 @@ export function now(observed, fleet, session) {
     ? [
         ["State", over[session.state][0], ""],
         ["Handed over", f.count(n(session.progress?.rows_delivered)), "rows"],
-        ["Epochs", String(n(session.progress?.epoch)), "closed"],
+        ["Epochs", f.whole(n(session.progress?.epoch)), "closed"],
       ]
     : session
     ? [
@@ -59,7 +65,7 @@ export function now(observed, fleet, session) {
         ["Stall", f.share(n(session.stall)), ""],
         ["Workers", f.workers(n(session.granted)), needs(n(session.needed), n(session.demand))],
         ["A row takes", known(n(session.cost), f.seconds), "of a worker"],
-        ["Trainers", String((session.trainers ?? []).filter((t) => t.present).length), `of ${(session.trainers ?? []).length}`],
+        ["Trainers", f.whole((session.trainers ?? []).filter((t) => t.present).length), `of ${f.whole((session.trainers ?? []).length)}`],
         ["Handed over", f.count(n(session.progress?.rows_delivered)), "rows"],
       ]
     : [
