@@ -85,6 +85,21 @@ func bugsInSteps() map[string]executor {
 			s.steps = nil
 			r.Steps = nil
 		}),
+		"an epoch closes before all ranks have joined": func(s *State, c Command) (Reply, Changes, error) {
+			absent := slices.Clone(s.ranks)
+			for r, k := range absent {
+				if _, joins := c.(Join); k == nil && !joins {
+					s.ranks[r] = &rank{incarnation: 1, departed: true}
+				}
+			}
+			r, ch, err := s.Apply(c)
+			for i, k := range absent {
+				if _, joins := c.(Join); k == nil && !joins {
+					s.ranks[i] = nil
+				}
+			}
+			return r, ch, err
+		},
 		"ranks that start again together go on each for itself": behind(func(s *State, c Command, r *Reply) {
 			if k := joining(s, c); k != nil && k.kind == pb.JoinKind_REJOIN && k.steps.Epoch == s.closed {
 				k.begun.Handed++

@@ -359,7 +359,7 @@ func (s *State) passTo(epoch uint32, ch *Changes) {
 func (s *State) endedByAll(epoch uint32) bool {
 	ended := false
 	for _, k := range s.ranks {
-		if k == nil || !k.departed && k.steps.Epoch <= epoch {
+		if !k.departed && k.steps.Epoch <= epoch {
 			return false
 		}
 		ended = ended || k.steps.Epoch > epoch

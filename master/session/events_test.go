@@ -45,6 +45,9 @@ func (m *model) start(r uint32) {
 		}
 	}
 	t.joined(reply)
+	if first := reply.Incarnation == 1; first && m.batchSize > 0 && reply.Begun.Epoch != m.s.begun.Epoch {
+		m.fail("rank %d joins for the first time, and begins at %+v; its generation began at %+v", r, reply.Begun, m.s.begun)
+	}
 	m.back(r, reply.Begun)
 	t.all = tallyOf(m.d.rows(reply.Consumed))
 	if old != nil && old.generation == m.s.generation {

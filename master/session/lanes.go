@@ -286,7 +286,7 @@ func (s *State) lanesOver(epoch uint32) bool {
 	present, over, moved := 0, 0, false
 	for _, k := range s.ranks {
 		switch {
-		case k == nil || !k.departed && !k.over(epoch, steps):
+		case !k.departed && !k.over(epoch, steps):
 			return false
 		case k.over(epoch, steps):
 			over++

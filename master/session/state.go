@@ -276,9 +276,15 @@ func (k *rank) revokedSince(start position.Position) position.Set {
 	return from(k.revoked, start)
 }
 
-// over reports whether an epoch may be closed.
+// over reports whether an epoch may be closed. Where ranks count steps, all of them make equally many: one that has not joined yet begins
+// where its generation began, and the others wait for it there, however few rows are left. Those that left or died have joined.
 func (s *State) over(epoch uint32) bool {
-	if s.drops() {
+	switch {
+	case s.countsSteps() && slices.Contains(s.ranks, nil):
+		return false
+	case s.id.Lanes > 0:
+		return s.lanesOver(epoch)
+	case s.drops():
 		return s.endedByAll(epoch)
 	}
 	return s.consumedAll(epoch)
@@ -292,9 +298,6 @@ func (s *State) forgetEpochs() {
 
 // consumedAll reports whether an epoch is consumed: by the partition, whether nothing else is left of it.
 func (s *State) consumedAll(epoch uint32) bool {
-	if s.id.Lanes > 0 {
-		return s.lanesOver(epoch)
-	}
 	end := position.Position{Epoch: epoch + 1}
 	if s.frontier.Less(end) || before(s.returned, end) {
 		return false

@@ -21,9 +21,10 @@ import (
 // reported as consumed, and with them how many batches they were. (If rows of a lease that ended are handed over
 // again, it is after their first time, and so, among ranks in step, not in an earlier step.)
 //
-// Nobody waits for ever: a rank waits in the open epoch only while others hold rows of it, or rows are to be granted.
-// Whoever has the rows gets to hand them over: all ranks reach its step, with rows or with padding, for it reports it.
-// When no rows are left, the epoch closes, and all ranks reach its last step.
+// Nobody waits for ever: a rank waits in the open epoch only while others hold rows of it, or rows are to be granted, or
+// another has not joined. Whoever has the rows gets to hand them over: all ranks reach its step, with rows or with padding,
+// for it reports it. When no rows are left and all have joined, the epoch closes, and all ranks reach its last step. How long
+// to wait for those that do not join, each trainer decides by its clock.
 
 const (
 	// maxSteps bounds numbers of steps from outside.
@@ -206,9 +207,6 @@ func (s *State) endSteps() {
 	s.steps = append(s.steps, ended)
 	s.promised = 0
 	oldest := s.firstEpoch()
-	if slices.Contains(s.ranks, nil) {
-		oldest = min(oldest, s.begun.Epoch)
-	}
 	s.steps = slices.DeleteFunc(s.steps, func(e EpochSteps) bool { return e.Epoch < oldest })
 }
 

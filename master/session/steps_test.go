@@ -85,24 +85,68 @@ func TestStepsAreNewest(t *testing.T) {
 	}
 }
 
-// Steps of closed epochs are kept as long as a training loop may be in them, also one that has not begun.
+// Steps of closed epochs are kept as long as a training loop is in them.
 func TestStepsAreForgotten(t *testing.T) {
-	j := newJob(t, 2, 4)
-	j.s.id.Pad = true
-	j.join(0, "a")
+	j := newPadded(t, 2, 4)
 	for e := range uint32(3) {
 		j.plan(e, 0, 1, 1)
 		j.at(0, e, 1, 1, j.more(0)...)
 	}
-	if r := j.join(1, "b"); r.Begun != (Steps{Epoch: 3}) { // rank 0 does not wait for it
-		t.Errorf("%+v", r)
+	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1}, EpochSteps{Epoch: 1, Steps: 1}, EpochSteps{Epoch: 2, Steps: 1})
+	for r := range uint32(2) {
+		j.at(r, 3, 0, 0)
 	}
-	j.told(j.at(0, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1}, EpochSteps{Epoch: 1, Steps: 1}, EpochSteps{Epoch: 2, Steps: 1})
-	j.at(0, 3, 0, 0)
 	j.plan(3, 0, 1, 1)
 	j.at(0, 3, 1, 1, j.more(0)...)
 	if want := []EpochSteps{{Epoch: 3, Steps: 1}}; !slices.Equal(j.s.steps, want) {
 		t.Errorf("steps %v, want %v", j.s.steps, want)
+	}
+}
+
+// A rank that has read all of a small epoch alone waits in it, for the one that comes later begins there, and makes as many steps.
+func TestAnEpochWaitsForEachRankToJoin(t *testing.T) {
+	for name, meanwhile := range map[string]func(j *job){
+		"the first waits":        func(*job) {},
+		"the first leaves":       func(j *job) { q := j.sync(0); q.Leave = true; j.do(q) },
+		"the first's lease ends": func(j *job) { j.do(Expire{Rank: 0, Incarnation: 1}) },
+		"another master leads":   func(j *job) { j.s = j.reload() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJob(t, 3, 2)
+			j.s.id.Pad = true
+			j.plan(0, 0, 1, 1)
+			j.join(0, "a")
+			j.at(0, 0, 5, 5, j.more(0)...)
+			meanwhile(j)
+			for r := uint32(1); r < 3; r++ {
+				if j.s.Closed() != 0 {
+					t.Fatalf("the epoch is closed, and rank %d has not joined", r)
+				}
+				if r := j.join(r, "late"); r.Begun != (Steps{}) {
+					t.Errorf("it begins at %+v, not where the first did", r.Begun)
+				}
+				j.told(j.at(r, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 5})
+			}
+			if j.s.Closed() != 1 {
+				t.Error("all ranks have joined and nothing is left of the epoch, which is not closed")
+			}
+		})
+	}
+}
+
+// The ranks of a restored world have all joined: it waits for none of the one before.
+func TestARestoredWorldWaitsForNoOtherRank(t *testing.T) {
+	j := newJob(t, 2, 2)
+	j.s.id.Pad = true
+	j.plan(0, 0, 1, 1)
+	j.join(0, "a")
+	all := j.more(0)
+	j.at(0, 0, 1, 1, all...)
+	state := moved()[0]
+	state.World, state.Members, state.Consumed, state.Handed = 2, []uint32{0}, position.NewSet(all...), 1
+	state.Session, state.Generation, state.BaseVersion = j.s.id.Session, j.s.generation, j.s.baseVersion
+	if r := j.do(restoring(0, 1, "alone", state)); r.Kind != pb.JoinKind_RESTORED || j.s.Closed() != 1 {
+		t.Errorf("%d epochs are closed of a world of one rank: %+v", j.s.Closed(), r)
 	}
 }
 
@@ -112,8 +156,9 @@ func TestStartsInStep(t *testing.T) {
 	j.s.id.Pad = true
 	j.plan(0, 0, 1, 1)
 	j.join(0, "a")
+	j.join(0, "again")
 	j.at(0, 0, 1, 1, j.more(0)...)
-	if r := j.join(1, "b"); r.Begun != (Steps{}) || r.Closed != 1 {
+	if r := j.join(1, "b"); r.Begun != (Steps{}) {
 		t.Errorf("%+v", r)
 	}
 	j.told(j.at(1, 0, 0, 0), EpochSteps{Epoch: 0, Steps: 1})
