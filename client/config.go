@@ -73,6 +73,9 @@ type Config struct {
 	// HedgeAfter is the least time that a worker may send nothing while there is room, before the next one is asked for the
 	// same rows besides (default 500 ms). It is longer where streams usually are. Few streams are opened twice at once.
 	HedgeAfter time.Duration
+	// JoinTimeout is how long Next waits, where all ranks make equally many steps, for ranks that do not join (default 10 min). Then it
+	// returns an AbsentError.
+	JoinTimeout time.Duration
 	// OnResume is called, from a stream's goroutine, when a broken or late stream goes on. It must not block.
 	OnResume func(Resume)
 	// OnSkip is called, from the goroutine that talks to the master, when rows were left out because no worker can read them, by
@@ -118,6 +121,9 @@ func (c Config) withDefaults() Config {
 	if c.HedgeAfter == 0 {
 		c.HedgeAfter = 500 * time.Millisecond
 	}
+	if c.JoinTimeout == 0 {
+		c.JoinTimeout = 10 * time.Minute
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -144,6 +150,7 @@ func (c Config) validate() error {
 		restored += proto.Size(state)
 	}
 	check(restored <= maxRestored, "Restore has %d bytes; one rank may bring %d, so have each bring its own", restored, maxRestored)
+	check(c.JoinTimeout > 0, "JoinTimeout is %v; it must be positive", c.JoinTimeout)
 	check(c.HedgeAfter > 0, "HedgeAfter is %v; it must be positive", c.HedgeAfter)
 	return errors.Join(errs...)
 }

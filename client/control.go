@@ -170,6 +170,9 @@ func (s *Session) sayIdle() {
 	if s.cfg.WorldSize < 2 || s.finished || l.counted || s.saidIdle > l.epoch || !l.drained || !l.epochIdle() {
 		return
 	}
+	if len(l.absent(s.cfg.WorldSize)) > 0 { // awaitRanks says for whom it waits
+		return
+	}
 	s.saidIdle = l.epoch + 1
 	s.log.Info("this rank has all that it gets of the epoch; it waits until the other ranks have taken theirs",
 		"event", "waiting_for_ranks", "epoch", l.epoch)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -50,6 +51,41 @@ type FailedError struct {
 
 func (e *FailedError) Error() string {
 	return fmt.Sprintf("client: session %q failed: %s", e.Session, e.Words)
+}
+
+// AbsentError is the end of a session of which some ranks do not join, and this one waits for them.
+type AbsentError struct {
+	Session string
+	Ranks   []uint32 // that have not joined
+	World   uint32
+	Waited  time.Duration
+}
+
+func (e *AbsentError) Error() string {
+	return fmt.Sprintf("client: session %q: %s", e.Session, e.Words())
+}
+
+// Words is the error without the session's name.
+func (e *AbsentError) Words() string {
+	return fmt.Sprintf("next has waited for %v for %s of %d, which did not join. All ranks make equally many steps of an epoch with "+
+		"last_batch pad or drop, and in order deterministic. Start each rank, or let a rank that reads alone open with world_size=1",
+		e.Waited.Round(time.Second), rankNames(e.Ranks), e.World)
+}
+
+// maxNamed bounds the ranks that a message names.
+const maxNamed = 8
+
+// rankNames names some ranks, and counts the others.
+func rankNames(ranks []uint32) string {
+	if len(ranks) == 1 {
+		return fmt.Sprintf("rank %d", ranks[0])
+	}
+	named := ranks[:min(len(ranks), maxNamed)]
+	out := "ranks " + strings.Trim(fmt.Sprint(named), "[]")
+	if others := len(ranks) - len(named); others > 0 {
+		out += fmt.Sprintf(" and %d more", others)
+	}
+	return out
 }
 
 // RefusedError is the end of a session of which every worker refuses a shard. Err is one's word for it, at the address.

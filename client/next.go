@@ -14,7 +14,8 @@ import (
 // has nothing more of an epoch to get, what is left is a shorter last batch, or dropped, as the spec says. If another
 // rank dies after that, rows of its shards may come late and make one more short batch. io.EOF comes after all epochs.
 //
-// If the spec pads last batches, all ranks get equally many batches of an epoch, all of batch_size rows: see Batch.Valid.
+// If the spec pads last batches, all ranks get equally many batches of an epoch, all of batch_size rows: see Batch.Valid. Where all get
+// equally many, Next waits for ranks that have not joined, at most for Config.JoinTimeout.
 //
 // Returning a batch is what makes its rows consumed. When ctx ends, Next returns its error at once and loses nothing;
 // any other error ends the session. It waits, and says so in the log, while the lease has run out because no master
@@ -92,6 +93,9 @@ func (s *Session) next(ctx context.Context, ends bool) (*Batch, error) {
 		s.stats.Stall += d
 		s.stats.LongestStall = max(s.stats.LongestStall, s.stalled)
 		s.mu.Unlock()
+		if err := s.awaitRanks(); err != nil {
+			return nil, err
+		}
 	}
 }
 

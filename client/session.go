@@ -53,6 +53,7 @@ type Session struct {
 	finished     bool
 	lapsed       bool // the lease ran out, and the log says so
 	saidUnserved map[unserved]time.Time
+	saidAbsent   uint32 // epochs up to this one of which the log says that this rank waits for some that have not joined
 	saidIdle     uint32 // epochs up to this one of which the log says that this rank waits for others
 	revision     uint64
 	leaseEnds    time.Time
@@ -155,10 +156,14 @@ func (s *Session) begin(sent time.Time) error {
 	return s.count()
 }
 
-// beginsIn is the epoch that the training loop is in at its beginning.
+// beginsIn is the epoch that the training loop is in at its beginning. It may be closed, where this rank joined late: the loop gets an
+// empty pass of it, and is in step with the others' loops. A rank that comes back cannot know where its loop was.
 func (s *Session) beginsIn() uint32 {
-	if j := s.cfg.Joined; j != nil {
+	switch j := s.cfg.Joined; {
+	case j != nil:
 		return j.Epoch
+	case s.joined.GetKind() == pb.JoinKind_FRESH && s.joined.GetIncarnation() == 1:
+		return s.session.GetRestoredFrom().GetEpoch()
 	}
 	return s.joined.GetClosedEpochs()
 }

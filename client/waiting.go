@@ -8,6 +8,9 @@ import (
 	"github.com/penstock-ml/penstock/api/pb"
 )
 
+// sayAbsentAfter is how long Next waits for ranks that have not joined before the log says so: others may be about to.
+const sayAbsentAfter = 3 * time.Second
+
 // Waiting is why Next waits.
 type Waiting struct {
 	// Master is the error of the newest Sync, if it failed.
@@ -55,6 +58,42 @@ func (l *ledger) reads(p *piece) bool { return !p.complete() && p.shard.Epoch ==
 
 // unread reports whether there is such a piece.
 func (l *ledger) unread() bool { return slices.ContainsFunc(l.pieces, l.reads) }
+
+// absent are the ranks that have not joined, where this one can go no further before they do: each makes as many steps as the others.
+func (l *ledger) absent(world uint32) (ranks []uint32) {
+	if !l.counts() || !l.starved() {
+		return nil
+	}
+	for rank := range world {
+		if _, joined := slices.BinarySearch(l.base.members, rank); !joined {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+// awaitRanks says for which ranks Next waits that have not joined, and ends the session once that was too long.
+func (s *Session) awaitRanks() error {
+	if s.stalled < sayAbsentAfter {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ranks := s.ledger.absent(s.cfg.WorldSize)
+	if len(ranks) == 0 {
+		return nil
+	}
+	if s.stalled >= s.cfg.JoinTimeout {
+		s.failLocked(&AbsentError{Session: s.cfg.Session, Ranks: ranks, World: s.cfg.WorldSize, Waited: s.stalled})
+		return s.err
+	}
+	if s.saidAbsent <= s.ledger.ended {
+		s.saidAbsent = s.ledger.ended + 1
+		s.log.Warn("this rank waits for others that have not joined; one that reads alone needs world_size=1",
+			"event", "waiting_for_ranks", "missing", rankNames(ranks), "epoch", s.ledger.ended)
+	}
+	return nil
+}
 
 // synced notes how a Sync ended.
 func (s *Session) synced(err error) {

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -149,5 +151,101 @@ func TestErrorsAreToldApart(t *testing.T) {
 				t.Errorf("%v is %+v", err, e)
 			}
 		})
+	})
+}
+
+// TestRanksThatDoNotJoin are waited for where all ranks make equally many steps: never is the epoch a shorter one. Who waits is told of
+// them, and at last ends with an error.
+func TestRanksThatDoNotJoin(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		last pb.LastBatch
+		left bool // rank 2 joined and left, and is none of those that are waited for
+		want string
+	}{
+		{name: "pad", last: pb.LastBatch_PAD, want: "ranks 1 2 of 3"},
+		{name: "pad, of which one left", last: pb.LastBatch_PAD, left: true, want: "rank 1 of 3"},
+		{name: "drop", last: pb.LastBatch_DROP, want: "ranks 1 2 of 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, fl *fake.Net) {
+				m := simple(fl, 16, &fake.Worker{})
+				m.World, m.Data.Epochs, m.Spec = 3, 5, &pb.Spec{BatchSize: 16, LastBatch: c.last, Epochs: 5}
+				var said strings.Builder
+				cfg := config(fl, "m")
+				cfg.Spec, cfg.WorldSize, cfg.JoinTimeout, cfg.Logger = m.Spec, 3, time.Hour, slog.New(slog.NewTextHandler(&said, nil))
+				if c.left {
+					other := cfg
+					other.Rank = 2
+					if err := open(t, other).Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s := open(t, cfg)
+				begun := time.Now()
+				var err error
+				for err == nil {
+					_, err = s.Next(t.Context())
+				}
+				var absent *AbsentError
+				if !errors.As(err, &absent) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "world_size=1") {
+					t.Fatalf("Next: %v; want an AbsentError that names the %s", err, c.want)
+				}
+				if waited := time.Since(begun); absent.Waited < time.Hour || waited > time.Hour+time.Minute {
+					t.Errorf("it says that it waited for %v, and took %v; it had an hour", absent.Waited, waited)
+				}
+				<-s.done
+				if n := strings.Count(said.String(), "that have not joined"); n != 1 || strings.Count(said.String(), "waiting_for_ranks") != 1 {
+					t.Errorf("the log says %d times that this rank waits for others:\n%s", n, said.String())
+				}
+				if m.Closed != 0 {
+					t.Errorf("%d epochs are closed", m.Closed)
+				}
+			})
+		})
+	}
+}
+
+// TestARankThatJoinsLate is waited for where all ranks make equally many steps; else it is too late, and gets an empty pass of each epoch
+// that the others have read.
+func TestARankThatJoinsLate(t *testing.T) {
+	d := fake.NewDataset(4, 3, 8)
+	eachOrder(t, d, func(t *testing.T, fl *fake.Net, spec *pb.Spec) {
+		fl.Worker("w1", &fake.Worker{Data: d, Cut: 7})
+		fl.Master("m", &fake.Master{Data: d, Spec: spec, Workers: fl.Workers("w1"), Streams: 3, Run: 2, World: 2})
+		reads := make(chan map[uint32]int, 2)
+		var ids [2][]int64
+		for rank := range uint32(2) {
+			go func() {
+				time.Sleep(time.Duration(rank) * 9 * time.Minute) // of the bubble
+				cfg := config(fl, "m")
+				cfg.Spec, cfg.Rank, cfg.WorldSize = spec, rank, 2
+				s, err := Open(t.Context(), cfg)
+				if err != nil {
+					t.Error(err)
+					reads <- nil
+					return
+				}
+				var batches map[uint32]int
+				ids[rank], batches = readEpochs(t, s)
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				reads <- batches
+			}()
+		}
+		a, b := <-reads, <-reads
+		if spec.LastBatch != pb.LastBatch_DROP {
+			exactlyOnce(t, d, slices.Concat(ids[0], ids[1]))
+		}
+		uneven := spec.LastBatch == pb.LastBatch_UNEVEN
+		for epoch := range d.Epochs {
+			if !uneven && (a[epoch] == 0 || a[epoch] != b[epoch]) {
+				t.Errorf("the ranks got %d and %d batches of epoch %d", a[epoch], b[epoch], epoch)
+			}
+		}
+		if uneven && spec.Order == pb.Order_FAST && len(ids[1]) > 0 {
+			t.Errorf("the late rank got %d rows of epochs that were over", len(ids[1]))
+		}
 	})
 }

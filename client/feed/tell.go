@@ -22,12 +22,15 @@ func failed(err error) *pb.FeedReply {
 	var master *client.MasterError
 	var session *client.FailedError
 	var refused *client.RefusedError
+	var absent *client.AbsentError
 	switch {
 	case errors.As(err, &refused):
 		out.Kind, out.Words, out.Address = pb.FeedError_REFUSED, refused.Err.Error(), refused.Address
 		out.Shard, out.File, out.Stranger = refused.Shard.String(), refused.File, errors.Is(err, client.ErrNoWorker)
 	case errors.As(err, &session):
 		out.Kind, out.Words, out.BadData = pb.FeedError_SESSION, session.Words, errors.Is(err, client.ErrData)
+	case errors.As(err, &absent):
+		out.Words = absent.Words()
 	case errors.As(err, &master):
 		out.Kind, out.Words = pb.FeedError_MASTER, master.Error()
 	}

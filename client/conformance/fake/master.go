@@ -302,6 +302,10 @@ func (m *Master) consume(r *Member, consumed position.Set) {
 }
 
 func (m *Master) close() {
+	pads := m.Spec.GetLastBatch() == pb.LastBatch_PAD
+	if (pads || m.counted()) && len(m.Ranks) < int(m.World) { // where all make equally many steps, each must have joined
+		return
+	}
 	if m.counted() {
 		m.closeCounted()
 		return
