@@ -188,6 +188,9 @@ func printSession(w io.Writer, s *pb.Session) error {
 		fmt.Fprintf(t, "  rank %d\t%s rows in %s batches, stalled %s, computing %s, %d failovers\n", r.GetRank(), humanize.Comma(c.GetRows()),
 			humanize.Comma(c.GetBatches()), time.Duration(c.GetStallNs()).Round(time.Millisecond), time.Duration(c.GetComputeNs()).Round(time.Millisecond), c.GetFailovers())
 	}
+	if even := shares(s); even != "" {
+		fmt.Fprintf(t, "shares\t%s\n", even)
+	}
 	for _, r := range p.GetRanks() {
 		if n := r.GetMayRepeat(); n > 0 {
 			fmt.Fprintf(t, "repeated\tat most %s rows that rank %d handed over before it died or hung, and told nobody of\n", humanize.Comma(n), r.GetRank())
