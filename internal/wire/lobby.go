@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -169,16 +167,22 @@ func (l *Lobby) drop(in *link) {
 	}
 }
 
-// Close closes all links, also those whose clients may have memory mapped, and lets no more in.
+// Close closes the links that wait and those whose clients may have memory mapped, and lets no more in. It waits for the others, which
+// streams use: they close theirs when they end.
 func (l *Lobby) Close() {
 	l.mu.Lock()
 	l.closed = true
+	var closing []*link
+	for in := range l.open {
+		if l.waiting[in.id] == in || in.lender.Load() != nil {
+			closing = append(closing, in)
+		}
+	}
 	for _, in := range l.waiting {
 		l.remove(in)
 	}
-	open := slices.Collect(maps.Keys(l.open))
 	l.mu.Unlock()
-	for _, in := range open {
+	for _, in := range closing {
 		_ = in.Conn.Close() // whatever its client has; by TLS it may take its time
 	}
 	l.hearing.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -172,8 +173,10 @@ func TestCloseFails(t *testing.T) {
 	}
 	s.fail = nil
 	stream = get()
-	s.lobby.Close() // while the link is in use, so that the worker closes it in the end
+	var closing sync.WaitGroup
+	closing.Go(s.lobby.Close) // while the link is in use, so that the worker closes it in the end
 	readAll(t, stream)
+	closing.Wait()
 	readAll(t, get()) // which names it
 }
 
