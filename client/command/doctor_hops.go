@@ -140,14 +140,16 @@ func (t *target) readvertise() string {
 }
 
 func (t *target) connect(ctx context.Context) finding {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.address)
+	conn, err := rpc.Connect(ctx, t.address)
+	proxy := rpc.UnusedProxy(t.address)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fail("connection refused: nothing listens there", cmp.Or(t.readvertise(),
-			"start a master, or correct --master; a master listens on 127.0.0.1 only, unless --listen says otherwise"))
+			"start a master, or correct --master; a master listens on 127.0.0.1 only, unless --listen says otherwise")+behind(proxy))
 	case isTimeout(err):
 		return fail(fmt.Sprintf("no answer within %v", t.doctor.timeout), cmp.Or(t.readvertise(),
-			"a firewall or network policy may drop the packets, or the address is one of another network, as a pod's is outside of its cluster"))
+			"a firewall or network policy may drop the packets, or the address is one of another network, as a pod's is outside of its cluster")+
+			behind(proxy))
 	case err != nil:
 		return fail(err.Error(), cmp.Or(t.readvertise(), "check the route from here to there"))
 	}
@@ -156,7 +158,15 @@ func (t *target) connect(ctx context.Context) finding {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
 	remote, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
 	t.elsewhere = local != remote && !isLoopback(remote)
-	return good("from %s to %s", local, conn.RemoteAddr())
+	return good("from %s to %s%s", local, conn.RemoteAddr(), behind(proxy))
+}
+
+// behind is a note that stands behind other words, if there is one.
+func behind(note string) string {
+	if note == "" {
+		return ""
+	}
+	return "; " + note
 }
 
 func (t *target) handshake(ctx context.Context) finding {

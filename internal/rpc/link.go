@@ -26,7 +26,7 @@ func LinkDialer(cfg Config) func(ctx context.Context, address string) (net.Conn,
 func dialLink(ctx context.Context, address string, creds credentials.TransportCredentials, window int) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	raw, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	raw, err := Connect(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("rpc: dial a link to %s: %w", address, err)
 	}

@@ -88,6 +88,7 @@ func Dial(address string, cfg Config) (*grpc.ClientConn, error) {
 			MinConnectTimeout: connectTimeout,
 		}),
 		grpc.WithDisableServiceConfig(),
+		grpc.WithContextDialer(Connect),
 	}
 	if !cfg.Token.IsZero() {
 		if !cfg.encrypted() && !isLocal(address) {
