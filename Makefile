@@ -8,7 +8,6 @@ export PENSTOCK_MINIO ?= $(TOOLS)/bin/minio
 export CGO_ENABLED := 0
 export GOFLAGS := $(shell go env GOFLAGS) -trimpath
 PACKAGE := client/python
-PYTHON_PB := $(PACKAGE)/src/penstock/_pb
 PEERS := $(CURDIR)/.cache/peers
 
 MINIO         := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
@@ -19,10 +18,9 @@ PROTOC_GRPC   := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 GOTESTSUM     := gotest.tools/gotestsum@v1.13.0
 
 PYTEST        := pytest==9.2.0 pytest-rerunfailures==16.7 pytest-timeout==2.4.0 pytest-xdist==3.8.0 tqdm==4.70.1
-PYTHON_NEWEST := pyarrow==26.0.1 grpcio==1.85.1 protobuf==7.36.2 numpy==2.4.6
-PYTHON_OLDEST := pyarrow==19.0.0 grpcio==1.71.0 protobuf==5.29.0 numpy==1.26.0 # what pyproject.toml allows
-PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6 types-protobuf==7.35.1.20260906
-PROTOC_PYTHON := grpcio-tools==1.71.2 setuptools==80.9.0 # its code runs with protobuf 5.29 and newer
+PYTHON_NEWEST := pyarrow==26.0.1 numpy==2.4.6
+PYTHON_OLDEST := pyarrow==19.0.0 numpy==1.26.0 # what pyproject.toml allows
+PYTHON_TOOLS  := duckdb==2.0.0 hatchling==1.33.0 mypy==2.4.1 pillow==13.0.0 ruff==0.17.6
 
 .PHONY: build image test test-kubernetes test-go test-python test-pythons test-torch test-v3 lint lint-python bench bench-guard bench-peers chaos soak fuzz proto \
 	proto-check tools python wheel clean
@@ -117,16 +115,12 @@ fuzz:             ## a minute of each fuzz test
 	@for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz'); do \
 		echo "$$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime 60s -fuzzminimizetime 1x $$p || exit 1; done; done
 
-proto: tools $(TOOLS)/python/ready ## regenerate api/pb and what Python has of it
+proto: tools      ## regenerate api/pb
 	protoc --go_out=. --go_opt=module=github.com/penstock-ml/penstock \
 		--go-grpc_out=. --go-grpc_opt=module=github.com/penstock-ml/penstock api/pb/*.proto
-	rm -rf .cache/pb && mkdir -p .cache/pb
-	$(TOOLS)/python/bin/python -m grpc_tools.protoc -I. --python_out=.cache/pb --pyi_out=.cache/pb api/pb/*.proto
-	for f in .cache/pb/api/pb/*; do \
-		sed 's/^from api\.pb import/from penstock._pb import/' $$f > $(PYTHON_PB)/$$(basename $$f) || exit 1; done
 
 proto-check: proto ## the committed generated code is up to date
-	git diff --exit-code -- api/pb $(PYTHON_PB)
+	git diff --exit-code -- api/pb
 
 tools: $(TOOLS)/bin/minio $(TOOLS)/bin/gofumpt $(TOOLS)/bin/gotestsum $(TOOLS)/bin/golangci-lint $(TOOLS)/bin/protoc-gen-go $(TOOLS)/bin/protoc-gen-go-grpc
 
@@ -142,11 +136,6 @@ $(TOOLS)/bin/protoc-gen-go:
 	GOBIN=$(TOOLS)/bin go install $(PROTOC_GO)
 $(TOOLS)/bin/protoc-gen-go-grpc:
 	GOBIN=$(TOOLS)/bin go install $(PROTOC_GRPC)
-
-$(TOOLS)/python/ready: Makefile
-	python3 -m venv $(TOOLS)/python
-	$(TOOLS)/python/bin/pip install --quiet $(PROTOC_PYTHON)
-	touch $@
 
 python: .venv/ready ## Python for the tests, with the package's sources, its tools, and duckdb and Pillow, whose files the tests read
 .venv/ready: Makefile

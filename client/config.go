@@ -40,8 +40,10 @@ type Config struct {
 	DialLink func(ctx context.Context, address string) (net.Conn, error)
 	// Session is the session's id, made from the job (run id and loader name).
 	Session string
-	// Spec is what to read. Nil attaches to a session that was created before.
-	Spec *pb.Spec
+	// Spec is what to read, or SpecText, as YAML or JSON, whose relative paths begin at WorkingDir. Neither attaches to a session that
+	// was created before.
+	Spec                 *pb.Spec
+	SpecText, WorkingDir string
 	// Rank of this trainer, below WorldSize. WorldSize 0 is 1.
 	Rank, WorldSize uint32
 	// Share is the session's part of the workers, set when it is opened for the first time. Nil is an equal one.
@@ -51,9 +53,11 @@ type Config struct {
 	// Restore holds checkpoints of ranks, of this session or of another; each rank's belongs in exactly one Open of the
 	// collective restore. A rank that takes part without bringing any gives an empty slice that is not nil.
 	Restore []*pb.State
-	// Joined, if set, is a session that was opened and joined by other means: Open makes no calls then. Spec, Share and Restore have
-	// had their effect.
-	Joined *Joined
+	// BeginsIn is the epoch that a restored training loop goes on in, where this rank brings no state that says so.
+	BeginsIn uint32
+	// ConnectTimeout is how long Open waits for a master that answers, RestoreTimeout how long for the other ranks of a restore. Zero
+	// is as long as its context allows.
+	ConnectTimeout, RestoreTimeout time.Duration
 	// Budget bounds, in bytes, the rows that were received and not yet copied into a batch (default 256 MiB). Each
 	// stream has an equal share, but may always hold one message, even one larger than its share.
 	Budget int64
@@ -89,17 +93,6 @@ type Config struct {
 type Local interface {
 	// Stream serves a request as the worker at an address would, if it is here: with the same statuses, or the receiver's error.
 	Stream(ctx context.Context, address string, r *pb.StreamRequest, to wire.Receiver) (here bool, err error)
-}
-
-// Joined is what a master answered.
-type Joined struct {
-	Session *pb.Session
-	// Join is the answer to the Join with Nonce, which was sent at Sent: the lease counts from then on.
-	Join  *pb.JoinReply
-	Nonce string
-	Sent  time.Time
-	// Epoch is the one that the training loop begins in, where ranks count no steps. It may be closed: the loop has nothing of it then.
-	Epoch uint32
 }
 
 func (c Config) withDefaults() Config {
@@ -139,6 +132,7 @@ func (c Config) validate() error {
 		}
 	}
 	check(len(c.Masters) > 0, "Masters is empty; give the address of at least one master")
+	check(c.Spec == nil || c.SpecText == "", "Spec and SpecText both say what to read; set one of them")
 	check(c.Session != "", "Session is empty; name it after the job, such as its run id and the loader's name")
 	check(c.Rank < c.WorldSize, "Rank %d is not below WorldSize %d", c.Rank, c.WorldSize)
 	check(c.Budget > 0, "Budget is %d bytes; it must be positive", c.Budget)

@@ -148,9 +148,7 @@ func TestLateRank(t *testing.T) {
 			m := &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 24, Epochs: 3}, Workers: fl.Workers("w1"), Streams: 2, Run: 2}
 			fl.Master("m", m)
 			m.Change(func() { m.Closed, m.Next = closed, int(closed)*len(d.Shards) })
-			cfg := joined(t, fl, config(fl, "m"))
-			cfg.Joined.Epoch = 0
-			s := open(t, cfg)
+			s := open(t, config(fl, "m"))
 			if s.Epoch() != 0 || s.State().GetClosedEpochs() != 0 {
 				t.Errorf("the loop begins in epoch %d; State says %d", s.Epoch(), s.State().GetClosedEpochs())
 			}

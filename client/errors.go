@@ -3,12 +3,14 @@ package client
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 	"github.com/penstock-ml/penstock/internal/rpc"
 )
@@ -43,6 +45,52 @@ func (e *MasterError) Error() string {
 }
 
 func (e *MasterError) Unwrap() error { return e.Err }
+
+// Masters are what masters said, one for each that was asked, if that is what an error is of.
+func Masters(err error) (said []*MasterError) {
+	switch e := err.(type) { //nolint:errorlint // all that are in it are looked at
+	case *MasterError:
+		return []*MasterError{e}
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			said = append(said, Masters(part)...)
+		}
+	case interface{ Unwrap() error }:
+		return Masters(e.Unwrap())
+	}
+	return said
+}
+
+// NoHandshake reports whether all masters that were asked take connections, but no TLS handshake of this client's.
+func NoHandshake(err error) bool {
+	said := Masters(err)
+	return len(said) > 0 && !slices.ContainsFunc(said, func(e *MasterError) bool {
+		return !strings.Contains(e.Error(), "authentication handshake failed") // gRPC has no other sign of it
+	})
+}
+
+// MissingError says which ranks have not joined a collective restore.
+type MissingError struct {
+	Ranks  []uint32
+	Waited time.Duration
+	err    error // of the context, if that ended it
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("restore: ranks %d have not joined for %v; each rank must restore, if only without a state", e.Ranks, e.Waited.Round(time.Second))
+}
+
+func (e *MissingError) Unwrap() error { return e.err }
+
+// RestoreError is a master's refusal of the states that a rank brings to a session of a spec.
+type RestoreError struct {
+	Spec *pb.Spec
+	Err  error
+}
+
+func (e *RestoreError) Error() string { return e.Err.Error() }
+
+func (e *RestoreError) Unwrap() error { return e.Err }
 
 // FailedError is the end of a session that the master gave up.
 type FailedError struct {

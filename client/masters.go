@@ -65,16 +65,27 @@ func (m *masters) attempt(ctx context.Context, address string, timeout time.Dura
 	return f(ctx, pb.NewMasterClient(conn.conn))
 }
 
-// persist repeats call with backoff until it succeeds, fails for good, or ctx ends; after each failed round it
-// tells warn.
-func (m *masters) persist(ctx context.Context, op string, timeout time.Duration, warn func(error), f func(context.Context, pb.MasterClient) error) error {
+// trials say how long each attempt at a call may take, and after how long none is made any more; 0 is as long as its context allows.
+type trials struct{ each, all time.Duration }
+
+// persist repeats call with backoff until it succeeds, fails for good, or has no trial left; after each failed round it tells warn.
+func (m *masters) persist(ctx context.Context, op string, t trials, warn func(error), f func(context.Context, pb.MasterClient) error) error {
+	begin := time.Now()
 	for round := 0; ; round++ {
-		err := m.call(ctx, op, timeout, f)
-		if err == nil || !transient(err) || ctx.Err() != nil {
+		err := m.call(ctx, op, t.each, f)
+		if err == nil || !transient(err) || NoHandshake(err) || ctx.Err() != nil {
 			return err
 		}
+		pause := backoff(round, 5*time.Second)
+		if t.all > 0 {
+			left := t.all - time.Since(begin)
+			if left <= 0 {
+				return err
+			}
+			pause = min(pause, left)
+		}
 		warn(err)
-		if sleep(ctx, backoff(round, 5*time.Second)) != nil {
+		if sleep(ctx, pause) != nil {
 			return err
 		}
 	}

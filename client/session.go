@@ -13,10 +13,7 @@ import (
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-const (
-	openTimeout  = 2 * time.Minute // of one Open or Join call: the master may have to list a large dataset
-	leaveTimeout = 5 * time.Second
-)
+const leaveTimeout = 5 * time.Second
 
 // Session is one rank's reading of a session.
 type Session struct {
@@ -99,31 +96,6 @@ func Open(ctx context.Context, cfg Config) (*Session, error) {
 	return s, nil
 }
 
-// open makes the calls of Open, unless others made them, and takes over their answers.
-func (s *Session) open(ctx context.Context) error {
-	if j := s.cfg.Joined; j != nil {
-		s.session, s.joined, s.nonce = j.Session, j.Join, j.Nonce
-		return s.begin(j.Sent)
-	}
-	warn := func(err error) { s.log.Warn("no master answers; trying on", "error", err) }
-	err := s.masters.persist(ctx, "open", openTimeout, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
-		if s.cfg.Spec == nil {
-			s.session, err = m.GetSession(ctx, &pb.GetSessionRequest{Session: s.cfg.Session})
-		} else {
-			s.session, err = m.Open(ctx, &pb.OpenRequest{Session: s.cfg.Session, Spec: s.cfg.Spec, WorldSize: s.cfg.WorldSize, Share: s.cfg.Share})
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	sent, err := s.join(ctx, warn)
-	if err != nil {
-		return err
-	}
-	return s.begin(sent)
-}
-
 // begin takes over the answers of a master.
 func (s *Session) begin(sent time.Time) error {
 	if j := s.joined.GetSession(); j != nil {
@@ -156,18 +128,6 @@ func (s *Session) begin(sent time.Time) error {
 	return s.count()
 }
 
-// beginsIn is the epoch that the training loop is in at its beginning. It may be closed, where this rank joined late: the loop gets an
-// empty pass of it, and is in step with the others' loops. A rank that comes back cannot know where its loop was.
-func (s *Session) beginsIn() uint32 {
-	switch j := s.cfg.Joined; {
-	case j != nil:
-		return j.Epoch
-	case s.joined.GetKind() == pb.JoinKind_FRESH && s.joined.GetIncarnation() == 1:
-		return s.session.GetRestoredFrom().GetEpoch()
-	}
-	return s.joined.GetClosedEpochs()
-}
-
 // count has the ledger count steps, where ranks do.
 func (s *Session) count() error {
 	spec, l := s.session.GetSpec(), &s.ledger
@@ -185,36 +145,6 @@ func (s *Session) count() error {
 		l.enter(s.beginsIn())
 	}
 	return nil
-}
-
-// join joins as the configured rank, waiting for the other ranks of a collective restore, and returns when the
-// answered Join was sent.
-func (s *Session) join(ctx context.Context, warn func(error)) (sent time.Time, err error) {
-	req := &pb.JoinRequest{
-		Session: s.cfg.Session, Rank: s.cfg.Rank, WorldSize: s.cfg.WorldSize, Nonce: s.nonce,
-		Restore: s.cfg.Restore, Restoring: s.cfg.Restore != nil,
-	}
-	for round := 0; ; round++ {
-		err := s.masters.persist(ctx, "join", openTimeout, warn, func(ctx context.Context, m pb.MasterClient) (err error) {
-			sent = time.Now()
-			s.joined, err = m.Join(ctx, req)
-			return err
-		})
-		if err != nil {
-			return sent, err
-		}
-		waiting := s.joined.GetWaitingFor()
-		if s.joined.GetKind() != pb.JoinKind_JOIN_KIND_UNSPECIFIED {
-			s.log.Info("joined", "kind", s.joined.GetKind(), "generation", s.joined.GetGeneration(), "incarnation", s.joined.GetIncarnation())
-			return sent, nil
-		}
-		if round == 0 {
-			s.log.Info("the restore waits for other ranks", "ranks", waiting)
-		}
-		if err := sleep(ctx, backoff(round, time.Second)); err != nil {
-			return sent, fmt.Errorf("restore: still waiting for ranks %d: %w", waiting, err)
-		}
-	}
 }
 
 // run owns the session's goroutines: it Syncs until the session ends, waits for the streams, then leaves and closes
@@ -273,7 +203,7 @@ func (s *Session) leave(ctx context.Context) error {
 	req.Leave, req.WantsMore, req.Refused = true, false, nil // what it gives back is others' to try
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
-	err := s.masters.persist(ctx, "leave", leaveTimeout, func(error) {}, func(ctx context.Context, m pb.MasterClient) error {
+	err := s.masters.persist(ctx, "leave", trials{each: leaveTimeout}, func(error) {}, func(ctx context.Context, m pb.MasterClient) error {
 		_, err := m.Sync(ctx, req)
 		return err
 	})

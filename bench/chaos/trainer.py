@@ -4,7 +4,6 @@ does not hold in the middle of next(): the job gives a checkpoint up then.
 usage: trainer.py START_FILE
 """
 
-import base64
 import hashlib
 import json
 import logging
@@ -16,8 +15,7 @@ import threading
 import time
 
 import numpy as np
-from penstock._pb import control_pb2
-from penstock._session import Config, Session
+from penstock._session import Config, Session, State
 
 RECORD = struct.Struct("<IIiqqfiqq")  # as in ledger.go
 PATIENCE = 600.0  # longer than any fault
@@ -80,7 +78,7 @@ def train(session, start, job, ledger):
             "Seq": seq,
             "Step": step,
             "Records": handed,
-            "State": base64.b64encode(session.state().SerializeToString()).decode(),
+            "State": session.state().data,
             "Wait": wait,
             "Ended": ended,
         }
@@ -105,7 +103,7 @@ def main():
     threading.Thread(target=die_with_parent, daemon=True).start()
     with open(sys.argv[1]) as f:
         start = json.load(f)
-    states = tuple(control_pb2.State.FromString(base64.b64decode(s)) for s in start["States"] or ())
+    states = tuple(State(s, "", 0, 1, 0) for s in start["States"] or ())
     config = Config(
         masters=tuple(start["Masters"]),
         session=start["Session"],

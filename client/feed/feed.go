@@ -9,7 +9,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
@@ -30,9 +28,6 @@ import (
 	"github.com/penstock-ml/penstock/client"
 	"github.com/penstock-ml/penstock/internal/process"
 )
-
-// maxRequest bounds a request.
-const maxRequest = 64 << 20
 
 // statesKept is of how many batches a rank's state can be asked for: the newest 1,024 that the program has, and one that may be on its way.
 const statesKept = 1024 + 1
@@ -78,7 +73,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 
 // Greet tells the program at the other end of a connection that this process is ready, and of which release.
 func Greet(control *net.UnixConn, release string) error {
-	data, err := framed(&pb.FeedHello{Language: uint32(pb.FeedHello_CURRENT), Release: release})
+	data, err := framed(hello{Language: language, Release: release})
 	if err != nil {
 		return err
 	}
@@ -86,16 +81,6 @@ func Greet(control *net.UnixConn, release string) error {
 		return fmt.Errorf("feed: hello: %w", err)
 	}
 	return nil
-}
-
-// framed is a message behind its length.
-func framed(m proto.Message) ([]byte, error) {
-	data, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4, 4096), m)
-	if err != nil {
-		return nil, fmt.Errorf("feed: %T: %w", m, err)
-	}
-	binary.LittleEndian.PutUint32(data, uint32(len(data)-4))
-	return data, nil
 }
 
 // connection is what came along with a request for a session.
@@ -139,6 +124,7 @@ type feeder struct {
 	events events
 
 	session *client.Session
+	ends    context.CancelFunc           // frees what the session lived by
 	asked   uint64                       // id of the newest request for one
 	number  uint64                       // of the newest batch
 	over    bool                         // no batch is made any more
@@ -159,7 +145,7 @@ type lent struct {
 // run answers requests until the program closes the connection, or ctx ends.
 func (f *feeder) run(ctx context.Context) error {
 	parts, either := errgroup.WithContext(ctx)
-	requests, news := make(chan *pb.FeedRequest, 1), make(chan struct{}, 1)
+	requests, news := make(chan *request, 1), make(chan struct{}, 1)
 	defer context.AfterFunc(either, func() { signal(news) })()
 	parts.Go(func() error { return f.listen(either, requests, news) })
 	parts.Go(func() error { return f.talk(either, requests, news) })
@@ -178,12 +164,13 @@ func (f *feeder) run(ctx context.Context) error {
 	process.RaiseMemoryLimit(-f.raised)
 	if f.session != nil {
 		f.session.Abandon() // unless it was closed: a program that died did not mean to leave
+		f.ends()
 	}
 	return err
 }
 
 // listen receives requests, and tells of each. It is at most two ahead of the answers.
-func (f *feeder) listen(ctx context.Context, requests chan<- *pb.FeedRequest, news chan<- struct{}) error {
+func (f *feeder) listen(ctx context.Context, requests chan<- *request, news chan<- struct{}) error {
 	from := bufio.NewReader(f.conn)
 	for {
 		r, err := receive(from)
@@ -207,49 +194,26 @@ func signal(news chan<- struct{}) {
 	}
 }
 
-func receive(from io.Reader) (*pb.FeedRequest, error) {
-	var size [4]byte
-	if _, err := io.ReadFull(from, size[:]); err != nil {
-		return nil, err
-	}
-	n := int64(binary.LittleEndian.Uint32(size[:]))
-	if n > maxRequest {
-		return nil, fmt.Errorf("feed: a request of %d bytes; at most %d are taken", n, maxRequest)
-	}
-	data, err := io.ReadAll(io.LimitReader(from, n)) // memory is taken as they come
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) < n {
-		return nil, io.ErrUnexpectedEOF
-	}
-	r := &pb.FeedRequest{}
-	if err := proto.Unmarshal(data, r); err != nil {
-		return nil, fmt.Errorf("feed: a request: %w", err)
-	}
-	return r, nil
-}
-
 // talk answers requests.
-func (f *feeder) talk(ctx context.Context, requests <-chan *pb.FeedRequest, news <-chan struct{}) error {
+func (f *feeder) talk(ctx context.Context, requests <-chan *request, news <-chan struct{}) error {
 	for {
 		r := f.await(ctx, requests, news)
 		if r == nil {
 			return ctx.Err()
 		}
-		reply := f.answer(ctx, r)
+		answer := f.answer(ctx, r)
 		if ctx.Err() != nil {
 			return ctx.Err() // it would tell of that, as of an error; the connection's end tells more
 		}
-		reply.Next, reply.Id = r.GetNext() != nil, r.GetId()
-		if err := f.send(reply); err != nil {
+		answer.Next, answer.ID = r.Next != nil, r.ID
+		if err := f.send(answer); err != nil {
 			return err
 		}
 	}
 }
 
 // await returns the next request, or nil when ctx ends. Meanwhile the next batch is made.
-func (f *feeder) await(ctx context.Context, requests <-chan *pb.FeedRequest, news <-chan struct{}) *pb.FeedRequest {
+func (f *feeder) await(ctx context.Context, requests <-chan *request, news <-chan struct{}) *request {
 	for f.session != nil && !f.over && !f.session.Prepare(news) {
 		select {
 		case r := <-requests:
@@ -268,14 +232,14 @@ func (f *feeder) await(ctx context.Context, requests <-chan *pb.FeedRequest, new
 }
 
 // send sends a reply, with what the program does not know yet.
-func (f *feeder) send(r *pb.FeedReply) error {
+func (f *feeder) send(r *reply) error {
 	r.Events = f.events.take()
 	if f.session != nil {
 		r.Figures = f.figures()
 	}
 	var fds []int
 	for _, g := range f.tell {
-		r.Segments = append(r.Segments, &pb.FeedSegment{Id: g.id, Bytes: int64(len(g.mem))})
+		r.Segments = append(r.Segments, shared{ID: g.id, Bytes: int64(len(g.mem))})
 		fds = append(fds, int(g.file.Fd()))
 	}
 	f.tell = nil
@@ -294,19 +258,21 @@ func (f *feeder) send(r *pb.FeedReply) error {
 	return err
 }
 
-func (f *feeder) answer(ctx context.Context, r *pb.FeedRequest) *pb.FeedReply {
-	if o := r.GetOpen(); o != nil {
-		return f.open(ctx, o)
+func (f *feeder) answer(ctx context.Context, r *request) *reply {
+	if r.Open != nil {
+		return f.open(ctx, r)
 	}
 	if f.session == nil {
 		return failed(errors.New("feed: no session was opened on this connection"))
 	}
-	switch what := r.GetWhat().(type) {
-	case *pb.FeedRequest_Next:
-		return f.next(ctx, r.GetId(), what.Next)
-	case *pb.FeedRequest_State:
-		return f.tellStates(what.State)
-	case *pb.FeedRequest_Close:
+	switch {
+	case r.Next != nil:
+		return f.next(ctx, r.ID, r.Next)
+	case r.State != nil:
+		return f.tellStates(r.State)
+	case r.Rows != nil:
+		return f.planned(ctx, r.Rows)
+	case r.Close != nil:
 		err := f.session.Close()
 		f.end()
 		if err != nil {
@@ -317,38 +283,7 @@ func (f *feeder) answer(ctx context.Context, r *pb.FeedRequest) *pb.FeedReply {
 	return failed(errors.New("feed: an unknown request"))
 }
 
-func done() *pb.FeedReply { return &pb.FeedReply{What: &pb.FeedReply_Done{Done: true}} }
-
-func (f *feeder) open(ctx context.Context, o *pb.FeedOpen) *pb.FeedReply {
-	if f.session != nil {
-		return failed(errors.New("feed: a session was opened on this connection before; each has its own"))
-	}
-	cfg := client.Config{
-		Masters: o.GetMasters(), Session: o.GetSession().GetId(), Rank: o.GetRank(), WorldSize: o.GetWorldSize(), Zone: o.GetZone(),
-		Compression: o.GetCompression(), Budget: o.GetBudget(), Memory: f.arenas.next, Local: f.local, Logger: slog.New(&f.events),
-		SyncEvery: time.Duration(o.GetSyncEveryNs()), StreamTimeout: time.Duration(o.GetStreamTimeoutNs()), HedgeAfter: time.Duration(o.GetHedgeAfterNs()),
-		Joined: &client.Joined{
-			Session: o.GetSession(), Join: o.GetJoined(), Nonce: o.GetNonce(), Epoch: o.GetEpoch(),
-			Sent: time.Now().Add(time.Duration(o.GetLeaseNs()) - time.Duration(o.GetJoined().GetLeaseMs())*time.Millisecond),
-		},
-	}
-	sec := o.GetSecurity()
-	err := cfg.Secure(client.Security{
-		TokenFile: sec.GetTokenFile(), Token: sec.GetToken(), CA: sec.GetCa(), ServerName: sec.GetServerName(), TLS: sec.GetTls(),
-		Cert: sec.GetCert(), Key: sec.GetKey(), Namespace: sec.GetNamespace(),
-	})
-	if err != nil {
-		return failed(err)
-	}
-	if f.session, err = client.Open(context.WithoutCancel(ctx), cfg); err != nil { // run ends it
-		return failed(err)
-	}
-	if f.local != nil {
-		process.RaiseMemoryLimit(o.GetBudget())
-		f.raised = o.GetBudget()
-	}
-	return done()
-}
+func done() *reply { return &reply{Done: true} }
 
 // begin notes the state before the first batch, which the master may tell more of until that comes.
 func (f *feeder) begin() {
@@ -358,22 +293,22 @@ func (f *feeder) begin() {
 	}
 }
 
-func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedReply {
+func (f *feeder) next(ctx context.Context, id uint64, r *nextRequest) *reply {
 	f.begin()
-	for _, number := range r.GetReleased() {
+	for _, number := range r.Released {
 		if b, ok := f.held[number]; ok {
 			b.Release()
 			delete(f.held, number)
 		}
 	}
-	if f.over && len(r.GetReleased()) > 0 {
+	if f.over && len(r.Released) > 0 {
 		f.end()
 	}
 	if id <= f.asked {
 		return done()
 	}
 	f.asked = id
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.GetWaitNs()))
+	ctx, cancel := context.WithTimeout(ctx, seconds(r.Wait))
 	defer cancel()
 	b, err := f.session.NextOfEpoch(ctx)
 	switch {
@@ -382,12 +317,12 @@ func (f *feeder) next(ctx context.Context, id uint64, r *pb.FeedNext) *pb.FeedRe
 	case errors.Is(err, client.ErrEpochEnd):
 		after := f.session.State()
 		f.note(func() *pb.State { return after })
-		return &pb.FeedReply{What: &pb.FeedReply_EpochEnd{EpochEnd: &pb.FeedEpochEnd{Number: f.number}}}
+		return &reply{EpochEnd: &epochEnd{Number: f.number}}
 	case errors.Is(err, io.EOF):
 		f.end()
-		return &pb.FeedReply{What: &pb.FeedReply_Finished{Finished: true}}
+		return &reply{Finished: true}
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-		return &pb.FeedReply{What: &pb.FeedReply_Waiting{Waiting: waiting(f.session.Waiting())}}
+		return &reply{Waiting: waitingFor(f.session.Waiting())}
 	}
 	return failed(err)
 }
@@ -408,12 +343,16 @@ func (f *feeder) note(state func() *pb.State) {
 	f.states[f.number%statesKept] = state
 }
 
-func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
+func (f *feeder) batch(b *client.Batch) *reply {
 	f.note(func() *pb.State { return f.session.StateAfter(b) })
 	arrays := b.Arrays()
 	arena := f.arenas.of(arrays)
 	f.held[f.number] = lent{b, arena}
-	out := &pb.FeedBatch{Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch}
+	n := len(arrays)
+	out := &batch{
+		Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch,
+		Segments: make([]uint32, 0, n), Begins: make([]int64, 0, n), Bytes: make([]int64, 0, n),
+	}
 	for _, array := range arrays {
 		var segment uint32
 		var begin int64
@@ -428,9 +367,9 @@ func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
 			}
 			segment, begin = g.id, at
 		}
-		out.ArraySegments = append(out.ArraySegments, segment)
-		out.ArrayBegins = append(out.ArrayBegins, begin)
-		out.ArrayBytes = append(out.ArrayBytes, int64(len(array)))
+		out.Segments = append(out.Segments, segment)
+		out.Begins = append(out.Begins, begin)
+		out.Bytes = append(out.Bytes, int64(len(array)))
 	}
 	if b.Schema() != f.schema {
 		f.schema = b.Schema()
@@ -440,9 +379,9 @@ func (f *feeder) batch(b *client.Batch) *pb.FeedReply {
 		}
 	}
 	if c := b.Checkpoint; c != nil {
-		out.Checkpoint, out.CheckpointStep = c.Name, c.Step
+		out.Checkpoint = &checkpoint{Name: c.Name, Step: c.Step}
 	}
-	return &pb.FeedReply{What: &pb.FeedReply_Batch{Batch: out}}
+	return &reply{Batch: out}
 }
 
 // serialized is a schema as a stream of no batches.
@@ -454,17 +393,36 @@ func serialized(s *arrow.Schema) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func (f *feeder) tellStates(r *pb.FeedState) *pb.FeedReply {
-	if n := len(r.GetAfter()); n > statesKept {
+func (f *feeder) tellStates(r *stateRequest) *reply {
+	if n := len(r.After); n > statesKept {
 		return failed(fmt.Errorf("feed: %d states at once; at most %d are told", n, statesKept))
 	}
 	f.begin()
-	out := &pb.FeedStates{}
-	for _, number := range r.GetAfter() {
+	out := &reply{States: make([]state, 0, len(r.After))}
+	for _, number := range r.After {
 		if number > f.number || number+statesKept <= f.number {
 			return failed(fmt.Errorf("feed: no state is kept of batch %d; %d were handed over", number, f.number))
 		}
-		out.States = append(out.States, f.states[number%statesKept]())
+		s := f.states[number%statesKept]()
+		data, err := proto.Marshal(s)
+		if err != nil {
+			return failed(fmt.Errorf("feed: state: %w", err))
+		}
+		out.States = append(out.States, newState(s, data))
 	}
-	return &pb.FeedReply{What: &pb.FeedReply_States{States: out}}
+	return out
+}
+
+// planned tells how many rows an epoch has.
+func (f *feeder) planned(ctx context.Context, r *rowsRequest) *reply {
+	ctx, cancel := context.WithTimeout(ctx, seconds(r.Wait))
+	defer cancel()
+	n, known, err := f.session.Planned(ctx)
+	switch {
+	case err != nil:
+		return failed(err)
+	case !known:
+		return &reply{Rows: &rows{}}
+	}
+	return &reply{Rows: &rows{Planned: &n}}
 }

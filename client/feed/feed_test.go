@@ -3,9 +3,12 @@ package feed
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -59,9 +62,9 @@ func TestGreet(t *testing.T) {
 	if _, err := io.ReadFull(ours, data); err != nil {
 		t.Fatal(err)
 	}
-	hello := &pb.FeedHello{}
-	if err := proto.Unmarshal(data, hello); err != nil || hello.GetRelease() != "1.2" || hello.GetLanguage() != uint32(pb.FeedHello_CURRENT) {
-		t.Errorf("%v, %v", hello, err)
+	var said hello
+	if err := json.Unmarshal(data, &said); err != nil || said != (hello{Language: language, Release: "1.2"}) {
+		t.Errorf("%v, %v", said, err)
 	}
 }
 
@@ -73,7 +76,7 @@ func TestFeedsWhatASessionHandsOver(t *testing.T) {
 			want := plain(t, newFleet(t, &fake.Master{Data: d, Spec: spec}, &fake.Worker{}))
 			fl := newFleet(t, &fake.Master{Data: d, Spec: spec}, &fake.Worker{})
 			p := start(t, memory()).connect(t)
-			if reply := p.open(fl.join(t, 0, 1)); !reply.GetDone() || reply.GetFigures().GetEpoch() != 0 {
+			if reply := p.open(fl.join(t, 0, 1)); reply.Opened == nil || reply.Figures.Epoch != 0 {
 				t.Fatalf("open: %v", reply)
 			}
 			compare(t, p, want)
@@ -92,7 +95,7 @@ func compare(t *testing.T, p *program, want *client.Session) {
 	for {
 		b, err := want.NextOfEpoch(t.Context())
 		reply := p.next(released...)
-		if !reply.GetNext() {
+		if !reply.Next {
 			t.Error("a reply to FeedNext does not say that it is one")
 		}
 		if released = nil; err == nil || errors.Is(err, client.ErrEpochEnd) {
@@ -100,19 +103,19 @@ func compare(t *testing.T, p *program, want *client.Session) {
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			if !reply.GetFinished() {
+			if !reply.Finished {
 				t.Fatalf("at the end came %v", reply)
 			}
 			return
 		case errors.Is(err, client.ErrEpochEnd):
-			if end := reply.GetEpochEnd(); end.GetNumber() != number || reply.GetFigures().GetEpoch() != want.Epoch() {
+			if end := reply.EpochEnd; end.Number != number || reply.Figures.Epoch != want.Epoch() {
 				t.Fatalf("at an epoch's end, %d, came %v", number, reply)
 			}
 		case err != nil:
 			t.Fatal(err)
 		default:
-			got := reply.GetBatch()
-			if got.GetNumber() != number || got.GetRows() != int64(b.Rows) || got.GetValid() != int64(b.Valid) || got.GetEpoch() != b.Epoch {
+			got := reply.Batch
+			if got.Number != number || got.Rows != int64(b.Rows) || got.Valid != int64(b.Valid) || got.Epoch != b.Epoch {
 				t.Fatalf("batch %d: %v; expected %d rows, %d valid, of epoch %d", number, reply, b.Rows, b.Valid, b.Epoch)
 			}
 			if !slices.EqualFunc(p.arrays(got), b.Arrays(), bytes.Equal) {
@@ -137,22 +140,22 @@ func TestBatchesStayUntilTheyAreReleased(t *testing.T) {
 	var released []uint64
 	places := make(map[int64]bool)
 	for finished := false; !finished; {
-		var held []*pb.FeedBatch
+		var held []*batch
 		var values [][]int64
 		for len(held) < 6 && !finished {
 			reply := p.next(append(released, 0, 1<<40)...) // which are no batches
-			finished, released = reply.GetFinished(), nil
-			if b := reply.GetBatch(); b != nil {
+			finished, released = reply.Finished, nil
+			if b := reply.Batch; b != nil {
 				held, values = append(held, b), append(values, slices.Clone(p.ids(b)))
 			}
 		}
 		for i, b := range held {
 			if !slices.Equal(p.ids(b), values[i]) {
-				t.Errorf("batch %d was changed", b.GetNumber())
+				t.Errorf("batch %d was changed", b.Number)
 			}
 			ids = append(ids, values[i]...)
-			places[b.GetArrayBegins()[labels]] = true
-			released = append(released, b.GetNumber(), b.GetNumber()) // once is enough
+			places[b.Begins[labels]] = true
+			released = append(released, b.Number, b.Number) // once is enough
 		}
 	}
 	exactlyOnce(t, d, ids)
@@ -171,17 +174,17 @@ func TestAskedTwice(t *testing.T) {
 	places := make(map[int64]bool)
 	for {
 		reply := p.next()
-		if reply.GetFinished() {
+		if reply.Finished {
 			break
 		}
 		again := nextOf(longest)
-		if b := reply.GetBatch(); b != nil {
+		if b := reply.Batch; b != nil {
 			ids = append(ids, p.ids(b)...)
-			places[b.GetArrayBegins()[labels]] = true
-			again = nextOf(longest, b.GetNumber())
+			places[b.Begins[labels]] = true
+			again = nextOf(longest, b.Number)
 		}
-		again.Id = reply.GetId()
-		if got := p.ask(again); !got.GetDone() || !got.GetNext() || got.GetId() != reply.GetId() {
+		again.ID = reply.ID
+		if got := p.ask(again); !got.Done || !got.Next || got.ID != reply.ID {
 			t.Fatalf("asked again: %v", got)
 		}
 	}
@@ -217,13 +220,17 @@ func TestStates(t *testing.T) {
 				before, numbers = append(before, slices.Clone(ids)), append(numbers, uint64(len(before)))
 				reply := p.next()
 				ids = append(ids, idsOf(p, reply)...)
-				finished = reply.GetFinished()
+				finished = reply.Finished
 			}
 			if len(numbers) != 1+2*4+2 { // the beginning, 4 batches of each epoch and its end
 				t.Fatalf("%d numbers", len(numbers))
 			}
-			states := p.ask(stateOf(numbers...)).GetStates().GetStates()
-			for i, st := range states {
+			states := p.ask(stateOf(numbers...)).States
+			for i, told := range states {
+				st := &pb.State{}
+				if err := proto.Unmarshal(told.State, st); err != nil {
+					t.Fatal(err)
+				}
 				again := newFleet(t, &fake.Master{Data: d, Spec: spec}, &fake.Worker{})
 				rest := before[i]
 				for b, err := range plain(t, again, st).Batches(t.Context()) {
@@ -236,7 +243,7 @@ func TestStates(t *testing.T) {
 				exactlyOnce(t, d, rest)
 			}
 			for number, ended := range map[int]uint32{0: 0, 4: 0, 5: 1, 9: 1, 10: 2} {
-				if got := states[number].GetClosedEpochs(); got != ended {
+				if got := states[number].Epoch; got != ended {
 					t.Errorf("behind %d the state says that %d epochs have ended; expected %d", number, got, ended)
 				}
 			}
@@ -245,11 +252,11 @@ func TestStates(t *testing.T) {
 }
 
 // idsOf are those of a reply's batch, if it has one.
-func idsOf(p *program, reply *pb.FeedReply) []int64 {
-	if reply.GetBatch() == nil {
+func idsOf(p *program, reply *reply) []int64 {
+	if reply.Batch == nil {
 		return nil
 	}
-	return p.ids(reply.GetBatch())
+	return p.ids(reply.Batch)
 }
 
 func TestStatesThatAreNotKept(t *testing.T) {
@@ -261,17 +268,17 @@ func TestStatesThatAreNotKept(t *testing.T) {
 		p.next(n)
 	}
 	for _, number := range []uint64{rows, rows - statesKept + 1} {
-		if reply := p.ask(stateOf(number)); reply.GetStates().GetStates()[0].GetRows() != int64(number) {
+		if reply := p.ask(stateOf(number)); reply.States[0].Rows != int64(number) {
 			t.Errorf("behind %d: %v", number, reply)
 		}
 	}
 	for _, number := range []uint64{0, rows - statesKept, rows + 1, 1<<64 - 1} {
-		if reply := p.ask(stateOf(number)); reply.GetError() == nil {
+		if reply := p.ask(stateOf(number)); reply.Error == nil {
 			t.Errorf("behind %d, of %d: %v", number, rows, reply)
 		}
 	}
-	if reply := p.ask(stateOf(make([]uint64, statesKept+1)...)); reply.GetError() == nil {
-		t.Errorf("%d states at once", len(reply.GetStates().GetStates()))
+	if reply := p.ask(stateOf(make([]uint64, statesKept+1)...)); reply.Error == nil {
+		t.Errorf("%d states at once", len(reply.States))
 	}
 }
 
@@ -279,18 +286,18 @@ func TestClose(t *testing.T) {
 	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
-	b := p.next().GetBatch()
+	b := p.next().Batch
 	ids := slices.Clone(p.ids(b))
 	for range 2 {
-		if reply := p.ask(closing()); !reply.GetDone() {
+		if reply := p.ask(closing()); !reply.Done {
 			t.Errorf("close: %v", reply)
 		}
 	}
 	fl.left(t, 0)
-	if reply := p.next(); reply.GetError() == nil {
+	if reply := p.next(); reply.Error == nil {
 		t.Errorf("next of a closed session: %v", reply)
 	}
-	if reply := p.ask(stateOf(1)); reply.GetStates().GetStates()[0].GetRows() != 32 {
+	if reply := p.ask(stateOf(1)); reply.States[0].Rows != 32 {
 		t.Errorf("state of a closed session: %v", reply)
 	}
 	if !slices.Equal(p.ids(b), ids) {
@@ -304,15 +311,15 @@ func TestConnectionIsClosed(t *testing.T) {
 	fl := newFleet(t, &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32, Epochs: 3}}, &fake.Worker{})
 	pool := memory()
 	s := start(t, pool)
-	for _, requests := range [][]*pb.FeedRequest{
-		{nextOf(longest)}, // Serve waits to read another one
-		{nextOf(int64(100 * time.Millisecond)), stateOf(0)}, // Serve has read both, and finds it closed when it answers
+	for _, requests := range [][]*request{
+		{nextOf(longest)},         // Serve waits to read another one
+		{nextOf(0.1), stateOf(0)}, // Serve has read both, and finds it closed when it answers
 	} {
 		p := s.connect(t)
 		p.open(fl.join(t, 0, 1))
 		p.next()
 		fl.master.Change(func() { fl.master.Frozen = true })
-		for p.ask(nextOf(int64(time.Millisecond))).GetWaiting() == nil {
+		for p.ask(nextOf(0.001)).Waiting == nil {
 		}
 		for _, r := range requests {
 			p.send(r)
@@ -347,13 +354,13 @@ func TestControlIsClosed(t *testing.T) {
 			defer read()
 			for n := uint64(0); ; n++ {
 				r := nextOf(longest, n)
-				r.Id = n + 1
+				r.ID = n + 1
 				_, _ = p.conn.Write(frame(t, r)) // what fails there fails here, too:
 				reply, err := p.reply()
 				if err != nil {
 					break
 				}
-				if reply.GetBatch() != nil {
+				if reply.Batch != nil {
 					read()
 				}
 			}
@@ -399,19 +406,17 @@ func TestServeEndsThoughNobodyReads(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}, Frozen: true}, &fake.Worker{})
 	p := start(t, memory()).connect(t)
-	o := fl.join(t, 0, 1)
-	o.LeaseNs = -1
-	p.open(o)
-	for _, wait := range []int64{0, -1, -1 << 63, 1} {
-		if reply := p.ask(nextOf(wait)); reply.GetWaiting() == nil || !reply.GetNext() {
-			t.Errorf("next in %d ns: %v", wait, reply)
+	p.open(fl.join(t, 0, 1))
+	for _, wait := range []float64{0, -1, -1e300, 1e-9} {
+		if reply := p.ask(nextOf(wait)); reply.Waiting == nil || !reply.Next {
+			t.Errorf("next in %v s: %v", wait, reply)
 		}
 	}
 	fl.master.Change(func() { fl.master.Frozen = false })
-	if reply := p.ask(nextOf(1<<63 - 1)); reply.GetBatch() == nil {
-		t.Errorf("next in 292 years: %v", reply)
+	if reply := p.ask(nextOf(math.MaxFloat64)); reply.Batch == nil {
+		t.Errorf("next at the end of time: %v", reply)
 	}
-	if w := p.ask(nextOf(0)).GetWaiting(); w == nil || w.GetLapsed() || w.GetMaster() != "" {
+	if w := p.ask(nextOf(0)).Waiting; w == nil || w.Lapsed || w.Master != "" {
 		t.Errorf("while all is well, and nothing is asked for: %v", w)
 	}
 }
@@ -419,20 +424,20 @@ func TestWaiting(t *testing.T) {
 func TestRequestsOutOfPlace(t *testing.T) {
 	fl := newFleet(t, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
 	p := start(t, memory()).connect(t)
-	refused := func(r *pb.FeedRequest) {
+	refused := func(r *request) {
 		t.Helper()
-		if reply := p.ask(r); reply.GetError() == nil || reply.GetNext() != (r.GetNext() != nil) {
+		if reply := p.ask(r); reply.Error == nil || reply.Next != (r.Next != nil) {
 			t.Errorf("%v: %v", r, reply)
 		}
 	}
-	for _, r := range []*pb.FeedRequest{nextOf(longest), stateOf(0), closing(), {}, {What: &pb.FeedRequest_Open{}}} {
+	for _, r := range []*request{nextOf(longest), stateOf(0), closing(), {}, {Open: &openRequest{}}} {
 		refused(r)
 	}
 	p.open(fl.join(t, 0, 1))
-	for _, r := range []*pb.FeedRequest{{}, {What: &pb.FeedRequest_Open{Open: fl.join(t, 1, 2)}}} {
+	for _, r := range []*request{{}, {Open: fl.join(t, 1, 2)}} {
 		refused(r)
 	}
-	if reply := p.next(); reply.GetBatch() == nil {
+	if reply := p.next(); reply.Batch == nil {
 		t.Errorf("next: %v", reply)
 	}
 }
@@ -444,14 +449,14 @@ func TestCheckpointsAndEventsAreTold(t *testing.T) {
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
 	for n := range 3 {
-		b := p.next().GetBatch()
-		if c := b.GetCheckpoint(); n == 1 && (c != "best" || b.GetCheckpointStep() != 2) || n != 1 && c != "" {
-			t.Errorf("batch %d is followed by the checkpoint %q", n, c)
+		b := p.next().Batch
+		if c := b.Checkpoint; n == 1 && (c == nil || *c != checkpoint{Name: "best", Step: 2}) || n != 1 && c != nil {
+			t.Errorf("batch %d is followed by the checkpoint %v", n, c)
 		}
 	}
-	want := map[string]*pb.FeedValue{"name": {Is: &pb.FeedValue_Text{Text: "best"}}, "step": {Is: &pb.FeedValue_Integer{Integer: 2}}}
-	at := slices.IndexFunc(p.events, func(e *pb.FeedEvent) bool { return e.GetName() == "checkpoint" })
-	if at < 0 || p.events[at].GetLevel() != 0 || !proto.Equal(&pb.FeedEvent{About: p.events[at].GetAbout()}, &pb.FeedEvent{About: want}) {
+	want := map[string]any{"name": "best", "step": 2.0}
+	at := slices.IndexFunc(p.events, func(e event) bool { return e.Name == "checkpoint" })
+	if at < 0 || p.events[at].Level != 0 || !maps.Equal(p.events[at].About, want) {
 		t.Errorf("the events %v", p.events)
 	}
 }
@@ -461,16 +466,16 @@ func TestFigures(t *testing.T) {
 	fl := newFleet(t, &fake.Master{Data: d, Spec: &pb.Spec{BatchSize: 32, LastBatch: pb.LastBatch_DROP}}, &fake.Worker{})
 	p := start(t, memory()).connect(t)
 	p.open(fl.join(t, 0, 1))
-	var last, at *pb.FeedReply
-	for at = p.next(); at.GetBatch() != nil; at = p.next() {
+	var last, at *reply
+	for at = p.next(); at.Batch != nil; at = p.next() {
 		last = at
 	}
-	if n := last.GetFigures().GetEpochBatches(); n != uint64(d.Rows()/32) {
-		t.Errorf("with the last batch, the epoch has %d batches", n)
+	if n := last.Figures.EpochBatches; n == nil || *n != uint64(d.Rows()/32) {
+		t.Errorf("with the last batch, the epoch has %v batches", n)
 	}
-	f, rows := at.GetFigures(), int64(d.Rows()/32*32)
-	if f.GetEpoch() != 1 || f.GetRows() != rows || f.GetBatches() != rows/32 || f.GetDropped() != int64(d.Rows())-rows ||
-		f.GetRowsByWorker()["w1"] != rows || f.GetBytes() == 0 || f.GetStreams() != 1 {
+	f, rows := at.Figures, int64(d.Rows()/32*32)
+	if f.Epoch != 1 || f.Rows != rows || f.Batches != rows/32 || f.Dropped != int64(d.Rows())-rows ||
+		f.RowsByWorker["w1"] != rows || f.Bytes == 0 || f.Streams != 1 {
 		t.Errorf("at the end of %d rows: %v", rows, f)
 	}
 }

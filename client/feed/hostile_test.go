@@ -108,7 +108,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 		"too long":   binary.LittleEndian.AppendUint32(nil, maxRequest+1),
 		"not whole":  binary.LittleEndian.AppendUint32(nil, 10),
 		"no length":  {1, 0},
-		"no message": append(binary.LittleEndian.AppendUint32(nil, 2), 0xff, 0xff),
+		"no message": append(binary.LittleEndian.AppendUint32(nil, 2), "{]"...),
 		"nothing":    nil,
 	} {
 		p := s.connect(t)
@@ -122,7 +122,7 @@ func TestRequestsThatAreNone(t *testing.T) {
 			t.Errorf("%s: %v", name, reply)
 		}
 	}
-	if reply := good.next(); reply.GetBatch() == nil {
+	if reply := good.next(); reply.Batch == nil {
 		t.Errorf("next: %v", reply)
 	}
 }
@@ -143,15 +143,15 @@ func TestAnnouncedBytesTakeNoMemory(t *testing.T) {
 
 // FuzzRequest sends any bytes, to a session or before there is one.
 func FuzzRequest(f *testing.F) {
-	for _, r := range []*pb.FeedRequest{
-		{}, nextOf(longest), nextOf(0, 0, 1, 1<<63), stateOf(0, 1), closing(), {What: &pb.FeedRequest_Open{Open: &pb.FeedOpen{Nonce: "x"}}},
+	for _, r := range []*request{
+		{}, nextOf(longest), nextOf(0, 0, 1, 1<<63), stateOf(0, 1), closing(), {Open: &openRequest{Session: "x"}},
 	} {
 		f.Add(true, frame(f, r))
 		f.Add(false, frame(f, r))
 	}
 	f.Add(true, []byte{1, 0, 0, 0})
 	fl := newFleet(f, &fake.Master{Data: fake.NewDataset(3, 1, 12), Spec: &pb.Spec{BatchSize: 32}}, &fake.Worker{})
-	open := frame(f, &pb.FeedRequest{What: &pb.FeedRequest_Open{Open: fl.join(f, 0, 1)}})
+	open := frame(f, &request{Open: fl.join(f, 0, 1)})
 	f.Fuzz(func(t *testing.T, opened bool, data []byte) {
 		if dials(data) {
 			t.Skip("it opens a session on masters that are not ours")
@@ -190,7 +190,7 @@ func dials(data []byte) bool {
 		if err != nil {
 			return false
 		}
-		if o := r.GetOpen(); len(o.GetMasters()) > 0 && o.GetJoined().GetLeaseMs() > 0 {
+		if r.Open != nil && len(r.Open.Masters) > 0 {
 			return true
 		}
 	}
@@ -204,9 +204,9 @@ func TestMemoryOfBrokenSessions(t *testing.T) {
 	for rank := range uint32(2) {
 		p := s.connect(t)
 		p.open(fl.join(t, rank, 2))
-		b := p.next().GetBatch()
+		b := p.next().Batch
 		held, values = append(held, p.ids(b)), append(values, slices.Clone(p.ids(b)))
-		if _, err := p.conn.Write(append(binary.LittleEndian.AppendUint32(nil, 2), 0xff, 0xff)); err != nil {
+		if _, err := p.conn.Write(append(binary.LittleEndian.AppendUint32(nil, 2), "{]"...)); err != nil {
 			t.Fatal(err)
 		}
 		if reply, err := p.reply(); err == nil {
@@ -227,7 +227,7 @@ func TestEndLeavesBatches(t *testing.T) {
 	s := start(t, pool)
 	p := s.connect(t)
 	p.open(fl.join(t, 0, 1))
-	b := p.next().GetBatch()
+	b := p.next().Batch
 	values := slices.Clone(p.ids(b))
 	_ = s.control.Close()
 	if err := s.end(t); err != nil {

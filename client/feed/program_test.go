@@ -2,8 +2,8 @@ package feed
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,9 +16,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/client/conformance/fake"
 	"github.com/penstock-ml/penstock/internal/wire"
 )
@@ -27,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	patience = time.Minute // that tests have with what has to come
-	longest  = int64(time.Hour)
+	longest  = 3600.0      // seconds that a program waits
 )
 
 // fleet is a master and a worker.
@@ -51,26 +50,15 @@ func newFleet(t testing.TB, m *fake.Master, w *fake.Worker) *fleet {
 	return fl
 }
 
-// join opens the session and joins it as a rank, as programs do by themselves.
-func (fl *fleet) join(t testing.TB, rank, world uint32) *pb.FeedOpen {
+// join is a request to open the session and to join it as a rank.
+func (fl *fleet) join(t testing.TB, rank, world uint32) *openRequest {
 	t.Helper()
-	conn, err := fl.net.Dial(fl.net.Address("m"))
+	spec, err := protojson.Marshal(fl.master.Spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	m, nonce := pb.NewMasterClient(conn), rand.Text()
-	info, err := m.Open(t.Context(), &pb.OpenRequest{Session: "run-1/train", Spec: fl.master.Spec, WorldSize: world})
-	if err != nil {
-		t.Fatal(err)
-	}
-	joined, err := m.Join(t.Context(), &pb.JoinRequest{Session: "run-1/train", Rank: rank, WorldSize: world, Nonce: nonce})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &pb.FeedOpen{
-		Masters: []string{fl.net.Address("m")}, Rank: rank, WorldSize: world, Session: info, Joined: joined, Nonce: nonce,
-		LeaseNs: joined.GetLeaseMs() * int64(time.Millisecond), SyncEveryNs: int64(20 * time.Millisecond),
+	return &openRequest{
+		Masters: []string{fl.net.Address("m")}, Session: "run-1/train", Spec: spec, Rank: rank, WorldSize: world, SyncEvery: 0.02,
 	}
 }
 
@@ -191,7 +179,7 @@ type program struct {
 	segments map[uint32][]byte // mapped
 	told     []uint32          // ids of segments, in order
 	schema   *arrow.Schema
-	events   []*pb.FeedEvent
+	events   []event
 	asked    uint64 // for what comes next
 }
 
@@ -217,35 +205,35 @@ func (s *server) connect(t testing.TB) *program {
 	return p
 }
 
-// open opens a session that was joined.
-func (p *program) open(o *pb.FeedOpen) *pb.FeedReply {
+// open opens a session.
+func (p *program) open(o *openRequest) *reply {
 	p.t.Helper()
-	return p.ask(&pb.FeedRequest{What: &pb.FeedRequest_Open{Open: o}})
+	return p.ask(&request{Open: o})
 }
 
 // next asks for what comes next.
-func (p *program) next(released ...uint64) *pb.FeedReply {
+func (p *program) next(released ...uint64) *reply {
 	p.t.Helper()
 	return p.ask(nextOf(longest, released...))
 }
 
-func nextOf(wait int64, released ...uint64) *pb.FeedRequest {
-	return &pb.FeedRequest{What: &pb.FeedRequest_Next{Next: &pb.FeedNext{WaitNs: wait, Released: released}}}
+func nextOf(wait float64, released ...uint64) *request {
+	return &request{Next: &nextRequest{Wait: wait, Released: released}}
 }
 
-func stateOf(after ...uint64) *pb.FeedRequest {
-	return &pb.FeedRequest{What: &pb.FeedRequest_State{State: &pb.FeedState{After: after}}}
+func stateOf(after ...uint64) *request {
+	return &request{State: &stateRequest{After: after}}
 }
 
-func closing() *pb.FeedRequest { return &pb.FeedRequest{What: &pb.FeedRequest_Close{}} }
+func closing() *request { return &request{Close: &struct{}{}} }
 
-func (p *program) ask(r *pb.FeedRequest) *pb.FeedReply {
+func (p *program) ask(r *request) *reply {
 	p.t.Helper()
 	p.send(r)
 	return p.receive()
 }
 
-func frame(t testing.TB, r *pb.FeedRequest) []byte {
+func frame(t testing.TB, r *request) []byte {
 	t.Helper()
 	data, err := framed(r)
 	if err != nil {
@@ -254,11 +242,11 @@ func frame(t testing.TB, r *pb.FeedRequest) []byte {
 	return data
 }
 
-func (p *program) send(r *pb.FeedRequest) {
+func (p *program) send(r *request) {
 	p.t.Helper()
-	if r.GetNext() != nil && r.GetId() == 0 {
+	if r.Next != nil && r.ID == 0 {
 		p.asked++
-		r.Id = p.asked
+		r.ID = p.asked
 	}
 	if _, err := p.conn.Write(frame(p.t, r)); err != nil {
 		p.t.Fatal(err)
@@ -266,7 +254,7 @@ func (p *program) send(r *pb.FeedRequest) {
 }
 
 // receive takes a reply in, and maps the memory that comes with it.
-func (p *program) receive() *pb.FeedReply {
+func (p *program) receive() *reply {
 	p.t.Helper()
 	reply, err := p.reply()
 	if err != nil {
@@ -275,7 +263,17 @@ func (p *program) receive() *pb.FeedReply {
 	return reply
 }
 
-func (p *program) reply() (*pb.FeedReply, error) {
+// reply is the next one that answers something.
+func (p *program) reply() (*reply, error) {
+	for {
+		r, err := p.one()
+		if err != nil || !r.Opening {
+			return r, err
+		}
+	}
+}
+
+func (p *program) one() (*reply, error) {
 	if err := p.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
@@ -291,31 +289,31 @@ func (p *program) reply() (*pb.FeedReply, error) {
 	if _, err := io.ReadFull(p.conn, data); err != nil {
 		return nil, err
 	}
-	reply := &pb.FeedReply{}
-	if err := proto.Unmarshal(data, reply); err != nil {
+	reply := &reply{}
+	if err := json.Unmarshal(data, reply); err != nil {
 		return nil, err
 	}
 	files, err := received(oob[:oobn])
-	if err != nil || len(files) != len(reply.GetSegments()) {
+	if err != nil || len(files) != len(reply.Segments) {
 		return nil, errors.Join(errors.New("segments are named, and other files came"), err)
 	}
-	for i, s := range reply.GetSegments() {
-		m, err := unix.Mmap(int(files[i].Fd()), 0, int(s.GetBytes()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	for i, s := range reply.Segments {
+		m, err := unix.Mmap(int(files[i].Fd()), 0, int(s.Bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		files[i].Close()
 		if err != nil {
 			return nil, err
 		}
-		p.segments[s.GetId()] = m
-		p.told = append(p.told, s.GetId())
+		p.segments[s.ID] = m
+		p.told = append(p.told, s.ID)
 	}
-	p.events = append(p.events, reply.GetEvents()...)
+	p.events = append(p.events, reply.Events...)
 	return reply, nil
 }
 
 // arrays are where a batch lies.
-func (p *program) arrays(b *pb.FeedBatch) (out [][]byte) {
+func (p *program) arrays(b *batch) (out [][]byte) {
 	p.t.Helper()
-	if s := b.GetSchema(); s != nil {
+	if s := b.Schema; s != nil {
 		r, err := ipc.NewReader(bytes.NewReader(s))
 		if err != nil {
 			p.t.Fatal(err)
@@ -323,8 +321,8 @@ func (p *program) arrays(b *pb.FeedBatch) (out [][]byte) {
 		p.schema = r.Schema()
 		r.Release()
 	}
-	for i, segment := range b.GetArraySegments() {
-		begin, n := b.GetArrayBegins()[i], b.GetArrayBytes()[i]
+	for i, segment := range b.Segments {
+		begin, n := b.Begins[i], b.Bytes[i]
 		if begin%wire.Alignment != 0 {
 			p.t.Errorf("an array begins at %d", begin)
 		}
@@ -344,9 +342,17 @@ func (p *program) arrays(b *pb.FeedBatch) (out [][]byte) {
 const labels = 1 + 2 + 2 + 3
 
 // ids are those of a batch's rows.
-func (p *program) ids(b *pb.FeedBatch) []int64 {
+func (p *program) ids(b *batch) []int64 {
 	p.t.Helper()
-	return arrow.Int64Traits.CastFromBytes(p.arrays(b)[labels])[:b.GetValid()]
+	return arrow.Int64Traits.CastFromBytes(p.arrays(b)[labels])[:b.Valid]
+}
+
+// released are the batches of a reply.
+func released(r *reply) []uint64 {
+	if r.Batch == nil {
+		return nil
+	}
+	return []uint64{r.Batch.Number}
 }
 
 // drain reads a session to its end. It releases each batch before it asks for the next.
@@ -355,12 +361,12 @@ func (p *program) drain() (ids []int64) {
 	var released []uint64
 	for {
 		switch reply := p.next(released...); {
-		case reply.GetBatch() != nil:
-			ids = append(ids, p.ids(reply.GetBatch())...)
-			released = []uint64{reply.GetBatch().GetNumber()}
-		case reply.GetFinished():
+		case reply.Batch != nil:
+			ids = append(ids, p.ids(reply.Batch)...)
+			released = []uint64{reply.Batch.Number}
+		case reply.Finished:
 			return ids
-		case reply.GetEpochEnd() == nil:
+		case reply.EpochEnd == nil:
 			p.t.Fatalf("in place of a batch came %v", reply)
 		}
 	}

@@ -59,7 +59,7 @@ func TestNoMemory(t *testing.T) {
 	p := start(t, newSegments(func() (*os.File, error) { return nil, unix.EMFILE }, punch)).connect(t)
 	p.open(fl.join(t, 0, 1))
 	for range 2 {
-		if words := p.next().GetError().GetWords(); !strings.Contains(words, "missing") {
+		if words := p.next().Error.Words; !strings.Contains(words, "missing") {
 			t.Errorf("next without memory: %q", words)
 		}
 	}
@@ -82,11 +82,11 @@ func TestMemoryOfFinishedSessions(t *testing.T) {
 	s := start(t, pool)
 	first := s.connect(t)
 	first.open(fleets[0].join(t, 0, 1))
-	held := first.next().GetBatch()
+	held := first.next().Batch
 	values := slices.Clone(first.ids(held))
 	reply := first.next()
-	for !reply.GetFinished() {
-		reply = first.next(reply.GetBatch().GetNumber())
+	for !reply.Finished {
+		reply = first.next(released(reply)...)
 	}
 	had, _ := extents(pool)
 	second := s.connect(t)
@@ -98,7 +98,7 @@ func TestMemoryOfFinishedSessions(t *testing.T) {
 	if !slices.Equal(first.ids(held), values) {
 		t.Error("a batch that the program holds was changed")
 	}
-	first.next(held.GetNumber())
+	first.next(held.Number)
 	returned(t, pool)
 }
 

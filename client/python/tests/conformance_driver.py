@@ -14,11 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-from google.protobuf import json_format
 
 from penstock import errors
-from penstock._pb import control_pb2, spec_pb2
-from penstock._session import Config, Rows, Session
+from penstock._session import Config, Rows, Session, State
 from penstock.monitor import Event
 
 # Names of errors in the protocol; the first that fits counts.
@@ -64,12 +62,12 @@ class Driver:
         self._session, self._batches, self._skipped = None, [], 0
         restore = c["restore"]
         if restore is not None:
-            restore = tuple(control_pb2.State.FromString(base64.b64decode(s)) for s in restore)
+            restore = tuple(State(s, "", 0, 1, 0) for s in restore)
         self._session = Session(
             Config(
                 masters=tuple(c["masters"]),
                 session=c["session"],
-                spec=json_format.ParseDict(c["spec"], spec_pb2.Spec()),
+                spec=c["spec"],
                 rank=c["rank"],
                 world_size=c["world_size"],
                 restore=restore,
@@ -101,7 +99,7 @@ class Driver:
     def _state(self, session: Session, command: dict[str, Any]) -> dict[str, Any]:
         after = command.get("after", 0)
         state = session.state(self._batches[after - 1].after if after else None)
-        return {"state": _encode(state.SerializeToString())}
+        return {"state": state.data}
 
     def _stats(self, session: Session, _: dict[str, Any]) -> dict[str, Any]:
         stats = session.stats()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from penstock._flat import Flat
-from penstock._pb import control_pb2
+from penstock._session import State
 from penstock.batch import Batch, Columns, Position
 from penstock.errors import UsageError
 
@@ -56,7 +56,7 @@ def record(rows: int = ROWS) -> pa.RecordBatch:
 
 def batch(of: pa.RecordBatch | Flat, kind: str = "numpy") -> Batch:
     rows = of if isinstance(of, Flat) else Flat.of(of)
-    return Batch(rows, Columns(rows.form), 3, Position(3, 0, None, control_pb2.State), kind)
+    return Batch(rows, Columns(rows.form), 3, Position(3, 0, None, lambda: State("", "s", 0, 1, 3)), kind)
 
 
 def check(b: Batch, lo: int, to_numpy: Callable[[Any], Any] = np.asarray) -> None:

@@ -2,19 +2,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock import _diagnosis as diagnosis
 from penstock import errors
-from penstock._pb import control_pb2 as pb
-from penstock._session import SessionStats
+from penstock._session import Cause, SessionStats
 
 BUSY = "workers are the bottleneck: they are busy 93% of it, with hash 61%, decode 30%"
-WORKERS = pb.Cause(bottleneck=pb.WORKERS, stage="hash", words=BUSY)
-STORAGE = pb.Cause(bottleneck=pb.STORAGE, stage="storage", words="storage is the bottleneck")
-NOBODY_WAITS = pb.Cause(bottleneck=pb.TRAINER, words="the training loop is the bottleneck")
+WORKERS = Cause("workers", BUSY)
+STORAGE = Cause("storage", "storage is the bottleneck")
+NOBODY_WAITS = Cause("trainer", "the training loop is the bottleneck")
 
 
 def Figures(**figures: Any) -> SessionStats:  # noqa: N802
@@ -65,16 +66,18 @@ def test_nothing_to_judge() -> None:
 @pytest.mark.parametrize("bottleneck", ["client", "network", "workers", "storage", "streams"])
 def test_what_the_master_says(bottleneck: str) -> None:
     """It is the one judge of what trainers wait for."""
-    cause = pb.Cause(bottleneck=bottleneck.upper(), words="why, with numbers")
+    cause = Cause(bottleneck, "why, with numbers")
     assert judge(after(12, 88, cause=cause)) == (bottleneck, "trainer waited 12% of the time; why, with numbers")
 
 
 def test_all_that_the_master_may_name_is_known() -> None:
-    assert {*diagnosis._REASONS, pb.BOTTLENECK_UNSPECIFIED, pb.NONE, pb.TRAINER} == {*pb.Bottleneck.values()}
+    control = (Path(__file__).parents[3] / "api/pb/control.proto").read_text()
+    named = re.findall(r"^  ([A-Z_]+) = ", control.partition("enum Bottleneck {")[2].partition("}")[0], re.MULTILINE)
+    assert {*diagnosis._REASONS, "bottleneck_unspecified", "none", "trainer"} == {name.lower() for name in named}
 
 
 def test_the_newest_reason_counts() -> None:
-    def judged(*causes: pb.Cause) -> tuple[str, str]:
+    def judged(*causes: Cause) -> tuple[str, str]:
         seen = [BEFORE, *(after(10.0 * i, 20.0 * i, cause=cause) for i, cause in enumerate(causes, 1))]
         verdict = diagnosis.judge([diagnosis.Observation(s) for s in seen])
         return verdict.bottleneck, verdict.text
@@ -82,16 +85,16 @@ def test_the_newest_reason_counts() -> None:
     assert judged(WORKERS, STORAGE)[0] == "storage"
     assert judged(STORAGE, WORKERS)[0] == "workers"
     assert judged(STORAGE, NOBODY_WAITS)[0] == "storage"
-    assert judged(STORAGE, pb.Cause())[0] == "storage"
+    assert judged(STORAGE, Cause())[0] == "storage"
     # That of the time before is left out.
-    assert judged(pb.Cause()) == (
+    assert judged(Cause()) == (
         "unknown",
         (
             "trainer waited 33% of the time; the master has not measured for long enough to say why: "
             "that takes some seconds of reading"
         ),
     )
-    assert judged(NOBODY_WAITS, pb.Cause()) == (
+    assert judged(NOBODY_WAITS, Cause()) == (
         "unknown",
         "trainer waited 33% of the time; lately the session's trainers, taken together, hardly wait",
     )
@@ -175,7 +178,7 @@ def test_watch_before_and_in_the_first_wait() -> None:
     clock = Clock()
     watch = diagnosis.Watch(clock=clock)
     assert watch.stats(Figures()).verdict == "nothing has been read yet"
-    nobody = pb.Cause(bottleneck=pb.WORKERS, words="there are no workers: start some")
+    nobody = Cause("workers", "there are no workers: start some")
     waits = Figures(stall_seconds=20, workers=0, cause=nobody)
     assert watch.stats(waits).verdict == "trainer waited 100% of the time; there are no workers: start some"
     assert watch.stats(waits).stall_share == 1.0

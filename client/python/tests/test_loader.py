@@ -29,6 +29,7 @@ import pytest
 import penstock
 from penstock import errors, monitor
 from penstock._reader import SessionReader
+from penstock._session import Session
 from penstock.loader import DataLoader
 from tests.conftest import write_dataset
 from tests.session_cases import threads
@@ -157,7 +158,7 @@ def test_len(shared_fleet: Fleet, dataset: Dataset, last_batch: str) -> None:
 def test_len_is_known_after_a_whole_epoch(
     shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock._reader.SessionReader._planned_rows", lambda reader: None)  # no master says
+    monkeypatch.setattr(Session, "planned_rows", lambda session, patience: None)  # no master says
     session = uuid.uuid4().hex
     with make(shared_fleet, dataset, epochs=3, session=session) as loader:
         with pytest.raises(TypeError):
@@ -464,7 +465,7 @@ class Interrupt:
 def test_an_interrupt_between_session_and_loop_loses_nothing(
     shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(SessionReader, "_planned_rows", lambda reader: None)  # so that it counts them
+    monkeypatch.setattr(Session, "planned_rows", lambda session, patience: None)  # so that it counts them
     source, first = inspect.getsourcelines(SessionReader.next)
     call = next(i for i, text in enumerate(source) if "self._session.next()" in text)
     # Python does not look for signals before a mere return.

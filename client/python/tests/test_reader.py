@@ -6,15 +6,15 @@ import itertools
 from types import SimpleNamespace
 from typing import Any, cast
 
-import grpc
 import pytest
 
-from penstock import _reader
-from penstock._pb import control_pb2 as pb
-from penstock._pb import spec_pb2
+from penstock import _reader, errors
 from penstock._reader import SessionReader
-from penstock._session import Config
-from penstock._session.masters import MasterError
+from penstock._session import Info
+
+
+def _info(**also: bool) -> Info:
+    return Info.of({"batch_size": 4, "world_size": 1, "epochs": 9, "spec": {}, "counts": True, **also})
 
 
 class Asking:
@@ -24,15 +24,14 @@ class Asking:
         self.now = 1000
         self.asked: list[int] = []
         self.answers = False
-        monkeypatch.setattr(SessionReader, "_planned_rows", lambda reader: self._planned())
         monkeypatch.setattr(_reader, "time", SimpleNamespace(monotonic=lambda: self.now))
-        session = SimpleNamespace(state=pb.State, info=pb.Session(world_size=1), program=spec_pb2.Program())
-        self._reader = SessionReader(cast("Any", session), Config(masters=("127.0.0.1:1",), session="s"))
+        session = SimpleNamespace(info=_info(), planned_rows=lambda patience: self._planned())
+        self._reader = SessionReader(cast("Any", session))
 
     def _planned(self) -> int:
         self.asked.append(self.now)
         if not self.answers:
-            raise MasterError(["127.0.0.1:1: silence"], grpc.StatusCode.DEADLINE_EXCEEDED)
+            raise errors.MasterUnreachable("127.0.0.1:1: silence")
         return 8
 
     def rows(self) -> int | None:
@@ -40,25 +39,14 @@ class Asking:
         return self._reader.rows_per_epoch()
 
 
-@pytest.mark.parametrize(
-    ("begins", "known"),
-    [
-        (pb.State(), [8, 8]),
-        (pb.State(consumed=[pb.Interval()]), [None, 8]),
-        (pb.State(base=[pb.Interval()]), [None, 8]),
-        (pb.State(handed=3), [None, 8]),  # all that a state in order deterministic says of it
-    ],
-)
-def test_the_rows_of_an_epoch_are_counted_from_its_beginning_on(
-    monkeypatch: pytest.MonkeyPatch, begins: pb.State, known: list[int | None]
-) -> None:
-    monkeypatch.setattr(SessionReader, "_planned_rows", lambda reader: None)
+@pytest.mark.parametrize(("begun", "known"), [(False, [8, 8]), (True, [None, 8])])
+def test_the_rows_of_an_epoch_are_counted_from_its_beginning_on(begun: bool, known: list[int | None]) -> None:
     rows = SimpleNamespace(tensors=None, epoch=0, valid=4, after=None, checkpoint=None)
     comes = iter([rows, rows, None] * 2)
     session = SimpleNamespace(
-        state=lambda: begins, info=pb.Session(world_size=1), program=spec_pb2.Program(), next=lambda: next(comes)
+        state=lambda after: None, info=_info(begun=begun), next=lambda: next(comes), planned_rows=lambda patience: None
     )
-    reader = SessionReader(cast("Any", session), Config(masters=("127.0.0.1:1",), session="s"))
+    reader = SessionReader(cast("Any", session))
     found = []
     for _ in known:
         while reader.next() is not None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock._pb import control_pb2 as pb
+    from penstock._session import State
 
 LANES, GLOBAL, EPOCHS = 4, 800, 2
 
@@ -33,7 +33,7 @@ def read(
     data: Dataset,
     world: int,
     last_batch: str = "uneven",
-    restore: tuple[pb.State, ...] | None = None,
+    restore: tuple[State, ...] | None = None,
     during: Callable[[int], None] = lambda step: None,
 ) -> list[list[Rows]]:
     """All batches of each rank. during is called before each step of rank 0."""
@@ -144,8 +144,7 @@ def test_a_state_goes_on_with_the_very_next_batch(
     states = [ranks[0].state(first[0][taken - 1].after), ranks[1].state(first[1][taken - 1].after)]
     for s in ranks:
         s.close()
-    assert all((s.handed, len(s.base), len(s.consumed), s.global_batch) == (taken, 0, 0, GLOBAL) for s in states)
-    assert states[0].ByteSize() < 500
+    assert len(states[0].data) < 600
     fleet.start(workers=1)
     assert steps(read(fleet, dataset, 4, restore=(states[1],))) == sequence[taken:]
     assert steps(read(shared_fleet, dataset, 1, restore=tuple(states))) == sequence[taken:]

@@ -414,7 +414,7 @@ def test_state_between_epochs(shared_fleet: Fleet, dataset: Dataset) -> None:
     state = first.state()
     read_epoch(first, 1)
     first.close()
-    assert state.closed_epochs == 1
+    assert state.epoch == 1
     second = Session(configure(shared_fleet, text, session=state.session, restore=(state,)))
     assert second.epoch == 1
     assert all_places(read_epoch(second)) == sorted(dataset.places())

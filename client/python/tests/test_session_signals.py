@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
+import itertools
 import linecache
 import os
 import signal
@@ -11,23 +13,25 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from penstock import errors
-from penstock._session import Session, feeder
+import penstock
+from penstock import _checkpoint, _reader, _reading, errors
+from penstock._session import Security, Session, events, feeder
 from penstock._session import session as session_module
 from tests.session_cases import all_places, configure, name, read_epoch, spec, threads
+from tests.test_loader import make, places, take
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+    from collections.abc import Callable, Iterator
+    from types import FrameType, ModuleType
 
-    from penstock._pb.control_pb2 import State
-    from penstock._pb.feed_pb2 import FeedRequest
-    from penstock._session import Rows
+    from penstock._session import Rows, State
+    from penstock._session.feeder import Message
     from tests.conftest import Dataset, Fleet
 
 
@@ -70,9 +74,7 @@ class Loop:
     def check_state(self) -> None:
         """The state is as of the last batch that came back."""
         if self.batches:
-            state, after = self.session.state(), self.session.state(self.batches[-1].after)
-            rows = [iv.SerializeToString() for iv in state.consumed]
-            assert rows == [iv.SerializeToString() for iv in after.consumed]
+            assert self.session.state() == self.session.state(self.batches[-1].after)
 
 
 @pytest.mark.skipif(
@@ -96,44 +98,72 @@ def test_interrupts_lose_nothing(shared_fleet: Fleet, dataset: Dataset, pause: f
     assert loop.interrupts > 0
 
 
-class InterruptAt:
-    """Traces calls, and raises KeyboardInterrupt once, where the session's code comes to its n-th line."""
+class At:
+    """Traces calls, and acts once, as a handler of a signal would, where some modules come to their n-th line."""
 
-    def __init__(self, n: int) -> None:
-        self.left = n
-        self.files = {session_module.__file__, feeder.__file__}
+    def __init__(self, n: int, act: Callable[[], object], modules: tuple[ModuleType, ...]) -> None:
+        self.left, self.act = n, act
+        self.files = {module.__file__ for module in modules}
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> InterruptAt | None:
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> At | None:
         # What lets go of memory runs where its last user is.
         if frame.f_code.co_filename not in self.files or frame.f_code.co_name in ("_let_go", "_end"):
             return None
         if event == "line" and not self._returns(frame):
             self.left -= 1
             if self.left == 0:
-                raise KeyboardInterrupt
+                self.act()
         return self
 
     def _returns(self, frame: FrameType) -> bool:
         """Python does not look for signals before a mere return."""
-        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
-        return line.strip() in ("return offer.rows", "return True", "return answer", "return message", "return reply")
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+        return line.startswith("return ") and "(" not in line
+
+    def __enter__(self) -> None:
+        self.before = sys.gettrace()
+        sys.settrace(self)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self.before)
 
 
-def test_an_interrupt_at_any_line_loses_nothing(shared_fleet: Fleet, dataset: Dataset) -> None:
+class OtherError(Exception):
+    """What no part of the package knows."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        OtherError("SIGUSR1"),
+        TimeoutError("watchdog"),
+        OSError(errno.EIO, "of the handler's own file"),
+        BlockingIOError(errno.EAGAIN, "of the handler's own socket"),
+        errors.UsageError("of another loader"),
+        ValueError("no number"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_exception_at_any_line_passes_through_and_loses_nothing(
+    shared_fleet: Fleet, dataset: Dataset, error: BaseException
+) -> None:
     """Each batch is interrupted a line later than the one before, until there is no such line."""
-    tracing, n, lines = sys.gettrace(), 0, []
-    batches: list[Rows] = []
-    came: list[bytes] = []
+
+    def fail() -> NoReturn:
+        raise error
+
+    n, lines, batches, came = 0, [], [], []
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
         while session.epoch == 0:
             n += 1
-            sys.settrace(InterruptAt(n))
             try:
-                rows = session.next()
-            except KeyboardInterrupt:
+                with At(n, fail, (session_module, feeder, events)):
+                    rows = session.next()
+            except BaseException as err:
+                if err is not error:
+                    raise
                 continue
-            finally:
-                sys.settrace(tracing)
             lines.append(n)
             n = 0
             if rows is not None:
@@ -143,6 +173,102 @@ def test_an_interrupt_at_any_line_loses_nothing(shared_fleet: Fleet, dataset: Da
     assert max(lines) > 50
     assert [b.tensors.parts[0].tobytes() for b in batches] == came
     assert all_places(batches) == sorted(dataset.places())
+
+
+def test_a_state_at_any_line_is_that_of_the_last_batch(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Code that runs within next(), at each of its lines in turn, may ask for it, and raise behind that."""
+    told: list[dict[str, Any]] = []
+    got: list[penstock.Batch] = []
+    loader = make(shared_fleet, dataset, batch_size=50)
+    modules = (session_module, feeder, _reader, _reading, _checkpoint)
+    with loader:
+        batches, n, raises = iter(loader), 0, itertools.cycle([False, True])
+
+        def ask() -> None:
+            told.append(loader.state_dict())
+            if next(raises):
+                raise OtherError
+
+        while True:
+            n += 1
+            before = loader.state_dict()
+            told.clear()
+            try:
+                with At(n, ask, modules):
+                    batch = next(batches)
+            except OtherError:
+                assert told == [before]
+                continue
+            except StopIteration:
+                break
+            assert told in ([], [before])
+            n *= bool(told)  # else there is no such line
+            got.append(batch)
+        assert loader.epoch == 1
+    assert Counter(places(got)) == Counter(dataset.places())
+
+
+def test_an_exception_at_any_line_of_a_loader_loses_nothing(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Nor is an epoch's end lost, or told twice."""
+
+    def fail() -> NoReturn:
+        raise OtherError
+
+    modules = (session_module, feeder, _reader, _reading, _checkpoint)
+    got: list[penstock.Batch] = []
+    with make(shared_fleet, dataset, batch_size=400, epochs=2) as loader:
+        for epoch in range(2):
+            batches, n = iter(loader), 0
+            while True:
+                n += 1
+                try:
+                    with At(n, fail, modules):
+                        got.append(next(batches))
+                except OtherError:
+                    continue
+                except StopIteration:
+                    break
+                n = 0
+            assert next(batches, None) is None
+            assert loader.epoch == epoch + 1
+    assert Counter(places(got)) == Counter(2 * list(dataset.places()))
+    assert {b.position.number for b in got} == set(range(len(got)))
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_handler_while_the_loop_waits(shared_fleet: Fleet, dataset: Dataset, raises: bool) -> None:
+    """A real signal, where nothing comes: the loop goes on as soon as something does."""
+    told: list[dict[str, Any]] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        told.append(loader.state_dict())
+        loader.stats()
+        if raises:
+            raise TimeoutError("watchdog")
+        reader.start()
+
+    session = name()
+    other = make(shared_fleet, dataset, session=session, world_size=2, rank=1)
+    loader = make(shared_fleet, dataset, session=session, world_size=2, rank=0)
+    with other, loader:
+        got, rest = take(other, 1), list[penstock.Batch]()
+        reader = threading.Thread(target=lambda: rest.extend(other))
+        batches, at = iter(loader), loader.state_dict()
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            with pytest.raises(TimeoutError, match="watchdog") if raises else contextlib.nullcontext():
+                signal.setitimer(signal.ITIMER_REAL, 1)  # by then it waits for the other rank
+                for batch in batches:
+                    got.append(batch)
+                    at = loader.state_dict() if not told else at
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        if raises:
+            reader.start()
+            got += list(batches)
+        reader.join(60)
+    assert told == [at]
+    assert Counter(places([*got, *rest])) == Counter(dataset.places())
 
 
 PROGRAM = """
@@ -220,42 +346,14 @@ def test_fork_is_told_what_to_do(shared_fleet: Fleet, dataset: Dataset) -> None:
     assert not threads()
 
 
-IMPOLITE = """
-import os, sys
-from penstock import errors
-from penstock._session import Config, Security, Session
-from pyarrow import flight
-
-with Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3])) as session:
-    session.next()
-    child = os.fork()
-    if child == 0:
-        sys.exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-try:
-    tls = Security(tls=True)  # where a handshake failed there is nothing to wait for
-    Session(Config((sys.argv[1],), sys.argv[2], spec_text=sys.argv[3], security=tls, connect_timeout=3600))
-except errors.MasterUnreachable as e:
-    print(e)
-try:
-    flight.FlightClient(f"grpc+tls://{sys.argv[1]}").do_get(flight.Ticket(b"x"))
-except flight.FlightUnavailableError:
-    print("unavailable")
-"""
-
-
-def test_grpc_prints_nothing_of_its_own(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with start(shared_fleet, spec(dataset), IMPOLITE, f"impolite-{os.getpid()}") as process:
-        out, err = process.communicate(timeout=100)
-    assert (err, process.returncode) == ("", 0)
-    assert "handshake failed" in out
-    assert "tls=" in out
-    assert out.endswith("unavailable\n")
+def test_where_no_handshake_can_be_made_nothing_is_waited_for(shared_fleet: Fleet, dataset: Dataset) -> None:
+    config = configure(shared_fleet, spec(dataset), security=Security(tls=True), connect_timeout=3600)
+    with pytest.raises(errors.MasterUnreachable, match=r"handshake failed.*\n.*tls="):
+        Session(config)
 
 
 FORKS = """
 import os, sys
-from penstock import errors
 from penstock._session import Config, Session
 
 def rows(session):
@@ -273,8 +371,6 @@ def forked(name):
     if child == 0:
         try:
             print(name, read(name), flush=True)
-        except errors.UsageError as e:
-            print(name, e, flush=True)
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -283,23 +379,18 @@ def forked(name):
 forked("before")
 print("parent", read("parent"), flush=True)
 forked("closed")
-with Session(Config((sys.argv[1],), sys.argv[2] + "-open", spec_text=sys.argv[3])) as session:
+with Session(Config((sys.argv[1],), sys.argv[2] + "-own", spec_text=sys.argv[3])) as session:
     first = session.next().record.num_rows
     forked("open")
     print("still", first + rows(session))
 """
 
 
-def test_a_fork_opens_a_session_only_if_its_parent_had_none(shared_fleet: Fleet, dataset: Dataset) -> None:
-    """gRPC does not survive a fork: a second connection would crash or hang."""
+def test_a_fork_opens_sessions_of_its_own(shared_fleet: Fleet, dataset: Dataset) -> None:
     with start(shared_fleet, spec(dataset), FORKS, f"forks-{os.getpid()}") as process:
         out, err = process.communicate(timeout=60)
     said = dict(line.split(" ", 1) for line in out.splitlines())
-    assert said.keys() == {"before", "parent", "closed", "open", "still"}, err
-    assert said["before"] == said["parent"] == said["still"] == str(dataset.rows)
-    for when in ("closed", "open"):
-        assert "spawn" in said[when]
-        assert "first loader after the fork" in said[when]
+    assert said == dict.fromkeys(("before", "parent", "closed", "open", "still"), str(dataset.rows)), err
 
 
 def test_memory_of_a_batch_that_came_late(
@@ -331,9 +422,9 @@ def test_the_answer_to_an_interrupted_question_is_no_other_s(
 ) -> None:
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
         batches = read_epoch(session, 3)
-        asked: list[FeedRequest] = []
+        asked: list[Message] = []
 
-        def interrupted(request: FeedRequest) -> None:
+        def interrupted(request: Message) -> None:
             asked.append(request)
             raise KeyboardInterrupt
 
@@ -348,18 +439,6 @@ def test_the_answer_to_an_interrupted_question_is_no_other_s(
             )  # as if it came late
             assert session.state(batches[2].after).rows == 150
         assert session.state(batches[0].after).rows == 50
-
-
-def test_memory_that_cannot_be_lent_ends_the_session(
-    shared_fleet: Fleet, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> None:
-        raise RuntimeError("no such luck")
-
-    with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
-        monkeypatch.setattr(session._connection, "memory", fails)
-        with pytest.raises(errors.Error, match=r"no such luck.*checkpoint"):
-            session.next()
 
 
 @contextlib.contextmanager
@@ -378,13 +457,10 @@ def read_until_closed(session: Session) -> None:
 
 
 def test_a_handler_of_signals_that_asks_and_closes(shared_fleet: Fleet, dataset: Dataset) -> None:
-    said: list[str] = []
+    states: list[State] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        try:
-            session.state()
-        except errors.UsageError as err:
-            said.append(str(err))
+        states.append(session.state())
         session.close()
 
     with waiting_session(shared_fleet, dataset) as session:
@@ -394,7 +470,7 @@ def test_a_handler_of_signals_that_asks_and_closes(shared_fleet: Fleet, dataset:
             read_until_closed(session)
         finally:
             signal.signal(signal.SIGALRM, before)
-    assert [("do it in the loop" in words) for words in said] == [True]
+    assert len(states) == 1
 
 
 def test_a_thread_that_asks_and_closes(shared_fleet: Fleet, dataset: Dataset) -> None:
@@ -421,7 +497,7 @@ def test_a_batch_that_was_asked_for_twice_comes_once(
     with Session(configure(shared_fleet, spec(dataset, batch_size=50))) as session:
         send, interrupts = session._connection.send, 0
 
-        def interrupted(request: FeedRequest) -> None:
+        def interrupted(request: Message) -> None:
             nonlocal interrupts
             send(request)
             interrupts += 1
@@ -444,7 +520,7 @@ def test_an_interrupted_close(shared_fleet: Fleet, dataset: Dataset, monkeypatch
     session = Session(configure(shared_fleet, spec(dataset, batch_size=50)))
     batches = read_epoch(session, 3)
 
-    def interrupted(request: FeedRequest) -> NoReturn:
+    def interrupted(request: Message) -> NoReturn:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(session, "_ask", interrupted)

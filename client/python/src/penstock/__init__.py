@@ -19,7 +19,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from penstock import _environment, errors, monitor  # noqa: F401
+from penstock import errors, monitor
 from penstock._diagnosis import Stats
 from penstock.batch import Batch, Bytes, Checkpoint, Position, Sparse
 from penstock.loader import DataLoader

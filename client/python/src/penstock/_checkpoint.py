@@ -9,53 +9,20 @@ from __future__ import annotations
 import base64
 import binascii
 import collections
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.message import DecodeError, Message
-
-from penstock._pb import control_pb2 as pb
-from penstock._pb import spec_pb2
+from penstock._session.state import State
 from penstock.batch import Position
 from penstock.errors import UsageError
 
 FORMAT = "penstock.state/1"
-_LONGEST = 80  # characters of a text in a fingerprint
 _MOST = 256  # batches between a framework's reading and the loop; positions hold a set of intervals each
 
 
-def fingerprint(spec: spec_pb2.Spec) -> dict[str, Any]:
-    """The parts of a spec that a state belongs to, in some hundred bytes: what is long, or no text, is a digest."""
-    return {
-        "uri": _brief(", ".join(spec.dataset.uri)),
-        "partitions": _brief(spec.dataset.partitions),
-        "filter": _brief(spec.filter),
-        "features": _digest(spec.features),
-        "transforms": _digest(spec.transforms),
-        "seed": spec.seed,
-        "shuffle": spec.shuffle,
-        "provenance": spec.provenance,
-    }
-
-
-def _brief(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}... #{_hash(text.encode())}"
-
-
-def _digest(parts: Sequence[Message]) -> str:
-    each = b"".join(hashlib.sha256(part.SerializeToString(deterministic=True)).digest() for part in parts)
-    return f"{len(parts)} #{_hash(each)}"
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:8]
-
-
-def differences(fingerprints: Iterable[Mapping[str, Any]], spec: spec_pb2.Spec) -> list[str]:
-    """What a spec has otherwise than those of states, such as "seed: 1 and 2"."""
-    here = fingerprint(spec)
+def differences(fingerprints: Iterable[Mapping[str, Any]], here: Mapping[str, Any]) -> list[str]:
+    """What a spec's fingerprint has otherwise than those of states, such as "seed: 1 and 2"."""
     found = {
         f"{part}: {there[part]!r} and {value!r}": None
         for there in fingerprints
@@ -65,7 +32,7 @@ def differences(fingerprints: Iterable[Mapping[str, Any]], spec: spec_pb2.Spec) 
     return list(found)
 
 
-def to_dict(state: pb.State, batch_size: int, spec: Mapping[str, Any]) -> dict[str, Any]:
+def to_dict(state: State, batch_size: int, spec: Mapping[str, Any]) -> dict[str, Any]:
     """A state that JSON, pickle and torch.save can hold. spec: its fingerprint.
 
     The other fields than `state` are for people, and for errors.
@@ -75,10 +42,10 @@ def to_dict(state: pb.State, batch_size: int, spec: Mapping[str, Any]) -> dict[s
         "session": state.session,
         "rank": state.rank,
         "world_size": state.world_size,
-        "epoch": state.closed_epochs,
+        "epoch": state.epoch,
         "batch_size": batch_size,
         "spec": dict(spec),
-        "state": base64.b64encode(state.SerializeToString()).decode(),
+        "state": state.data,
     }
 
 
@@ -99,15 +66,17 @@ def flatten(given: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[lis
     return [one for many in given for one in flatten(many)[0]], True
 
 
-def from_dict(given: Mapping[str, Any]) -> pb.State:
+def from_dict(given: Mapping[str, Any]) -> State:
     """What to_dict() was given."""
     try:
         if given["format"] != FORMAT:
             raise UsageError(
                 f"the state's format is {given['format']!r}, and this version of penstock reads {FORMAT!r}"
             )
-        return pb.State.FromString(base64.b64decode(given["state"], validate=True))
-    except (KeyError, TypeError, ValueError, binascii.Error, DecodeError) as err:
+        base64.b64decode(given["state"], validate=True)
+        rank, world_size, epoch = (int(given[name]) for name in ("rank", "world_size", "epoch"))
+        return State(given["state"], str(given["session"]), rank, world_size, epoch)
+    except (KeyError, TypeError, ValueError, binascii.Error) as err:
         raise UsageError(
             f"this is not a loader's state ({type(err).__name__}: {err}); give what loader.state_dict() returned"
         ) from err
@@ -124,8 +93,8 @@ class _Open:
 class InFlight:
     """Batches that were yielded, and how far the loop has come with them."""
 
-    def __init__(self, start: pb.State) -> None:
-        self._done: Callable[[], pb.State] = lambda: start  # behind what is done, and an epoch's end right behind that
+    def __init__(self, start: State) -> None:
+        self._done: Callable[[], State] = lambda: start  # behind what is done, and an epoch's end right behind that
         self._newest = self._done  # behind what was yielded, be it a batch or an epoch's end
         self._open: collections.deque[_Open] = collections.deque(maxlen=_MOST)
         self.follows = False  # the loop says which batches it is done with
@@ -135,6 +104,8 @@ class InFlight:
     def yielded(self, position: Position, item: Any, ahead: bool = False) -> None:
         """Notes a batch that the loop gets, who has what came before it; ahead: one that it does not get yet."""
         self._newest = position._state
+        if self._open and self._open[-1].position.number == position.number:
+            self._open.pop()  # it was noted before an interrupt
         self._forgot |= len(self._open) == _MOST
         self._got_all()
         self._open.append(_Open(position, item if self.keeps or ahead else None))
@@ -144,7 +115,7 @@ class InFlight:
         if self._open and not self.keeps:
             self._open[-1].kept = None
 
-    def ended(self, state: pb.State) -> None:
+    def ended(self, state: State) -> None:
         """Notes that the loop was told of an epoch's end: it has all that came before."""
         self._newest = lambda: state
         self._got_all()
@@ -195,13 +166,17 @@ class InFlight:
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def state(self) -> pb.State:
+    def state(self) -> State:
         """The loop's state: behind the newest batch, or, once done() was called, behind the newest that is done."""
+        return self.at()()
+
+    def at(self) -> Callable[[], State]:
+        """What returns it, also later on."""
         if self.follows:
-            return self._done()
+            return self._done
         at = self._done
         for each in self._open:
             if each.kept is not None:
-                return at()  # what is kept comes again
+                return at  # what is kept comes again
             at = each.position._state
-        return self._newest()
+        return self._newest

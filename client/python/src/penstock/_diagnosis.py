@@ -32,12 +32,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from penstock._pb import control_pb2 as pb
-from penstock._session import SessionStats
+from penstock._session import Cause, SessionStats
 
 WAITED = 0.05  # of the time: less is no reason to change anything
 MAPS = 0.25  # of the time
-_REASONS = (pb.CLIENT, pb.NETWORK, pb.WORKERS, pb.STORAGE, pb.STREAMS)  # for a trainer to wait
+_REASONS = ("client", "network", "workers", "storage", "streams")  # for a trainer to wait
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,11 +138,11 @@ def _bottleneck(observations: Sequence[Observation], waited: float, mapped: floa
     return _reason([o.session.cause for o in observations[1:]])
 
 
-def _reason(causes: Sequence[pb.Cause]) -> tuple[str, str]:
+def _reason(causes: Sequence[Cause]) -> tuple[str, str]:
     """Why the trainer waited: what the master said last."""
     for cause in reversed(causes):
         if cause.bottleneck in _REASONS:
-            return pb.Bottleneck.Name(cause.bottleneck).lower(), f"; {cause.words}"
+            return cause.bottleneck, f"; {cause.words}"
     if any(cause.bottleneck for cause in causes):
         return "unknown", "; lately the session's trainers, taken together, hardly wait"
     return "unknown", "; the master has not measured for long enough to say why: that takes some seconds of reading"
@@ -155,7 +154,7 @@ class Watch:
     def __init__(self, every: float = 1.0, keep: int = 60, clock: Callable[[], float] = time.monotonic) -> None:
         self._every = every
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._recent: collections.deque[Observation] = collections.deque(maxlen=keep)
         self._due = clock()
         self._failure: str | None = None

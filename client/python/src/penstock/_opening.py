@@ -9,12 +9,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import json
 import numbers
 import os
 import re
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,19 +23,17 @@ from typing import Any
 from penstock import _job, _replica
 from penstock._checkpoint import differences
 from penstock._onbox import LocalFleet
-from penstock._pb import control_pb2, spec_pb2, stream_pb2
 from penstock._reader import Reader, SessionReader
-from penstock._session import Config, Security, Session, forks
-from penstock._session.config import read_token
+from penstock._session import Config, Security, Session, State
 from penstock.errors import UsageError
 from penstock.monitor import log_event
 
-_COMPRESSIONS = {"none": stream_pb2.COMPRESSION_UNSPECIFIED, "lz4": stream_pb2.LZ4, "zstd": stream_pb2.ZSTD}
+_COMPRESSIONS = ("none", "lz4", "zstd")
 _ADDRESS = re.compile(r"unix:.+|(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^][:/\s]+):(?P<port>[0-9]{1,5})")
 
 
-def share(given: float | Mapping[str, float] | None) -> tuple[float, int, int] | None:
-    """The argument share= in full: weight, min_workers and max_workers, of which 0 is no maximum."""
+def share(given: float | Mapping[str, float] | None) -> dict[str, float] | None:
+    """The argument share= in full, of whose max_workers 0 is no maximum."""
     if given is None:
         return None
     fields = {"weight": 1.0, "min_workers": 0, "max_workers": 0}
@@ -48,38 +47,33 @@ def share(given: float | Mapping[str, float] | None) -> tuple[float, int, int] |
             f'share={given!r}: give a weight above 0, or {{"weight": 2, "min_workers": 1, "max_workers": 8}}, '
             "where max_workers is not below min_workers"
         )
-    return weight, least, most
-
-
-def _share(weight: float, least: int, most: int) -> control_pb2.Share:
-    return control_pb2.Share(weight=weight, min_workers=least, max_workers=most)
+    return {"weight": weight, "min_workers": least, "max_workers": most}
 
 
 @dataclass(frozen=True)
 class Restore:
     """States to go on from: this rank's own (shared is False), or those of all ranks, the same on each."""
 
-    states: tuple[bytes, ...]  # serialised, so that a loader can be pickled
+    states: tuple[State, ...]
     batch_sizes: tuple[int, ...]  # of the loaders that they are of
     shared: bool
     specs: tuple[Mapping[str, Any], ...] = ()  # fingerprints of those that the states belong to
+    restarts_in: int | None = None  # the epoch to begin in, in place of where the one state is
 
     def is_even(self, batch_size: int) -> bool:
         """Whether batches go on as if the reading had never been interrupted."""
-        return all(s.world_size == 1 for s in _parsed(self.states)) and set(self.batch_sizes) <= {batch_size}
+        return all(s.world_size == 1 for s in self.states) and set(self.batch_sizes) <= {batch_size}
 
     @property
     def epoch(self) -> int:
         """The epoch to go on with."""
-        return max((s.closed_epochs for s in _parsed(self.states)), default=0)
+        if self.restarts_in is not None:
+            return self.restarts_in
+        return max((s.epoch for s in self.states), default=0)
 
-    def brought_by(self, at: _replica.Place) -> tuple[control_pb2.State, ...]:
+    def brought_by(self, at: _replica.Place) -> tuple[State, ...]:
         """The states that this rank brings: all ranks together bring each once."""
-        return _parsed(self.states[at.rank :: at.world_size] if self.shared else self.states)
-
-
-def _parsed(states: Iterable[bytes]) -> tuple[control_pb2.State, ...]:
-    return tuple(control_pb2.State.FromString(state) for state in states)
+        return self.states[at.rank :: at.world_size] if self.shared else self.states
 
 
 class Stream:
@@ -141,7 +135,7 @@ def _close_at_exit() -> None:
 class Opening:
     """What is needed to open a session, as often as the loader has to."""
 
-    spec: bytes | None  # serialised, so that a loader can be pickled
+    spec: str | None  # in JSON, which stays as it is
     spec_text: str
     working_dir: str
     masters: tuple[str, ...]  # none: a fleet on this machine
@@ -152,7 +146,7 @@ class Opening:
     process_group: Any
     mesh: Any
     security: Security
-    share: tuple[float, int, int] | None  # weight, min_workers, max_workers
+    share: Mapping[str, float] | None
     zone: str
     compression: str
     budget: int
@@ -174,8 +168,6 @@ class Opening:
                 raise UsageError(f"{name}={value!r}: give a number of {unit} above 0")
         if self.compression not in _COMPRESSIONS:
             raise UsageError(f"compression={self.compression!r}: give one of {', '.join(map(repr, _COMPRESSIONS))}")
-        for address in self.masters:
-            self.security.check(address)
 
     @property
     def given_session(self) -> str | None:
@@ -184,7 +176,6 @@ class Opening:
 
     def open(self, owner: object, restore: Restore | None, session: str | None = None) -> Stream:
         """Opens and joins. owner is the loader; session is the id of a stream before this one that goes on."""
-        forks.check()
         at = _replica.place(self.rank, self.world_size, self.process_group, self.mesh) or self._alone()
         session = session or self.given_session
         dist = _replica.distributed()
@@ -256,16 +247,17 @@ class Opening:
         config = Config(
             masters=masters,
             session=stream.session,
-            spec=None if self.spec is None else spec_pb2.Spec.FromString(self.spec),
+            spec=None if self.spec is None else json.loads(self.spec),
             spec_text=self.spec_text,
             working_dir=self.working_dir,
             rank=at.rank,
             world_size=at.world_size,
-            share=None if self.share is None else _share(*self.share),
+            share=self.share,
             zone=self.zone,
-            compression=_COMPRESSIONS[self.compression],
+            compression=self.compression,
             restore=None if restore is None else restore.brought_by(at),
-            start_epoch=0 if restore is None else restore.epoch,
+            begins_in=0 if restore is None else restore.epoch,
+            restarts_in=None if restore is None else restore.restarts_in,
             differences=functools.partial(differences, () if restore is None else restore.specs),
             budget=int(self.budget),
             timeout=float(self.timeout),
@@ -276,7 +268,7 @@ class Opening:
         )
         session = Session(config)
         stream.owns(session)
-        reader = SessionReader(session, config)
+        reader = SessionReader(session)
         stream.owns(reader)
         return reader
 
@@ -340,27 +332,20 @@ def security(
     if token is not None and token_file is not None:
         raise UsageError("token= and token_file= exclude each other; give one of them")
     path = token_file or (environ.get("PENSTOCK_TOKEN_FILE") if token is None else None)
-    if path:
-        token = read_token(_bytes("token_file", path))
     tls_ca = tls_ca or environ.get("PENSTOCK_TLS_CA") or None
     tls_server_name = tls_server_name or environ.get("PENSTOCK_TLS_SERVER_NAME")
+    files = {"token_file": path, "ca": tls_ca, "cert": tls_cert, "key": tls_key}
+    for option, file in files.items():
+        _check_readable(option if option == "token_file" else f"tls_{option}", file)
     return Security(
-        token=token or None,
-        ca=_bytes("tls_ca", tls_ca) if tls_ca else None,
-        cert=_bytes("tls_cert", tls_cert) if tls_cert else None,
-        key=_bytes("tls_key", tls_key) if tls_key else None,
-        ca_file=os.fspath(tls_ca) if tls_ca else None,
-        cert_file=os.fspath(tls_cert) if tls_cert else None,
-        key_file=os.fspath(tls_key) if tls_key else None,
-        tls=tls,
-        server_name=tls_server_name or None,
-        token_file=os.fspath(path) if path else None,
-        namespace=namespace,
-    )
+        token=token or None, server_name=tls_server_name or None, tls=tls, namespace=namespace,
+        **{option: os.fspath(file) if file else None for option, file in files.items()},
+    )  # fmt: skip
 
 
-def _bytes(option: str, path: str | os.PathLike[str]) -> bytes:
+def _check_readable(option: str, path: str | os.PathLike[str] | None) -> None:
     try:
-        return Path(path).read_bytes()
+        if path:
+            Path(path).read_bytes()
     except OSError as err:
         raise UsageError(f"{option}: {err}; give a file that this process can read") from err

@@ -11,16 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock import errors
 from penstock._flat import Flat
-from penstock._pb import control_pb2 as pb
-from penstock._pb import spec_pb2
-from penstock._session import Config, Rows, Session, SessionStats
-from penstock._session.masters import MasterError, Masters
+from penstock._session import Info, Rows, Session, SessionStats, State
 from penstock.batch import Checkpoint
 
 _ASK_EVERY = 1.0  # seconds, while masters answer
 _ASK_SELDOM = 60.0  # seconds, at the most, while they do not
-_ASK_PATIENCE = 2.0  # seconds for each master: the training loop waits meanwhile
+_ASK_PATIENCE = 2.0  # seconds: the training loop waits meanwhile
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Read:
     tensors: Flat
     epoch: int
     valid: int
-    state: Callable[[], pb.State]
+    state: Callable[[], State]
     checkpoint: Checkpoint | None = None  # that has its place behind them
 
 
@@ -42,13 +40,13 @@ class Reader(Protocol):
         """The epoch that next() reads."""
 
     @property
-    def info(self) -> pb.Session:
+    def info(self) -> Info:
         """The session as it was when this rank joined."""
 
     def next(self) -> Read | None:
         """The next batch of the epoch; None once at its end."""
 
-    def state(self) -> pb.State:
+    def state(self) -> State:
         """The checkpoint as of what next() returned last."""
 
     def rows_per_epoch(self) -> int | None:
@@ -64,15 +62,12 @@ class Reader(Protocol):
 class SessionReader:
     """Reads a session, which whoever opened it closes."""
 
-    def __init__(self, session: Session, config: Config) -> None:
-        self._session, self._config = session, config
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._got: list[Rows | None] = []  # what a call of next that was interrupted has got and not returned
         self._rows: int | None = None  # of an epoch
-        begins = session.state()
-        # Nothing of this epoch was read before; in order deterministic the count of batches alone tells.
-        self._whole = not begins.base and not begins.consumed and not begins.handed
+        self._whole = not session.info.begun  # nothing of this epoch was read before
         self._rows_read = 0  # of this epoch
-        self._masters = Masters(config.masters, config.security)  # for the number of rows
         self._ask_at, self._ask_every = 0.0, _ASK_EVERY
 
     @property
@@ -81,7 +76,7 @@ class SessionReader:
         return self._session.epoch - (self._got == [None])  # an end that is still to be told
 
     @property
-    def info(self) -> pb.Session:
+    def info(self) -> Info:
         """The session as it was when this rank joined."""
         return self._session.info
 
@@ -95,7 +90,7 @@ class SessionReader:
             self._got.append(self._session.next())
         rows = self._got[0]
         if rows is None:
-            if self._rows is None and self._whole and _countable(self.info, self._session.program):
+            if self._rows is None and self._whole and self.info.counts:
                 self._rows = self._rows_read
             self._whole, self._rows_read, self._got = True, 0, []
             return None
@@ -104,32 +99,20 @@ class SessionReader:
         self._rows_read, self._got = self._rows_read + rows.valid, []
         return read
 
-    def state(self) -> pb.State:
+    def state(self) -> State:
         """The checkpoint as of what next() returned last."""
         return self._session.state()
 
     def rows_per_epoch(self) -> int | None:
         """How many rows each epoch has: for one rank, once all is planned or read, and if no row is left out."""
-        if self._rows is None and time.monotonic() >= self._ask_at and _countable(self.info, self._session.program):
+        if self._rows is None and time.monotonic() >= self._ask_at and self.info.counts:
             try:
-                self._rows = self._planned_rows()
+                self._rows = self._session.planned_rows(_ASK_PATIENCE)
                 self._ask_every = _ASK_EVERY
-                if self._rows is not None:
-                    self._masters.close()  # nothing else is asked of them
-            except MasterError:
+            except errors.MasterUnreachable:
                 self._ask_every = min(2 * self._ask_every, _ASK_SELDOM)
             self._ask_at = time.monotonic() + self._ask_every
         return self._rows
-
-    def _planned_rows(self) -> int | None:
-        """The rows of an epoch, if a master says that all of it is planned."""
-        session, _ = self._masters.call(
-            "GetSession", pb.GetSessionRequest(session=self._config.session), pb.Session,
-            min(self._config.connect_timeout, _ASK_PATIENCE),
-        )  # fmt: skip
-        progress = session.progress
-        planned = progress.blocks > 0 and progress.blocks_planned == progress.blocks
-        return progress.rows_planned if planned else None
 
     def batches(self) -> int | None:
         """How many batches this rank gets of the epoch that next() reads, where the master has told that."""
@@ -140,11 +123,5 @@ class SessionReader:
         return self._session.stats()
 
     def close(self) -> None:
-        """Lets go of masters, and of what was not returned."""
+        """Lets go of what was not returned."""
         self._got = []
-        self._masters.close()
-
-
-def _countable(info: pb.Session, program: spec_pb2.Program) -> bool:
-    """Whether all planned rows come to this rank."""
-    return info.world_size == 1 and not program.filter and all(step.outs for step in program.steps)

@@ -7,21 +7,20 @@ training loop, but for stats(), which may be called from any.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock import _hosts
-from penstock._checkpoint import InFlight, fingerprint
+from penstock._checkpoint import InFlight
 from penstock._diagnosis import Stats, Watch
 from penstock._opening import Stream
-from penstock._pb import control_pb2, spec_pb2
 from penstock._progress import Progress
 from penstock._reader import Read
+from penstock._session import State
 from penstock.batch import FORMATS, Batch, Checkpoint, Columns, Position
 from penstock.errors import Error, UsageError
 from penstock.monitor import P99, Aggregation, Event, Stat, _system, log_event
@@ -103,6 +102,8 @@ class Reading:
         self.turn: object | None = None  # which the iterator has that may read
         self._evenly = evenly  # batches of all epochs are cut at multiples of batch_size
         self._got: list[Read | None] = []  # what a call that was interrupted has read and not yielded
+        self._before = self.flight.at()  # the loop's state until that is yielded
+        self.ends = 0  # of epochs that were told
         self._number = 0  # of the next batch
         self._of_epoch = 0  # batches and rows of the reader's epoch that were yielded
         self._rows_of_epoch = 0
@@ -124,7 +125,7 @@ class Reading:
     @property
     def epochs(self) -> int:
         """How many there are."""
-        return max(1, self._reader.info.spec.epochs)
+        return self._reader.info.epochs
 
     @property
     def batch_size(self) -> int:
@@ -134,13 +135,12 @@ class Reading:
     @property
     def restored_from(self) -> Checkpoint | None:
         """The named checkpoint that the session was put back to."""
-        f = self._reader.info.restored_from
-        return Checkpoint(f.name, f.step) if f.name else None
+        return self._reader.info.restored_from
 
-    @functools.cached_property
-    def fingerprint(self) -> dict[str, Any]:
+    @property
+    def fingerprint(self) -> Mapping[str, Any]:
         """Of the session's spec, for states."""
-        return fingerprint(self._reader.info.spec)
+        return self._reader.info.spec
 
     @property
     def over(self) -> bool:
@@ -160,8 +160,12 @@ class Reading:
         rows = self._reader.rows_per_epoch() if self._evenly else None
         if rows is None:
             return None
-        drop = self._reader.info.spec.last_batch == spec_pb2.DROP
-        return rows // self.batch_size if drop else -(-rows // self.batch_size)
+        return rows // self.batch_size if self._reader.info.drops else -(-rows // self.batch_size)
+
+    @property
+    def number(self) -> int:
+        """How many batches were yielded."""
+        return self._number
 
     @property
     def has_begun_epoch(self) -> bool:
@@ -184,6 +188,7 @@ class Reading:
         """
         self.check_process()
         if not self._got:
+            self._before = self.flight.at()
             asked = time.monotonic()
             try:
                 self._got.append(self._reader.next())
@@ -203,10 +208,17 @@ class Reading:
         position = Position(read.epoch, self._number, self.stream.reading, read.state, read.checkpoint)
         batch = self._making.place(Batch(read.tensors, self._columns, read.epoch, position, self._format, read.valid))
         item = self._mapped(batch)
-        self._count(read.valid)
-        self.position = position
+        self._show(read.valid)
         self.flight.yielded(position, item, ahead)
-        self._got = []
+        number, of_epoch, rows = self._number + 1, self._of_epoch + 1, self._rows_of_epoch + read.valid
+        # All at once: an interrupt before it has the batch made again, and none comes between it and the return.
+        self.position, self._number, self._of_epoch, self._rows_of_epoch, self._got = (
+            position,
+            number,
+            of_epoch,
+            rows,
+            [],
+        )
         return item
 
     def _mapped(self, batch: Batch) -> Any:
@@ -220,10 +232,7 @@ class Reading:
         self._map_seconds += time.monotonic() - began
         return item
 
-    def _count(self, rows: int) -> None:
-        self._number += 1
-        self._of_epoch += 1
-        self._rows_of_epoch += rows
+    def _show(self, rows: int) -> None:
         self._watch.observe(self._reader.stats, self._map_seconds)
         _system.observe()
         if self._progress is not None:
@@ -242,7 +251,7 @@ class Reading:
         )
         if self._progress is not None:
             self._progress.end()
-        self._of_epoch, self._rows_of_epoch, self._got = 0, 0, []
+        self.ends, self._of_epoch, self._rows_of_epoch, self._got = self.ends + 1, 0, 0, []
 
     def end_epoch_if_read(self, is_last: bool = False) -> None:
         """Ends an epoch of which the loop took all batches, where it counted them and did not ask for one more.
@@ -254,7 +263,11 @@ class Reading:
             with contextlib.suppress(StopIteration):
                 self.next(ahead=True)
 
-    def newest_state(self) -> control_pb2.State:
+    def state(self) -> State:
+        """The loop's state; while next() is under way, that of before it."""
+        return self._before() if self._got else self.flight.state()
+
+    def newest_state(self) -> State:
         """The reader's state, which may be ahead of the loop."""
         return self._reader.state()
 
@@ -281,29 +294,24 @@ class Pass(Iterator[Any]):
         self._again = iter(()) if _hosts.cycles() else reading.flight.undone()
         # A pass before this one may have taken the epoch's last batch and not asked for more.
         self._may_be_over = reading.has_begun_epoch
-        self._over, self._began = False, False
+        self._first, self._ends = reading.number, reading.ends  # batches and ends of epochs before it
         self._turn = reading.turn = object()
 
     def __next__(self) -> Any:
         reading = self._reading
         if reading.turn is not self._turn:
             raise UsageError("a newer iter(loader) reads on from here; use one iterator at a time")
-        if self._over:
-            raise StopIteration
         for position, item in self._again:
             reading.position, self._may_be_over = position, False
             return item
-        try:
+        while True:
+            # What is noted of the reading decides, and no more: an interrupt may come at any line.
+            first = reading.number == self._first
+            if reading.ends > self._ends and not (first and self._may_be_over):
+                raise StopIteration
+            if reading.ends > self._ends:  # what was over before this pass
+                self._ends, self._may_be_over = reading.ends, False
             if reading.over:
                 raise StopIteration
-            ahead = not self._began and _hosts.prefetches()
-            self._began = True
-            item = reading.next(ahead)
-        except StopIteration:
-            if not self._may_be_over or reading.over:
-                self._over = True
-                raise
-            item = reading.next(ahead)
-        finally:
-            self._may_be_over = False
-        return item
+            with contextlib.suppress(StopIteration):  # the count of ends tells
+                return reading.next(ahead=first and _hosts.prefetches())

@@ -25,9 +25,8 @@ import pyarrow as pa
 
 from penstock import errors
 from penstock._flat import Flat
-from penstock._pb import control_pb2 as pb
 from penstock._reader import Read, Reader
-from penstock._session import SessionStats
+from penstock._session import Cause, Info, SessionStats, State
 from penstock.batch import Checkpoint
 
 _T = TypeVar("_T")
@@ -224,7 +223,7 @@ class Channel:
             ) from err
 
 
-_PARTS = 4  # of a message: facts (JSON), the State, the Cause, rows (an Arrow IPC stream) or the Session
+_PARTS = 2  # of a message: facts (JSON), and rows (an Arrow IPC stream)
 
 
 class Leader:
@@ -237,7 +236,7 @@ class Leader:
         self._rows: int | None = None  # as the others know them
         self._batches: int | None = None
         self._reader: Reader = self._told(open_reader)
-        channel.send(self._told(lambda: self._message("opened", self.state(), self.info.SerializeToString())))
+        channel.send(self._told(lambda: self._message("opened", self.state(), json.dumps(self.info.message).encode())))
 
     @property
     def epoch(self) -> int:
@@ -245,7 +244,7 @@ class Leader:
         return self._reader.epoch - (self._got == [None])  # an end that is still to be told
 
     @property
-    def info(self) -> pb.Session:
+    def info(self) -> Info:
         """The session as it was when this rank joined."""
         return self._reader.info
 
@@ -274,7 +273,7 @@ class Leader:
             stream.write_batch(read.tensors.to_arrow())
         return self._message("rows", read.state(), sink.getvalue(), read.valid, read.checkpoint)
 
-    def state(self) -> pb.State:
+    def state(self) -> State:
         """The checkpoint as of what next() returned last."""
         return self._reader.state()
 
@@ -297,11 +296,11 @@ class Leader:
         except BaseException as err:
             text = str(err) if isinstance(err, errors.Error) else f"{type(err).__name__}: {err}"
             facts = {"kind": "failed", "error": type(err).__name__, "text": text}
-            self._channel.send([json.dumps(facts).encode(), b"", b"", b""])
+            self._channel.send([json.dumps(facts).encode(), b""])
             raise
 
     def _message(
-        self, kind: str, state: pb.State, payload: Any, valid: int = 0, checkpoint: Checkpoint | None = None
+        self, kind: str, state: State, payload: Any, valid: int = 0, checkpoint: Checkpoint | None = None
     ) -> list[Any]:
         stats = self.stats()
         self._rows, self._batches = self._reader.rows_per_epoch(), self._reader.batches()
@@ -309,9 +308,9 @@ class Leader:
             "kind": kind, "valid": valid, "epoch": self._reader.epoch, "rows": self._rows, "batches": self._batches,
             "checkpoint": checkpoint,
             "workers": stats.workers, "streams": stats.streams, "failovers": stats.failovers,
-            "hedges": stats.hedges,
+            "hedges": stats.hedges, "state": state.message(), "cause": stats.cause,
         }  # fmt: skip
-        return [json.dumps(facts).encode(), state.SerializeToString(), stats.cause.SerializeToString(), payload]
+        return [json.dumps(facts).encode(), payload]
 
 
 class Follower:
@@ -320,9 +319,10 @@ class Follower:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._stats = SessionStats()  # its own figures, and what the leader last said of the fleet
-        self._state, self._facts = pb.State(), dict[str, Any]()
+        self._facts = dict[str, Any]()
         self._returned = math.inf
-        self.info = pb.Session.FromString(self._receive().tobytes())
+        self._state: State
+        self.info = Info.of(json.loads(self._receive().tobytes()))
 
     @property
     def epoch(self) -> int:
@@ -345,7 +345,7 @@ class Follower:
         at = self._facts["checkpoint"]
         return Read(rows, self.epoch, int(self._facts["valid"]), lambda: state, at and Checkpoint(*at))
 
-    def state(self) -> pb.State:
+    def state(self) -> State:
         """The checkpoint as of what next() returned last."""
         return self._state
 
@@ -364,7 +364,7 @@ class Follower:
         return self._stats
 
     def _receive(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        said, state, cause, payload = self._channel.receive(_PARTS)
+        said, payload = self._channel.receive(_PARTS)
         facts = json.loads(said.tobytes())
         if facts["kind"] == "failed":
             known = getattr(errors, facts["error"], None)
@@ -373,9 +373,9 @@ class Follower:
                 if known
                 else errors.Error(f"the rank that reads for this replica failed: {facts['text']}; see its own error")
             )
-        self._facts, self._state = facts, pb.State.FromString(state.tobytes())
+        self._facts, self._state = facts, State.of(facts["state"])
         self._stats = replace(
-            self._stats, cause=pb.Cause.FromString(cause.tobytes()),
+            self._stats, cause=Cause(*facts["cause"]),
             workers=facts["workers"], streams=facts["streams"], failovers=facts["failovers"],
             hedges=facts["hedges"],
         )  # fmt: skip

@@ -16,15 +16,17 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock._flat import Flat, Form, arrow
-from penstock._pb import control_pb2
 from penstock.errors import UsageError
+
+if TYPE_CHECKING:
+    from penstock._session.state import State
 
 Array: TypeAlias = Any
 """A torch.Tensor, numpy.ndarray or pyarrow.Array, as the loader's `format` says."""
@@ -54,12 +56,12 @@ class Position:
     epoch: int
     number: int  # of the batch, counted from 0 since the loader was made or a state was loaded
     _reading: object = field(repr=False, compare=False)  # stands for the reading that it is of, and keeps none of it
-    _state: Callable[[], control_pb2.State] = field(repr=False, compare=False)
+    _state: Callable[[], State] = field(repr=False, compare=False)
     checkpoint: Checkpoint | None = None  # that has its place here
 
-    def __reduce__(self) -> tuple[Callable[..., Position], tuple[int, int, bytes, Checkpoint | None]]:
+    def __reduce__(self) -> tuple[Callable[..., Position], tuple[int, int, State, Checkpoint | None]]:
         """Goes to other processes without the loader, which stays in its own."""
-        return _pickled, (self.epoch, self.number, self._state().SerializeToString(), self.checkpoint)
+        return _pickled, (self.epoch, self.number, self._state(), self.checkpoint)
 
     def __deepcopy__(self, memo: object) -> Position:
         return self
@@ -68,8 +70,8 @@ class Position:
         return self
 
 
-def _pickled(epoch: int, number: int, state: bytes, checkpoint: Checkpoint | None = None) -> Position:
-    return Position(epoch, number, None, functools.partial(control_pb2.State.FromString, state), checkpoint)
+def _pickled(epoch: int, number: int, state: State, checkpoint: Checkpoint | None = None) -> Position:
+    return Position(epoch, number, None, lambda: state, checkpoint)
 
 
 class Columns:

@@ -14,6 +14,7 @@ belongs to one thread, that of the loop; stats() may be called from any.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,10 +24,9 @@ from typing import Any, NoReturn
 from penstock import _arguments, _checkpoint, _hosts, _opening
 from penstock import spec as spec_builders
 from penstock._diagnosis import Stats, Watch
-from penstock._pb import control_pb2, spec_pb2
 from penstock._reading import Making, Pass, Reading
 from penstock._replica import World, distributed
-from penstock._session import SessionStats
+from penstock._session import SessionStats, State
 from penstock.batch import Batch, Checkpoint, Position
 from penstock.errors import Closed, EpochsExhausted, UsageError
 
@@ -164,7 +164,7 @@ class DataLoader:
             },
         )  # fmt: skip
         self._opening = _opening.Opening(
-            spec=None if message is None else message.SerializeToString(), spec_text=text, working_dir=str(Path.cwd()),
+            spec=None if message is None else json.dumps(message), spec_text=text, working_dir=str(Path.cwd()),
             session=session, name=name, workers=workers, memory=memory,
             masters=_opening.addresses(master),
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
@@ -262,15 +262,8 @@ class DataLoader:
             )
         if epoch >= reading.epochs:
             raise EpochsExhausted(self._no_more(f"set_epoch({epoch}) counts from 0", reading.epochs))
-        now = reading.newest_state()
-        ahead = control_pb2.State(
-            version=now.version, session=now.session, generation=now.generation, rank=now.rank,
-            world_size=now.world_size, closed_epochs=epoch, program_digest=now.program_digest,
-            dataset_digest=now.dataset_digest, planner_digest=now.planner_digest,
-        )  # fmt: skip
-        self._begin_at(
-            _opening.Restore((ahead.SerializeToString(),), (reading.batch_size,), shared=False), reading.stream.session
-        )
+        ahead = _opening.Restore((reading.newest_state(),), (reading.batch_size,), shared=False, restarts_in=int(epoch))
+        self._begin_at(ahead, reading.stream.session)
         self._open()
 
     def state_dict(self, *, after: Batch | Position | None = None) -> dict[str, Any]:
@@ -297,7 +290,7 @@ class DataLoader:
                 f"{reading.reads_ahead} reads a batch ahead of the loop; say how far the loop has come, by "
                 "loader.state_dict(after=batch), or by loader.done(batch) after each batch"
             )
-        mine = self._as_dict(reading.flight.state())
+        mine = self._as_dict(reading.state())
         return self._of_all_ranks(mine) if saver is not None else mine
 
     def done(self, batch: Batch | Position | None = None) -> None:
@@ -317,7 +310,7 @@ class DataLoader:
         self._check_open()
         dicts, shared = _checkpoint.flatten(state)
         # Ranks of one replica have the same state.
-        states = tuple(dict.fromkeys(_checkpoint.from_dict(d).SerializeToString() for d in dicts))
+        states = tuple({state.data: state for state in map(_checkpoint.from_dict, dicts)}.values())
         sizes = tuple(int(d.get("batch_size", 0)) for d in dicts)
         specs = tuple(d["spec"] for d in dicts if isinstance(d.get("spec"), Mapping))
         self._begin_at(_opening.Restore(states, sizes, shared, specs), None)
@@ -420,7 +413,7 @@ class DataLoader:
         if not reading.flight:
             reading.end_epoch_if_read(is_last)
 
-    def _as_dict(self, state: control_pb2.State) -> dict[str, Any]:
+    def _as_dict(self, state: State) -> dict[str, Any]:
         return _checkpoint.to_dict(state, self.batch_size, self._open().fingerprint)
 
     def _of_all_ranks(self, mine: dict[str, Any]) -> dict[str, Any]:
@@ -453,7 +446,7 @@ def _spec(
     features: spec_builders.Features | None,
     batch_size: int | None,
     options: dict[str, Any],
-) -> tuple[spec_pb2.Spec | None, str]:
+) -> tuple[dict[str, Any] | None, str]:
     """The spec as a message, or as text."""
     defaults = inspect.signature(spec_builders.build).parameters
     if spec is not None:

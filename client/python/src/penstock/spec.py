@@ -3,33 +3,68 @@
     features = penstock.dense("int_*") + penstock.sparse("cat_*") + penstock.label("label")
     transforms = [penstock.fill_null("int_*", 0), penstock.sigrid_hash("cat_*", max=1_000_000)]
 
-They make messages of api/pb/spec.proto and check nothing but Python's own types: names, types and parameters are the
-master's to check, which reports all mistakes at once as SpecError. Names may be globs; the language is that of
-api/spec/README.md. There is one function for each op of the fleet (`penstock ops` lists them), and op() for ops that a
-fleet of one's own adds.
+They make messages of api/pb/spec.proto, in protobuf's JSON, and check nothing but Python's own types: names, types and
+parameters are the master's to check, which reports all mistakes at once as SpecError. Names may be globs; the language
+is that of api/spec/README.md. There is one function for each op of the fleet (`penstock ops` lists them), and op() for
+ops that a fleet of one's own adds.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import math
 import numbers
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ParamSpec, TypeAlias
+from typing import Any, ParamSpec, TypeAlias
 
-from penstock._pb import spec_pb2 as pb
 from penstock.errors import SpecError, UsageError
 
 Names: TypeAlias = str | Sequence[str]
 Scalar: TypeAlias = bool | int | float | str
 Value: TypeAlias = Scalar | Sequence[Scalar]
-Transform: TypeAlias = pb.Transform
+Message: TypeAlias = dict[str, Any]
 Call = ParamSpec("Call")
 
-_ORDER = {"fast": pb.FAST, "deterministic": pb.DETERMINISTIC}
-_LAST_BATCH = {"uneven": pb.UNEVEN, "drop": pb.DROP, "pad": pb.PAD}
+_ORDERS = ("fast", "deterministic")
+_LAST_BATCHES = ("uneven", "drop", "pad")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Columns, or results of transforms, that become tensors of one layout."""
+
+    name: tuple[str, ...]  # or globs
+    layout: str
+    weights: str = ""
+    shape: tuple[int, ...] = ()
+    default: Message | None = None  # a Value
+
+    def message(self) -> Message:
+        """A Feature of the spec."""
+        named = {"name": list(self.name), "layout": self.layout.upper(), "weights": self.weights}
+        return _without_none({**named, "shape": [int(n) for n in self.shape], "default": self.default})
+
+
+@dataclass(frozen=True)
+class Transform:
+    """An op that is applied to features: what log1p(), op() and so on return."""
+
+    op: str
+    inputs: tuple[str, ...] = ()
+    out: str = ""  # "": it replaces the inputs
+    params: Mapping[str, Message] = field(default_factory=dict)  # Values
+
+    def message(self) -> Message:
+        """A Transform of the spec."""
+        return {"op": self.op, "in": list(self.inputs), "out": self.out, "params": dict(self.params)}
+
+
+def _without_none(message: Message) -> Message:
+    return {name: value for name, value in message.items() if value is not None}
 
 
 class Features:
@@ -37,7 +72,7 @@ class Features:
 
     __slots__ = ("_features",)
 
-    def __init__(self, features: Iterable[pb.Feature] = ()) -> None:
+    def __init__(self, features: Iterable[Feature] = ()) -> None:
         self._features = tuple(features)
 
     def __add__(self, other: Features) -> Features:
@@ -45,7 +80,7 @@ class Features:
             return NotImplemented
         return Features((*self._features, *other._features))
 
-    def __iter__(self) -> Iterator[pb.Feature]:
+    def __iter__(self) -> Iterator[Feature]:
         return iter(self._features)
 
     def __len__(self) -> int:
@@ -57,7 +92,7 @@ class Features:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        shown = (f"{pb.Layout.Name(f.layout).lower()}({', '.join(map(repr, f.name))})" for f in self._features)
+        shown = (f"{f.layout}({', '.join(map(repr, f.name))})" for f in self._features)
         return " + ".join(shown) or "Features()"
 
 
@@ -66,7 +101,7 @@ def dense(*names: Names, default: Scalar | None = None) -> Features:
 
     Nulls are NaN. default is the value of rows whose file lacks the column.
     """
-    return _features(names, pb.DENSE, default)
+    return _features(names, "dense", default)
 
 
 def sparse(*names: Names, weights: str = "", default: Value | None = None) -> Features:
@@ -74,20 +109,17 @@ def sparse(*names: Names, weights: str = "", default: Value | None = None) -> Fe
 
     weights names a list feature that holds a float score for each value. A null row is empty.
     """
-    made = _features(names, pb.SPARSE, default)
-    for feature in made:
-        feature.weights = weights
-    return made
+    return _features(names, "sparse", default, weights=weights)
 
 
 def label(*names: Names, default: Scalar | None = None) -> Features:
     """Scalar numbers and bools, a tensor [B] each, of the feature's own type: batch.label, or batch.labels[name]."""
-    return _features(names, pb.LABEL, default)
+    return _features(names, "label", default)
 
 
 def bytes_(*names: Names, default: str | None = None) -> Features:
     """Strings and byte arrays, one byte string a row: batch.bytes[name]. Null is empty."""
-    return _features(names, pb.BYTES, default)
+    return _features(names, "bytes", default)
 
 
 def image(*names: Names, shape: tuple[int, int, int] | None = None) -> Features:
@@ -96,21 +128,17 @@ def image(*names: Names, shape: tuple[int, int, int] | None = None) -> Features:
     Raw pixels need their shape, (H, W, C), and have exactly H*W*C bytes: uint8 [B, H, W, C]. Pictures are that, too, or
     float32 after normalize(); with shape (C, H, W) they are [B, C, H, W].
     """
-    made = _features(names, pb.IMAGE, None)
-    for feature in made:
-        feature.shape.extend(shape or ())
-    return made
+    return _features(names, "image", None, shape=tuple(shape or ()))
 
 
-def _features(names: tuple[Names, ...], layout: pb.Layout, default: Value | None) -> Features:
+def _features(names: tuple[Names, ...], layout: str, default: Value | None, **more: Any) -> Features:
     flat = [name for given in names for name in _names(given)]
     if not flat or not all(isinstance(name, str) for name in flat):
-        kind = pb.Layout.Name(layout).lower()
-        raise UsageError(f'{kind}() takes names or globs, but got {names!r}; write {kind}("a", "b_*") or {kind}(["a"])')
-    feature = pb.Feature(name=flat, layout=layout)
-    if default is not None:
-        feature.default.CopyFrom(_value(default, "default"))
-    return Features([feature])
+        raise UsageError(
+            f'{layout}() takes names or globs, but got {names!r}; write {layout}("a", "b_*") or {layout}(["a"])'
+        )
+    value = None if default is None else _value(default, "default")
+    return Features([Feature(tuple(flat), layout, default=value, **more)])
 
 
 def _names(given: Names) -> list[str]:
@@ -404,47 +432,50 @@ def op(name: str, in_: Names = (), /, *, out: str | None = None, **params: Value
     Without out the result replaces the input; "{}" in it stands for the input's name.
     """
     names = _names(in_)
-    if not all(isinstance(given, str) for given in names):
+    if not all(isinstance(each, str) for each in names):
         raise SpecError(
             f'{name}: in_: found {in_!r:.80}; give a name, a glob or a list of these, as {name}(["a", "b_*"])'
         )
-    return pb.Transform(
-        op=name,
-        out=out or "",
-        params={key: _value(value, f"{name}: {key}") for key, value in params.items() if value is not None},
-        **{"in": names},
-    )
+    given = {key: _value(value, f"{name}: {key}") for key, value in params.items() if value is not None}
+    return Transform(name, tuple(names), out or "", given)
 
 
-def _value(value: Value, where: str) -> pb.Value:
+def _value(value: Value, where: str) -> Message:
     """A message of a Python or NumPy value."""
     if isinstance(value, str):
-        return pb.Value(text=value)
+        return {"text": value}
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-        return pb.Value(bool=bool(value))
+        return {"bool": bool(value)}
     if isinstance(value, numbers.Integral):
         if not -(1 << 63) <= int(value) < 1 << 63:
             raise SpecError(f"{where}: {value} does not fit into 64 bits; give a smaller number")
-        return pb.Value(int=int(value))
+        return {"int": int(value)}
     if isinstance(value, numbers.Real):
-        return pb.Value(float=float(value))
+        return {"float": _float(float(value))}
     if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Mapping)):
         return _list(list(value), where)
     raise SpecError(f"{where}: found a {type(value).__name__}; give an int, float, str, bool or a list of these")
 
 
-def _list(values: list[Scalar], where: str) -> pb.Value:
+def _float(value: float) -> float | str:
+    """A number as protobuf's JSON has it, which JSON's own numbers do not suffice for."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _list(values: list[Scalar], where: str) -> Message:
     """A list in the form that is meant for its elements: see List in api/pb/spec.proto."""
     floats = [v for v in values if type(v) is float]
     if values and len(floats) == len(values):
-        return pb.Value(floats=pb.Floats(values=floats))
+        return {"floats": {"values": [_float(v) for v in floats]}}
     elements = [_value(v, where) for v in values]
-    kinds = {e.WhichOneof("kind") for e in elements}
+    kinds = {kind for e in elements for kind in e}
     if kinds == {"int"}:
-        return pb.Value(ints=pb.Ints(values=[e.int for e in elements]))
-    if kinds and kinds <= {"float", "int"} and all(abs(e.int) <= 1 << 53 for e in elements):
-        return pb.Value(floats=pb.Floats(values=[e.float if e.HasField("float") else float(e.int) for e in elements]))
-    return pb.Value(list=pb.List(values=elements))
+        return {"ints": {"values": [e["int"] for e in elements]}}
+    if kinds and kinds <= {"float", "int"} and all(abs(e.get("int", 0)) <= 1 << 53 for e in elements):
+        return {"floats": {"values": [e["float"] if "float" in e else float(e["int"]) for e in elements]}}
+    return {"list": {"values": elements}}
 
 
 def build(
@@ -465,34 +496,28 @@ def build(
     epochs: int = 1,
     provenance: bool = False,
     on_error: str | Mapping[str, int] = "fail",
-) -> pb.Spec:
+) -> Message:
     """The whole spec. Local paths become absolute: the processes that read them have other working directories."""
-    if last_batch not in _LAST_BATCH:
+    if last_batch not in _LAST_BATCHES:
         raise SpecError(f'last_batch: found {last_batch!r}; give "uneven", "drop" or "pad"')
-    if order not in _ORDER:
+    if order not in _ORDERS:
         raise SpecError(f'order: found {order!r}; give "fast" or "deterministic"')
     steps = list(transforms) if isinstance(transforms, Iterable) else [transforms]
     given = {"batch_size": batch_size, "global_batch_size": global_batch_size, "lanes": lanes}
     sizes = {name: value for name, value in given.items() if value is not None}
     _check(features, steps, {**sizes, "epochs": epochs, "seed": seed})
+    sizes = {name: int(value) for name, value in sizes.items()}
     uris = [uri] if isinstance(uri, (str, os.PathLike)) else list(uri)
-    try:
-        return pb.Spec(
-            dataset=pb.Dataset(uri=[absolute(u) for u in uris], storage=storage, partitions=partitions),
-            filter=filter,
-            features=list(features),
-            transforms=steps,
-            **sizes,
-            last_batch=_LAST_BATCH[last_batch],
-            order=_ORDER[order],
-            seed=seed,
-            shuffle=shuffle,
-            epochs=epochs,
-            provenance=provenance,
-            on_error=_on_error(on_error),
-        )
-    except (TypeError, ValueError) as err:
-        raise SpecError(f"the spec: {err}; see the types of penstock.DataLoader's parameters") from err
+    texts = {"filter": filter, "partitions": partitions, "storage": storage}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise SpecError(f"{name}: found {text!r:.80}; give text")
+    return _without_none({
+        "dataset": {"uri": [absolute(u) for u in uris], "storage": storage, "partitions": partitions},
+        "filter": filter, "features": [f.message() for f in features], "transforms": [t.message() for t in steps],
+        **sizes, "last_batch": last_batch.upper(), "order": order.upper(), "seed": int(seed), "shuffle": bool(shuffle),
+        "epochs": int(epochs), "provenance": bool(provenance), "on_error": _on_error(on_error),
+    })  # fmt: skip
 
 
 def _check(features: object, transforms: Iterable[object], integers: Mapping[str, object]) -> None:
@@ -509,14 +534,14 @@ def _check(features: object, transforms: Iterable[object], integers: Mapping[str
             raise SpecError(f"{name}: found {value!r}; give 1 or more")
 
 
-def _on_error(policy: object) -> pb.OnError | None:
+def _on_error(policy: object) -> Message | None:
     """What becomes of rows that no worker can read."""
     if policy == "fail":
         return None
     skip = policy.get("skip") if isinstance(policy, Mapping) and len(policy) == 1 else None
     if not isinstance(skip, numbers.Integral) or isinstance(skip, bool) or skip < 1:
         raise SpecError(f'on_error: found {policy!r}; give "fail", or {{"skip": N}} for at most N row groups')
-    return pb.OnError(skip=int(skip))
+    return {"skip": int(skip)}
 
 
 def absolute(uri: str | os.PathLike[str]) -> str:

@@ -13,10 +13,9 @@ import pytest
 
 from penstock import _replica, errors
 from penstock._flat import Flat
-from penstock._pb import control_pb2 as pb
 from penstock._reader import Read
 from penstock._replica import Place
-from penstock._session import SessionStats
+from penstock._session import Info, SessionStats, State
 from tests import test_batch
 from tests.torch import jobs
 
@@ -81,10 +80,14 @@ class Told:
         return [np.frombuffer(part, np.uint8) for part in self._newest]
 
 
+STATE = State("", "s", 0, 1, 0)
+INFO = Info.of({"batch_size": 8, "world_size": 1, "epochs": 1, "spec": {}})
+
+
 class Ailing:
     """A reader whose rows come, but not its figures."""
 
-    epoch, info = 0, pb.Session()
+    epoch, info = 0, INFO
 
     def __init__(self) -> None:
         self.well = True
@@ -93,9 +96,9 @@ class Ailing:
         """Ends the epoch, and breaks."""
         self.well = False
 
-    def state(self) -> pb.State:
+    def state(self) -> State:
         """An empty one."""
-        return pb.State()
+        return STATE
 
     def rows_per_epoch(self) -> int | None:
         """Not known."""
@@ -128,21 +131,21 @@ def test_followers_hear_of_whatever_fails() -> None:
 class Counting:
     """A reader that knows other numbers of rows and batches whenever it is asked, and whose figures are interrupted."""
 
-    epoch, info = 0, pb.Session()
+    epoch, info = 0, INFO
 
     def __init__(self) -> None:
         numbers = itertools.count()
         self.rows_per_epoch = self.batches = lambda: next(numbers)
-        self.reads = [Read(Flat.of(test_batch.record()), 0, n, pb.State) for n in (1, 2)]
+        self.reads = [Read(Flat.of(test_batch.record()), 0, n, lambda: STATE) for n in (1, 2)]
         self.interrupts = [False]
 
     def next(self) -> Read | None:
         """The next of them."""
         return self.reads.pop(0) if self.reads else None
 
-    def state(self) -> pb.State:
+    def state(self) -> State:
         """An empty one."""
-        return pb.State()
+        return STATE
 
     def stats(self) -> SessionStats:
         """None, once in a while."""

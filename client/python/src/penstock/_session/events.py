@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
+from penstock import _signals
 from penstock._session.config import Config
 from penstock.monitor import Event
 
@@ -29,5 +30,7 @@ def tell(
     about = {"session": config.session, "rank": config.rank, **metadata}
     try:
         config.on_event(Event(f"penstock.{event}", message, metadata=about))
-    except Exception:
+    except Exception as err:
+        if _signals.raised(err):
+            raise
         _log.exception("on_event failed; the session goes on")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-import grpc
+from typing import Any
 
 from penstock import errors
 from penstock._session.config import Config
-from penstock._session.masters import MasterError
 
 _TOKEN = "give the fleet's token (token=, token_file=) or certificate (tls_cert=, tls_key=)"
+# Codes of gRPC that may go away by asking again, or asking another master.
+_TRANSIENT = ("Unavailable", "DeadlineExceeded", "Canceled", "ResourceExhausted", "Unknown", "Internal")
 
 
 def doctor(config: Config) -> str:
@@ -19,32 +19,65 @@ def doctor(config: Config) -> str:
     return f"`penstock doctor --master {','.join(config.masters)}` checks each hop from this machine"
 
 
-def from_master(config: Config, e: MasterError, *, restoring: bool = False, opening: bool = False) -> errors.Error:
-    """What an error of a master means to the training loop."""
-    words = f"session {config.session!r}: {e}"
-    code = grpc.StatusCode
-    if e.no_handshake:
+def of(config: Config, e: Mapping[str, Any], *, opening: bool = False) -> errors.Error:
+    """What a session's end, or that it cannot be opened, means to the training loop."""
+    session = f"session {config.session!r}"
+    words = _arguments(e["words"])
+    if e["kind"] == "usage":
+        return errors.UsageError(f"{session}: {words}")
+    if e["kind"] == "missing":
+        return errors.RestoreRefused(
+            f"{session}: {words}; every rank of the job must load its state, or an empty list of states"
+        )
+    if e["kind"] == "master":
+        return _from_master(config, e, f"{session}: {words}", opening)
+    if e["kind"] == "session":
+        return session_failed(config, words, e.get("bad_data", False))
+    if e["kind"] == "refused":
+        return refused_shard(config, e)
+    return errors.Error(f"{session}: {words}")
+
+
+def _arguments(words: str) -> str:
+    """The flags that words name as a loader's arguments of the same names."""
+    return re.sub(r"--((?:tls|token)[a-z-]*)", lambda flag: flag[1].replace("-", "_") + "=", words)
+
+
+def _from_master(config: Config, e: Mapping[str, Any], words: str, opening: bool) -> errors.Error:
+    """What an error of a master means."""
+    code = e["code"]
+    if e.get("no_handshake"):
         return errors.MasterUnreachable(
             f"{words}\nno master speaks TLS as the loader does: leave tls= and tls_*= out for a fleet without TLS, or "
             f"give the tls_ca= that signed its certificate, and the tls_server_name= that it bears; {doctor(config)}"
         )
-    if e.transient:
+    if code in _TRANSIENT:
         return errors.MasterUnreachable(f"{words}\nno master answered; {doctor(config)}")
-    if e.code in (code.UNAUTHENTICATED, code.PERMISSION_DENIED):
+    if code in ("Unauthenticated", "PermissionDenied"):
         return errors.PermissionDenied(f"{words}; {_TOKEN}")
-    if e.code is code.INVALID_ARGUMENT and opening:
-        return errors.SpecError(f"{words}\ncorrect the spec; `penstock validate` checks one without a training job")
-    if e.code is code.ALREADY_EXISTS:
+    if code == "AlreadyExists":
         return errors.SessionMismatch(f"{words}\ngive the loader a session= of its own, or the running session's spec")
-    if e.code is code.ABORTED:
+    if code == "Aborted":
         return errors.Fenced(f"{words}; end this process, or start it anew if it is the right one")
-    if e.code is code.FAILED_PRECONDITION and restoring:
+    if opening:
+        return _not_opened(config, e, words)
+    return errors.SessionFailed(f"{words}; `penstock session show {config.session}` tells more")
+
+
+def _not_opened(config: Config, e: Mapping[str, Any], words: str) -> errors.Error:
+    """What the answer to the first calls means."""
+    code = e["code"]
+    if code == "InvalidArgument":
+        return errors.SpecError(f"{words}\ncorrect the spec; `penstock validate` checks one without a training job")
+    if code == "FailedPrecondition" and e["op"] == "join" and config.restore is not None:
+        differences = "; ".join(config.differences(e.get("spec", {})))
+        before = f"the state's spec and this one differ: {differences}\n" if differences else ""
         return errors.RestoreRefused(
-            f"{words}; restore the states of all ranks of one step, with their own dataset and spec"
+            f"{before}{words}; restore the states of all ranks of one step, with their own dataset and spec"
         )
-    if e.code is code.FAILED_PRECONDITION and opening:
+    if code == "FailedPrecondition":
         return errors.SessionFailed(f"{words}; mend what the master names, then open the session again")
-    if e.code is code.NOT_FOUND and opening:
+    if code == "NotFound":
         return errors.UsageError(f"{words}; give a spec, so that the session is made")
     return errors.SessionFailed(f"{words}; `penstock session show {config.session}` tells more")
 
@@ -63,32 +96,19 @@ def session_failed(config: Config, words: str, bad_data: bool) -> errors.Error:
     return errors.SessionFailed(f"session {config.session!r} failed: {words}; {step}")
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """A worker's word for a shard that every worker refuses."""
-
-    words: str
-    code: str  # gRPC's
-    address: str
-    stranger: bool  # it is no worker
-
-    def __str__(self) -> str:
-        return self.words
-
-
-def refused_shard(config: Config, shard: str, file: str, last: Refusal) -> errors.Error:
+def refused_shard(config: Config, e: Mapping[str, Any]) -> errors.Error:
     """Every worker refuses a shard for good."""
-    words = f"session {config.session!r}: shard {shard} of {file}: every worker refuses it: {last}"
-    if last.stranger:
+    words = f"session {config.session!r}: shard {e['shard']} of {e['file']}: every worker refuses it: {e['words']}"
+    if e.get("stranger"):
         return errors.WorkersUnreachable(
-            f"{words}\nwhat answers at {last.address} is no Penstock worker, or one of another release; "
+            f"{words}\nwhat answers at {e['address']} is no Penstock worker, or one of another release; "
             f"see the worker's --advertise; {doctor(config)}"
         )
-    if last.code == "UNIMPLEMENTED":
+    if e["code"] == "Unimplemented":
         return errors.DataError(f"{words}; run the same release of penstock on all masters and workers")
-    if last.code == "UNAUTHENTICATED":
+    if e["code"] == "Unauthenticated":
         return errors.PermissionDenied(f"{words}; {_TOKEN}")
-    if last.code == "ABORTED":
+    if e["code"] == "Aborted":
         return errors.DataError(
             f"{words}; storage does not let the workers read it, or they have a bug: see their logs"
         )

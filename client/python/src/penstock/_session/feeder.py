@@ -10,26 +10,27 @@ from __future__ import annotations
 
 import array
 import contextlib
-import errno
+import enum
 import functools
+import json
 import mmap
 import os
+import selectors
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from google.protobuf.message import DecodeError
 
-from penstock import _binary, _child, errors
-from penstock._pb import feed_pb2 as pb
+from penstock import _binary, _child, _signals, errors
 
+LANGUAGE = 4  # of the process and this package
 START_TIMEOUT = 60.0  # seconds until the process is ready
 END_TIMEOUT = 5.0  # seconds until one that has closed its sockets has ended
 _KEPT = ("PENSTOCK_LOG_", "PENSTOCK_STORAGE_")  # the other settings in the environment are of another fleet
@@ -41,69 +42,111 @@ _ANCILLARY = socket.CMSG_SPACE(_MOST_SEGMENTS * 4)  # bytes for files that come 
 _Piece: TypeAlias = tuple[bytes, list[tuple[int, int, bytes]], int, Any]
 """What one call received: bytes, and what came along."""
 
+Message: TypeAlias = dict[str, Any]
+"""A request or an answer (client/feed/README.md)."""
+
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
+class Silence(enum.Enum):
+    """What comes in place of an answer."""
+
+    YET = enum.auto()  # none has come in the time
+    GONE = enum.auto()  # none can come any more
+
+
+class Answer(NamedTuple):
+    """An answer that was received, and its number among them."""
+
+    number: int
+    message: Message
+
 
 class Connection:
-    """That of one session. It belongs to one thread at a time, whom an interrupt anywhere makes lose nothing."""
+    """That of one session. It belongs to one thread at a time, whom an interrupt anywhere makes lose nothing.
+
+    Code that runs within any of its calls, as handlers of signals do, may call it in turn.
+    """
 
     _lending: ClassVar[set[Connection]] = set()  # those of batches that somebody sees, which must stay
 
     def __init__(self, socket_: socket.socket, process: Process) -> None:
         self._socket, self._process = socket_, process
         self._patience = 0.0  # seconds that the socket waits; 0: for ever
-        self._pieces: list[_Piece] = []  # received, and not taken
+        self._pieces: list[_Piece] = []  # received, and not taken; it stays the same list
+        self._taken = 0  # answers
         self._segments: dict[int, Any] = {}  # arrays of all their bytes
         self._lent: dict[int, list[weakref.ref[Any]]] = {}  # what batches lie in whose memory somebody sees
         self._released: list[int] = []
         self.closed = False
 
-    def send(self, request: pb.FeedRequest) -> None:
-        """Asks for something."""
-        data = request.SerializeToString()
-        self._socket.sendall(len(data).to_bytes(_PREFIX, "little") + data)
+    def send(self, request: Message) -> None:
+        """Asks for something. That nobody hears it shows in what is received."""
+        data = _encode(request).encode()
+        try:
+            self._socket.sendall(len(data).to_bytes(_PREFIX, "little") + data)
+        except OSError as err:
+            if not _signals.is_of_call(err):
+                raise
 
-    def receive(self, patience: float) -> pb.FeedReply | None:
-        """The oldest answer that was not taken, which it stays until it is; None once none can come.
-
-        Raises BlockingIOError if none comes for so many seconds.
-        """
+    def receive(self, patience: float) -> Answer | Silence:
+        """The oldest answer that was not taken, which it stays until it is. It is waited for so many seconds."""
+        number = self._taken  # before it is looked at: code that runs within this call may take it
         try:
             if patience != self._patience:
                 wait = struct.pack("@ll", int(patience), int(patience % 1 * 1e6))
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, wait)
                 self._patience = patience
-            message = _received(self._socket, self._pieces)
-        except BlockingIOError:
-            raise
-        except OSError:
-            return None
-        if message is None:
-            return None
-        reply = pb.FeedReply.FromString(message)
-        if reply.segments:
-            self._map(reply.segments)
-        return reply
+        except OSError as err:
+            if not _signals.is_of_call(err):
+                raise
+            return Silence.GONE
+        data = _received(self._socket, self._pieces)
+        if isinstance(data, Silence):
+            return data
+        message: Message = json.loads(data)
+        for i, segment in enumerate(message.get("segments", ())):
+            self._map(number, i, segment["id"], segment["bytes"])
+        return Answer(number, message)
 
-    def _map(self, segments: Sequence[pb.FeedSegment]) -> None:
+    def _map(self, number: int, i: int, segment: int, size: int) -> None:
+        """Maps an answer's i-th segment, unless that was done before an interrupt, or within this call."""
+        if segment in self._segments:
+            return
         fds = _descriptors(self._pieces)
-        if len(fds) < len(segments):
-            raise OSError(errno.EMFILE, "no file descriptor is free for memory of batches; raise `ulimit -n`")
-        for segment, fd in zip(segments, fds, strict=False):
-            if segment.id not in self._segments:  # else an interrupt came after it
-                self._segments[segment.id] = np.frombuffer(mmap.mmap(fd, segment.bytes), np.uint8)
+        if i >= len(fds) and self._taken == number:
+            raise errors.Error("no file descriptor is free for memory of batches; raise `ulimit -n`")
+        try:
+            mapped = mmap.mmap(fds[i], size) if i < len(fds) else None
+        except OSError as err:
+            if not _signals.is_of_call(err):
+                raise
+            if self._taken == number:
+                raise errors.Error(
+                    f"the memory of batches cannot be mapped: {err}; raise `ulimit -v`, then read on"
+                ) from err
+            return
+        if mapped is not None and self._taken == number:  # else it is another file's by now
+            self._segments.setdefault(segment, np.frombuffer(mapped, np.uint8))
 
-    def take(self, reply: pb.FeedReply) -> None:
-        """Goes on behind what was received."""
-        pieces, n = self._pieces, len(reply.segments)
-        data, fds = _data(pieces), _descriptors(pieces)
+    def take(self, answer: Answer) -> None:
+        """Goes on behind an answer, unless code that ran within another call has done so."""
+        if answer.number != self._taken:
+            return
+        n = len(answer.message.get("segments", ()))
+        data, fds = _data(self._pieces), _descriptors(self._pieces)
         rest, others = data[_end(data) :], fds[n:]
-        self._pieces = [(rest, _ancillary(others), 0, None)] if rest or others else []
-        for fd in fds[:n]:
-            os.close(fd)
+        left: list[_Piece] = [(rest, _ancillary(others), 0, None)] if rest or others else []
+        if answer.number == self._taken:
+            self._taken += 1
+            self._pieces[:] = left
+            for fd in fds[:n]:
+                os.close(fd)
 
-    def memory(self, batch: pb.FeedBatch) -> dict[int, memoryview]:
+    def memory(self, batch: Message) -> dict[int, memoryview]:
         """The memory that a batch's arrays lie in, by segment."""
         # NumPy's views of a view would forget it.
-        return {segment: self._segments[segment][:].data for segment in set(batch.array_segments) - {0}}
+        return {segment: self._segments[segment][:].data for segment in set(batch["segments"]) - {0}}
 
     def lend(self, number: int, memory: Mapping[int, memoryview]) -> None:
         """Has a batch's memory released once nobody sees it any more. A second call does nothing."""
@@ -160,13 +203,18 @@ class Connection:
         self._segments.clear()
 
 
-def _received(socket_: socket.socket, pieces: list[_Piece]) -> bytes | None:
-    """The first message of what comes, all of which is kept; None if the connection ends before."""
+def _received(socket_: socket.socket, pieces: list[_Piece]) -> bytes | Silence:
+    """The first message of what comes, all of which is kept."""
     while (message := _message(pieces)) is None:
-        # One C call receives and keeps: an interrupt comes before it or after it.
-        pieces.extend(map(socket_.recvmsg, (_ROOM,), (_ANCILLARY,)))
-        if not pieces[-1][0]:
-            return None
+        try:
+            # One C call receives and keeps: an interrupt comes before it or after it.
+            pieces.extend(map(socket_.recvmsg, (_ROOM,), (_ANCILLARY,)))
+        except OSError as err:
+            if not _signals.is_of_call(err):
+                raise
+            return Silence.YET if isinstance(err, BlockingIOError) else Silence.GONE
+        if pieces[-1:] and not pieces[-1][0]:
+            return Silence.GONE
     return message
 
 
@@ -231,24 +279,21 @@ class Process:
 
     def _hear(self) -> None:
         """Waits until it is ready."""
-        hello = pb.FeedHello()
-        self._control.settimeout(START_TIMEOUT)
-        try:
-            data = _received(self._control, [])
-            if data is not None:
-                hello.MergeFromString(data)
-        except TimeoutError as err:
-            raise errors.Error(
-                f"`{self._command}` did not come up in {START_TIMEOUT:g} s; {self._log.words()}"
-            ) from err
-        except (OSError, DecodeError):
-            pass  # hello stays empty
-        self._control.settimeout(None)
-        if hello.language != pb.FeedHello.CURRENT:
-            release = hello.release or _binary.release(self._binary)
+        hello: Message = {}
+        with selectors.DefaultSelector() as ready:
+            ready.register(self._control, selectors.EVENT_READ)
+            if not ready.select(START_TIMEOUT):
+                raise errors.Error(f"`{self._command}` did not come up in {START_TIMEOUT:g} s; {self._log.words()}")
+        self._control.settimeout(None)  # the program's default is not for it
+        data = _received(self._control, [])
+        if isinstance(data, bytes):
+            with contextlib.suppress(ValueError):  # of a release that said it otherwise
+                hello = json.loads(data)
+        if hello.get("language") != LANGUAGE:
+            release = hello.get("release") or _binary.release(self._binary)
             raise errors.UsageError(
                 f"the binary {self._binary} (release {release}) does not go together with this release of the package "
-                f"({_binary.version()}): {_binary.ways()}{'' if hello.language else '; ' + self.end()}"
+                f"({_binary.version()}): {_binary.ways()}{'' if hello else '; ' + self.end()}"
             )
 
     def connect(self) -> Connection:

@@ -1,14 +1,16 @@
 """A session whose batches another process makes (feeder), in memory that both have.
 
-It opens and joins the session, asks for one batch after the other, and tells what comes. A session belongs to one
+It has the session opened and joined, asks for one batch after the other, and tells what comes. A session belongs to one
 thread, which can be interrupted anywhere and must then have lost nothing: an answer is taken from the connection once
 all is noted that it says, which may be noted twice, and a batch stays where it is until next() has returned it.
+Handlers of signals that interrupt next() may ask for states, and close: their calls lie within the one that waits.
 """
 
 from __future__ import annotations
 
 import atexit
-import contextlib
+import base64
+import itertools
 import logging
 import os
 import threading
@@ -16,28 +18,23 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
-import grpc
 import numpy as np
 import pyarrow as pa
 
 from penstock import errors
 from penstock._flat import Array, Flat, Form
-from penstock._pb import control_pb2, spec_pb2
-from penstock._pb import feed_pb2 as pb
-from penstock._session import failures, feeder, forks
-from penstock._session.config import Config, Security
+from penstock._session import failures, feeder
+from penstock._session.config import Config
 from penstock._session.events import tell
-from penstock._session.joining import Joined, first_epoch, open_session
-from penstock._session.masters import MasterError, Masters
+from penstock._session.feeder import Message, Silence
+from penstock._session.state import Info, State
 from penstock.batch import Checkpoint
 
 STATES_KEPT = 1024  # moments, the newest, of which the state can be asked for
 WAIT = 1.0  # seconds between looks at why nothing comes
 LOOKS = 60  # that the process may be silent: not seconds of the clock, for both may have been stopped
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _LEVELS = {-4: logging.DEBUG, 0: logging.INFO, 4: logging.WARNING}
 
 
@@ -48,7 +45,14 @@ class After:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.state: control_pb2.State | None = None  # once it was asked for
+        self.state: State | None = None  # once it was asked for
+
+
+class Cause(NamedTuple):
+    """What holds a session's trainers up: one of api/pb/control.proto's bottlenecks, and the reason."""
+
+    bottleneck: str = ""
+    words: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ class SessionStats:
     """Figures since the session was opened; seconds and bytes.
 
     rows, batches, bytes: handed over. rows_by_worker says who sent the rows, streams_by_worker from whom streams are
-    being received, ways in which way batches came from workers (memory, link, grpc). dropped: rows of ended epochs that no rank got.
+    being received, ways in which way batches came from workers (memory, link, grpc). dropped: rows of ended epochs that
+    no rank got.
     stall_seconds: that next waited, longest_stall_seconds the most that one call did. compute_seconds: between
     next's return with a batch and the next call. failovers: streams that went on with another worker. hedges: streams
     that another worker was asked for besides, because theirs was late.
@@ -81,7 +86,7 @@ class SessionStats:
     rows_by_worker: Mapping[str, int] = field(default_factory=dict)
     ways: Mapping[str, int] = field(default_factory=dict)
     streams_by_worker: Mapping[str, int] = field(default_factory=dict)
-    cause: control_pb2.Cause = field(default_factory=control_pb2.Cause)
+    cause: Cause = field(default_factory=Cause)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,7 @@ class Rows:
 class _Came(NamedTuple):
     """What was received, and the memory that it lies in, by segment."""
 
-    reply: pb.FeedReply
+    reply: Message
     memory: dict[int, memoryview]
 
 
@@ -135,34 +140,21 @@ class Session:
         MasterUnreachable when no master has answered for Config.connect_timeout.
         """
         config.check()
-        forks.note_opening()
         self._pid, self._config = os.getpid(), config
-        # Before a master hears of this rank:
         self._connection = feeder.connect() if config.fleet is None else config.fleet.connect()
-        masters = Masters(config.masters, config.security)
-        try:
-            joined = open_session(config, masters)
-        except BaseException:
-            self._connection.close()
-            raise
-        finally:
-            masters.close()
-        self._info, self._program = joined.info, spec_pb2.Program.FromString(joined.info.program)
-        message, about = joined.describe()
-        tell(config, "joined", message, metadata=about)
-
         self._came: _Came | None = None  # what next returns
-        self._answers: dict[int, pb.FeedReply | None] = {}  # to all else that is waited for, by its id
-        self._gone: pb.FeedReply | None = None  # the last one, once nothing comes any more
+        self._answers: dict[int, Message | None] = {}  # to all else that is waited for, by its id
+        self._gone: Message | None = None  # the last one, once nothing comes any more
         self._turn = threading.RLock()  # to receive
-        self._receiver = 0  # the thread that has it
-        self._figures, self._waiting = pb.FeedFigures(), pb.FeedWaiting()
+        self._said = (0, -1)  # the newest event that was told: its answer's number, and its place there
+        self._figures: Message = {}
+        self._waiting: Message = {"idle": 0.0}
         self._told = 0  # that next asked and was answered, counted from 1 on
         self._newest = 0  # number of a batch or an epoch's end
 
         self._asked = 0  # by next last
         self._quiet = 0  # looks since then that found nothing
-        self._asks = 0  # for anything else
+        self._asks = itertools.count(1)  # for anything else
         self._form: Form | None = None  # of the batches
         self._offered: _Offer | None = None  # by next last
         self._returned: _Offer | None = None  # the same, once its call has reached its end
@@ -171,13 +163,14 @@ class Session:
         self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
         self._closed = False
         try:
-            answer = self._ask(pb.FeedRequest(open=_open(config, joined)))
-            if answer.HasField("error"):
-                raise self._failure(answer.error)
+            answer = self._ask({"open": config.message()})
+            if "error" in answer:
+                raise self._failure(answer["error"], opening=True)
         except BaseException:
             self._connection.close()
             raise
-        self._epoch = self._figures.epoch
+        self._info = Info.of(answer["opened"])
+        self._epoch: int = self._figures["epoch"]
         _open_sessions.add(self)
 
     def _take_reply(self, came: Callable[[], bool]) -> bool:
@@ -185,70 +178,63 @@ class Session:
 
         Once none can come, that is noted, too.
         """
-        me = threading.get_ident()
-        if self._receiver == me:
-            raise errors.UsageError(
-                "on_event and handlers of signals cannot ask the loader for anything while it reads; do it in the loop"
-            )
         with self._turn:
-            if came():  # another thread received it
+            if came():  # another thread received it, or code that ran within this call
                 return True
-            self._receiver = me
-            try:
-                reply = self._connection.receive(WAIT)
-                if reply is not None:
-                    self._note(reply)
-                    self._connection.take(reply)
-                elif not self._connection.closed:
-                    self._give_up(f"the process that makes its batches is gone: {self._connection.end()}")
-            except BlockingIOError:
+            answer = self._connection.receive(WAIT)
+            if answer is Silence.YET:
                 return False
-            except Exception as err:  # such as no room to map a segment
-                self._give_up(f"what its process sends cannot be received: {err!r}")
-            finally:
-                self._receiver = 0
+            if isinstance(answer, Silence):
+                if not self._connection.closed:
+                    self._give_up(f"the process that makes its batches is gone: {self._connection.end()}")
+                return True
+            self._note(answer.number, answer.message)
+            self._connection.take(answer)
             return True
 
     def _give_up(self, why: str) -> None:
-        self._gone = pb.FeedReply(error=pb.FeedError(words=f"{why}; go on from a checkpoint"))
+        self._gone = {"error": {"kind": "", "words": f"{why}; go on from a checkpoint"}}
 
-    def _note(self, reply: pb.FeedReply) -> None:
-        if reply.HasField("figures"):
-            self._figures = reply.figures
-        for event in reply.events:
-            self._say(event)
-        if not reply.next:
-            if reply.id in self._answers:  # else it is that to a call that was interrupted
-                self._answers[reply.id] = reply
-        elif reply.HasField("done") or reply.id <= self._told:
+    def _note(self, number: int, reply: Message) -> None:
+        self._figures = reply.get("figures", self._figures)
+        for i, event in enumerate(reply.get("events", ())):
+            if (number, i) > self._said:
+                self._said = number, i
+                self._say(event)
+        if not reply.get("next"):
+            if reply["id"] in self._answers and "opening" not in reply:  # else nobody waits for it
+                self._answers[reply["id"]] = reply
+        elif "done" in reply or reply["id"] <= self._told:
             pass  # asked twice, or noted before an interrupt
-        elif reply.HasField("waiting"):
-            self._waiting, self._told = reply.waiting, reply.id
+        elif "waiting" in reply:
+            self._waiting, self._told = reply["waiting"], reply["id"]
         else:
-            came = _Came(reply, self._connection.memory(reply.batch) if reply.HasField("batch") else {})
-            self._newest = max(self._newest, _number(reply))
-            self._came, self._told = came, reply.id  # no call between, at which an interrupt might come
+            came = _Came(reply, self._connection.memory(reply["batch"]) if "batch" in reply else {})
+            newest = max(self._newest, _number(reply))
+            self._came, self._told, self._newest = (
+                came,
+                reply["id"],
+                newest,
+            )  # no call between: no interrupt comes there
 
-    def _ask(self, request: pb.FeedRequest) -> pb.FeedReply:
+    def _ask(self, request: Message) -> Message:
         """The answer to anything but next."""
-        self._asks += 1
-        request.id = self._asks
+        number = next(self._asks)
         looks = 0
         try:
-            self._answers[request.id] = None
-            with contextlib.suppress(OSError):  # the answer tells
-                self._connection.send(request)
-            while (answer := self._answers[request.id]) is None:
+            self._answers[number] = None
+            self._connection.send({"id": number, **request})
+            while (answer := self._answers[number]) is None:
                 if self._gone is not None:
                     return self._gone
                 if self._connection.closed:
                     raise self._closed_error()
-                looks += not self._take_reply(lambda: self._answers[request.id] is not None)
+                looks = 0 if self._take_reply(lambda: self._answers[number] is not None) else looks + 1
                 if looks > LOOKS:
                     raise self._silent()
             return answer
         finally:
-            self._answers.pop(request.id, None)
+            self._answers.pop(number, None)
 
     def _silent(self) -> _SilentError:
         process = f"the process that makes its batches ({self._connection.pid})"
@@ -283,14 +269,16 @@ class Session:
             self._offered = self._offer(self._await())
         offer = self._offered
         assert offer is not None
-        if self._came is not None:
-            self._connection.lend(offer.after.number, self._came.memory)
+        came = self._came
+        if came is None:  # a handler of a signal has closed it
+            raise self._closed_error()
+        self._connection.lend(offer.after.number, came.memory)
         self._came, self._returned = None, offer
         return offer.rows
 
     def _await(self) -> _Came:
         begin = time.monotonic()
-        while self._came is None:
+        while (came := self._came) is None:
             if self._gone is not None:
                 return _Came(self._gone, {})
             self._ask_next()
@@ -302,7 +290,7 @@ class Session:
                 self._check_waiting(begin)
                 time.sleep(0.001)  # another thread's turn, if one asks for something
             self._check_process()  # it may be closed by now
-        return self._came
+        return came
 
     def _ask_next(self) -> None:
         """Asks for what comes next, unless that was done. After an interrupt it is asked twice, by the same number."""
@@ -310,29 +298,29 @@ class Session:
         if self._asked >= ask:
             return
         wait, released = min(WAIT, self._config.timeout), self._connection.released()
-        with contextlib.suppress(OSError):  # the answer tells
-            self._connection.send(pb.FeedRequest(id=ask, next=pb.FeedNext(wait_ns=int(wait * 1e9), released=released)))
+        self._connection.send({"id": ask, "next": {"wait": wait, "released": released}})
         self._asked, self._quiet = ask, 0
         self._connection.forget(len(released))
 
     def _offer(self, came: _Came) -> _Offer:
         reply = came.reply
-        if reply.HasField("error"):
-            raise self._failure(reply.error)
-        if reply.HasField("finished"):
+        if "error" in reply:
+            raise self._failure(reply["error"])
+        if "finished" in reply:
             raise errors.EpochsExhausted(
                 f"session {self._config.session!r}: all {self.epochs} epochs have been read; epochs= sets their number"
             )
-        after = self._after(_number(reply))
-        if reply.HasField("epoch_end"):
-            return _Offer(None, after, reply.figures.epoch)
-        b = reply.batch
-        if b.schema:
-            self._form = Form(pa.ipc.open_stream(b.schema).schema)
+        after, epoch = self._after(_number(reply)), reply["figures"]["epoch"]
+        if "epoch_end" in reply:
+            return _Offer(None, after, epoch)
+        b = reply["batch"]
+        if "schema" in b:
+            self._form = Form(pa.ipc.open_stream(base64.b64decode(b["schema"])).schema)
         assert self._form is not None
-        flat = Flat(self._form, b.rows, _parts(self._form, b, came.memory))
-        checkpoint = Checkpoint(b.checkpoint, b.checkpoint_step) if b.checkpoint else None
-        return _Offer(Rows(flat, b.epoch, b.valid, after, checkpoint), after, reply.figures.epoch)
+        flat = Flat(self._form, b["rows"], _parts(self._form, b, came.memory))
+        named = b.get("checkpoint")
+        checkpoint = Checkpoint(named["name"], named["step"]) if named else None
+        return _Offer(Rows(flat, b["epoch"], b["valid"], after, checkpoint), after, epoch)
 
     def _after(self, number: int) -> After:
         after = After(number)
@@ -341,18 +329,20 @@ class Session:
 
     def _check_waiting(self, begin: float) -> None:
         """Raises why what next waits for does not come, when it has waited for long enough."""
-        config, w, fleet = self._config, self._waiting, self._figures.workers
+        config, w, fleet = self._config, self._waiting, self._figures["workers"]
         ended = failures.fleet_ended(config)
         if ended is not None:
             raise ended
         now = time.monotonic()
-        waited = min(now - begin, w.idle_ns / 1e9)
+        waited = min(now - begin, w["idle"])
         if waited < config.timeout:
             return
-        if w.master:
-            raise failures.master_lost(config, waited, w.master)
-        if w.workers or fleet == 0:
-            asked, seen = {(a.name, a.address) for a in w.workers}, {a.address: a.error for a in w.workers if a.error}
+        if "master" in w:
+            raise failures.master_lost(config, waited, w["master"])
+        workers = w.get("workers", ())
+        if workers or fleet == 0:
+            asked = {(a["name"], a["address"]) for a in workers}
+            seen = {a["address"]: a["error"] for a in workers if "error" in a}
             raise failures.workers_unreachable(config, waited, fleet, asked, seen)
         if self._said_waiting != begin:
             self._said_waiting = begin
@@ -360,25 +350,14 @@ class Session:
             hint = f"`penstock session show {config.session}` tells how far each rank is"
             tell(config, "waiting_for_ranks", f"{what}; {hint}", logging.WARNING, {"epoch": self.epoch})
 
-    def _failure(self, e: pb.FeedError) -> errors.Error:
+    def _failure(self, e: Message, opening: bool = False) -> errors.Error:
         """What a session's end means to the training loop."""
-        code = _CODES.get(e.code, grpc.StatusCode.UNKNOWN)
-        ended = failures.fleet_ended(self._config)
-        if ended is not None:
-            return ended
-        if e.kind == pb.FeedError.MASTER:
-            return failures.from_master(self._config, MasterError([e.words], code))
-        if e.kind == pb.FeedError.SESSION:
-            return failures.session_failed(self._config, e.words, e.bad_data)
-        if e.kind == pb.FeedError.REFUSED:
-            refusal = failures.Refusal(e.words, code.name, e.address, e.stranger)
-            return failures.refused_shard(self._config, e.shard, e.file, refusal)
-        return errors.Error(f"session {self._config.session!r}: {e.words}")
+        return failures.fleet_ended(self._config) or failures.of(self._config, e, opening=opening)
 
-    def _say(self, event: pb.FeedEvent) -> None:
-        about = {key: getattr(value, value.WhichOneof("is")) for key, value in event.about.items()}
-        message = ", ".join([event.message, *(f"{key} {value}" for key, value in sorted(about.items()))])
-        tell(self._config, event.name, message, _LEVELS.get(event.level, logging.ERROR), about)
+    def _say(self, event: Message) -> None:
+        about = event["about"]
+        message = ", ".join([event["message"], *(f"{key} {value}" for key, value in sorted(about.items()))])
+        tell(self._config, event.get("name", ""), message, _LEVELS.get(event["level"], logging.ERROR), about)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -400,7 +379,7 @@ class Session:
     @property
     def epochs(self) -> int:
         """Epochs of the session."""
-        return max(1, self._info.spec.epochs)
+        return self._info.epochs
 
     @property
     def finished(self) -> bool:
@@ -411,7 +390,7 @@ class Session:
     def batches(self) -> int | None:
         """How many batches next returns of its epoch, from the epoch's beginning on, where the master has told that."""
         f = self._figures
-        return f.epoch_batches if f.HasField("epoch_batches") and f.epoch == self.epoch else None
+        return f.get("epoch_batches") if f["epoch"] == self.epoch else None
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -419,16 +398,23 @@ class Session:
         return None if self._form is None else self._form.schema
 
     @property
-    def info(self) -> control_pb2.Session:
-        """The session as the master described it when this rank joined."""
+    def info(self) -> Info:
+        """The session as it was when this rank joined."""
         return self._info
 
-    @property
-    def program(self) -> spec_pb2.Program:
-        """What workers run: the spec resolved against the dataset."""
-        return self._program
+    def planned_rows(self, patience: float) -> int | None:
+        """The rows of an epoch, if a master says so, in so many seconds, that all of it is planned.
 
-    def state(self, after: After | None = None) -> control_pb2.State:
+        Raises MasterUnreachable, or another Error, if none answers.
+        """
+        self._check_process()
+        answer = self._ask({"rows": {"wait": patience}})
+        if "error" in answer:
+            raise self._failure(answer["error"])
+        rows: int | None = answer["rows"]["planned"]
+        return rows
+
+    def state(self, after: After | None = None) -> State:
         """The checkpoint of this rank as of what next returned last, or as of Rows.after, for loops that read ahead."""
         at = after or (self._begins if self._returned is None else self._returned.after)
         if at.state is None:
@@ -439,57 +425,53 @@ class Session:
 
     def _fetch(self, moments: Sequence[After]) -> None:
         """Asks for states, which are kept."""
-        answer = self._ask(pb.FeedRequest(state=pb.FeedState(after=[m.number for m in moments])))
-        if answer.HasField("error"):
-            raise self._failure(answer.error)
-        for moment, state in zip(moments, answer.states.states, strict=True):
-            moment.state = state
+        if not moments:
+            return
+        answer = self._ask({"state": {"after": [m.number for m in moments]}})
+        if "error" in answer:
+            raise self._failure(answer["error"])
+        for moment, state in zip(moments, answer["states"], strict=True):
+            moment.state = State.of(state)
 
     def stats(self) -> SessionStats:
         """The figures as of the newest answer."""
-        f = self._figures
-        return SessionStats(
-            rows=f.rows, batches=f.batches, bytes=f.bytes, dropped=f.dropped, stall_seconds=f.stall_ns / 1e9,
-            longest_stall_seconds=f.longest_stall_ns / 1e9, compute_seconds=f.compute_ns / 1e9, failovers=f.failovers,
-            hedges=f.hedges, buffered=f.buffered, peak_buffered=f.peak_buffered, workers=f.workers, streams=f.streams,
-            rows_by_worker=dict(f.rows_by_worker), ways=dict(f.ways), cause=f.cause,
-            streams_by_worker=dict(f.streams_by_worker),
-        )  # fmt: skip
+        figures = {name: value for name, value in self._figures.items() if name not in ("epoch", "epoch_batches")}
+        return SessionStats(**{**figures, "cause": Cause(**figures["cause"])})
 
     def close(self) -> None:
         """Leaves the session: what this rank holds and has not consumed goes back at once.
 
-        Batches stay, and states that are held. In a forked process it does nothing. on_event and handlers of signals
-        that call it while the session receives cannot wait: it then ends by itself a moment later.
+        Batches stay, and states that are held. In a forked process it does nothing.
         """
         if os.getpid() != self._pid or self._closed:
             return
-        if self._receiver == threading.get_ident():
-            self._closed = True
-            with contextlib.suppress(OSError):
-                self._connection.send(pb.FeedRequest(close=pb.FeedClose()))
-            self._connection.close()
-            return
         self._keep_states()
+        if self._closed:
+            return
         c = self._config
         try:
             self._closed = True
-            answer = self._ask(pb.FeedRequest(close=pb.FeedClose()))
+            answer = self._ask({"close": {}})
         finally:
             self._end()
-        if answer.HasField("error") and failures.fleet_ended(c) is None:
+        if "error" in answer and failures.fleet_ended(c) is None:
             what = "could not leave, so the master takes back what this rank holds when its lease ends"
-            words = (c.session, c.rank, what, answer.error.words, failures.doctor(c))
+            words = (c.session, c.rank, what, answer["error"]["words"], failures.doctor(c))
             logging.getLogger("penstock").warning("session %s, rank %d: %s: %s; %s", *words)
 
     def _keep_states(self) -> None:
         """Asks for the states that are held, while they can be asked for."""
         oldest = self._newest - STATES_KEPT + 1
+        moments = [m for m in self._afters if m.state is None and m.number >= oldest]
+        if not moments:
+            return
         try:
-            self._fetch([m for m in self._afters if m.state is None and m.number >= oldest])
-        except BaseException as err:  # such as a second interrupt: nobody closes it again
-            if isinstance(err, errors.Error) and not isinstance(err, _SilentError):
-                return  # that a state is wanted tells more
+            answer = self._ask({"state": {"after": [m.number for m in moments]}})
+            for moment, state in zip(moments, answer.get("states", ()), strict=False):  # that one is wanted tells more
+                moment.state = State.of(state)
+        except errors.Closed:  # since a moment ago
+            return
+        except BaseException:  # such as a second interrupt: nobody closes it again
             self._end()
             raise
 
@@ -502,40 +484,19 @@ class Session:
         _open_sessions.discard(self)
 
 
-def _open(config: Config, joined: Joined) -> pb.FeedOpen:
-    return pb.FeedOpen(
-        masters=config.masters, security=_security(config.security), rank=config.rank, world_size=config.world_size,
-        zone=config.zone, compression=config.compression, budget=config.budget, session=joined.info,
-        joined=joined.reply, nonce=joined.nonce, lease_ns=int((joined.lease_ends - time.monotonic()) * 1e9),
-        epoch=first_epoch(config, joined.reply), sync_every_ns=int(config.sync_every * 1e9),
-        stream_timeout_ns=int(config.stream_timeout * 1e9), hedge_after_ns=int(config.hedge_after * 1e9),
-    )  # fmt: skip
+def _number(reply: Message) -> int:
+    """That of a batch or an epoch's end, which others lack."""
+    number: int = (reply.get("batch") or reply.get("epoch_end") or {"number": 0})["number"]
+    return number
 
 
-def _security(s: Security) -> pb.FeedSecurity:
-    return pb.FeedSecurity(
-        token="" if s.token_file else s.token or "", token_file=_absolute(s.token_file), ca=_absolute(s.ca_file),
-        cert=_absolute(s.cert_file), key=_absolute(s.key_file), server_name=s.server_name or "", tls=s.tls,
-        namespace=s.namespace or "",
-    )  # fmt: skip
-
-
-def _absolute(path: str | None) -> str:
-    return str(Path(path).absolute()) if path else ""
-
-
-def _number(reply: pb.FeedReply) -> int:
-    """That of a batch or an epoch's end."""
-    return int((reply.batch if reply.HasField("batch") else reply.epoch_end).number)
-
-
-def _parts(form: Form, b: pb.FeedBatch, memory: dict[int, memoryview]) -> list[Array]:
+def _parts(form: Form, b: Message, memory: dict[int, memoryview]) -> list[Array]:
     """A batch's arrays, where they lie."""
-    # Slices are lists, which are quicker to go over than the message's own sequences.
-    places = zip(form.parts, b.array_segments[:], b.array_begins[:], b.array_bytes[:], strict=True)
     return [
         np.frombuffer(memory[segment], dtype, size // width, begin) if segment else np.empty(0, dtype)
-        for (_, dtype, width), segment, begin, size in places
+        for (_, dtype, width), segment, begin, size in zip(
+            form.parts, b["segments"], b["begins"], b["bytes"], strict=True
+        )
     ]
 
 

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from penstock import _signals
+
 Value: TypeAlias = int | float | bool | str
 Handler: TypeAlias = Callable[["Event"], None]
 
@@ -47,7 +49,7 @@ class EventHandlerHandle:
 
 
 _log = logging.getLogger("penstock.monitor")
-_lock = threading.Lock()
+_lock = threading.RLock()  # a handler of signals may log while it is held
 _handles: tuple[EventHandlerHandle, ...] = ()
 
 
@@ -84,7 +86,9 @@ def log_event(event: Event) -> None:
     for handle in _handles:
         try:
             handle._handler(event)
-        except Exception:
+        except Exception as err:
+            if _signals.raised(err):
+                raise  # it is no sink's
             if _remove(handle):
                 _log.exception(
                     "event handler %r failed and is unregistered; mend it, and register it again", handle._handler

@@ -28,7 +28,7 @@ class JSONLines:
     """
 
     def __init__(self, to: str | os.PathLike[str] | TextIO) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._owned = isinstance(to, (str, os.PathLike))
         self._file = Path(to).open("a", encoding="utf-8") if isinstance(to, (str, os.PathLike)) else to  # noqa: SIM115
 
@@ -71,7 +71,7 @@ class TensorBoard:
     def __init__(self, to: Any) -> None:
         self._owned = isinstance(to, (str, os.PathLike))
         self._writer: Any = _summary_writer(os.fspath(to)) if self._owned else to
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._began: float | None = None
 
     def __call__(self, event: Event) -> None:

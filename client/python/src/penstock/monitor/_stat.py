@@ -113,7 +113,7 @@ class Stat:
         self.window_seconds = window_seconds
         self._most = max_samples or math.inf
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._ranked = any(isinstance(a, Percentile) for a in self.aggregations)
         self._pending: collections.deque[float] = collections.deque()
         self._reset()

@@ -1,0 +1,159 @@
+package feed
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/client/conformance/fake"
+)
+
+// small is a fleet whose batches have 32 rows.
+func small(t *testing.T, spec *pb.Spec) *fleet {
+	t.Helper()
+	spec.BatchSize = 32
+	return newFleet(t, &fake.Master{Data: fake.NewDataset(3, 2, 12), Spec: spec}, &fake.Worker{})
+}
+
+// TestOpenTells what the program is to know of the session.
+func TestOpenTells(t *testing.T) {
+	fl := small(t, &pb.Spec{
+		Dataset: &pb.Dataset{Uri: []string{"s3://b/" + strings.Repeat("long", 30)}}, Seed: 7, Epochs: 2, LastBatch: pb.LastBatch_DROP, Filter: "a > 1",
+	})
+	reply := start(t, memory()).connect(t).open(fl.join(t, 0, 1))
+	o := reply.Opened
+	if o == nil || o.BatchSize != 32 || o.WorldSize != 1 || o.Epochs != 2 || !o.Drops || o.Begun || o.RestoredFrom != nil {
+		t.Fatalf("opened: %+v", o)
+	}
+	if uri, _ := o.Spec["uri"].(string); o.Spec["seed"] != 7.0 || o.Spec["filter"] != "a > 1" || !strings.HasPrefix(uri, "s3://b/long") || len(uri) > 60 {
+		t.Errorf("the spec's fingerprint is %v", o.Spec)
+	}
+	if len(reply.Events) != 1 || reply.Events[0].Name != "joined" || reply.Events[0].About["kind"] != "fresh" {
+		t.Errorf("the events %v", reply.Events)
+	}
+}
+
+// TestOpenRestores the states that a rank brings, or begins an epoch of theirs anew.
+func TestOpenRestores(t *testing.T) {
+	for _, restarts := range []*uint32{nil, proto.Uint32(1)} {
+		fl := small(t, &pb.Spec{Epochs: 2})
+		p := start(t, memory()).connect(t)
+		p.open(fl.join(t, 0, 1))
+		read := slices.Clone(p.ids(p.next().Batch))
+		given := p.ask(stateOf(1)).States[0]
+		if given.Epoch != 0 || given.Rows != 32 || given.WorldSize != 1 || given.Session != "run-1/train" {
+			t.Errorf("the state %+v", given)
+		}
+		p.ask(closing())
+
+		again := small(t, &pb.Spec{Epochs: 2})
+		q := start(t, memory()).connect(t)
+		o := again.join(t, 0, 1)
+		o.Restore, o.RestartsIn = [][]byte{given.State}, restarts
+		if reply := q.open(o); reply.Opened == nil || reply.Opened.Begun != (restarts == nil) {
+			t.Fatalf("restored: %+v, %+v", reply.Opened, reply.Error)
+		}
+		want := slices.Clone(again.master.Data.IDs(again.master.Data.All()))
+		if restarts == nil {
+			exactlyOnce(t, again.master.Data, append(q.drain(), read...))
+		} else if got := q.drain(); len(got) != len(want)/2 {
+			t.Errorf("%d rows of the second epoch came", len(got))
+		}
+	}
+}
+
+// TestOpenIsRefused with what the program's exceptions are made of.
+func TestOpenIsRefused(t *testing.T) {
+	says := func(op string, code codes.Code) func(*fleet, *openRequest) {
+		return func(fl *fleet, _ *openRequest) {
+			fl.master.Intercept = func(r proto.Message) error {
+				if _, joins := r.(*pb.JoinRequest); joins == (op == "join") {
+					return status.Error(code, "so it is")
+				}
+				return nil
+			}
+		}
+	}
+	state, err := proto.Marshal(&pb.State{Version: 1, Session: "run-1/train", WorldSize: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*fleet, *openRequest)
+		want   failure // but for words
+		words  string
+	}{
+		"spec":     {says("open", codes.InvalidArgument), failure{Kind: kindMaster, Op: "open", Code: "InvalidArgument"}, "so it is"},
+		"mismatch": {says("open", codes.AlreadyExists), failure{Kind: kindMaster, Op: "open", Code: "AlreadyExists"}, "so it is"},
+		"silent": {func(fl *fleet, o *openRequest) {
+			says("open", codes.Unavailable)(fl, o)
+			o.ConnectTimeout = 0.01
+		}, failure{Kind: kindMaster, Op: "open", Code: "Unavailable"}, "so it is"},
+		"join": {says("join", codes.FailedPrecondition), failure{Kind: kindMaster, Op: "join", Code: "FailedPrecondition"}, "so it is"},
+		"no ranks": {func(_ *fleet, o *openRequest) {
+			o.WorldSize, o.Restore, o.RestoreTimeout = 2, [][]byte{state}, 0.01
+		}, failure{Kind: kindMissing, Code: "Unknown"}, "ranks [1]"},
+		"no state":       {func(_ *fleet, o *openRequest) { o.Restore = [][]byte{{0xff}} }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "state 1 of 1"},
+		"no compression": {func(_ *fleet, o *openRequest) { o.Compression = "x" }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "lz4"},
+		"no spec":        {func(_ *fleet, o *openRequest) { o.Spec = json.RawMessage(`{"x":1}`) }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "the spec"},
+		"no rank":        {func(_ *fleet, o *openRequest) { o.Rank = 9 }, failure{Code: "Unknown"}, "Rank 9"},
+		"no token file":  {func(_ *fleet, o *openRequest) { o.Security.TokenFile = "/missing" }, failure{Kind: kindUsage, Code: "InvalidArgument"}, "/missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fl := small(t, &pb.Spec{})
+			o := fl.join(t, 0, 1)
+			fl.master.Change(func() { c.change(fl, o) })
+			got := start(t, memory()).connect(t).open(o).Error
+			if got == nil || !strings.Contains(got.Words, c.words) {
+				t.Fatalf("%+v does not say %q", got, c.words)
+			}
+			got.Words = ""
+			if got.Kind != c.want.Kind || got.Op != c.want.Op || got.Code != c.want.Code || got.NoHandshake {
+				t.Errorf("%+v; expected %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestAnOpeningThatNobodyWaitsForEnds, and the program that waits hears that it goes on.
+func TestAnOpeningThatNobodyWaitsForEnds(t *testing.T) {
+	fl := small(t, &pb.Spec{})
+	fl.master.Change(func() {
+		fl.master.Intercept = func(proto.Message) error { return status.Error(codes.Unavailable, "not today") }
+	})
+	p := start(t, memory()).connect(t)
+	p.send(&request{ID: 5, Open: fl.join(t, 0, 1)})
+	one, err := p.one()
+	if err != nil || !one.Opening || one.ID != 5 {
+		t.Fatalf("while it is opened: %+v, %v", one, err)
+	}
+	if len(one.Events) == 0 || !strings.Contains(one.Events[0].Message, "no master answers") {
+		t.Errorf("the events %v", one.Events)
+	}
+	_ = p.conn.Close() // what serves it ends with the test, at the latest
+}
+
+// TestRows are told once all is planned.
+func TestRows(t *testing.T) {
+	fl := small(t, &pb.Spec{})
+	p := start(t, memory()).connect(t)
+	p.open(fl.join(t, 0, 1))
+	if got := p.ask(&request{ID: 3, Rows: &rowsRequest{Wait: 10}}); got.Rows == nil || got.ID != 3 {
+		t.Errorf("rows: %+v", got)
+	}
+}
+
+// TestStatesAreBase64, as README.md says.
+func TestStatesAreBase64(t *testing.T) {
+	data, err := framed(state{State: []byte{1, 2}})
+	if want := base64.StdEncoding.EncodeToString([]byte{1, 2}); err != nil || !strings.Contains(string(data), `"state":"`+want+`"`) {
+		t.Errorf("%s, %v", data, err)
+	}
+}
