@@ -713,9 +713,11 @@ def test_loaders_of_one_job_need_names(shared_fleet: Fleet, dataset: Dataset, mo
     monkeypatch.setenv("PENSTOCK_RUN_ID", run := uuid.uuid4().hex)
     with make(shared_fleet, dataset) as train, make(shared_fleet, dataset, name="validation") as validation:
         assert (train.session, validation.session) == (f"{run}/train", f"{run}/validation")
-        with pytest.raises(errors.UsageError, match="name="):
-            iter(make(shared_fleet, dataset))
-        assert Counter(places(validation)) == Counter(places(train)) == Counter(dataset.places())
+        assert Counter(places(validation)) == Counter(dataset.places())
+        with make(shared_fleet, dataset) as again:
+            assert Counter(places(again)) == Counter(dataset.places())
+        with pytest.raises(errors.Fenced, match="name="):
+            next(iter(train))
 
 
 def test_jobs_with_equal_specs_get_all_rows_each(shared_fleet: Fleet, dataset: Dataset) -> None:

@@ -1,19 +1,13 @@
 """The name of a loader's session: what makes a job find its own session again, and no other job.
 
-An id comes from the job, never from the spec, so that two jobs with equal specs read all rows each. The ids in use in
-this process are kept, so that two loaders do not fence each other. Any thread may call.
+An id comes from the job, never from the spec, so that two jobs with equal specs read all rows each.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import threading
-import weakref
 from collections.abc import Mapping
-from typing import Any
-
-from penstock.errors import UsageError
 
 
 def run_id(environ: Mapping[str, str] = os.environ) -> str | None:
@@ -44,31 +38,3 @@ def session_id(session: str | None, name: str, environ: Mapping[str, str] = os.e
 def unique_id(name: str) -> str:
     """An id that no other session has."""
     return f"{secrets.token_hex(8)}/{name}"
-
-
-_lock = threading.Lock()
-_used: weakref.WeakValueDictionary[tuple[int, str, int], Any] = weakref.WeakValueDictionary()
-
-
-def claim(session: str, rank: int, owner: object) -> None:
-    """Notes that owner reads a session as a rank, until it lets go or is gone.
-
-    Raises UsageError if another one does already.
-    """
-    key = os.getpid(), session, rank  # a fork's child may begin anew
-    with _lock:
-        other = _used.get(key)
-        if other is not None and other is not owner:
-            raise UsageError(
-                f"another loader of this process reads the session {session!r} as rank {rank}: it would be fenced. "
-                'Give each its own name, such as name="train" and name="validation", or close the other first'
-            )
-        _used[key] = owner
-
-
-def let_go(session: str, rank: int, owner: object) -> None:
-    """Ends what claim() began."""
-    key = os.getpid(), session, rank
-    with _lock:
-        if _used.get(key) is owner:
-            del _used[key]

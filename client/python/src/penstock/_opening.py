@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock import _job, _replica
+from penstock import _claims, _job, _replica
 from penstock._checkpoint import differences
 from penstock._onbox import LocalFleet
 from penstock._reader import Reader, SessionReader
@@ -229,7 +229,6 @@ class Opening:
 
     def _session_reader(self, stream: Stream, owner: object, restore: Restore | None) -> Reader:
         at = stream.place
-        stream.owns(_Claim(stream.session, at.rank, owner))
         masters, security = self.masters, self.security
         fleet: LocalFleet | None = None
         if not masters:
@@ -266,24 +265,14 @@ class Opening:
             on_event=log_event,
             fleet=fleet,
         )
+        claim = _claims.Claim(stream.session, at.rank)
+        stream.owns(claim)
         session = Session(config)
         stream.owns(session)
+        claim.reads(session)
         reader = SessionReader(session)
         stream.owns(reader)
         return reader
-
-
-class _Claim:
-    """A session's id that a loader reads, until it is closed."""
-
-    def __init__(self, session: str, rank: int, owner: object) -> None:
-        _job.claim(session, rank, owner)
-        self._session, self._rank, self._owner = session, rank, weakref.ref(owner)
-
-    def close(self) -> None:
-        owner = self._owner()
-        if owner is not None:
-            _job.let_go(self._session, self._rank, owner)
 
 
 def addresses(master: str | Sequence[str] | None) -> tuple[str, ...]:

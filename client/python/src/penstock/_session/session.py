@@ -34,6 +34,7 @@ from penstock.batch import Checkpoint
 
 STATES_KEPT = 1024  # moments, the newest, of which the state can be asked for
 WAIT = 1.0  # seconds between looks at why nothing comes
+LEAVE_TIMEOUT = 10.0  # seconds; a master that does not answer has fewer
 LOOKS = 60  # that the process may be silent: not seconds of the clock, for both may have been stopped
 _LEVELS = {-4: logging.DEBUG, 0: logging.INFO, 4: logging.WARNING}
 
@@ -162,6 +163,8 @@ class Session:
         self._begins = self._after(0)
         self._said_waiting: float | None = None  # of the call of next that began then, that it waits for long
         self._closed = False
+        self._fenced: errors.Fenced | None = None  # why it was closed, if its loop did not close it
+        self._left = threading.Event()  # nobody reads by it any more
         try:
             answer = self._ask({"open": config.message()})
             if "error" in answer:
@@ -368,8 +371,10 @@ class Session:
         if self._closed:
             raise self._closed_error()
 
-    def _closed_error(self) -> errors.Closed:
-        return errors.Closed(f"session {self._config.session!r}: the loader was closed; make a new one to go on")
+    def _closed_error(self) -> errors.Error:
+        return self._fenced or errors.Closed(
+            f"session {self._config.session!r}: the loader was closed; make a new one to go on"
+        )
 
     @property
     def epoch(self) -> int:
@@ -438,6 +443,13 @@ class Session:
         figures = {name: value for name, value in self._figures.items() if name not in ("epoch", "epoch_batches")}
         return SessionStats(**{**figures, "cause": Cause(**figures["cause"])})
 
+    def fence(self, why: errors.Fenced) -> None:
+        """Leaves the session for another reader, and waits for that: its loop, which may be in next(), gets why."""
+        if not self._closed:
+            self._fenced = why
+        self.close()
+        self._left.wait(LEAVE_TIMEOUT)  # of another thread that closes it
+
     def close(self) -> None:
         """Leaves the session: what this rank holds and has not consumed goes back at once.
 
@@ -469,7 +481,7 @@ class Session:
             answer = self._ask({"state": {"after": [m.number for m in moments]}})
             for moment, state in zip(moments, answer.get("states", ()), strict=False):  # that one is wanted tells more
                 moment.state = State.of(state)
-        except errors.Closed:  # since a moment ago
+        except (errors.Closed, errors.Fenced):  # since a moment ago
             return
         except BaseException:  # such as a second interrupt: nobody closes it again
             self._end()
@@ -481,6 +493,7 @@ class Session:
         if self._returned is not None:
             self._offered = self._returned = self._returned._replace(rows=None)
         self._connection.close()
+        self._left.set()
         _open_sessions.discard(self)
 
 
