@@ -2,7 +2,8 @@
 // batches in memory that both have. README.md has what they say to each other.
 //
 // Serve owns the goroutines of each session: one that is its client.Session's one user, one that receives requests, so that the
-// connection's end ends whatever the other waits for, and one that closes the connection when either has ended.
+// connection's end ends whatever the other waits for, one that closes the connection when either has ended, and, until it is open, one
+// that opens it.
 package feed
 
 import (
@@ -63,8 +64,7 @@ func serve(ctx context.Context, control *net.UnixConn, local client.Local, logge
 			continue
 		}
 		sessions.Go(func() {
-			f := &feeder{conn: conn, local: local, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}
-			if err := f.run(ctx); err != nil {
+			if err := newFeeder(conn, local, pool).run(ctx); err != nil {
 				logger.Warn("a session has ended badly", "error", err)
 			}
 		})
@@ -134,6 +134,10 @@ type feeder struct {
 	knows   map[uint32]bool              // segments, by id: what the program knows
 	tell    []*segment                   // those that the next reply brings
 	schema  *arrow.Schema                // that it knows
+}
+
+func newFeeder(conn *net.UnixConn, local client.Local, pool *segments) *feeder {
+	return &feeder{conn: conn, local: local, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}
 }
 
 // lent is a batch that the program has.

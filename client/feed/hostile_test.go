@@ -170,7 +170,7 @@ func FuzzRequest(f *testing.F) {
 		defer pool.close()
 		ended := make(chan error, 1)
 		go func() {
-			ended <- (&feeder{conn: theirs, arenas: arenas{pool: pool}, held: make(map[uint64]lent), knows: make(map[uint32]bool)}).run(t.Context())
+			ended <- newFeeder(theirs, nil, pool).run(t.Context())
 		}()
 		if _, err := io.Copy(io.Discard, ours); err != nil && !errors.Is(err, unix.ECONNRESET) {
 			t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -128,7 +129,12 @@ func TestAnOpeningThatNobodyWaitsForEnds(t *testing.T) {
 	fl.master.Change(func() {
 		fl.master.Intercept = func(proto.Message) error { return status.Error(codes.Unavailable, "not today") }
 	})
-	p := start(t, memory()).connect(t)
+	ours, theirs := pair(t)
+	pool := memory()
+	defer pool.close()
+	ended := make(chan error, 1)
+	go func() { ended <- newFeeder(theirs, nil, pool).run(t.Context()) }()
+	p := &program{t: t, conn: ours}
 	p.send(&request{ID: 5, Open: fl.join(t, 0, 1)})
 	one, err := p.one()
 	if err != nil || !one.Opening || one.ID != 5 {
@@ -137,7 +143,12 @@ func TestAnOpeningThatNobodyWaitsForEnds(t *testing.T) {
 	if len(one.Events) == 0 || !strings.Contains(one.Events[0].Message, "no master answers") {
 		t.Errorf("the events %v", one.Events)
 	}
-	_ = p.conn.Close() // what serves it ends with the test, at the latest
+	_ = p.conn.Close()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("it is opened on")
+	}
 }
 
 // TestRows are told once all is planned.

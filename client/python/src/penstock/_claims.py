@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 import threading
 
-from penstock._session import Session
+from penstock._session import Session, State
 from penstock.errors import Fenced
 
 
 class Claim:
     """The right to read a session as a rank, until another claim is made or this one is closed.
 
-    Making it ends the one before: it returns when that one's loader has left.
+    Making it ends the one before: it returns when that one's loader has left. restore: the state of its loop, where
+    more counts as read than that has got.
     """
 
     def __init__(self, session: str, rank: int) -> None:
@@ -27,8 +28,7 @@ class Claim:
         with _lock:
             before = _newest.get(self._of)
             _newest[self._of] = self
-        if before is not None:
-            before._end()
+        self.restore = None if before is None else before._end()
 
     def reads(self, session: Session) -> None:
         """Notes what is read by it. Raises Fenced if a newer claim was made meanwhile."""
@@ -39,12 +39,11 @@ class Claim:
             self._end()
             raise self._fenced()
 
-    def _end(self) -> None:
+    def _end(self) -> State | None:
         with self._lock:
             self._newer = True
             session = self._session
-        if session is not None:
-            session.fence(self._fenced())
+        return None if session is None else session.fence(self._fenced())
 
     def _fenced(self) -> Fenced:
         _, session, rank = self._of

@@ -243,6 +243,10 @@ class Opening:
             fleet = LocalFleet(workers=self.workers or 0, memory=self.memory)
             stream.owns(fleet)
             masters, security = (fleet.address,), Security(token=fleet.token)
+        claim = _claims.Claim(stream.session, at.rank)
+        stream.owns(claim)
+        if restore is None and claim.restore is not None and at.world_size == 1:  # others would have to restore, too
+            restore = Restore((claim.restore,), (), shared=False)
         config = Config(
             masters=masters,
             session=stream.session,
@@ -265,8 +269,6 @@ class Opening:
             on_event=log_event,
             fleet=fleet,
         )
-        claim = _claims.Claim(stream.session, at.rank)
-        stream.owns(claim)
         session = Session(config)
         stream.owns(session)
         claim.reads(session)

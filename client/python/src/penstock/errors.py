@@ -52,7 +52,7 @@ class RestoreRefused(Error):
 
 
 class Fenced(Error):
-    """Another process joined as this rank, or the master took this rank for dead."""
+    """Another process, or a newer loader of this one, joined as this rank, or the master took this rank for dead."""
 
 
 class Closed(Error):

@@ -165,6 +165,7 @@ class Session:
         self._closed = False
         self._fenced: errors.Fenced | None = None  # why it was closed, if its loop did not close it
         self._left = threading.Event()  # nobody reads by it any more
+        self._unread: State | None = None  # the loop's, where a batch came that it did not get
         try:
             answer = self._ask({"open": config.message()})
             if "error" in answer:
@@ -272,11 +273,11 @@ class Session:
             self._offered = self._offer(self._await())
         offer = self._offered
         assert offer is not None
-        came = self._came
-        if came is None:  # a handler of a signal has closed it
+        if (came := self._came) is not None:
+            self._connection.lend(offer.after.number, came.memory)
+        if self._came is None:  # it was closed meanwhile, by a handler of a signal or another thread
             raise self._closed_error()
-        self._connection.lend(offer.after.number, came.memory)
-        self._came, self._returned = None, offer
+        self._came, self._returned = None, offer  # no call between, and so no other thread's turn
         return offer.rows
 
     def _await(self) -> _Came:
@@ -421,12 +422,15 @@ class Session:
 
     def state(self, after: After | None = None) -> State:
         """The checkpoint of this rank as of what next returned last, or as of Rows.after, for loops that read ahead."""
-        at = after or (self._begins if self._returned is None else self._returned.after)
+        at = after or self._newest_after()
         if at.state is None:
             self._check_process()
             self._fetch([at])
         assert at.state is not None
         return at.state
+
+    def _newest_after(self) -> After:
+        return self._begins if self._returned is None else self._returned.after
 
     def _fetch(self, moments: Sequence[After]) -> None:
         """Asks for states, which are kept."""
@@ -443,12 +447,17 @@ class Session:
         figures = {name: value for name, value in self._figures.items() if name not in ("epoch", "epoch_batches")}
         return SessionStats(**{**figures, "cause": Cause(**figures["cause"])})
 
-    def fence(self, why: errors.Fenced) -> None:
-        """Leaves the session for another reader, and waits for that: its loop, which may be in next(), gets why."""
+    def fence(self, why: errors.Fenced) -> State | None:
+        """Leaves the session for another reader, and waits for that: its loop, which may be in next(), gets why.
+
+        Returns the loop's state where the master counts a batch as read that the loop has not got, as after an
+        interrupt.
+        """
         if not self._closed:
             self._fenced = why
         self.close()
         self._left.wait(LEAVE_TIMEOUT)  # of another thread that closes it
+        return self._unread
 
     def close(self) -> None:
         """Leaves the session: what this rank holds and has not consumed goes back at once.
@@ -464,6 +473,9 @@ class Session:
         try:
             self._closed = True
             answer = self._ask({"close": {}})
+            came, self._came = self._came, None
+            if came is not None and "batch" in came.reply:
+                self._unread = self._newest_after().state
         finally:
             self._end()
         if "error" in answer and failures.fleet_ended(c) is None:
