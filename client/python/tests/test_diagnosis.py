@@ -239,6 +239,7 @@ def test_stats_go_into_json() -> None:
         "workers": 2,
         "streams": 4,
         "rows_by_worker": {"w1": 600_000, "w2": 500_000},
+        "ways": {},
         "bottleneck": "workers",
         "verdict": f"trainer waited 12% of the time; {BUSY}",
     }

@@ -64,9 +64,9 @@ class Stats:
     stall_seconds / seconds. bytes are of batches handed over; buffered_bytes were received and are in no batch yet.
     failovers are streams that went on with another worker, hedges those that another one was asked for besides, because
     theirs was late. ways are how many batches came from workers in which way: "memory" that is read where a worker on
-    this machine has it, by "link", or by "grpc", which costs the most CPU time. workers is the fleet's size, streams how
-    many the master wants this trainer to hold open. The verdict judges the last minute of reading; bottleneck is its
-    subject.
+    this machine has it, by "link", or by "grpc", which costs the most CPU time. workers is the fleet's size, streams is
+    how many the master wants this trainer to hold open. The verdict judges the last minute of reading; bottleneck is
+    its subject.
     """
 
     rows: int

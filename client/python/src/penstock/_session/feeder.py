@@ -60,6 +60,7 @@ class Answer(NamedTuple):
 
     number: int
     message: Message
+    figures: bytes  # of the session, in JSON
 
 
 class Connection:
@@ -104,10 +105,11 @@ class Connection:
         data = _received(self._socket, self._pieces)
         if isinstance(data, Silence):
             return data
-        message: Message = json.loads(data)
+        said, _, figures = data.partition(b"\n")
+        message: Message = json.loads(said)
         for i, segment in enumerate(message.get("segments", ())):
             self._map(number, i, segment["id"], segment["bytes"])
-        return Answer(number, message)
+        return Answer(number, message, figures)
 
     def _map(self, number: int, i: int, segment: int, size: int) -> None:
         """Maps an answer's i-th segment, unless that was done before an interrupt, or within this call."""
@@ -146,7 +148,7 @@ class Connection:
     def memory(self, batch: Message) -> dict[int, memoryview]:
         """The memory that a batch's arrays lie in, by segment."""
         # NumPy's views of a view would forget it.
-        return {segment: self._segments[segment][:].data for segment in set(batch["segments"]) - {0}}
+        return {segment: self._segments[segment][:].data for segment in set(batch["places"][::3]) - {0}}
 
     def lend(self, number: int, memory: Mapping[int, memoryview]) -> None:
         """Has a batch's memory released once nobody sees it any more. A second call does nothing."""

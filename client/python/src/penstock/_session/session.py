@@ -475,7 +475,10 @@ class Session:
             answer = self._ask({"close": {}})
             came, self._came = self._came, None
             if came is not None and "batch" in came.reply:
-                self._unread = self._newest_after().state
+                at = self._newest_after()  # which another thread may have come to since the states were asked for
+                if at.state is None:
+                    self._fetch([at])
+                self._unread = at.state
         finally:
             self._end()
         if "error" in answer and failures.fleet_ended(c) is None:
