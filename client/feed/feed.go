@@ -10,6 +10,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -238,8 +239,9 @@ func (f *feeder) await(ctx context.Context, requests <-chan *request, news <-cha
 // send sends a reply, with what the program does not know yet.
 func (f *feeder) send(r *reply) error {
 	r.Events = f.events.take()
+	parts := []any{r}
 	if f.session != nil {
-		r.Figures = f.figures()
+		parts = append(parts, f.figures())
 	}
 	var fds []int
 	for _, g := range f.tell {
@@ -247,7 +249,7 @@ func (f *feeder) send(r *reply) error {
 		fds = append(fds, int(g.file.Fd()))
 	}
 	f.tell = nil
-	data, err := framed(r)
+	data, err := framed(parts...)
 	if err != nil {
 		return err
 	}
@@ -321,7 +323,7 @@ func (f *feeder) next(ctx context.Context, id uint64, r *nextRequest) *reply {
 	case errors.Is(err, client.ErrEpochEnd):
 		after := f.session.State()
 		f.note(func() *pb.State { return after })
-		return &reply{EpochEnd: &epochEnd{Number: f.number}}
+		return &reply{EpochEnd: &epochEnd{Number: f.number, Epoch: f.session.Epoch()}}
 	case errors.Is(err, io.EOF):
 		f.end()
 		return &reply{Finished: true}
@@ -352,10 +354,8 @@ func (f *feeder) batch(b *client.Batch) *reply {
 	arrays := b.Arrays()
 	arena := f.arenas.of(arrays)
 	f.held[f.number] = lent{b, arena}
-	n := len(arrays)
 	out := &batch{
-		Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch,
-		Segments: make([]uint32, 0, n), Begins: make([]int64, 0, n), Bytes: make([]int64, 0, n),
+		Number: f.number, Rows: int64(b.Rows), Valid: int64(b.Valid), Epoch: b.Epoch, Places: make([]byte, 0, 3*8*len(arrays)),
 	}
 	for _, array := range arrays {
 		var segment uint32
@@ -371,9 +371,9 @@ func (f *feeder) batch(b *client.Batch) *reply {
 			}
 			segment, begin = g.id, at
 		}
-		out.Segments = append(out.Segments, segment)
-		out.Begins = append(out.Begins, begin)
-		out.Bytes = append(out.Bytes, int64(len(array)))
+		for _, n := range []uint64{uint64(segment), uint64(begin), uint64(len(array))} {
+			out.Places = binary.LittleEndian.AppendUint64(out.Places, n)
+		}
 	}
 	if b.Schema() != f.schema {
 		f.schema = b.Schema()

@@ -154,7 +154,7 @@ func TestBatchesStayUntilTheyAreReleased(t *testing.T) {
 				t.Errorf("batch %d was changed", b.Number)
 			}
 			ids = append(ids, values[i]...)
-			places[b.Begins[labels]] = true
+			places[p.begin(b)] = true
 			released = append(released, b.Number, b.Number) // once is enough
 		}
 	}
@@ -180,7 +180,7 @@ func TestAskedTwice(t *testing.T) {
 		again := nextOf(longest)
 		if b := reply.Batch; b != nil {
 			ids = append(ids, p.ids(b)...)
-			places[b.Begins[labels]] = true
+			places[p.begin(b)] = true
 			again = nextOf(longest, b.Number)
 		}
 		again.ID = reply.ID

@@ -15,12 +15,15 @@ const (
 	prefix = 4
 )
 
-// framed is a message behind its length.
-func framed(m any) ([]byte, error) {
+// framed is a message behind its length. Each part of it is a line.
+func framed(parts ...any) ([]byte, error) {
 	var out bytes.Buffer
 	out.Write(make([]byte, prefix))
-	if err := json.NewEncoder(&out).Encode(m); err != nil {
-		return nil, fmt.Errorf("feed: %T: %w", m, err)
+	to := json.NewEncoder(&out)
+	for _, part := range parts {
+		if err := to.Encode(part); err != nil {
+			return nil, fmt.Errorf("feed: %T: %w", part, err)
+		}
 	}
 	data := out.Bytes()
 	binary.LittleEndian.PutUint32(data, uint32(len(data)-prefix))

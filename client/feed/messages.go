@@ -105,10 +105,12 @@ type reply struct {
 	Error    *failure  `json:"error,omitempty"`
 	Done     bool      `json:"done,omitempty"`
 
-	Figures *figures `json:"figures,omitempty"`
-	Events  []event  `json:"events,omitempty"`
+	Events []event `json:"events,omitempty"`
 	// Segments are of memory that batches from this one on lie in: files that come along, and are to be mapped as a whole.
 	Segments []shared `json:"segments,omitempty"`
+
+	// Figures stand in a line of their own behind the reply, which programs seldom look at.
+	Figures *figures `json:"-"`
 }
 
 // opened is a session that was joined.
@@ -134,6 +136,7 @@ type checkpoint struct {
 // epochEnd is told once at the end of each epoch.
 type epochEnd struct {
 	Number uint64 `json:"number"` // among batches
+	Epoch  uint32 `json:"epoch"`  // that the loop is in behind it
 }
 
 // shared is a segment.
@@ -148,11 +151,10 @@ type batch struct {
 	Rows   int64  `json:"rows"`
 	Valid  int64  `json:"valid"`
 	Epoch  uint32 `json:"epoch"`
-	// Where the arrays lie: of each column, in the schema's order, what it has of offsets (int32), values, weights (float32). One that is
-	// empty lies in no segment, which is 0.
-	Segments   []uint32    `json:"segments"`
-	Begins     []int64     `json:"begins"` // bytes from the segment's beginning
-	Bytes      []int64     `json:"bytes"`
+	// Places tell where the arrays lie: of each column, in the schema's order, what it has of offsets (int32), values, weights (float32).
+	// Each has three int64, little-endian: its segment, the bytes from that one's beginning, and its own bytes. One that is empty lies in
+	// no segment, which is 0.
+	Places     []byte      `json:"places"`
 	Schema     []byte      `json:"schema,omitempty"`     // Arrow's IPC, where it is another than that of the batch before
 	Checkpoint *checkpoint `json:"checkpoint,omitempty"` // has its place behind the batch
 }

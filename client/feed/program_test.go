@@ -289,9 +289,14 @@ func (p *program) one() (*reply, error) {
 	if _, err := io.ReadFull(p.conn, data); err != nil {
 		return nil, err
 	}
-	reply := &reply{}
-	if err := json.Unmarshal(data, reply); err != nil {
+	reply, from := &reply{}, json.NewDecoder(bytes.NewReader(data))
+	if err := from.Decode(reply); err != nil {
 		return nil, err
+	}
+	if from.More() {
+		if err := from.Decode(&reply.Figures); err != nil {
+			return nil, err
+		}
 	}
 	files, err := received(oob[:oobn])
 	if err != nil || len(files) != len(reply.Segments) {
@@ -321,8 +326,9 @@ func (p *program) arrays(b *batch) (out [][]byte) {
 		p.schema = r.Schema()
 		r.Release()
 	}
-	for i, segment := range b.Segments {
-		begin, n := b.Begins[i], b.Bytes[i]
+	for i := range len(b.Places) / 24 {
+		place := func(k int) int64 { return int64(binary.LittleEndian.Uint64(b.Places[24*i+8*k:])) }
+		segment, begin, n := uint32(place(0)), place(1), place(2)
 		if begin%wire.Alignment != 0 {
 			p.t.Errorf("an array begins at %d", begin)
 		}
@@ -340,6 +346,11 @@ func (p *program) arrays(b *batch) (out [][]byte) {
 
 // labels is the place of fake.Schema's label among the arrays, behind the two of ids and sizes each, and the three of scored.
 const labels = 1 + 2 + 2 + 3
+
+// begin is where the label's array begins.
+func (p *program) begin(b *batch) int64 {
+	return int64(binary.LittleEndian.Uint64(b.Places[24*labels+8:]))
+}
 
 // ids are those of a batch's rows.
 func (p *program) ids(b *batch) []int64 {

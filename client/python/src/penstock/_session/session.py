@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import base64
 import itertools
+import json
 import logging
 import os
 import threading
@@ -148,7 +149,7 @@ class Session:
         self._gone: Message | None = None  # the last one, once nothing comes any more
         self._turn = threading.RLock()  # to receive
         self._said = (0, -1)  # the newest event that was told: its answer's number, and its place there
-        self._figures: Message = {}
+        self._figures: Message | bytes = {}  # as they came, until they are looked at
         self._waiting: Message = {"idle": 0.0}
         self._told = 0  # that next asked and was answered, counted from 1 on
         self._newest = 0  # number of a batch or an epoch's end
@@ -174,7 +175,7 @@ class Session:
             self._connection.close()
             raise
         self._info = Info.of(answer["opened"])
-        self._epoch: int = self._figures["epoch"]
+        self._epoch: int = self._newest_figures()["epoch"]
         _open_sessions.add(self)
 
     def _take_reply(self, came: Callable[[], bool]) -> bool:
@@ -192,6 +193,7 @@ class Session:
                 if not self._connection.closed:
                     self._give_up(f"the process that makes its batches is gone: {self._connection.end()}")
                 return True
+            self._figures = answer.figures or self._figures
             self._note(answer.number, answer.message)
             self._connection.take(answer)
             return True
@@ -200,7 +202,6 @@ class Session:
         self._gone = {"error": {"kind": "", "words": f"{why}; go on from a checkpoint"}}
 
     def _note(self, number: int, reply: Message) -> None:
-        self._figures = reply.get("figures", self._figures)
         for i, event in enumerate(reply.get("events", ())):
             if (number, i) > self._said:
                 self._said = number, i
@@ -213,6 +214,8 @@ class Session:
         elif "waiting" in reply:
             self._waiting, self._told = reply["waiting"], reply["id"]
         else:
+            if "batch" in reply:
+                reply["batch"]["places"] = _places(reply["batch"]["places"])
             came = _Came(reply, self._connection.memory(reply["batch"]) if "batch" in reply else {})
             newest = max(self._newest, _number(reply))
             self._came, self._told, self._newest = (
@@ -314,9 +317,9 @@ class Session:
             raise errors.EpochsExhausted(
                 f"session {self._config.session!r}: all {self.epochs} epochs have been read; epochs= sets their number"
             )
-        after, epoch = self._after(_number(reply)), reply["figures"]["epoch"]
+        after = self._after(_number(reply))
         if "epoch_end" in reply:
-            return _Offer(None, after, epoch)
+            return _Offer(None, after, reply["epoch_end"]["epoch"])
         b = reply["batch"]
         if "schema" in b:
             self._form = Form(pa.ipc.open_stream(base64.b64decode(b["schema"])).schema)
@@ -324,7 +327,7 @@ class Session:
         flat = Flat(self._form, b["rows"], _parts(self._form, b, came.memory))
         named = b.get("checkpoint")
         checkpoint = Checkpoint(named["name"], named["step"]) if named else None
-        return _Offer(Rows(flat, b["epoch"], b["valid"], after, checkpoint), after, epoch)
+        return _Offer(Rows(flat, b["epoch"], b["valid"], after, checkpoint), after, b["epoch"])
 
     def _after(self, number: int) -> After:
         after = After(number)
@@ -333,7 +336,7 @@ class Session:
 
     def _check_waiting(self, begin: float) -> None:
         """Raises why what next waits for does not come, when it has waited for long enough."""
-        config, w, fleet = self._config, self._waiting, self._figures["workers"]
+        config, w, fleet = self._config, self._waiting, self._newest_figures()["workers"]
         ended = failures.fleet_ended(config)
         if ended is not None:
             raise ended
@@ -395,7 +398,7 @@ class Session:
     @property
     def batches(self) -> int | None:
         """How many batches next returns of its epoch, from the epoch's beginning on, where the master has told that."""
-        f = self._figures
+        f = self._newest_figures()
         return f.get("epoch_batches") if f["epoch"] == self.epoch else None
 
     @property
@@ -429,6 +432,12 @@ class Session:
         assert at.state is not None
         return at.state
 
+    def _newest_figures(self) -> Message:
+        figures = self._figures
+        if isinstance(figures, bytes):
+            figures = self._figures = json.loads(figures)
+        return figures
+
     def _newest_after(self) -> After:
         return self._begins if self._returned is None else self._returned.after
 
@@ -444,7 +453,8 @@ class Session:
 
     def stats(self) -> SessionStats:
         """The figures as of the newest answer."""
-        figures = {name: value for name, value in self._figures.items() if name not in ("epoch", "epoch_batches")}
+        known = self._newest_figures()
+        figures = {name: value for name, value in known.items() if name not in ("epoch", "epoch_batches")}
         return SessionStats(**{**figures, "cause": Cause(**figures["cause"])})
 
     def fence(self, why: errors.Fenced) -> State | None:
@@ -520,12 +530,19 @@ def _number(reply: Message) -> int:
 
 def _parts(form: Form, b: Message, memory: dict[int, memoryview]) -> list[Array]:
     """A batch's arrays, where they lie."""
+    places = b["places"]
     return [
         np.frombuffer(memory[segment], dtype, size // width, begin) if segment else np.empty(0, dtype)
         for (_, dtype, width), segment, begin, size in zip(
-            form.parts, b["segments"], b["begins"], b["bytes"], strict=True
+            form.parts, places[::3], places[1::3], places[2::3], strict=True
         )
     ]
+
+
+def _places(packed: str) -> list[int]:
+    """Where a batch's arrays lie: of each its segment, where it begins, and its bytes."""
+    numbers: list[int] = np.frombuffer(base64.b64decode(packed), "<i8").tolist()
+    return numbers
 
 
 _open_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
