@@ -1,4 +1,4 @@
-"""What holds for each run: no test is skipped in CI, interrupts interrupt, and tests with real processes get a second try.
+"""What holds for each run: no test is skipped in CI, interrupts interrupt, and tests with real processes get a second go.
 
 What a test needs and does not find in CI is a fault of the machine's set-up.
 """
@@ -36,14 +36,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
+def _output(report: pytest.TestReport) -> str:
+    return f"{report.longreprtext}\n{report.capstdout}{report.capstderr}{report.caplog}\n"
+
+
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
     """Names the tests that passed the second time, with what both runs put out."""
     passed = {report.nodeid: report for report in terminalreporter.stats.get("passed", [])}
-    for report in terminalreporter.stats.get("rerun", []):
-        if second := passed.get(report.nodeid):
-            said = f"FLAKY {report.nodeid}\n{report.longreprtext}\n{report.capstdout}{report.capstderr}{report.caplog}\n"
-            said += f"--- passed, with the output:\n{second.capstdout}{second.capstderr}{second.caplog}\n"
+    for first in terminalreporter.stats.get("rerun", []):
+        if second := passed.get(first.nodeid):
+            said = f"FLAKY {first.nodeid}\n{_output(first)}--- passed, with the output:\n{_output(second)}"
             terminalreporter.write(said)
             FLAKY.parent.mkdir(exist_ok=True)
-            with FLAKY.open("a") as report_file:
-                report_file.write(said)
+            with FLAKY.open("a") as found:
+                found.write(said)
