@@ -1,4 +1,4 @@
-"""What holds for each run: no test is skipped in CI, interrupts interrupt, and tests with real processes get a second go.
+"""What holds for each run: no test is skipped in CI, interrupts interrupt, and real processes get a second try.
 
 What a test needs and does not find in CI is a fault of the machine's set-up.
 """
