@@ -36,7 +36,7 @@ test: test-go test-python ## all tests that need no torch
 
 PACKAGES  = $(shell go list ./...)
 # Where no goroutines of the product meet the race detector finds nothing; bench runs the product as processes, which do not have it.
-RACELESS  = $(shell go list ./bench/... ./internal/convert ./master/autoscale ./master/session)
+RACELESS  = $(shell go list ./api/... ./bench/... ./internal/convert ./master/autoscale ./master/session)
 # The inner loops start no goroutines: checkptr watches what they do to pointers.
 LOOPS     = $(shell go list ./worker/columns ./worker/filter ./worker/images/... ./worker/transform/...)
 # Tests with real processes: one that fails is run once more by itself, and named if it then passes.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,27 +40,34 @@ func (v vitals) beyond(o vitals) bool { return v.max(o) != o }
 // look reads what a process holds. One that ends meanwhile, or does not answer, holds what was seen by then.
 func look(ctx context.Context, pid int, address string) (v vitals) {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
-	if f, err := os.Open(filepath.Join(proc, "status")); err == nil {
-		v.rss = int64(field(f, "VmRSS:")) << 10
+	if status, err := os.ReadFile(filepath.Join(proc, "status")); err == nil {
+		v.rss = int64(field(bytes.NewReader(status), "VmRSS:")) << 10
 	}
 	if all, err := os.ReadDir(filepath.Join(proc, "fd")); err == nil {
 		v.descriptors = len(all)
 	}
+	v.goroutines = goroutines(ctx, address)
+	return v
+}
+
+// goroutines asks a process for their number; 0 if it does not say.
+func goroutines(ctx context.Context, address string) int {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
 	if err != nil {
-		return v
+		return 0
 	}
-	if res, err := http.DefaultClient.Do(req); err == nil {
-		v.goroutines = int(field(res.Body, "go_goroutines"))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
 	}
-	return v
+	defer res.Body.Close()
+	return int(field(res.Body, "go_goroutines"))
 }
 
-// field is the number after a name at the beginning of a line, or 0. It closes the text.
-func field(text io.ReadCloser, name string) float64 {
-	defer text.Close()
+// field is the number after a name at the beginning of a line, or 0.
+func field(text io.Reader, name string) float64 {
 	for lines := bufio.NewScanner(text); lines.Scan(); {
 		if words := strings.Fields(lines.Text()); len(words) > 1 && words[0] == name {
 			n, _ := strconv.ParseFloat(words[1], 64)

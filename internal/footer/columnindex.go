@@ -175,7 +175,13 @@ func (h *hull) outside(p *Stats) bool {
 // follows reports whether p may be the page with values after last.
 func (h *hull) follows(last, p *Stats, order pageOrder) bool {
 	low, high := h.compare(last.Min, p.Min), h.compare(last.Max, p.Max)
-	return !(order == ascending && (low > 0 || high > 0) || order == descending && (low < 0 || high < 0))
+	switch order {
+	case ascending:
+		return low <= 0 && high <= 0
+	case descending:
+		return low >= 0 && high >= 0
+	}
+	return true
 }
 
 // close says what of all pages together cannot be, of a chunk of so many rows.

@@ -44,8 +44,12 @@ func tableOf(base, uri string) error {
 // that base is a partition of, or the data of.
 func checkRoot(ctx context.Context, b backend, base string, part bool) error {
 	root := base
-	for above, ok := root, true; ok && strings.Contains(path.Base(root), "="); root = above {
-		above, ok = strings.CutSuffix(root, path.Base(root)+"/")
+	for strings.Contains(path.Base(root), "=") {
+		above, ok := strings.CutSuffix(root, path.Base(root)+"/")
+		if !ok {
+			break
+		}
+		root = above
 	}
 	if part || root != base {
 		for _, marker := range []string{"_delta_log/", ".hoodie/", "metadata/"} {
