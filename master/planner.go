@@ -133,7 +133,7 @@ func (p *blockPlanner) countOutputs(ctx context.Context, block *pb.Block) error 
 	}
 	for _, s := range block.GetShards() {
 		for _, g := range s.GetRowGroups() {
-			g.Outputs = session.WindowRows(g)
+			g.Outputs = plan.WindowRows(g)
 		}
 	}
 	return nil

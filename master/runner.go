@@ -11,14 +11,12 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/spec"
 	"github.com/penstock-ml/penstock/internal/identity"
 	"github.com/penstock-ml/penstock/master/access"
-	"github.com/penstock-ml/penstock/master/plan"
 	"github.com/penstock-ml/penstock/master/session"
 	"github.com/penstock-ml/penstock/master/store"
 )
@@ -173,13 +171,12 @@ func stateOf(stored *store.Session) (*session.State, error) {
 }
 
 func identityOf(m *pb.SessionMeta) session.Identity {
-	s, program := m.GetSession(), &pb.Program{}
-	unread := proto.Unmarshal(s.GetProgram(), program) != nil // the planner says so
+	s := m.GetSession()
 	return session.Identity{
 		Session: s.GetId(), Epochs: max(1, s.GetSpec().GetEpochs()), FirstWorldSize: s.GetWorldSize(),
 		ProgramDigest: string(s.GetProgramDigest()), DatasetDigest: string(s.GetDatasetDigest()),
 		PlannerDigest: string(s.GetPlannerDigest()), Pad: s.GetSpec().GetLastBatch() == pb.LastBatch_PAD,
-		Selects: unread || plan.Selects(program), Counted: spec.Counted(s.GetSpec()), BatchSize: uint64(s.GetSpec().GetBatchSize()),
+		Counted: spec.Counted(s.GetSpec()), BatchSize: uint64(s.GetSpec().GetBatchSize()),
 		GlobalBatch: uint64(spec.GlobalBatch(s.GetSpec(), s.GetWorldSize())), Lanes: spec.Lanes(s.GetSpec(), s.GetWorldSize()),
 		Drop: s.GetSpec().GetLastBatch() == pb.LastBatch_DROP,
 		Skip: s.GetSpec().GetOnError().GetSkip(),

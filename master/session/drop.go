@@ -1,6 +1,7 @@
 package session
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -76,7 +77,7 @@ func (s *State) admitDropSteps(r uint32, n *Steps) error {
 
 // countLeft counts the rows that are left of each epoch.
 func (s *State) countLeft() {
-	if !s.sharesOut() {
+	if !s.drops() {
 		return
 	}
 	sets := []position.Set{s.returned, {s.ungranted()}}
@@ -96,7 +97,7 @@ func (s *State) countLeft() {
 
 // countConsumed takes what was consumed off what is left.
 func (s *State) countConsumed(news position.Set) {
-	if !s.sharesOut() {
+	if !s.drops() {
 		return
 	}
 	for i := range s.epochs {
@@ -292,9 +293,6 @@ func (s *State) starved() bool {
 
 // need is how many rows of an epoch a rank has yet to hand over, if that is known, for good or until others have come.
 func (s *State) need(k *rank, epoch uint32) (rows uint64, known bool) {
-	if !s.drops() {
-		return s.even(k, epoch)
-	}
 	told := k.toldOf(epoch)
 	switch {
 	case k.steps.Epoch > epoch:
@@ -315,6 +313,31 @@ func (s *State) trim(r uint32, k *rank, ch *Changes) {
 		}
 	}
 	s.ask(r, k, asked, ch)
+}
+
+// grantNeeded gives a rank of the epoch that its training loop is in, or of the next one if it needs no more of that.
+func (s *State) grantNeeded(k *rank, c Sync, ch *Changes) bool {
+	for epoch := k.steps.Epoch; epoch <= s.closed+1 && epoch < s.id.Epochs && s.failure == ""; epoch++ {
+		held, lacks := within(k.held, epoch), uint64(math.MaxUint64)
+		if rows, known := s.need(k, epoch); known {
+			have := s.rowsIn(held.Subtract(k.releasing))
+			lacks = max(rows, have) - have
+		}
+		if lacks > 0 {
+			return (c.WantsMore || len(held) == 0) && s.grantRows(k, epoch, int64(c.Streams), lacks, ch)
+		}
+	}
+	return false
+}
+
+// grantRows gives a rank shards of an epoch, cut where it has so many rows.
+func (s *State) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch *Changes) bool {
+	s.passTo(epoch, ch)
+	got := s.take(epoch, streams)
+	given := s.firstRows(got, rows)
+	s.returned = s.returned.Union(got.Subtract(given))
+	k.held = k.held.Union(given)
+	return len(given) > 0
 }
 
 // passTo moves the frontier to an epoch, from one that is wholly planned.

@@ -1,8 +1,6 @@
 package session
 
 import (
-	"math"
-
 	"github.com/penstock-ml/penstock/api/position"
 )
 
@@ -28,40 +26,15 @@ func (s *State) stuck(k *rank) bool {
 	return len(k.held) > 0 && k.held[0].From.Epoch > s.closed && !s.drained()
 }
 
-// more grants a rank what it wants or needs, and reports whether that is anything: of the epoch that its training loop is in, or of the
-// next one if it needs no more of that.
-func (s *State) more(k *rank, c Sync, ch *Changes) bool {
-	if s.id.Lanes > 0 {
+// grant gives a rank a run of shards of one epoch, returned ones first, and reports whether there were any.
+func (s *State) grant(k *rank, streams uint32) bool {
+	epoch, ok := s.nextEpoch()
+	if !ok {
 		return false
 	}
-	for epoch := max(k.steps.Epoch, s.closed); epoch <= s.closed+1 && epoch < s.id.Epochs && s.failure == ""; epoch++ {
-		held, lacks := within(k.held, epoch), uint64(math.MaxUint64)
-		if rows, known := s.need(k, epoch); known {
-			have := s.rowsIn(held.Subtract(k.releasing))
-			if have >= rows {
-				continue
-			}
-			lacks = rows - have
-		}
-		wants := c.WantsMore || s.drops() && len(held) == 0 || epoch == s.closed && s.stuck(k)
-		if wants && s.grantRows(k, epoch, int64(c.Streams), lacks, ch) {
-			return true
-		}
-		if s.drops() || !s.drained() {
-			return false
-		}
-	}
-	return false
-}
-
-// grantRows gives a rank shards of an epoch, cut where it has so many rows.
-func (s *State) grantRows(k *rank, epoch uint32, streams int64, rows uint64, ch *Changes) bool {
-	s.passTo(epoch, ch)
-	got := s.take(epoch, streams)
-	given := s.firstRows(got, rows)
-	s.returned = s.returned.Union(got.Subtract(given))
-	k.held = k.held.Union(given)
-	return len(given) > 0
+	got := s.take(epoch, int64(streams))
+	k.held = k.held.Union(got)
+	return len(got) > 0
 }
 
 // take takes a run of shards of an epoch, returned ones first.

@@ -106,8 +106,8 @@ func run(draw func(n int) int, c chaos) (err error) {
 	m := newModel(draw, randomDataset(draw), c.execute)
 	defer recovered(&err)
 	if c.pad {
-		m.beginPadding(1 + draw(4))
-		m.id.Selects = draw(2) == 0
+		m.batchSize = 1 + draw(4)
+		m.id.Pad = true
 	}
 	if c.drop {
 		m.beginDropping(1 + draw(4))

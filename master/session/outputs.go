@@ -2,15 +2,13 @@ package session
 
 import (
 	"fmt"
-	"slices"
 	"sort"
 
 	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/api/position"
 )
 
-// Outputs are the output rows of a block, by shard, by window of the shard: counted when it is planned, or else the most that there are,
-// the windows' rows.
+// Outputs are the output rows of a block, where they are counted when it is planned: by shard, by window of the shard.
 type Outputs [][]uint32
 
 // OutputsOf takes a block's outputs together.
@@ -18,41 +16,16 @@ func OutputsOf(b *pb.Block) Outputs {
 	out := make(Outputs, len(b.GetShards()))
 	for i, s := range b.GetShards() {
 		for _, g := range s.GetRowGroups() {
-			if len(g.GetOutputs()) > 0 {
-				out[i] = append(out[i], g.GetOutputs()...)
-				continue
-			}
-			out[i] = append(out[i], WindowRows(g)...)
+			out[i] = append(out[i], g.GetOutputs()...)
 		}
 	}
 	return out
 }
 
-// WindowRows lists the source rows of each window of a row group.
-func WindowRows(g *pb.RowGroup) []uint32 {
-	var out []uint32
-	for left := g.GetRows(); left > 0; left -= g.GetWindowRows() {
-		out = append(out, uint32(min(left, g.GetWindowRows())))
-	}
-	return out
-}
-
-// counts are a block's outputs and their sums. They never change. None, nil, are of a block whose rows are not shared out.
+// counts are a block's outputs and their sums. They never change. None, nil, are of a block that is not counted.
 type counts struct {
 	outputs Outputs
 	starts  []uint64 // by shard, and of the block's end: output rows of the block before it
-}
-
-// countsOf are a block's counts, if rows are shared out by them. A shard whose windows are not known counts as one row.
-func (s *State) countsOf(b block, o Outputs) *counts {
-	switch {
-	case s.id.Counted:
-	case !s.evens():
-		return nil
-	case o == nil:
-		o = slices.Repeat(Outputs{{1}}, int(b.shards))
-	}
-	return newCounts(o)
 }
 
 func newCounts(o Outputs) *counts {

@@ -118,18 +118,17 @@ func Load(id Identity, head *pb.SessionHead, ranks map[uint32]*pb.SessionRank, b
 
 // loadCounts gives the blocks their outputs, and their places in the lanes.
 func (s *State) loadCounts(head *pb.SessionHead, blocks []*pb.Block) error {
+	if !s.id.Counted {
+		return nil
+	}
 	for _, m := range blocks {
 		if i := s.search(position.Position{Epoch: m.GetEpoch(), Block: m.GetIndex()}); i < len(s.blocks) {
 			if b := &s.blocks[i]; b.epoch == m.GetEpoch() && b.index == m.GetIndex() {
-				b.counts = s.countsOf(*b, OutputsOf(m))
+				b.counts = newCounts(OutputsOf(m))
 			}
 		}
 	}
 	for i, b := range s.blocks {
-		if b.counts == nil && !s.id.Counted {
-			s.blocks[i].counts = s.countsOf(b, nil)
-			continue
-		}
 		if b.counts == nil {
 			return fmt.Errorf("block %d of epoch %d, which the head names, does not lie in etcd", b.index, b.epoch)
 		}

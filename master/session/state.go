@@ -38,7 +38,6 @@ type Identity struct {
 	Pad            bool   // last batches are padded
 	Skip           uint32 // row groups that may be left out because no worker can read them
 	Counted        bool   // outputs are counted when a block is planned
-	Selects        bool   // rows are left out: a window may have fewer outputs than rows
 	BatchSize      uint64 // rows of a rank's batch, but for GlobalBatch
 	GlobalBatch    uint64 // if not 0: rows of a step over all ranks, whatever the world size
 	Lanes          uint32 // of order DETERMINISTIC, else 0

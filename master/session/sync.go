@@ -76,8 +76,6 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 	s.settle(ch)
 	if s.drops() && !c.Leave {
 		s.tell(c.Rank, k, ch)
-	}
-	if s.sharesOut() && !c.Leave {
 		s.trim(c.Rank, k, ch)
 	}
 	if !c.Leave && s.more(k, c, ch) {
@@ -86,6 +84,14 @@ func (c Sync) apply(s *State, ch *Changes) (Reply, error) {
 		ch.rank(c.Rank)
 	}
 	return s.answer(c, k), nil
+}
+
+// more grants a rank what it wants or needs, and reports whether that is anything.
+func (s *State) more(k *rank, c Sync, ch *Changes) bool {
+	if s.drops() {
+		return s.grantNeeded(k, c, ch)
+	}
+	return s.id.Lanes == 0 && (c.WantsMore || s.stuck(k)) && s.grant(k, c.Streams)
 }
 
 // news is what a Sync newly reports as consumed, and the part of it that an ended lease had taken back. It must lie
@@ -192,7 +198,7 @@ func (s *State) revision(k *rank) uint64 {
 func (s *State) answer(c Sync, k *rank) Reply {
 	r := s.common(Reply{
 		Generation: s.generation, Incarnation: k.incarnation,
-		Revision: s.revision(k), Release: k.releasing, Drained: s.drained() || s.served(k), Order: s.order(k),
+		Revision: s.revision(k), Release: k.releasing, Drained: s.drained(), Order: s.order(k),
 	}, c.BaseVersion)
 	r.Unchanged = c.Revision == r.Revision
 	if s.id.Lanes > 0 {
