@@ -57,7 +57,7 @@ test-python: build python $(PEERS) ## the Python package's tests that need no to
 	cd bench/peers && PENSTOCK_BINARY=$(CURDIR)/penstock PEERS_BINARY=$(PEERS) ../../.venv/bin/python -m pytest
 
 test-torch: build .venv-torch/ready ## those that need it, on CPUs
-	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest -n 3 tests/torch --durations=10
+	$(PYTEST_RUN) PATH="$(CURDIR)/.venv-torch/bin:$$PATH" ../../.venv-torch/bin/python -m pytest -n 2 --timeout 400 tests/torch --durations=10
 
 test-pythons: build ## a part of them under each other Python that is here, the oldest with the oldest dependencies
 	@for v in 3.10 3.12 3.13; do \

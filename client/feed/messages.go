@@ -236,9 +236,9 @@ type figures struct {
 	PeakBuffered    int64              `json:"peak_buffered"`
 	Workers         int                `json:"workers"`
 	Streams         int                `json:"streams"`
-	RowsByWorker    map[string]int64   `json:"rows_by_worker"`
-	StreamsByWorker map[string]int     `json:"streams_by_worker"`
-	Ways            map[wire.Way]int64 `json:"ways"` // batches from workers, by how they came: memory, link, grpc
+	RowsByWorker    map[string]int64   `json:"rows_by_worker,omitempty"`
+	StreamsByWorker map[string]int     `json:"streams_by_worker,omitempty"`
+	Ways            map[wire.Way]int64 `json:"ways,omitempty"` // batches from workers, by how they came: memory, link, grpc
 	Cause           cause              `json:"cause"`
 	EpochBatches    *uint64            `json:"epoch_batches,omitempty"` // of the loop's epoch, if the master told: batches that this rank gets
 }

@@ -1,7 +1,9 @@
 package feed
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -175,5 +177,13 @@ func TestWordsOfAnyBytes(t *testing.T) {
 		if data, err := framed(m); err != nil || !utf8.Valid(data[prefix:]) {
 			t.Errorf("%q, %v", data, err)
 		}
+	}
+}
+
+// Figures that there are none of are left out: programs have empty ones then, and no null.
+func TestNoFigures(t *testing.T) {
+	text, err := json.Marshal(figures{})
+	if err != nil || bytes.Contains(text, []byte("null")) {
+		t.Errorf("%s, %v", text, err)
 	}
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ def on_ranks(name: str, clicks: Dataset, fleet: Fleet, out: Path, then: str, run
     """Runs a block on two ranks; `then` says what each of them found."""
     code = "from pathlib import Path\n" + page.block("Start-2").code + page.block(name).code + then
     code = page.on(code, clicks.uri, fleet.master)
+    run_id = f"{run_id}-{uuid.uuid4()}"  # also if the test is run once more
     return jobs.run(code, 2, out, {"master": fleet.master, "uri": clicks.uri}, run_id=run_id)
 
 
