@@ -1306,8 +1306,11 @@ type Session struct {
 	Owner          string `protobuf:"bytes,26,opt,name=owner,proto3" json:"owner,omitempty"`
 	Share          *Share `protobuf:"bytes,27,opt,name=share,proto3" json:"share,omitempty"`
 	StateSinceUnix int64  `protobuf:"varint,28,opt,name=state_since_unix,json=stateSinceUnix,proto3" json:"state_since_unix,omitempty"` // of the state, as far as this leader knows
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// When it was closed: it is over, all trainers have left it, and what is shown of it is a summary, with a few ranks and skipped
+	// row groups. It can still be put back to its checkpoints. 0: it is not closed.
+	ClosedUnix    int64 `protobuf:"varint,29,opt,name=closed_unix,json=closedUnix,proto3" json:"closed_unix,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Session) Reset() {
@@ -1511,6 +1514,13 @@ func (x *Session) GetShare() *Share {
 func (x *Session) GetStateSinceUnix() int64 {
 	if x != nil {
 		return x.StateSinceUnix
+	}
+	return 0
+}
+
+func (x *Session) GetClosedUnix() int64 {
+	if x != nil {
+		return x.ClosedUnix
 	}
 	return 0
 }
@@ -1839,6 +1849,7 @@ func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
 type ListSessionsReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sessions      []*Session             `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
+	MoreClosed    bool                   `protobuf:"varint,2,opt,name=more_closed,json=moreClosed,proto3" json:"more_closed,omitempty"` // some closed sessions are left out: those that ended earlier, or all while etcd does not answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1878,6 +1889,13 @@ func (x *ListSessionsReply) GetSessions() []*Session {
 		return x.Sessions
 	}
 	return nil
+}
+
+func (x *ListSessionsReply) GetMoreClosed() bool {
+	if x != nil {
+		return x.MoreClosed
+	}
+	return false
 }
 
 type DeleteSessionRequest struct {
@@ -5872,6 +5890,75 @@ func (x *SessionMeta) GetPlanner() *PlannerConfig {
 	return nil
 }
 
+// ClosedSession lies at closed/ID in etcd: all that is kept of a session that is over, besides its named checkpoints.
+type ClosedSession struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *SessionMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Head          *SessionHead           `protobuf:"bytes,2,opt,name=head,proto3" json:"head,omitempty"` // where it goes on if it is restored
+	Progress      *Progress              `protobuf:"bytes,3,opt,name=progress,proto3" json:"progress,omitempty"`
+	ClosedUnixMs  int64                  `protobuf:"varint,4,opt,name=closed_unix_ms,json=closedUnixMs,proto3" json:"closed_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClosedSession) Reset() {
+	*x = ClosedSession{}
+	mi := &file_api_pb_control_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClosedSession) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClosedSession) ProtoMessage() {}
+
+func (x *ClosedSession) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClosedSession.ProtoReflect.Descriptor instead.
+func (*ClosedSession) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *ClosedSession) GetMeta() *SessionMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *ClosedSession) GetHead() *SessionHead {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *ClosedSession) GetProgress() *Progress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
+func (x *ClosedSession) GetClosedUnixMs() int64 {
+	if x != nil {
+		return x.ClosedUnixMs
+	}
+	return 0
+}
+
 // PlannerConfig is how a session's dataset is cut (master/plan). It is fixed when the session opens:
 // blocks planned later, by any master, must meet the earlier ones.
 type PlannerConfig struct {
@@ -5887,7 +5974,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5899,7 +5986,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5912,7 +5999,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -5994,7 +6081,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6006,7 +6093,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6019,7 +6106,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6228,7 +6315,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6240,7 +6327,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6253,7 +6340,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6326,7 +6413,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6338,7 +6425,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6351,7 +6438,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6402,7 +6489,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6414,7 +6501,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6427,7 +6514,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6501,7 +6588,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6513,7 +6600,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6526,7 +6613,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -6712,7 +6799,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6724,7 +6811,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6737,7 +6824,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -6856,7 +6943,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tspec_text\x18\x04 \x01(\tR\bspecText\x12\x1f\n" +
 	"\vworking_dir\x18\x05 \x01(\tR\n" +
 	"workingDir\x12(\n" +
-	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\"\x91\a\n" +
+	"\x05share\x18\x06 \x01(\v2\x12.penstock.v1.ShareR\x05share\"\xb2\a\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
 	"\x04spec\x18\x02 \x01(\v2\x11.penstock.v1.SpecR\x04spec\x12\x1d\n" +
@@ -6887,7 +6974,9 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\tnamespace\x18\x19 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05owner\x18\x1a \x01(\tR\x05owner\x12(\n" +
 	"\x05share\x18\x1b \x01(\v2\x12.penstock.v1.ShareR\x05share\x12(\n" +
-	"\x10state_since_unix\x18\x1c \x01(\x03R\x0estateSinceUnix\"a\n" +
+	"\x10state_since_unix\x18\x1c \x01(\x03R\x0estateSinceUnix\x12\x1f\n" +
+	"\vclosed_unix\x18\x1d \x01(\x03R\n" +
+	"closedUnix\"a\n" +
 	"\x05Share\x12\x16\n" +
 	"\x06weight\x18\x01 \x01(\x01R\x06weight\x12\x1f\n" +
 	"\vmin_workers\x18\x02 \x01(\rR\n" +
@@ -6914,9 +7003,11 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"may_repeat\x18\x05 \x01(\x03R\tmayRepeat\"-\n" +
 	"\x11GetSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x15\n" +
-	"\x13ListSessionsRequest\"E\n" +
+	"\x13ListSessionsRequest\"f\n" +
 	"\x11ListSessionsReply\x120\n" +
-	"\bsessions\x18\x01 \x03(\v2\x14.penstock.v1.SessionR\bsessions\"0\n" +
+	"\bsessions\x18\x01 \x03(\v2\x14.penstock.v1.SessionR\bsessions\x12\x1f\n" +
+	"\vmore_closed\x18\x02 \x01(\bR\n" +
+	"moreClosed\"0\n" +
 	"\x14DeleteSessionRequest\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\"\x14\n" +
 	"\x12DeleteSessionReply\"\xbc\x01\n" +
@@ -7305,7 +7396,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\v2\x14.penstock.v1.SessionR\asession\x12#\n" +
 	"\rlisting_pages\x18\x02 \x01(\rR\flistingPages\x12'\n" +
 	"\x0fplanner_version\x18\x03 \x01(\rR\x0eplannerVersion\x124\n" +
-	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\"\xc1\x01\n" +
+	"\aplanner\x18\x04 \x01(\v2\x1a.penstock.v1.PlannerConfigR\aplanner\"\xc4\x01\n" +
+	"\rClosedSession\x12,\n" +
+	"\x04meta\x18\x01 \x01(\v2\x18.penstock.v1.SessionMetaR\x04meta\x12,\n" +
+	"\x04head\x18\x02 \x01(\v2\x18.penstock.v1.SessionHeadR\x04head\x121\n" +
+	"\bprogress\x18\x03 \x01(\v2\x15.penstock.v1.ProgressR\bprogress\x12$\n" +
+	"\x0eclosed_unix_ms\x18\x04 \x01(\x03R\fclosedUnixMs\"\xc1\x01\n" +
 	"\rPlannerConfig\x12\x1f\n" +
 	"\vblock_bytes\x18\x01 \x01(\x03R\n" +
 	"blockBytes\x12*\n" +
@@ -7487,7 +7583,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -7560,31 +7656,32 @@ var file_api_pb_control_proto_goTypes = []any{
 	(*ListingPage)(nil),             // 68: penstock.v1.ListingPage
 	(*BlockPart)(nil),               // 69: penstock.v1.BlockPart
 	(*SessionMeta)(nil),             // 70: penstock.v1.SessionMeta
-	(*PlannerConfig)(nil),           // 71: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 72: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 73: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 74: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 75: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 76: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 77: penstock.v1.RankRestore
-	nil,                             // 78: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 79: penstock.v1.Spec
-	(*File)(nil),                    // 80: penstock.v1.File
-	(*RowGroup)(nil),                // 81: penstock.v1.RowGroup
+	(*ClosedSession)(nil),           // 71: penstock.v1.ClosedSession
+	(*PlannerConfig)(nil),           // 72: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 73: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 74: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 75: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 76: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 77: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 78: penstock.v1.RankRestore
+	nil,                             // 79: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 80: penstock.v1.Spec
+	(*File)(nil),                    // 81: penstock.v1.File
+	(*RowGroup)(nil),                // 82: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
 	6,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
 	6,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
 	60,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	79,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	80,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
 	8,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
 	11,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
 	8,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
 	8,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	71,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	79,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	72,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	80,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
 	21,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	79,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	80,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
 	22,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
 	35,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
@@ -7651,71 +7748,74 @@ var file_api_pb_control_proto_depIdxs = []int32{
 	64,  // 75: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
 	63,  // 76: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
 	62,  // 77: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	78,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	79,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
 	67,  // 79: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	80,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	81,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	80,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	81,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	82,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	81,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
 	20,  // 83: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	71,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	6,   // 85: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	7,   // 86: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	7,   // 87: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	74,  // 88: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	75,  // 89: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	37,  // 90: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	36,  // 91: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	35,  // 92: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	73,  // 93: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	17,  // 94: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	7,   // 95: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	7,   // 96: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	31,  // 97: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
-	1,   // 98: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	7,   // 99: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	7,   // 100: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	31,  // 101: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	77,  // 102: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	36,  // 103: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	36,  // 104: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	42,  // 105: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	37,  // 106: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	60,  // 107: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	19,  // 108: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	24,  // 109: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	25,  // 110: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	27,  // 111: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	9,   // 112: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	12,  // 113: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	14,  // 114: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	16,  // 115: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	29,  // 116: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	32,  // 117: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	61,  // 118: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	56,  // 119: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	43,  // 120: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	51,  // 121: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	54,  // 122: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	20,  // 123: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	20,  // 124: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	26,  // 125: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	28,  // 126: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	10,  // 127: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	13,  // 128: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	15,  // 129: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	20,  // 130: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	30,  // 131: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	39,  // 132: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	65,  // 133: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	57,  // 134: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	44,  // 135: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	52,  // 136: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	55,  // 137: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
-	123, // [123:138] is the sub-list for method output_type
-	108, // [108:123] is the sub-list for method input_type
-	108, // [108:108] is the sub-list for extension type_name
-	108, // [108:108] is the sub-list for extension extendee
-	0,   // [0:108] is the sub-list for field type_name
+	72,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	70,  // 85: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	73,  // 86: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	22,  // 87: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	6,   // 88: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	7,   // 89: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	7,   // 90: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	75,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	76,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	37,  // 93: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	36,  // 94: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	35,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	74,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	17,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	7,   // 98: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	7,   // 99: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	31,  // 100: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	1,   // 101: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
+	7,   // 102: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	7,   // 103: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	31,  // 104: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	78,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	36,  // 106: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	36,  // 107: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	42,  // 108: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	37,  // 109: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	60,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	19,  // 111: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	24,  // 112: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	25,  // 113: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	27,  // 114: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	9,   // 115: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	12,  // 116: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	14,  // 117: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	16,  // 118: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	29,  // 119: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	32,  // 120: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	61,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	56,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	43,  // 123: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	51,  // 124: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	54,  // 125: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	20,  // 126: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	20,  // 127: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	26,  // 128: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	28,  // 129: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	10,  // 130: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	13,  // 131: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	15,  // 132: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	20,  // 133: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	30,  // 134: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	39,  // 135: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	65,  // 136: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	57,  // 137: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	44,  // 138: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	52,  // 139: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	55,  // 140: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	126, // [126:141] is the sub-list for method output_type
+	111, // [111:126] is the sub-list for method input_type
+	111, // [111:111] is the sub-list for extension type_name
+	111, // [111:111] is the sub-list for extension extendee
+	0,   // [0:111] is the sub-list for field type_name
 }
 
 func init() { file_api_pb_control_proto_init() }
@@ -7727,14 +7827,14 @@ func file_api_pb_control_proto_init() {
 	file_api_pb_stream_proto_init()
 	file_api_pb_control_proto_msgTypes[48].OneofWrappers = []any{}
 	file_api_pb_control_proto_msgTypes[50].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[67].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[68].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -59,7 +59,7 @@ func (s *Store) Commit(ctx context.Context, lead *Leadership, session *Session, 
 func (s *Store) commit(ctx context.Context, lead *Leadership, session *Session, name string, w Writes) error {
 	dir := s.keys.session(session.Name)
 	tx := write{name: name, when: []clientv3.Cmp{unchanged(dir+keyMeta, session.fence)}}
-	put, err := tx.putState(dir, session, w)
+	put, err := s.putState(&tx, session, w)
 	if err != nil {
 		return fmt.Errorf("store: %s: %w", name, err)
 	}
@@ -88,43 +88,38 @@ func (s *Store) commit(ctx context.Context, lead *Leadership, session *Session, 
 	return nil
 }
 
-// putState adds head and ranks to the transaction. It returns the keys, and whether they will exist.
-func (tx *write) putState(dir string, session *Session, w Writes) (map[string]bool, error) {
+// putState adds head, ranks and checkpoints to the transaction. It returns the keys, and whether they will exist.
+func (s *Store) putState(tx *write, session *Session, w Writes) (map[string]bool, error) {
+	dir := s.keys.session(session.Name)
 	put := make(map[string]bool)
-	add := func(key string, m proto.Message) error {
+	set := func(key string, m proto.Message, exists bool) error {
+		put[key] = exists
+		tx.when = append(tx.when, unchanged(key, session.revisions[key]))
+		if !exists {
+			tx.then = append(tx.then, clientv3.OpDelete(key))
+			return nil
+		}
 		value, err := proto.Marshal(m)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		tx.put(dir+key, value)
-		put[key] = true
+		tx.put(key, value)
 		return nil
 	}
 	if w.Head != nil {
-		if err := add(keyHead, w.Head); err != nil {
+		if err := set(dir+keyHead, w.Head, true); err != nil {
 			return nil, err
 		}
 	}
 	for rank, m := range w.Ranks {
-		key := rankKey(rank)
-		if m == nil {
-			tx.then = append(tx.then, clientv3.OpDelete(dir+key))
-			put[key] = false
-		} else if err := add(key, m); err != nil {
+		if err := set(dir+rankKey(rank), m, m != nil); err != nil {
 			return nil, err
 		}
 	}
 	for name, m := range w.Checkpoints {
-		key := checkpointKey(name)
-		if m == nil {
-			tx.then = append(tx.then, clientv3.OpDelete(dir+key))
-			put[key] = false
-		} else if err := add(key, m); err != nil {
+		if err := set(s.keys.checkpoint(session.Name, name), m, m != nil); err != nil {
 			return nil, err
 		}
-	}
-	for key := range put {
-		tx.when = append(tx.when, unchanged(dir+key, session.revisions[key]))
 	}
 	return put, nil
 }

@@ -39,17 +39,17 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 		return nil, fmt.Errorf("store: %s: %w", name, err)
 	}
 	dir := s.keys.session(id)
-	if len(dir+keyMeta)+len(value) > maxTxnBytes { // before there are pages for it
+	if len(dir+keyMeta)+len(value)+maxSummaryBytes > maxTxnBytes { // before there are pages for it
 		return nil, fmt.Errorf("%w: %s: its spec and program have %d bytes", ErrTooLarge, name, len(value))
 	}
-	if err := s.clear(ctx, lead, id, name); err != nil {
+	if err := s.clear(ctx, lead, id, name, absent(s.keys.closed(id))); err != nil {
 		return nil, err
 	}
 	first, err := s.putPages(ctx, lead, dir, name, pages)
 	if err != nil {
 		return nil, err
 	}
-	revision, err := s.putMeta(ctx, lead, dir, name, value, first)
+	revision, err := s.putMeta(ctx, lead, id, name, value, first)
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +60,16 @@ func (s *Store) Create(ctx context.Context, lead *Leadership, meta *pb.SessionMe
 	}, nil
 }
 
-// clear removes what lies under the id of a session that does not exist.
-func (s *Store) clear(ctx context.Context, lead *Leadership, id Name, name string) error {
+// clear removes what lies under the id of a session that does not exist, or is closed, unless something more is wanted. It fails with
+// ErrExists otherwise.
+func (s *Store) clear(ctx context.Context, lead *Leadership, id Name, name string, more ...clientv3.Cmp) error {
 	dir := s.keys.session(id)
-	_, resp, err := s.run(ctx, lead, write{
+	_, _, err := s.run(ctx, lead, write{
 		name: name,
-		when: []clientv3.Cmp{absent(dir + keyMeta)},
+		when: append(more, absent(dir+keyMeta)),
 		then: []clientv3.Op{clientv3.OpDelete(dir, clientv3.WithPrefix())},
-	}, clientv3.OpGet(dir+keyMeta, clientv3.WithKeysOnly()))
-	if errors.Is(err, ErrConflict) && len(resp.Responses[1].GetResponseRange().GetKvs()) > 0 {
+	})
+	if errors.Is(err, ErrConflict) {
 		return fmt.Errorf("%w: %q", ErrExists, id)
 	}
 	return err
@@ -99,9 +100,10 @@ func (s *Store) putPages(ctx context.Context, lead *Leadership, dir, name string
 }
 
 // putMeta makes the session exist, if its pages are still the ones that putPages wrote.
-func (s *Store) putMeta(ctx context.Context, lead *Leadership, dir, name string, meta []byte, ours clientv3.Cmp) (int64, error) {
-	w := write{name: name, when: []clientv3.Cmp{absent(dir + keyMeta), ours}}
-	w.put(dir+keyMeta, meta)
+func (s *Store) putMeta(ctx context.Context, lead *Leadership, id Name, name string, meta []byte, ours clientv3.Cmp) (int64, error) {
+	key := s.keys.session(id) + keyMeta
+	w := write{name: name, when: []clientv3.Cmp{absent(key), ours, absent(s.keys.closed(id))}}
+	w.put(key, meta)
 	revision, _, err := s.run(ctx, lead, w)
 	return revision, err
 }
@@ -134,7 +136,8 @@ func encodePages(files []*pb.File) ([][]byte, error) {
 	return pages, nil
 }
 
-// List returns the meta of every session, by name. Of one that is unreadable, as Load will tell, there are only id and namespace.
+// List returns the meta of every session that is not closed, by name. Of one that is unreadable, as Load will tell, there are
+// only id and namespace.
 func (s *Store) List(ctx context.Context) ([]*pb.SessionMeta, error) {
 	var metas []*pb.SessionMeta
 	err := s.eachSession(ctx, func(id Name, kv *mvccpb.KeyValue) error {
@@ -207,8 +210,8 @@ func (s *Store) sweep(ctx context.Context, lead *Leadership) error {
 	})
 }
 
-// Delete removes a session. It fails with ErrNotFound if there is none. What is removed is what lies there now: a Delete that etcd
-// is late to do leaves a session alone that was created under the id, or loaded, meanwhile.
+// Delete removes a session, closed or not, and its checkpoints. It fails with ErrNotFound if there is none. What is removed is what
+// lies there now: a Delete that etcd is late to do leaves a session alone that was created under the id, or loaded, meanwhile.
 func (s *Store) Delete(ctx context.Context, lead *Leadership, id Name) error {
 	if err := id.check(); err != nil {
 		return err
@@ -220,12 +223,14 @@ func (s *Store) Delete(ctx context.Context, lead *Leadership, id Name) error {
 			return err
 		}
 		if meta == nil {
-			return fmt.Errorf("%w: %q", ErrNotFound, id)
+			return s.deleteClosed(ctx, lead, id)
 		}
 		_, _, err = s.run(ctx, lead, write{
 			name: fmt.Sprintf("delete session %q", id),
 			when: []clientv3.Cmp{unchanged(dir+keyMeta, meta.ModRevision)},
-			then: []clientv3.Op{clientv3.OpDelete(dir, clientv3.WithPrefix())},
+			then: []clientv3.Op{
+				clientv3.OpDelete(dir, clientv3.WithPrefix()), clientv3.OpDelete(s.keys.checkpoints(id), clientv3.WithPrefix()),
+			},
 		})
 		if !errors.Is(err, ErrConflict) { // which a Load in between leads to
 			return err

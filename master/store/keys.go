@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -59,22 +60,36 @@ func (l layout) events() string           { return l.prefix + "events/" }
 func (l layout) sessions() string         { return l.prefix + "s/" }
 func (l layout) session(name Name) string { return l.sessions() + string(name) + "/" }
 
+// Of a closed session there are a summary, and an empty key among those of all, the newest first.
+func (l layout) closed(name Name) string { return l.prefix + "closed/" + string(name) }
+func (l layout) ended() string           { return l.prefix + "ended/" }
+func (l layout) endedAt(unixMs int64, name Name) string {
+	return fmt.Sprintf("%s%020d/%s", l.ended(), math.MaxInt64-unixMs, string(name))
+}
+
+// Checkpoints lie apart from their session's other keys, which they outlive.
+func (l layout) checkpoints(name Name) string { return l.prefix + "checkpoint/" + string(name) + "/" }
+
+func (l layout) checkpoint(name Name, checkpoint string) string {
+	return l.checkpoints(name) + url.PathEscape(checkpoint)
+}
+
 func (l layout) event(number uint64) string { return fmt.Sprintf("%s%020d", l.events(), number) }
 
 // Keys of one session, below its own prefix.
 const (
-	keyMeta       = "meta"
-	keyHead       = "head"
-	dirList       = "list/"
-	dirFoot       = "foot/"
-	dirRank       = "rank/"
+	keyMeta = "meta"
+	keyHead = "head"
+	dirList = "list/"
+	dirFoot = "foot/"
+	dirRank = "rank/"
+	// dirCheckpoint is where earlier releases keep a session's checkpoints.
 	dirCheckpoint = "checkpoint/"
 )
 
-func pageKey(page int) string          { return fmt.Sprintf("%s%08d", dirList, page) }
-func rankKey(rank uint32) string       { return fmt.Sprintf("%s%010d", dirRank, rank) }
-func checkpointKey(name string) string { return dirCheckpoint + url.PathEscape(name) }
-func epochDir(epoch uint32) string     { return fmt.Sprintf("%s%010d/", dirFoot, epoch) }
+func pageKey(page int) string      { return fmt.Sprintf("%s%08d", dirList, page) }
+func rankKey(rank uint32) string   { return fmt.Sprintf("%s%010d", dirRank, rank) }
+func epochDir(epoch uint32) string { return fmt.Sprintf("%s%010d/", dirFoot, epoch) }
 
 func blockDir(b BlockID) string { return fmt.Sprintf("%s%010d/", epochDir(b.Epoch), b.Index) }
 

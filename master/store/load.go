@@ -79,6 +79,15 @@ func (s *Store) load(ctx context.Context, lead *Leadership, id Name, name string
 	if err == nil {
 		err = s.scan(ctx, dir, after(dir+dirList), after(dir), revision, scanKeys, r.key)
 	}
+	if err == nil && len(r.earlier) > 0 {
+		if err := s.moveCheckpoints(ctx, lead, r); err != nil {
+			return nil, err
+		}
+		return s.load(ctx, lead, id, name)
+	}
+	if dir := s.keys.checkpoints(id); err == nil {
+		err = s.scan(ctx, dir, dir, after(dir), revision, scanKeys, r.checkpoint)
+	}
 	if err == nil {
 		err = r.finish()
 	}
@@ -89,6 +98,24 @@ func (s *Store) load(ctx context.Context, lead *Leadership, id Name, name string
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r.session, nil
+}
+
+// moveCheckpoints moves the checkpoints that an earlier release kept among the session's other keys to where they outlive those.
+func (s *Store) moveCheckpoints(ctx context.Context, lead *Leadership, r reader) error {
+	id := r.session.Name
+	dir := s.keys.session(id)
+	for _, kv := range r.earlier {
+		w := write{
+			name: fmt.Sprintf("move the checkpoints of session %q", id),
+			when: []clientv3.Cmp{unchanged(dir+keyMeta, r.session.fence)},
+			then: []clientv3.Op{clientv3.OpDelete(string(kv.Key))},
+		}
+		w.put(s.keys.checkpoints(id)+strings.TrimPrefix(string(kv.Key), dir+dirCheckpoint), kv.Value)
+		if _, _, err := s.run(ctx, lead, w); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // countPages holds that no page of the listing is missing, without reading them.
@@ -164,8 +191,9 @@ func (s *Store) scan(ctx context.Context, dir, from, end string, revision int64,
 type reader struct {
 	store   *Store
 	session *Session
-	block   BlockID         // whose parts are being read
-	parts   []*pb.BlockPart // of block
+	block   BlockID            // whose parts are being read
+	parts   []*pb.BlockPart    // of block
+	earlier []*mvccpb.KeyValue // checkpoints that lie where an earlier release puts them
 }
 
 func (r *reader) key(key string, kv *mvccpb.KeyValue) error {
@@ -175,17 +203,15 @@ func (r *reader) key(key string, kv *mvccpb.KeyValue) error {
 	case dirFoot:
 		return r.part(key, kv)
 	case dirCheckpoint:
-		c := &pb.Checkpoint{}
-		s.Checkpoints = append(s.Checkpoints, c)
-		s.revisions[key] = kv.ModRevision
-		return unmarshal(kv, c)
+		r.earlier = append(r.earlier, kv)
+		return nil
 	case dirRank:
 		n, err := numbers(key, dirRank, 1)
 		if err != nil {
 			return err
 		}
 		s.Ranks[n[0]] = &pb.SessionRank{}
-		s.revisions[key] = kv.ModRevision
+		s.revisions[string(kv.Key)] = kv.ModRevision
 		return unmarshal(kv, s.Ranks[n[0]])
 	}
 	switch key {
@@ -194,10 +220,17 @@ func (r *reader) key(key string, kv *mvccpb.KeyValue) error {
 		s.Meta, err = r.store.decodeMeta(kv)
 		return err
 	case keyHead:
-		s.revisions[key] = kv.ModRevision
+		s.revisions[string(kv.Key)] = kv.ModRevision
 		return unmarshal(kv, s.Head)
 	}
 	return fmt.Errorf("%w: key %q", ErrCorrupt, kv.Key)
+}
+
+func (r *reader) checkpoint(_ string, kv *mvccpb.KeyValue) error {
+	c := &pb.Checkpoint{}
+	r.session.Checkpoints = append(r.session.Checkpoints, c)
+	r.session.revisions[string(kv.Key)] = kv.ModRevision
+	return unmarshal(kv, c)
 }
 
 // part takes a part of a block. Parts whose first is missing were written ahead of a Commit that failed.

@@ -222,7 +222,7 @@ func TestPartsWithoutABlock(t *testing.T) {
 	check(t, err)
 	check(t, s.Commit(ctx, l, session, Writes{Blocks: []*pb.Block{block(0, 0, 1)}}))
 	big := block(0, 1, 40_000)
-	session.revisions[keyHead] = 1 // so that the last step fails
+	session.revisions[s.keys.session("run")+keyHead] = 1 // so that the last step fails
 	if err := s.Commit(ctx, l, session, Writes{Head: head(1), Blocks: []*pb.Block{big}}); !errors.Is(err, ErrConflict) {
 		t.Fatalf("%v, want ErrConflict", err)
 	}
@@ -284,7 +284,7 @@ func TestLatePagesOfAnEarlierCreate(t *testing.T) {
 	check(t, s.clear(ctx, l, "run", "test"))
 	_, err = s.putPages(ctx, l, dir, "test", page)
 	check(t, err)
-	if _, err := s.putMeta(ctx, l, dir, "test", nil, early); !errors.Is(err, ErrConflict) {
+	if _, err := s.putMeta(ctx, l, "run", "test", nil, early); !errors.Is(err, ErrConflict) {
 		t.Errorf("the meta of the first attempt: %v, want ErrConflict", err)
 	}
 	if _, err := s.putPages(ctx, l, dir, "test", page); !errors.Is(err, ErrConflict) {
