@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,22 +20,37 @@ import (
 )
 
 func (s *service) CreateCheckpoint(ctx context.Context, req *pb.CreateCheckpointRequest) (*pb.CreateCheckpointReply, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
-	}
 	if err := checkNonce(req.GetNonce()); err != nil {
 		return nil, err
 	}
-	a, err := r.do(ctx, call{command: session.CreateCheckpoint{Name: req.GetName(), Nonce: req.GetNonce(), Now: time.Now().Unix()}})
+	c := session.CreateCheckpoint{Name: req.GetName(), Nonce: req.GetNonce(), Now: time.Now().Unix()}
+	reply, of, err := s.ofCheckpoints(ctx, req.GetSession(), c)
 	if err != nil {
-		return nil, callError(err)
+		return nil, err
 	}
-	m := a.Taken.Proto()
+	m := reply.Taken.Proto()
 	if m.GetCheckpoint() != nil {
-		m.Checkpoint.Spec = r.meta.GetSession().GetSpec()
+		m.Checkpoint.Spec = of.GetSpec()
 	}
 	return m, nil
+}
+
+// ofCheckpoints has a session execute a command about its checkpoints, by which a closed one does not change.
+func (s *service) ofCheckpoints(ctx context.Context, id string, command session.Command) (reply session.Reply, of *pb.Session, err error) {
+	err = s.visit(ctx, id, func(r *runner) error {
+		a, err := r.do(ctx, call{command: command})
+		reply, of = a.Reply, r.meta.GetSession()
+		return err
+	}, func(_ *term, c *closed) error {
+		c, err := c.withCheckpoints(ctx, s.master.cfg.Store)
+		if err != nil {
+			return err
+		}
+		of = c.GetMeta().GetSession()
+		reply, _, err = c.state.Apply(command)
+		return err
+	})
+	return reply, of, err
 }
 
 func checkNonce(nonce string) error {
@@ -45,44 +61,43 @@ func checkNonce(nonce string) error {
 }
 
 func (s *service) ListCheckpoints(ctx context.Context, req *pb.ListCheckpointsRequest) (*pb.ListCheckpointsReply, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
-	}
-	a, err := r.do(ctx, call{command: session.ListCheckpoints{}})
-	if err != nil {
-		return nil, callError(err)
-	}
+	reply, _, err := s.ofCheckpoints(ctx, req.GetSession(), session.ListCheckpoints{})
 	m := &pb.ListCheckpointsReply{}
-	for _, n := range a.Checkpoints {
+	for _, n := range reply.Checkpoints {
 		m.Checkpoints = append(m.Checkpoints, n.Proto())
 	}
-	return m, nil
+	return m, err
 }
 
 func (s *service) DeleteCheckpoint(ctx context.Context, req *pb.DeleteCheckpointRequest) (*pb.DeleteCheckpointReply, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
+	may := func(of *pb.Session) error {
+		return access.MayDelete(identity.From(ctx), of.GetOwner(), "delete its checkpoints")
 	}
-	if err := access.MayDelete(identity.From(ctx), r.meta.GetSession().GetOwner(), "delete its checkpoints"); err != nil {
-		return nil, err
-	}
-	if _, err := r.do(ctx, call{command: session.DeleteCheckpoint{Name: req.GetName()}}); err != nil {
-		return nil, callError(err)
-	}
-	return &pb.DeleteCheckpointReply{}, nil
+	command := session.DeleteCheckpoint{Name: req.GetName()}
+	err := s.visit(ctx, req.GetSession(), func(r *runner) error {
+		if err := may(r.meta.GetSession()); err != nil {
+			return err
+		}
+		_, err := r.do(ctx, call{command: command})
+		return err
+	}, func(t *term, c *closed) error {
+		if err := may(c.GetMeta().GetSession()); err != nil {
+			return err
+		}
+		c, err := c.withCheckpoints(ctx, s.master.cfg.Store)
+		if err == nil {
+			_, _, err = c.state.Apply(command)
+		}
+		if err != nil {
+			return err
+		}
+		return s.master.cfg.Store.DeleteCheckpoint(ctx, t.leadership, c.Closed, req.GetName())
+	})
+	return &pb.DeleteCheckpointReply{}, err
 }
 
-func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequest) (*pb.Session, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
-	}
+func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequest) (view *pb.Session, err error) {
 	if err := checkNonce(req.GetNonce()); err != nil {
-		return nil, err
-	}
-	if err := access.MayDelete(identity.From(ctx), r.meta.GetSession().GetOwner(), "put it back to a checkpoint"); err != nil {
 		return nil, err
 	}
 	c := session.Restore{Checkpoint: session.Named{Name: req.GetName()}, World: req.GetWorldSize(), Nonce: req.GetNonce()}
@@ -92,12 +107,36 @@ func (s *service) RestoreSession(ctx context.Context, req *pb.RestoreSessionRequ
 		}
 		c.Checkpoint = session.NamedFromProto(given)
 	}
-	a, err := r.do(ctx, call{command: c, limits: s.master.cfg.Access.Limits(identity.From(ctx)), view: true})
-	if err != nil {
-		return nil, callError(s.explain(ctx, r, err, req.GetCheckpoint().GetSpec(), req.GetCheckpoint().GetState()))
+	may := func(of *pb.Session) error {
+		return access.MayDelete(identity.From(ctx), of.GetOwner(), "put it back to a checkpoint")
 	}
-	r.logger.Info("restored to a named checkpoint", "checkpoint", c.Checkpoint.Name, "generation", a.view.GetGeneration(), "world_size", a.view.GetWorldSize())
-	return a.view, nil
+	limits := s.master.cfg.Access.Limits(identity.From(ctx))
+	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
+		if err := may(r.meta.GetSession()); err != nil {
+			return err
+		}
+		a, err := r.do(ctx, call{command: c, limits: limits, view: true})
+		if err != nil {
+			return s.explain(ctx, r, err, req.GetCheckpoint().GetSpec(), req.GetCheckpoint().GetState())
+		}
+		view = a.view
+		r.logger.Info("restored to a named checkpoint", "checkpoint", c.Checkpoint.Name,
+			"generation", view.GetGeneration(), "world_size", view.GetWorldSize())
+		return nil
+	}, func(t *term, past *closed) error {
+		if err := may(past.GetMeta().GetSession()); err != nil {
+			return err
+		}
+		tried, err := past.withCheckpoints(ctx, s.master.cfg.Store)
+		if err == nil {
+			_, _, err = tried.state.Apply(c)
+		}
+		if err != nil {
+			return err
+		}
+		return cmp.Or(t.reopen(ctx, limits, past), errClosed) // and then as one that runs
+	})
+	return view, err
 }
 
 // explain adds to a refused restore in what the first state that is of something else differs, as far as it is known.
@@ -118,8 +157,11 @@ func (s *service) differences(ctx context.Context, r *runner, from *pb.Spec, st 
 	then, now := st.GetFingerprint(), here.GetFingerprint()
 	switch {
 	case string(st.GetProgramDigest()) != string(here.GetProgramDigest()):
-		if other, err := s.running(ctx, st.GetSession()); from == nil && err == nil && other != r {
-			from = other.meta.GetSession().GetSpec()
+		if from == nil && st.GetSession() != here.GetId() {
+			other, err := s.GetSession(ctx, &pb.GetSessionRequest{Session: st.GetSession()})
+			if err == nil {
+				from = other.GetSpec()
+			}
 		}
 		if from != nil {
 			return withDifferences("specs differ: ", strings.Join(spec.Diff(from, here.GetSpec()), "; "))

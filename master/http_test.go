@@ -97,8 +97,10 @@ func TestSessionsOfNamespaces(t *testing.T) {
 		`penstock_session_trainers{session="vision/run"}`, `penstock_session_trainers{session="default/vision/run"}`))
 	r := newTrainer(t, g, "run", 0, 1).mustJoin("a")
 	r.work(r.finished)
-	eventually(t, "one that is over has one still", metrics(`penstock_session_state_info{session="run",state="finished"} 1`,
-		`penstock_session_state_info{session="vision/run",state="waiting"} 1`))
+	eventually(t, "one that is over has none any more", func() bool {
+		_, body := httpGet(t, at+"/metrics", "secret")
+		return !strings.Contains(body, `session="run"`) && strings.Contains(body, `penstock_session_state_info{session="vision/run",state="waiting"} 1`)
+	})
 	for query, want := range map[string]string{
 		"?session=run&namespace=vision": `"namespace":"vision"`,
 		"?session=run":                  `"namespace":"default"`,

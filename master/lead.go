@@ -96,6 +96,7 @@ func (m *Master) serveTerm(ctx context.Context, leadership *store.Leadership) (*
 		return t, errors.Join(err, group.Wait())
 	}
 	group.Go(t.compact)
+	group.Go(t.sweep)
 	group.Go(t.tellWorkers)
 	m.observed.Begin()
 	m.observed.Tick(time.Now(), t.running())

@@ -14,7 +14,7 @@ import (
 func (r *runner) acknowledge(c session.Command, a answer) {
 	switch c := c.(type) {
 	case session.Sync:
-		r.silence.heard = time.Now()
+		r.silence.hear()
 		if c.Leave {
 			delete(r.lastSeen, c.Rank)
 			return
@@ -24,7 +24,7 @@ func (r *runner) acknowledge(c session.Command, a answer) {
 		}
 		r.lastSeen[c.Rank] = seen{c.Generation, c.Incarnation, r.silence.heard, c.Counters}
 	case session.Join:
-		r.silence.heard = time.Now()
+		r.silence.hear()
 		r.asked = r.silence.heard
 		if a.Kind != pb.JoinKind_JOIN_KIND_UNSPECIFIED {
 			r.lastSeen[c.Rank] = seen{generation: a.Generation, incarnation: a.Incarnation, at: r.silence.heard}
@@ -74,6 +74,9 @@ func (r *runner) lapse(now time.Time) error {
 		return err
 	}
 	r.stand(now)
+	if r.past(now) {
+		return r.close(now)
+	}
 	return r.abandon(now)
 }
 

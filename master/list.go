@@ -58,10 +58,11 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 			switch {
 			case err == nil:
 				found[i] = a.view
+			case errors.Is(err, errClosed): // it is listed as such
 			case errors.Is(err, store.ErrNotLeader):
 				deposed.Store(true)
 			case status.Code(err) != codes.NotFound: // else it was deleted meanwhile
-				found[i] = r.opened()
+				found[i] = openedAs(r.meta)
 			}
 			return nil //nolint:nilerr // a session that does not answer is listed as such
 		})
@@ -73,12 +74,21 @@ func (s *service) ListSessions(ctx context.Context, _ *pb.ListSessionsRequest) (
 	case deposed.Load():
 		return nil, callError(store.ErrNotLeader)
 	}
-	found = append(slices.DeleteFunc(found, func(s *pb.Session) bool { return s == nil }), t.lost(who)...)
+	past, more, err := t.listClosed(patient, who)
+	if errors.Is(err, store.ErrUnavailable) { // those that run are listed still
+		more = true
+	} else if err != nil {
+		return nil, callError(err)
+	}
+	found = slices.Concat(slices.DeleteFunc(found, func(s *pb.Session) bool { return s == nil }), t.lost(who), past)
 	shorten(found)
 	slices.SortFunc(found, func(a, b *pb.Session) int {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetId(), b.GetId()))
 	})
-	return &pb.ListSessionsReply{Sessions: found}, nil
+	found = slices.CompactFunc(found, func(a, b *pb.Session) bool { // it was closed meanwhile
+		return a.GetNamespace() == b.GetNamespace() && a.GetId() == b.GetId()
+	})
+	return &pb.ListSessionsReply{Sessions: found, MoreClosed: more}, nil
 }
 
 // shorten takes out of a list what does not fit into an answer: who asks for one session gets all of it.

@@ -67,7 +67,7 @@ type Config struct {
 	Signer *ticket.Signer
 	// Lease is how long a trainer may hand over rows without an acknowledged Sync; 0 means 90 s.
 	Lease time.Duration
-	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not; 0: never.
+	// SessionTTL is how long after a trainer was heard of last a session is deleted, ended or not, and after it was closed; 0: never.
 	SessionTTL time.Duration
 	Logger     *slog.Logger
 	// KeepHistory leaves it to others to compact etcd.

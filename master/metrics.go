@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-ml/penstock/master/words"
 )
 
-// maxSessionSeries bounds how many sessions have series of their own, of those that run, by name, and of those that are over.
+// maxSessionSeries bounds how many sessions have series of their own, of those that run, by name, and of those that failed.
 const maxSessionSeries = 200
 
 // metrics are what a master tells Prometheus. The leader alone knows of demand and sessions; the others say that they do not lead. Workers
@@ -68,7 +68,7 @@ func newMetrics() metrics {
 			epoch:      telemetry.Gauge("session_epoch", "Epochs that are closed.", by),
 			delivered:  telemetry.Counter("session_delivered_rows_total", "Rows handed over to training loops since the session began or was restored.", by),
 			bottleneck: telemetry.Gauge("session_bottleneck_info", "1; the labels say what holds its trainers up, and the busiest stage.", by, "bottleneck", "stage"),
-			state:      telemetry.Gauge("session_state_info", "1; the label is its state: waiting, running, idle, abandoned, finished or failed.", by, "state"),
+			state:      telemetry.Gauge("session_state_info", "1; the label is its state: waiting, running, idle, abandoned, or failed and not closed yet.", by, "state"),
 		},
 	}
 }
@@ -85,7 +85,7 @@ func (m metrics) collector(of *Master) prometheus.Collector {
 		if term == nil {
 			return
 		}
-		m.session.writeOver(ch, term.all())
+		m.session.writeFailed(ch, term.all())
 		ctx, cancel := context.WithTimeout(identity.With(context.Background(), identity.Anyone()), viewTimeout)
 		defer cancel()
 		if seen, err := of.viewer.own.Observe(ctx, &pb.ObserveRequest{SinceUnixMs: time.Now().Add(-newestPoint).UnixMilli()}); err == nil { // else it has just stopped to lead
@@ -159,23 +159,17 @@ func (m sessionMetrics) write(ch chan<- prometheus.Metric, s *pb.SessionLoad) {
 	m.epoch.Write(ch, float64(s.GetProgress().GetEpoch()), id)
 	m.delivered.Write(ch, float64(s.GetProgress().GetRowsDelivered()), id)
 	m.bottleneck.Write(ch, 1, id, bottleneckLabel(s.GetBottleneck()), s.GetStage())
-	if !isOver(s.GetState()) { // else writeOver tells
+	if !isOver(s.GetState()) { // else writeFailed tells
 		m.state.Write(ch, 1, id, words.State(s.GetState()))
 	}
 }
 
-// writeOver tells of sessions that are over, those that failed first.
-func (m sessionMetrics) writeOver(ch chan<- prometheus.Metric, sessions []*runner) {
-	ended := slices.DeleteFunc(sessions, func(r *runner) bool { return !r.over.Load() })
-	slices.SortFunc(ended, func(a, b *runner) int {
-		return cmp.Or(-cmp.Compare(telemetry.Bool(a.failed.Load()), telemetry.Bool(b.failed.Load())), cmp.Compare(a.name, b.name))
-	})
-	for _, r := range ended[:min(maxSessionSeries, len(ended))] {
-		state := pb.SessionState_FINISHED
-		if r.failed.Load() {
-			state = pb.SessionState_FAILED
-		}
-		m.state.Write(ch, 1, r.name.String(), words.State(state))
+// writeFailed tells of sessions that failed, until they are closed, which is late enough for an alert. Of one that finished there is nothing.
+func (m sessionMetrics) writeFailed(ch chan<- prometheus.Metric, sessions []*runner) {
+	failed := slices.DeleteFunc(sessions, func(r *runner) bool { return !r.failed.Load() })
+	slices.SortFunc(failed, func(a, b *runner) int { return cmp.Compare(a.name, b.name) })
+	for _, r := range failed[:min(maxSessionSeries, len(failed))] {
+		m.state.Write(ch, 1, r.name.String(), words.State(pb.SessionState_FAILED))
 	}
 }
 

@@ -101,14 +101,18 @@ func (t *term) progress(ctx context.Context, loads []*pb.SessionLoad) error {
 	return group.Wait()
 }
 
-// unmeasured fills in a session of which nothing is measured: it is over, or has just begun.
-func unmeasured(ctx context.Context, r *runner, out *pb.Observation) (*pb.Observation, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
-	defer cancel()
-	s, err := look(ctx, r)
-	if err != nil {
-		return nil, err
+// withProgress fills in how far a session is.
+func withProgress(out *pb.Observation, s *pb.Session) {
+	if len(out.GetSessions()) == 0 {
+		unmeasured(s, out)
 	}
+	for _, l := range out.GetSessions() {
+		l.Progress = s.GetProgress() // its state is that of the verdict
+	}
+}
+
+// unmeasured fills in a session of which nothing is measured: it is over, or has just begun.
+func unmeasured(s *pb.Session, out *pb.Observation) {
 	out.Bottleneck, out.Verdict = pb.Bottleneck_NONE, "session "+s.GetId()+" "
 	switch s.GetState() {
 	case pb.SessionState_FINISHED:
@@ -125,7 +129,6 @@ func unmeasured(ctx context.Context, r *runner, out *pb.Observation) (*pb.Observ
 		Session: s.GetId(), Namespace: s.GetNamespace(), State: s.GetState(), Progress: s.GetProgress(), Share: s.GetShare(),
 		Bottleneck: out.GetBottleneck(), Verdict: out.GetVerdict(),
 	}}
-	return out, nil
 }
 
 // sampleOf is what the scaler is told of a fleet that should have so many workers.

@@ -138,6 +138,8 @@ func (t *term) create(req *wanted) error {
 	}
 	r, failed := newRunner(t, req.name)
 	switch {
+	case errors.Is(failed, store.ErrNotFound) && errors.Is(err, store.ErrExists):
+		return errClosed
 	case failed != nil && unknown:
 		return err
 	case failed != nil:
@@ -192,17 +194,17 @@ func checkOpen(req *pb.OpenRequest) error {
 const mostWeight = 1_000_000
 
 // sameSpec refuses to attach to a session of another spec, or of another share, if that is asked for.
-func (r *runner) sameSpec(req *pb.OpenRequest) error {
-	if share := r.meta.GetSession().GetShare(); req.GetShare() != nil && !sameShare(share, req.GetShare()) {
+func sameSpec(of *pb.Session, req *pb.OpenRequest) error {
+	if share := of.GetShare(); req.GetShare() != nil && !sameShare(share, req.GetShare()) {
 		return status.Errorf(codes.AlreadyExists, "session %s exists with another share: weight %g, %d to %d workers (0: no maximum); open it with that or with none, or delete it",
-			r.id, cmp.Or(share.GetWeight(), 1), share.GetMinWorkers(), share.GetMaxWorkers())
+			of.GetId(), cmp.Or(share.GetWeight(), 1), share.GetMinWorkers(), share.GetMaxWorkers())
 	}
-	have := r.meta.GetSession().GetSpec()
+	have := of.GetSpec()
 	if req.GetSpec() == nil || same(have, req.GetSpec()) {
 		return nil
 	}
 	return status.Errorf(codes.AlreadyExists, "session %s exists with another spec: %s; use another session id, or delete that session",
-		r.id, strings.Join(spec.Diff(have, req.GetSpec()), "; "))
+		of.GetId(), strings.Join(spec.Diff(have, req.GetSpec()), "; "))
 }
 
 func sameShare(a, b *pb.Share) bool {

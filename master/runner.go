@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,8 @@ type runner struct {
 	stopped chan struct{}   // closed when run has returned
 	ctx     context.Context // ends when run returns
 	cancel  context.CancelFunc
-	deleted bool          // to be read once stopped is closed
+	end     error         // what callers are told once stopped is closed
+	closing bool          // the session is being closed
 	world   atomic.Uint32 // the state's world size
 	over    atomic.Bool   // the session has finished or failed
 	failed  atomic.Bool
@@ -156,7 +158,7 @@ func (r *runner) publish() {
 	r.world.Store(r.state.World())
 	r.stand(time.Now())
 	r.failed.Store(r.state.Failure() != "")
-	over := r.state.Finished() || r.failed.Load()
+	over := r.state.Over()
 	if r.over.Store(over); over {
 		r.planner.rest()
 	}
@@ -200,7 +202,7 @@ func (r *runner) do(ctx context.Context, c call) (answer, error) {
 	case <-ctx.Done():
 		return answer{}, ctx.Err()
 	case <-r.stopped:
-		return answer{}, r.end()
+		return answer{}, r.end
 	}
 	select {
 	case a := <-reply:
@@ -213,16 +215,8 @@ func (r *runner) do(ctx context.Context, c call) (answer, error) {
 	case a := <-reply: // its last
 		return a, a.err
 	default:
-		return answer{}, r.end()
+		return answer{}, r.end
 	}
-}
-
-// end is what callers are told once run has returned.
-func (r *runner) end() error {
-	if r.deleted {
-		return errNoSession(r.name)
-	}
-	return store.ErrNotLeader
 }
 
 // run is the session's goroutine.
@@ -230,14 +224,20 @@ func (r *runner) run() error {
 	defer close(r.stopped)
 	defer r.cancel()
 	err := r.serve()
-	if errors.Is(err, store.ErrNotFound) {
-		r.deleted = true
-		r.term.forget(r)
-		r.logger.Info("session deleted")
-		r.tell(pb.EventKind_SESSION, "deleted")
+	if !errors.Is(err, store.ErrNotFound) {
+		r.end = store.ErrNotLeader
+		return err
+	}
+	r.term.forget(r)
+	if r.closing {
+		r.end = errClosed
+		r.logger.Info("session closed; a summary and its checkpoints are kept")
 		return nil
 	}
-	return err
+	r.end = errNoSession(r.name)
+	r.logger.Info("session deleted")
+	r.tell(pb.EventKind_SESSION, "deleted")
+	return nil
 }
 
 // serve runs until the term ends, with store.ErrNotLeader if it should, or with store.ErrNotFound once the session
@@ -455,34 +455,41 @@ func (r *runner) logSkipped(n int) {
 
 // view is what the session looks like from outside.
 func (r *runner) view() *pb.Session {
-	s, out := r.state, r.opened()
-	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), s.Progress()
-	out.RestoredFrom = s.From().Proto()
-	out.BadData = s.BadData()
-	skipped, rowGroups := s.Skipped()
-	out.Skipped, out.SkippedRowGroups = session.SkippedProto(skipped), rowGroups
-	opened := r.meta.GetSession().GetWorldSize()
-	out.Lanes = spec.Lanes(out.GetSpec(), opened)
-	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit
+	out := viewOf(r.meta, r.state, r.state.Progress())
 	now := r.stand(time.Now())
 	out.State, out.StateSinceUnix = now.state, now.since.Unix()
 	return out
 }
 
-// opened is the session as it was opened. What its fields refer to, above all spec and program, is the runner's, and never changes.
-func (r *runner) opened() *pb.Session {
+// viewOf is what a session looks like from outside. What its fields refer to, above all spec and program, is of the meta.
+func viewOf(meta *pb.SessionMeta, s *session.State, progress *pb.Progress) *pb.Session {
+	out := openedAs(meta)
+	out.Generation, out.WorldSize, out.Failure, out.Progress = s.Generation(), s.World(), s.Failure(), progress
+	out.RestoredFrom = s.From().Proto()
+	out.BadData = s.BadData()
+	skipped, rowGroups := s.Skipped()
+	out.Skipped, out.SkippedRowGroups = session.SkippedProto(skipped), rowGroups
+	opened := meta.GetSession().GetWorldSize()
+	out.Lanes = spec.Lanes(out.GetSpec(), opened)
+	out.BatchSize, _ = spec.BatchSize(out.GetSpec(), opened, s.World()) // no session has a world size that does not fit
+	return out
+}
+
+// openedAs is a session as it was opened. What its fields refer to is the meta's, which never changes.
+func openedAs(meta *pb.SessionMeta) *pb.Session {
 	out := &pb.Session{}
-	r.meta.GetSession().ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+	meta.GetSession().ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		out.ProtoReflect().Set(field, v)
 		return true
 	})
-	out.Namespace = r.namespace()
+	out.Namespace = cmp.Or(out.GetNamespace(), identity.DefaultNamespace)
 	return out
 }
 
 // remove deletes the session, and returns store.ErrNotFound once it is gone. The answer comes when nobody can find
 // it any more.
 func (r *runner) remove(c call) error {
+	r.closing = false
 	err := r.term.master.cfg.Store.Delete(r.term.ctx, r.term.leadership, r.name)
 	if err == nil || errors.Is(err, store.ErrNotFound) {
 		r.term.forget(r)

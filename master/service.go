@@ -60,15 +60,6 @@ func (s *service) leader(ctx context.Context) (*term, error) {
 	return nil, st.Err()
 }
 
-// running returns a session of this master's, which the caller names by its id.
-func (s *service) running(ctx context.Context, id string) (*runner, error) {
-	t, err := s.leader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return t.find(store.NameOf(identity.From(ctx).Home(), id))
-}
-
 func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, error) {
 	t, err := s.leader(ctx)
 	if err != nil {
@@ -78,27 +69,27 @@ func (s *service) Open(ctx context.Context, req *pb.OpenRequest) (*pb.Session, e
 		return nil, err
 	}
 	who := identity.From(ctx)
-	r, err := t.open(ctx, &wanted{req, store.NameOf(who.Home(), req.GetSession()), who, s.master.cfg.Access.Limits(who)})
+	view, err := t.open(ctx, &wanted{req, store.NameOf(who.Home(), req.GetSession()), who, s.master.cfg.Access.Limits(who)})
 	if err != nil {
 		return nil, callError(err)
 	}
-	return look(ctx, r)
+	return view, nil
 }
 
-func (s *service) GetSession(ctx context.Context, req *pb.GetSessionRequest) (*pb.Session, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
-	}
-	return look(ctx, r)
+func (s *service) GetSession(ctx context.Context, req *pb.GetSessionRequest) (view *pb.Session, err error) {
+	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
+		view, err = look(ctx, r)
+		return err
+	}, func(_ *term, c *closed) error {
+		view = c.view()
+		return nil
+	})
+	return view, err
 }
 
 func look(ctx context.Context, r *runner) (*pb.Session, error) {
 	a, err := r.do(ctx, call{view: true})
-	if err != nil {
-		return nil, callError(err)
-	}
-	return a.view, nil
+	return a.view, err
 }
 
 func (s *service) DeleteSession(ctx context.Context, req *pb.DeleteSessionRequest) (*pb.DeleteSessionReply, error) {
@@ -112,66 +103,98 @@ func (s *service) DeleteSession(ctx context.Context, req *pb.DeleteSessionReques
 	return &pb.DeleteSessionReply{}, nil
 }
 
-func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (*pb.JoinReply, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
-	}
+func (s *service) Join(ctx context.Context, req *pb.JoinRequest) (reply *pb.JoinReply, err error) {
 	if len(req.GetNonce()) > maxText {
 		return nil, status.Errorf(codes.InvalidArgument, "a nonce has at most %d bytes", maxText)
-	}
-	stored := r.meta.GetSession()
-	if _, err := spec.BatchSize(stored.GetSpec(), stored.GetWorldSize(), req.GetWorldSize()); err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "rank %d joins session %q: %v", req.GetRank(), req.GetSession(), err)
 	}
 	c := session.Join{Rank: req.GetRank(), World: req.GetWorldSize(), Nonce: req.GetNonce(), Restoring: req.GetRestoring()}
 	for _, st := range req.GetRestore() {
 		c.Restore = append(c.Restore, session.CheckpointFromProto(st))
 	}
-	a, err := r.do(ctx, call{command: c, limits: s.master.cfg.Access.Limits(identity.From(ctx)), view: true})
-	if err != nil {
-		return nil, callError(s.explain(ctx, r, err, nil, req.GetRestore()...))
+	limits := s.master.cfg.Access.Limits(identity.From(ctx))
+	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
+		if err := fits(r.meta.GetSession(), req); err != nil {
+			return err
+		}
+		a, err := r.do(ctx, call{command: c, limits: limits, view: true})
+		if err != nil {
+			return s.explain(ctx, r, err, nil, req.GetRestore()...)
+		}
+		reply = s.joinReply(a)
+		return nil
+	}, func(t *term, past *closed) error {
+		if err := fits(past.GetMeta().GetSession(), req); err != nil {
+			return err
+		}
+		if c.Restoring || len(c.Restore) > 0 {
+			return cmp.Or(t.reopen(ctx, limits, past), errClosed)
+		}
+		a, err := past.answer(c)
+		reply = s.joinReply(a)
+		return err
+	})
+	return reply, err
+}
+
+// fits holds that a session's batches can be divided by the world size of a rank that joins.
+func fits(of *pb.Session, req *pb.JoinRequest) error {
+	if _, err := spec.BatchSize(of.GetSpec(), of.GetWorldSize(), req.GetWorldSize()); err != nil {
+		return status.Errorf(codes.InvalidArgument, "rank %d joins session %q: %v", req.GetRank(), req.GetSession(), err)
 	}
+	return nil
+}
+
+func (s *service) joinReply(a answer) *pb.JoinReply {
 	return &pb.JoinReply{
 		Kind: a.Kind, Generation: a.Generation, Incarnation: a.Incarnation, Session: a.view,
 		LeaseMs: s.master.cfg.Lease.Milliseconds(), ClosedEpochs: a.Closed, Consumed: a.Consumed.Proto(), WaitingFor: a.WaitingFor,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed, Steps: a.Begun.Proto(),
 		DepartedRows: a.DepartedRows, Earlier: a.Earlier.Proto(), Starts: session.LaneStartsProto(a.Starts),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups,
-	}, nil
+	}
 }
 
-func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (*pb.SyncReply, error) {
-	r, err := s.running(ctx, req.GetSession())
-	if err != nil {
-		return nil, err
-	}
+func (s *service) Sync(ctx context.Context, req *pb.SyncRequest) (reply *pb.SyncReply, err error) {
 	if len(req.GetZone()) > maxText {
 		return nil, status.Errorf(codes.InvalidArgument, "a zone has at most %d bytes", maxText)
 	}
 	places := s.master.places.get()
-	streams := cmp.Or(r.streams.Load(), places.Streams(int(r.world.Load())))
 	revision, sameFleet := places.split(req.GetRevision())
-	a, err := r.do(ctx, call{refresh: !sameFleet, zone: req.GetZone(), refused: req.GetRefused(), command: session.Sync{
+	command := session.Sync{
 		Rank: req.GetRank(), Generation: req.GetGeneration(), Incarnation: req.GetIncarnation(), Nonce: req.GetNonce(),
 		Consumed: position.SetFromProto(req.GetConsumed()), Released: position.SetFromProto(req.GetReleased()),
 		Leave: req.GetLeave(), Counters: session.CountersFromProto(req.GetCounters()),
-		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(), Streams: streams,
+		Revision: revision, BaseVersion: req.GetBaseVersion(), WantsMore: req.GetWantsMore(),
 		Steps: session.StepsFromProto(req.GetSteps()), Part: session.PartFromProto(req.GetCheckpoint()),
-	}})
-	if err != nil {
-		return nil, callError(err)
 	}
-	s.master.observed.Trainer(time.Now(), r.meta.GetSession().GetNamespace(), req)
+	err = s.visit(ctx, req.GetSession(), func(r *runner) error {
+		command.Streams = cmp.Or(r.streams.Load(), places.Streams(int(r.world.Load())))
+		a, err := r.do(ctx, call{refresh: !sameFleet, zone: req.GetZone(), refused: req.GetRefused(), command: command})
+		if err != nil {
+			return err
+		}
+		s.master.observed.Trainer(time.Now(), r.meta.GetSession().GetNamespace(), req)
+		reply = syncReply(a, places)
+		reply.Streams = command.Streams
+		reply.Cause = s.master.observed.Cause(r.meta.GetSession().GetNamespace(), req.GetSession())
+		return nil
+	}, func(_ *term, c *closed) error {
+		a, err := c.answer(command)
+		reply = syncReply(a, places)
+		return err
+	})
+	return reply, err
+}
+
+func syncReply(a answer, places *places) *pb.SyncReply {
 	return &pb.SyncReply{
-		Cause:    s.master.observed.Cause(r.meta.GetSession().GetNamespace(), req.GetSession()),
-		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(), Streams: streams,
+		Revision: places.join(a.Revision), Unchanged: a.Unchanged, Grants: a.grants, Release: a.Release.Proto(),
 		ClosedEpochs: a.Closed, Finished: a.Finished, Failure: a.Failure, Workers: uint32(places.Workers), Drained: a.Drained,
 		Base: a.Base.Proto(), BaseVersion: a.BaseVersion, Members: a.Members, Departed: a.Departed,
 		DepartedRows: a.DepartedRows, Starts: session.LaneStartsProto(a.Starts),
 		Steps:   session.EpochStepsProto(a.Steps),
 		Skipped: session.SkippedProto(a.Skipped), SkippedRowGroups: a.SkippedRowGroups, BadData: a.BadData, Checkpoint: a.Order.Proto(),
-	}, nil
+	}
 }
 
 // SyncWorker is answered by every master, whether it leads or not.
@@ -196,18 +219,21 @@ func (s *service) Observe(ctx context.Context, req *pb.ObserveRequest) (*pb.Obse
 	if err != nil {
 		return nil, err
 	}
-	var one *runner
-	if req.GetSession() != "" {
-		if one, err = s.running(ctx, req.GetSession()); err != nil {
-			return nil, err
-		}
-	}
 	who := identity.From(ctx)
 	out := s.master.observed.Observation(time.Now(), req, observe.View{All: who.SeesAll(), Namespace: who.Home()})
-	if one != nil && len(out.GetSessions()) == 0 {
-		return unmeasured(ctx, one, out)
+	if req.GetSession() == "" {
+		return out, t.progress(ctx, out.GetSessions())
 	}
-	return out, t.progress(ctx, out.GetSessions())
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	view, err := s.GetSession(ctx, &pb.GetSessionRequest{Session: req.GetSession()})
+	if status.Code(err) == codes.DeadlineExceeded && len(out.GetSessions()) > 0 {
+		return out, nil
+	}
+	if err == nil {
+		withProgress(out, view)
+	}
+	return out, err
 }
 
 // GetFleet is answered by every master, whether it leads or not, and without etcd.

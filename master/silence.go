@@ -18,6 +18,7 @@ type silence struct {
 	heard    time.Time
 	recorded time.Time // what lies in etcd
 	patience time.Time // not before is the session taken for abandoned
+	here     time.Time // when this master heard of one last, or began
 }
 
 // load takes what lies in etcd. A trainer may have been heard of a step later; and after a time without a leader, or in which etcd
@@ -32,6 +33,15 @@ func (s *silence) load(now time.Time, stored *store.Session, ttl time.Duration) 
 		s.heard = later
 	}
 	s.patience = now.Add(s.step)
+	if s.here.IsZero() {
+		s.here = now
+	}
+}
+
+// hear takes a trainer for heard of.
+func (s *silence) hear() {
+	s.heard = time.Now()
+	s.here = s.heard
 }
 
 // due reports whether etcd should know that a trainer was heard of.

@@ -31,6 +31,28 @@ func TestStates(t *testing.T) {
 	}
 }
 
+// TestCloses holds that a session that finished is closed when its trainers have left, and one that failed when alerts have seen it.
+func TestCloses(t *testing.T) {
+	const short, long, lease = closeAfter, closeAfter + 1, time.Minute
+	for _, c := range []struct {
+		failed, left  bool
+		silent, lease time.Duration
+		want          bool
+	}{
+		{false, true, 0, lease, true},
+		{false, false, short, lease, false},
+		{false, false, long, lease, true},
+		{false, false, long, closeAfter, false},
+		{true, true, short, lease, false},
+		{true, true, long, lease, true},
+		{true, false, long, lease, true},
+	} {
+		if closes(c.failed, c.left, c.silent, c.lease) != c.want {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // Trainers ask for something when they take rows, or a batch of padding, or wait for rows.
 func TestAsks(t *testing.T) {
 	before := session.Counters{Rows: 5, Batches: 1, StallNS: 9, ComputeNS: 7}

@@ -39,7 +39,7 @@ type term struct {
 	scaler     *scaler // nil: nobody scales
 
 	mu       sync.Mutex
-	closed   bool
+	over     bool
 	sessions map[store.Name]*runner
 	openings map[store.Name]*opening
 	turns    *access.Turns        // to open
@@ -78,7 +78,7 @@ func newTerm(ctx context.Context, m *Master, leadership *store.Leadership, group
 	return t
 }
 
-// load takes up all sessions that etcd knows.
+// load takes up all sessions that are not closed.
 func (t *term) load() error {
 	metas, err := t.master.cfg.Store.List(t.ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (t *term) takeUp(name store.Name) error {
 func (t *term) add(r *runner) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed {
+	if t.over {
 		return store.ErrNotLeader
 	}
 	t.sessions[r.name] = r
@@ -128,7 +128,7 @@ func (t *term) add(r *runner) error {
 func (t *term) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.closed = true
+	t.over = true
 }
 
 // awaitReading waits until nothing reads datasets any more, but not for long: reads of a file system that hangs end when it likes, and
@@ -189,29 +189,42 @@ func (t *term) all() []*runner {
 	return out
 }
 
-// open finds a session, or opens it. Calls for the same one share the work.
-func (t *term) open(ctx context.Context, req *wanted) (*runner, error) {
+// open finds a session, or opens it, and returns what it looks like. Calls for the same one share the work.
+func (t *term) open(ctx context.Context, req *wanted) (*pb.Session, error) {
 	if err := checkOpen(req.OpenRequest); err != nil {
 		return nil, err
 	}
 	if err := mayRead(req.limits, req.GetSpec()); err != nil {
 		return nil, err
 	}
-	for {
+	for ctx.Err() == nil {
+		if _, err := t.find(req.name); status.Code(err) == codes.NotFound {
+			switch c, err := t.closed(ctx, req.name); {
+			case err == nil:
+				return c.view(), sameSpec(c.GetMeta().GetSession(), req.OpenRequest)
+			case status.Code(err) != codes.NotFound:
+				return nil, err
+			}
+		}
 		r, o, err := t.findOrOpen(req) //nolint:contextcheck // the work outlives the call
 		if err != nil {
 			return nil, err
 		}
-		if r != nil {
-			return r, r.sameSpec(req.OpenRequest)
+		if r == nil {
+			if err = t.await(ctx, o); err == nil && (req.GetSpec() == nil || same(o.spec, req.GetSpec())) {
+				err = o.err
+			}
+		} else if err = sameSpec(r.meta.GetSession(), req.OpenRequest); err == nil {
+			var a answer
+			if a, err = r.do(ctx, call{view: true}); err == nil {
+				return a.view, nil
+			}
 		}
-		if err := t.await(ctx, o); err != nil {
+		if err != nil && !errors.Is(err, errClosed) {
 			return nil, err
 		}
-		if o.err != nil && (req.GetSpec() == nil || same(o.spec, req.GetSpec())) {
-			return nil, o.err
-		}
 	}
+	return nil, ctx.Err()
 }
 
 // findOrOpen returns a session, or the opening that leads to it.
@@ -225,27 +238,33 @@ func (t *term) findOrOpen(req *wanted) (*runner, *opening, error) {
 	if status.Code(err) != codes.NotFound || req.GetSpec() == nil {
 		return r, nil, err
 	}
-	if t.closed {
-		return nil, nil, store.ErrNotLeader
+	o, err := t.start(req, req.GetSpec(), func() error { return t.create(req) })
+	return nil, o, err
+}
+
+// start begins to open a session, if the namespace may have one more. t.mu must be held.
+func (t *term) start(req *wanted, spec *pb.Spec, open func() error) (*opening, error) {
+	if t.over {
+		return nil, store.ErrNotLeader
 	}
 	if err := req.limits.Admit(t.usage(req.who.Home()), int(req.GetShare().GetMinWorkers()), cmp.Or(req.GetShare().GetWeight(), 1)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	end, ok := t.turns.Take(req.who)
 	if !ok {
-		return nil, nil, status.Errorf(codes.ResourceExhausted, "too many sessions are being opened: %d at once, and %d of one namespace; try again", openingsAtOnce, openingsOfOne)
+		return nil, status.Errorf(codes.ResourceExhausted, "too many sessions are being opened: %d at once, and %d of one namespace; try again", openingsAtOnce, openingsOfOne)
 	}
-	o := &opening{spec: req.GetSpec(), minWorkers: req.GetShare().GetMinWorkers(), done: make(chan struct{})}
+	o := &opening{spec: spec, minWorkers: req.GetShare().GetMinWorkers(), done: make(chan struct{})}
 	t.openings[req.name] = o
 	t.reading.Go(func() {
 		defer close(o.done)
 		defer end()
-		o.err = t.create(req)
+		o.err = open()
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.openings, req.name)
 	})
-	return nil, o, nil
+	return o, nil
 }
 
 func (t *term) await(ctx context.Context, o *opening) error {
@@ -304,14 +323,17 @@ func (t *term) delete(ctx context.Context, who identity.Identity, name store.Nam
 				return status.Errorf(codes.PermissionDenied, "session %q is damaged, and is for an administrator of namespace %s to delete", name, who.Home())
 			}
 			return t.deleteDamaged(ctx, name)
+		case status.Code(err) == codes.NotFound:
+			return t.deleteClosed(ctx, who, name)
 		case err != nil:
 			return err
 		default:
 			if err := access.MayDelete(who, r.meta.GetSession().GetOwner(), "delete it"); err != nil {
 				return err
 			}
-			_, err := r.do(ctx, call{remove: true})
-			return err
+			if _, err := r.do(ctx, call{remove: true}); !errors.Is(err, errClosed) {
+				return err
+			}
 		}
 	}
 }
@@ -333,7 +355,14 @@ func (t *term) compact() error {
 	if t.master.cfg.KeepHistory {
 		return nil
 	}
-	ticker := time.NewTicker(compactEvery)
+	return t.every(compactEvery, "cannot compact etcd's history; trying again later", func() error {
+		return t.master.cfg.Store.Compact(t.ctx, t.leadership)
+	})
+}
+
+// every does what keeps etcd small, again and again, and logs if that fails.
+func (t *term) every(d time.Duration, failed string, do func() error) error {
+	ticker := time.NewTicker(d)
 	defer ticker.Stop()
 	for {
 		select {
@@ -341,12 +370,12 @@ func (t *term) compact() error {
 		case <-t.ctx.Done():
 			return nil
 		}
-		err := t.master.cfg.Store.Compact(t.ctx, t.leadership)
+		err := do()
 		if errors.Is(err, store.ErrNotLeader) {
 			return err
 		}
 		if err != nil && t.ctx.Err() == nil {
-			t.master.cfg.Logger.Warn("cannot compact etcd's history; trying again later", "error", err)
+			t.master.cfg.Logger.Warn(failed, "error", err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func Master(ops spec.Catalog, version string) *cobra.Command {
 	flags.StringVar(&f.dataDir, "data-dir", "penstock-data", "directory of the embedded etcd and the ticket key")
 	flags.StringVar(&f.ticketKey, "ticket-key", "", "PEM file with the Ed25519 key that signs tickets, the same for all masters of one etcd; made if it does not exist, and read anew when it changes: of several keys the first signs (default: ticket.key in --data-dir)")
 	flags.DurationVar(&f.lease, "lease", 90*time.Second, "how long a trainer goes on without reaching a master")
-	flags.DurationVar(&f.sessionTTL, "session-ttl", 7*24*time.Hour, "how long after a trainer was heard of last a session is deleted, with its checkpoints; 0: never")
+	flags.DurationVar(&f.sessionTTL, "session-ttl", 7*24*time.Hour, "how long after it was closed, or a trainer was heard of last, a session is deleted, with its checkpoints; 0: never")
 	f.access.register(flags)
 	f.etcd.register(flags)
 	f.ports.RegisterPorts(flags)

@@ -115,6 +115,9 @@ func (c *sessionCommand) list() *cobra.Command {
 				if output == "json" {
 					return printProto(cmd.OutOrStdout(), reply)
 				}
+				if reply.GetMoreClosed() {
+					fmt.Fprintln(cmd.ErrOrStderr(), "some closed sessions are left out; `penstock session show ID` shows one")
+				}
 				return printSessions(cmd.OutOrStdout(), reply.GetSessions())
 			})
 		},
@@ -168,6 +171,9 @@ func printSession(w io.Writer, s *pb.Session) error {
 	p := s.GetProgress()
 	fmt.Fprintf(t, "session\t%s\n", s.GetId())
 	fmt.Fprintf(t, "state\t%s\n", standing(s, time.Now()))
+	if closed := s.GetClosedUnix(); closed > 0 {
+		fmt.Fprintf(t, "closed\t%s; this is a summary, and `penstock session checkpoints %s` lists what it can be put back to\n", humanize.Time(time.Unix(closed, 0)), s.GetId())
+	}
 	if s.GetFailure() != "" {
 		fmt.Fprintf(t, "failure\t%s\n", s.GetFailure())
 	}

@@ -1,0 +1,303 @@
+package master
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/penstock-ml/penstock/api/pb"
+	"github.com/penstock-ml/penstock/internal/identity"
+	"github.com/penstock-ml/penstock/master/access"
+	"github.com/penstock-ml/penstock/master/plan"
+	"github.com/penstock-ml/penstock/master/session"
+	"github.com/penstock-ml/penstock/master/store"
+)
+
+// A session that is over is closed once its trainers have left: it has no goroutine any more, no leader loads it, and etcd keeps
+// a summary and its named checkpoints for Config.SessionTTL. Calls about it are answered from there; a restore opens it again.
+
+const (
+	// closeAfter is how long a session that is over waits for trainers that have not left, to tell them, and one that failed for its
+	// series to be seen, which alerts follow.
+	closeAfter = 10 * time.Minute
+	// maxRanksKept is how many ranks a summary tells of.
+	maxRanksKept = 16
+)
+
+// errClosed tells whoever called a session just when it was closed to look for it again.
+var errClosed = status.Error(codes.Unavailable, "the session has just been closed; try again")
+
+// closed is a closed session, and the state from which calls are answered.
+type closed struct {
+	*store.Closed
+	state *session.State
+}
+
+// past reports whether the session is to be closed.
+func (r *runner) past(now time.Time) bool {
+	return r.state.Over() && closes(r.state.Failure() != "", r.state.Left(), now.Sub(r.silence.here), r.term.master.cfg.Lease)
+}
+
+// closes reports whether a session that is over is to be closed, by whether its trainers have left, and for how long none was heard of.
+func closes(failed, left bool, silent, lease time.Duration) bool {
+	return left && !failed || silent > max(closeAfter, 2*lease)
+}
+
+// close closes the session, and returns store.ErrNotFound once it is.
+func (r *runner) close(now time.Time) error {
+	ctx, cancel := context.WithTimeout(r.term.ctx, commitTimeout)
+	defer cancel()
+	r.closing = true
+	err := r.term.master.cfg.Store.CloseSession(ctx, r.term.leadership, r.stored, &pb.ClosedSession{
+		Meta: r.meta, Head: r.state.Remains(), Progress: keptProgress(r.state.Progress()), ClosedUnixMs: now.UnixMilli(),
+	})
+	if err == nil {
+		return fmt.Errorf("%w: it was closed", store.ErrNotFound)
+	}
+	return err
+}
+
+// keptProgress is what a summary has of a session's progress: its ranks if they are few, else some of those whose rows may repeat.
+func keptProgress(p *pb.Progress) *pb.Progress {
+	p.StripDone, p.StripHeld = nil, nil
+	if len(p.GetRanks()) > maxRanksKept {
+		p.Ranks = slices.DeleteFunc(p.Ranks, func(r *pb.RankProgress) bool { return r.GetMayRepeat() == 0 })
+		p.Ranks = p.Ranks[:min(maxRanksKept, len(p.Ranks))]
+	}
+	return p
+}
+
+// closed reads a closed session.
+func (t *term) closed(ctx context.Context, name store.Name) (*closed, error) {
+	found, err := t.master.cfg.Store.Closed(ctx, name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, errNoSession(name)
+	case err != nil:
+		return nil, fmt.Errorf("master: %w", err)
+	}
+	return closedOf(found, nil)
+}
+
+func closedOf(found *store.Closed, named []*pb.Checkpoint) (*closed, error) {
+	s, err := session.Reopened(identityOf(found.GetMeta()), found.GetHead(), named)
+	if err != nil {
+		return nil, fmt.Errorf("%w: master: %w", store.ErrCorrupt, err)
+	}
+	return &closed{found, s}, nil
+}
+
+// withCheckpoints has the state know of the checkpoints.
+func (c *closed) withCheckpoints(ctx context.Context, st *store.Store) (*closed, error) {
+	named, err := st.Checkpoints(ctx, c.Name)
+	if err != nil {
+		return nil, fmt.Errorf("master: %w", err)
+	}
+	return closedOf(c.Closed, named)
+}
+
+// view is what the session looks like from outside.
+func (c *closed) view() *pb.Session {
+	out := viewOf(c.GetMeta(), c.state, c.GetProgress())
+	out.Generation, out.ClosedUnix = c.GetHead().GetGeneration(), c.GetClosedUnixMs()/1000
+	out.State = facts{failed: c.state.Failure() != "", finished: c.state.Finished()}.state(time.Time{})
+	out.StateSinceUnix = out.GetClosedUnix()
+	return out
+}
+
+// answer answers a Join or a Sync.
+func (c *closed) answer(command session.Command) (a answer, err error) {
+	switch command := command.(type) {
+	case session.Sync:
+		a.Reply, err = c.state.Late(command)
+	default:
+		a.Reply, _, err = c.state.Apply(command)
+	}
+	a.view = c.view()
+	a.view.Generation = c.state.Generation() // that the trainer is to call with
+	return a, err
+}
+
+// visit calls one of two functions with a session, which the caller names by its id: live, if it runs, or past, if it is closed.
+func (s *service) visit(ctx context.Context, id string, live func(*runner) error, past func(*term, *closed) error) error {
+	t, err := s.leader(ctx)
+	if err != nil {
+		return err
+	}
+	name := store.NameOf(identity.From(ctx).Home(), id)
+	for ctx.Err() == nil {
+		r, err := t.find(name)
+		if status.Code(err) == codes.NotFound {
+			err = t.visitClosed(ctx, name, past)
+		} else if err == nil {
+			err = live(r)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errClosed):
+			return callError(err)
+		}
+	}
+	return callError(ctx.Err())
+}
+
+// visitClosed calls a function with a closed session, or returns errClosed if it has just been opened again.
+func (t *term) visitClosed(ctx context.Context, name store.Name, past func(*term, *closed) error) error {
+	c, err := t.closed(ctx, name)
+	if err == nil {
+		err = past(t, c)
+	} else if _, missing := t.find(name); missing == nil {
+		return errClosed
+	}
+	if errors.Is(err, store.ErrConflict) {
+		return errClosed
+	}
+	return err
+}
+
+// reopen makes a closed session one that runs, for a caller who restores it.
+func (t *term) reopen(ctx context.Context, limits access.Limits, c *closed) error {
+	if err := mayRead(limits, c.GetMeta().GetSession().GetSpec()); err != nil {
+		return err
+	}
+	for {
+		o, err := t.begin(ctx, limits, c)
+		if err != nil {
+			return err
+		}
+		if o == nil {
+			return nil
+		}
+		if err := t.await(ctx, o); err != nil {
+			return err
+		}
+		if o.err != nil {
+			return o.err
+		}
+	}
+}
+
+// begin returns the opening that leads to a closed session, or nil if it is there.
+func (t *term) begin(ctx context.Context, limits access.Limits, c *closed) (*opening, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o, ok := t.openings[c.Name]; ok || t.sessions[c.Name] != nil {
+		return o, nil
+	}
+	of := c.GetMeta().GetSession()
+	req := &wanted{OpenRequest: &pb.OpenRequest{Share: of.GetShare()}, name: c.Name, who: identity.From(ctx), limits: limits}
+	return t.start(req, of.GetSpec(), func() error { return t.revive(limits, c) }) //nolint:contextcheck // the work outlives the call
+}
+
+// revive writes a closed session anew, and runs it.
+func (t *term) revive(limits access.Limits, c *closed) error {
+	ctx, cancel := context.WithTimeout(t.ctx, openTimeout)
+	defer cancel()
+	files, err := t.master.listedAgain(ctx, limits, c.GetMeta().GetSession())
+	if err != nil {
+		return err
+	}
+	head := c.state.Head()
+	head.HeardUnixMs = time.Now().UnixMilli()
+	err = t.master.cfg.Store.Reopen(ctx, t.leadership, c.Closed, files, head)
+	if err != nil && !errors.Is(err, store.ErrUnknown) && !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	r, failed := newRunner(t, c.Name) // which finds out what became of it
+	switch {
+	case errors.Is(failed, store.ErrNotFound):
+		return errors.Join(errClosed, err)
+	case failed != nil:
+		return failed
+	}
+	r.logger.Info("session opened again, to be restored")
+	return t.add(r)
+}
+
+// listedAgain lists what a session reads, which must be what it was when the session was opened.
+func (m *Master) listedAgain(ctx context.Context, limits access.Limits, of *pb.Session) ([]*pb.File, error) {
+	dataset := of.GetSpec().GetDataset()
+	files, err := limited{m.cfg.Storage, limits}.List(ctx, dataset.GetStorage(), dataset.GetUri())
+	if err == nil {
+		files, err = plan.FilterFiles(files, dataset.GetPartitions())
+	}
+	if err != nil {
+		return nil, openError(err)
+	}
+	if digest := plan.DatasetDigest(files); !slices.Equal(digest, of.GetDatasetDigest()) {
+		var bytes int64
+		for _, f := range files {
+			bytes += f.GetSize()
+		}
+		now := plan.Fingerprint(of.GetSpec(), files, bytes, m.cfg.Plan)
+		return nil, status.Errorf(codes.FailedPrecondition, "session %q is closed, and its dataset has changed since it was opened (%s): "+
+			"its checkpoints say nothing of the new files; bring the dataset back as it was, or begin a new session",
+			of.GetId(), plan.FileDifferences(of.GetFingerprint(), now, files))
+	}
+	return files, nil
+}
+
+// maxClosedListed is how many closed sessions a list has: the newest.
+const maxClosedListed = 1000
+
+// listClosed lists closed sessions that a caller may see.
+func (t *term) listClosed(ctx context.Context, who identity.Identity) (list []*pb.Session, more bool, err error) {
+	found, more, err := t.master.cfg.Store.ListClosed(ctx, maxClosedListed, func(name store.Name) bool {
+		namespace, _ := name.Split()
+		return who.Sees(namespace)
+	})
+	for _, f := range found {
+		if c, err := closedOf(f, nil); err == nil {
+			list = append(list, c.view())
+			continue
+		}
+		list = append(list, &pb.Session{
+			Namespace: f.GetMeta().GetSession().GetNamespace(), Id: f.GetMeta().GetSession().GetId(),
+			State: pb.SessionState_FAILED, Failure: "its summary in etcd cannot be read; delete the session",
+		})
+	}
+	return list, more, err
+}
+
+// deleteClosed deletes a closed session, if that is the caller's to do.
+func (t *term) deleteClosed(ctx context.Context, who identity.Identity, name store.Name) error {
+	c, err := t.closed(ctx, name)
+	switch {
+	case errors.Is(err, store.ErrCorrupt):
+		if !who.Has(identity.Admin) { // whose it is cannot be read
+			return status.Errorf(codes.PermissionDenied, "session %q is damaged, and is for an administrator of namespace %s to delete", name, who.Home())
+		}
+	case err != nil:
+		return err
+	default:
+		if err := access.MayDelete(who, c.GetMeta().GetSession().GetOwner(), "delete it"); err != nil {
+			return err
+		}
+	}
+	if err := t.master.cfg.Store.Delete(ctx, t.leadership, name); err != nil {
+		return err
+	}
+	namespace, id := name.Split()
+	t.events.Add(&pb.Event{Kind: pb.EventKind_SESSION, Session: id, Namespace: namespace, Words: "deleted"})
+	return nil
+}
+
+// sweepEvery is how often closed sessions are looked at that have been kept long enough.
+const sweepEvery = time.Minute
+
+// sweep deletes closed sessions when they have been kept long enough.
+func (t *term) sweep() error {
+	ttl := t.master.cfg.SessionTTL
+	if ttl == 0 {
+		return nil
+	}
+	return t.every(min(sweepEvery, ttl/4), "cannot delete sessions that have been closed for long; trying again later", func() error {
+		return t.master.cfg.Store.Sweep(t.ctx, t.leadership, time.Now().Add(-ttl))
+	})
+}
