@@ -156,6 +156,39 @@ func (c *Cluster) Fill(ctx context.Context) error {
 	})
 }
 
+// Get reads a key's value.
+func (c *Cluster) Get(ctx context.Context, key string) (value string, err error) {
+	err = c.members[0].call(ctx, callTimeout, func(ctx context.Context, client *clientv3.Client) error {
+		resp, err := client.Get(ctx, key)
+		if err == nil && len(resp.Kvs) == 0 {
+			err = fmt.Errorf("storetest: there is no key %s", key)
+		}
+		if err == nil {
+			value = string(resp.Kvs[0].Value)
+		}
+		return err
+	})
+	return value, err
+}
+
+func put(key, value string) clientv3.Op { return clientv3.OpPut(key, value) }
+
+// Put writes n keys, as many in a transaction as etcd takes.
+func (c *Cluster) Put(ctx context.Context, n int, of func(i int) (key, value string)) error {
+	return c.members[0].call(ctx, time.Hour, func(ctx context.Context, client *clientv3.Client) error {
+		for i := 0; i < n; {
+			var ops []clientv3.Op
+			for ; i < n && len(ops) < 128; i++ {
+				ops = append(ops, put(of(i)))
+			}
+			if _, err := client.Txn(ctx).Then(ops...).Commit(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // Compact has etcd forget the history of its keys.
 func (c *Cluster) Compact(ctx context.Context) error {
 	return c.members[0].call(ctx, time.Minute, func(ctx context.Context, client *clientv3.Client) error {
