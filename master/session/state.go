@@ -280,15 +280,16 @@ func (k *rank) revokedSince(start position.Position) position.Set {
 // where its generation began, and the others wait for it there, however few rows are left. Those that left or died have joined.
 func (s *State) over(epoch uint32) bool {
 	switch {
-	case s.countsSteps() && slices.Contains(s.ranks, nil):
-		return false
 	case s.id.Lanes > 0:
-		return s.lanesOver(epoch)
+		return s.allJoined() && s.lanesOver(epoch)
 	case s.drops():
-		return s.endedByAll(epoch)
+		return s.allJoined() && s.endedByAll(epoch)
 	}
-	return s.consumedAll(epoch)
+	return s.consumedAll(epoch) && (!s.countsSteps() || s.allJoined())
 }
+
+// allJoined reports whether each rank has joined in this generation.
+func (s *State) allJoined() bool { return !slices.Contains(s.ranks, nil) }
 
 // forgetEpochs forgets the plans of closed epochs.
 func (s *State) forgetEpochs() {
