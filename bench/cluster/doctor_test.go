@@ -72,7 +72,7 @@ func TestDoctorOfASecureFleet(t *testing.T) {
 	out, _ := run(t, 0, nil, "doctor", at, token, ca, "--session=run")
 	for _, want := range []string{
 		"its certificate is for localhost, 127.0.0.1, ::1, by test authority, and ends 5", `it takes the token: "fleet" has roles admin, worker in all namespaces, and may read anything`, "it leads",
-		"session run is running, with 0 of 1 trainers", "2, with ", "worker worker-1 127.0.0.1:", "worker worker-2 127.0.0.1:", "it serves, with ",
+		"session run is waiting, with 0 of 1 trainers", "2, with ", "worker worker-1 127.0.0.1:", "worker worker-2 127.0.0.1:", "it serves, with ",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)

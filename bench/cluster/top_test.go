@@ -141,6 +141,10 @@ func TestTopLive(t *testing.T) {
 	l.sees("the trainer is measured", func(m map[string]*pb.SessionLoad) bool {
 		return m["job"].GetBottleneck() != pb.Bottleneck_BOTTLENECK_UNSPECIFIED && m["job"].GetNeeded() > 0
 	})
+	eventually(t, "the fleet's verdict is known", func() bool {
+		seen := l.sees("the fleet", func(map[string]*pb.SessionLoad) bool { return true })
+		return strings.Contains(seen.GetVerdict(), "the bottleneck")
+	})
 	args := []string{"top", "--master=" + l.master, "--token-file=" + l.c.TokenFile()}
 
 	x := inTerminal(t, []string{"TERM=xterm", "NO_COLOR=1"}, append(args, "--every=1h")...)
