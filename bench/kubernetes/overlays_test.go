@@ -37,8 +37,10 @@ func (f *fleet) laptop() {
 	f.check(err)
 	f.must("delete", "pod", "-n", "penstock", before[0].Metadata.Name)
 	f.eventually("another master leads", time.Minute, func() error { return f.count("penstock-master", 1) })
-	if log := f.must("logs", "-n", "penstock", "deployment/penstock-master"); !strings.Contains(log, `"msg":"this master leads","sessions":1`) {
-		f.t.Errorf("the new master does not know the session:\n%s", log)
+	list := f.must("exec", "-n", "penstock", "deployment/penstock-master", "--", "penstock", "session", "list", "--master=localhost:7070",
+		"--token-file=/etc/penstock/master/token", "--tls-ca=/etc/penstock/fleet/ca.crt", "--tls-server-name=penstock")
+	if !strings.Contains(list, "finished") {
+		f.t.Errorf("the new master does not know the session:\n%s", list)
 	}
 }
 
