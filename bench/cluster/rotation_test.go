@@ -290,7 +290,7 @@ func paced(tr *trainer, permits <-chan struct{}, got *[]handed) error {
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	const rows, epochs = 40_000, 6
-	python3 := python3(t, "grpc", "google.protobuf", "pyarrow")
+	python3 := python3(t, "numpy", "pyarrow")
 	r := startRotation(t)
 	workers := []*process.Process{r.addWorker("worker-1"), r.addWorker("worker-2")}
 	paths, err := dataset.Criteo(t.Context(), t.TempDir(), rows, nil)
