@@ -72,6 +72,7 @@ test-pythons: build ## a part of them under each other Python that is here, the 
 	done
 
 test-kubernetes: $(TOOLS)/bin/minio ## what deploy/kubernetes ships, on a real cluster of this machine's; as root on Linux
+	PENSTOCK_KUBERNETES=1 go test ./master/autoscale/kubernetes
 	bench/kubernetes/test.sh
 
 test-v3: python   ## outputs are the same bits on CPUs with AVX2, where Go could fuse multiply and add

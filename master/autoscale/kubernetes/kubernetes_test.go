@@ -29,9 +29,12 @@ type api struct {
 	url, dir string
 }
 
-// startAPI needs etcd and kube-apiserver in $TESTBED/bin (~/.cache/testbed/bin). Without them the test skips, but fails on CI.
+// startAPI needs etcd and kube-apiserver in $TESTBED/bin (~/.cache/testbed/bin). `make test-kubernetes` is what has them; elsewhere the test skips.
 func startAPI(t *testing.T) *api {
 	t.Helper()
+	if os.Getenv("PENSTOCK_KUBERNETES") == "" {
+		t.Skip("no real API server: make test-kubernetes runs this with one")
+	}
 	home, _ := os.UserHomeDir()
 	bin := filepath.Join(home, ".cache", "testbed", "bin")
 	if dir := os.Getenv("TESTBED"); dir != "" {
@@ -39,10 +42,7 @@ func startAPI(t *testing.T) *api {
 	}
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatalf("%v; a real API server is needed: TESTBED names the folder with bin/etcd and bin/kube-apiserver", err)
-			}
-			t.Skipf("no real API server: %v", err)
+			t.Fatalf("%v; a real API server is needed: TESTBED names the folder with bin/etcd and bin/kube-apiserver", err)
 		}
 	}
 	a := &api{t: t, dir: t.TempDir()}
