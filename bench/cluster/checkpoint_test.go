@@ -112,7 +112,7 @@ func TestNamedCheckpoint(t *testing.T) {
 	s := provenanceSpec(t, rows, epochs)
 	s.BatchSize = 20
 	j := newNamed(t, nil, 4)
-	j.compute = 3 * time.Millisecond
+	j.compute = 20 * time.Millisecond // so that the epoch outlasts the search for a step, also where calls are slow
 	jobs := openRanks(t, c, "job", s, make([][]*pb.State, 4))
 	reading := make(chan error, 1)
 	go func() { reading <- j.read(t.Context(), jobs) }()
@@ -198,7 +198,7 @@ func TestNamedCheckpointOfDeterministicOrder(t *testing.T) {
 	whole := rest("whole", 1)
 
 	j := newNamed(t, nil, 2)
-	j.compute = 3 * time.Millisecond
+	j.compute = 20 * time.Millisecond // so that the epoch outlasts the search for a step, also where calls are slow
 	jobs := openRanks(t, c, "job", s, make([][]*pb.State, 2))
 	reading := make(chan error, 1)
 	go func() { reading <- j.read(t.Context(), jobs) }()
