@@ -48,7 +48,7 @@ func (t *term) divide() {
 	var sessions []*observe.Session
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
-		if s.Trainers == 0 {
+		if s.Trainers == 0 || !s.Reads() { // its streams wait, as many as there are
 			continue
 		}
 		need := s.Needed
@@ -139,6 +139,9 @@ func sampleOf(f *observe.Fleet, wanted int) autoscale.Sample {
 		to := autoscale.Session{
 			ID: store.NameOf(s.Namespace, s.ID).String(), Trainers: s.Trainers, Demand: s.Demand, Rate: s.Rate, Stall: s.Stall, Cost: s.Cost, Storage: s.Storage,
 			Stale: s.Stale, Weight: s.Share.Weight, MinWorkers: int(s.Share.Min),
+		}
+		if !s.Reads() {
+			to.Trainers = 0 // that want something
 		}
 		if len(s.Stages) > 0 {
 			to.Stage = s.Stages[0].Name

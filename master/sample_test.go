@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock-ml/penstock/api/pb"
 	"github.com/penstock-ml/penstock/master/autoscale"
 	"github.com/penstock-ml/penstock/master/observe"
 )
@@ -18,6 +19,7 @@ func TestSampleOf(t *testing.T) {
 			Stages: []observe.Stage{{Name: "hash", Seconds: 1}, {Name: "decode"}}, Share: observe.Share{Weight: 2, Min: 1, Max: 4},
 		},
 		{ID: "b", Share: observe.Share{Weight: 1, Max: math.Inf(1)}},
+		{ID: "idle", Trainers: 2, Cost: 0.2, Share: observe.Share{Weight: 1, Max: math.Inf(1)}, Cause: observe.Cause{Bottleneck: pb.Bottleneck_NONE}},
 		{ID: "a", Namespace: "vision", Share: observe.Share{Weight: 1, Max: math.Inf(1)}}, // another one than the first
 	}}, 5)
 	want := autoscale.Sample{At: at, Workers: 3, Wanted: 5, Silent: 1, Busy: 0.5, Sessions: []autoscale.Session{
@@ -26,6 +28,7 @@ func TestSampleOf(t *testing.T) {
 			Stage: "hash", Weight: 2, MinWorkers: 1, MaxWorkers: 4,
 		},
 		{ID: "b", Weight: 1},
+		{ID: "idle", Cost: 0.2, Weight: 1}, // its trainers want nothing
 		{ID: "vision/a", Weight: 1},
 	}}
 	if !reflect.DeepEqual(got, want) {

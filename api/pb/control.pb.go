@@ -3696,7 +3696,10 @@ type SessionLoad struct {
 	Progress      *Progress              `protobuf:"bytes,14,opt,name=progress,proto3" json:"progress,omitempty"`
 	State         SessionState           `protobuf:"varint,15,opt,name=state,proto3,enum=penstock.v1.SessionState" json:"state,omitempty"`
 	Stages        []*StageTime           `protobuf:"bytes,16,rep,name=stages,proto3" json:"stages,omitempty"`
-	Points        []*FleetPoint          `protobuf:"bytes,17,rep,name=points,proto3" json:"points,omitempty"` // its own rate, demand, stall, needed
+	Points        []*FleetPoint          `protobuf:"bytes,17,rep,name=points,proto3" json:"points,omitempty"`                                // its own rate, demand, stall, needed
+	BytesSent     float64                `protobuf:"fixed64,18,opt,name=bytes_sent,json=bytesSent,proto3" json:"bytes_sent,omitempty"`       // per second, of tensors
+	BytesLent     float64                `protobuf:"fixed64,19,opt,name=bytes_lent,json=bytesLent,proto3" json:"bytes_lent,omitempty"`       // of bytes_sent, those in memory that trainers read where a worker on their machine has it
+	BytesLinked   float64                `protobuf:"fixed64,20,opt,name=bytes_linked,json=bytesLinked,proto3" json:"bytes_linked,omitempty"` // of bytes_sent, those by link; what is neither goes by gRPC
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3848,6 +3851,27 @@ func (x *SessionLoad) GetPoints() []*FleetPoint {
 		return x.Points
 	}
 	return nil
+}
+
+func (x *SessionLoad) GetBytesSent() float64 {
+	if x != nil {
+		return x.BytesSent
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetBytesLent() float64 {
+	if x != nil {
+		return x.BytesLent
+	}
+	return 0
+}
+
+func (x *SessionLoad) GetBytesLinked() float64 {
+	if x != nil {
+		return x.BytesLinked
+	}
+	return 0
 }
 
 type TrainerLoad struct {
@@ -7180,7 +7204,7 @@ const file_api_pb_control_proto_rawDesc = "" +
 	" \x01(\x01R\tbytesRead\x12\x1d\n" +
 	"\n" +
 	"bytes_sent\x18\v \x01(\x01R\tbytesSent\x12(\n" +
-	"\x10bytes_cross_zone\x18\f \x01(\x01R\x0ebytesCrossZone\"\xdb\x04\n" +
+	"\x10bytes_cross_zone\x18\f \x01(\x01R\x0ebytesCrossZone\"\xbc\x05\n" +
 	"\vSessionLoad\x12\x18\n" +
 	"\asession\x18\x01 \x01(\tR\asession\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x16\n" +
@@ -7201,7 +7225,12 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\bprogress\x18\x0e \x01(\v2\x15.penstock.v1.ProgressR\bprogress\x12/\n" +
 	"\x05state\x18\x0f \x01(\x0e2\x19.penstock.v1.SessionStateR\x05state\x12.\n" +
 	"\x06stages\x18\x10 \x03(\v2\x16.penstock.v1.StageTimeR\x06stages\x12/\n" +
-	"\x06points\x18\x11 \x03(\v2\x17.penstock.v1.FleetPointR\x06points\"\xb1\x01\n" +
+	"\x06points\x18\x11 \x03(\v2\x17.penstock.v1.FleetPointR\x06points\x12\x1d\n" +
+	"\n" +
+	"bytes_sent\x18\x12 \x01(\x01R\tbytesSent\x12\x1d\n" +
+	"\n" +
+	"bytes_lent\x18\x13 \x01(\x01R\tbytesLent\x12!\n" +
+	"\fbytes_linked\x18\x14 \x01(\x01R\vbytesLinked\"\xb1\x01\n" +
 	"\vTrainerLoad\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x18\n" +
 	"\apresent\x18\x02 \x01(\bR\apresent\x12\x12\n" +

@@ -32,7 +32,7 @@ type Sample struct {
 // Session is what was measured of a running session.
 type Session struct {
 	ID       string // unlike that of any other
-	Trainers int    // that are present
+	Trainers int    // that are present; 0 where none of them reads
 	// Demand is the rows/s that its trainers could take; 0: unknown.
 	Demand float64
 	// Rate is the rows/s that they took.

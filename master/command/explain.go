@@ -132,10 +132,11 @@ func bytesRead(seen *pb.Observation) (sum float64) {
 func printLoad(w io.Writer, s *pb.SessionLoad) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "delivered\t%s\n", words.Rate(s.GetRate()))
-	fmt.Fprintf(t, "demand\t%s\n", orUnknown(s.GetDemand(), words.Demand))
+	fmt.Fprintf(t, "demand\t%s\n", demandOf(s))
 	fmt.Fprintf(t, "stall\t%s of its trainers' time\n", words.Percent(s.GetStall()))
-	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()))
+	fmt.Fprintf(t, "workers\t%s; %s needed\n", workerCount(s.GetGranted()), neededBy(s))
 	fmt.Fprintf(t, "a row takes\t%s of a worker\n", orUnknown(s.GetCost(), func(x float64) string { return time.Duration(x * 1e9).String() }))
+	fmt.Fprintf(t, "batches come\t%s\n", cmp.Or(words.Ways(s.GetBytesSent(), s.GetBytesLent(), s.GetBytesLinked()), "unknown"))
 	if sh := s.GetShare(); sh.GetWeight() != 0 || sh.GetMinWorkers() != 0 || sh.GetMaxWorkers() != 0 {
 		fmt.Fprintf(t, "share\tweight %s, at least %s, at most %s\n", humanize.Ftoa(cmp.Or(sh.GetWeight(), 1)), english.Plural(int(sh.GetMinWorkers()), "worker", ""),
 			orUnlimited(sh.GetMaxWorkers()))

@@ -234,7 +234,7 @@ func printTopSessions(w io.Writer, sessions []*pb.SessionLoad, sort string, line
 	}
 	for _, s := range sessions[:lines] {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d of %d\t%d\t%s\n", nameOf(s), words.State(s.GetState()), words.Rate(s.GetRate()),
-			orUnknown(s.GetDemand(), words.Demand), words.Percent(s.GetStall()), workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
+			demandOf(s), words.Percent(s.GetStall()), workerCount(s.GetGranted()), neededBy(s), presentTrainers(s), len(s.GetTrainers()), s.GetProgress().GetEpoch()+1, heldUpBy(s))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -318,6 +318,27 @@ func workerCount(x float64) string {
 		return "<0.1"
 	}
 	return humanize.FtoaWithDigits(x, 1)
+}
+
+// demandOf is what a session's trainers could take.
+func demandOf(s *pb.SessionLoad) string {
+	if !isRead(s) {
+		return "none"
+	}
+	return orUnknown(s.GetDemand(), words.Demand)
+}
+
+// neededBy is how many workers that takes.
+func neededBy(s *pb.SessionLoad) string {
+	if !isRead(s) {
+		return "none"
+	}
+	return needed(s.GetNeeded(), s.GetDemand())
+}
+
+// isRead tells of a session that trainers read it, or wait for its rows.
+func isRead(s *pb.SessionLoad) bool {
+	return s.GetState() <= pb.SessionState_RUNNING
 }
 
 // needed is how many workers a demand takes.

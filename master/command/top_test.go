@@ -21,7 +21,7 @@ func aFleet(workers, sessions int) *pb.Observation {
 	}
 	for i := range sessions {
 		out.Sessions = append(out.Sessions, &pb.SessionLoad{
-			Session: fmt.Sprintf("run-%d", i), State: pb.SessionState_RUNNING, Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode",
+			Session: fmt.Sprintf("run-%d", i), State: pb.SessionState_RUNNING, Rate: float64(1000 * (i + 1)), Stall: 0.5 / float64(i+1), Granted: 2, Cost: 40e-6, Bottleneck: pb.Bottleneck_WORKERS, Stage: "decode", BytesSent: 8e6, BytesLinked: 6e6,
 			Verdict: "its trainers wait for workers", Trainers: []*pb.TrainerLoad{{Present: true, StepNs: 41e6}, {Rank: 1}},
 			Stages: []*pb.StageTime{{Stage: "decode", Seconds: 3}, {Stage: "storage", Seconds: 1}},
 		})
@@ -118,7 +118,7 @@ func TestPrintExplanation(t *testing.T) {
 		if err := printExplanation(&out, "run-0", seen); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"its trainers wait for workers\n\nnext: ", "demand       unknown", "40µs of a worker", "decode   75%    3.00"} {
+		for _, want := range []string{"its trainers wait for workers\n\nnext: ", "demand        unknown", "batches come  75% by link, 25% by gRPC\n", "40µs of a worker", "decode   75%    3.00"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%v: no %q in\n%s", pb.Bottleneck(b), want, out.String())
 			}

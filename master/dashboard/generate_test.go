@@ -56,7 +56,7 @@ func generateSession(r *rand.Rand, i, of int, fleet []*pb.FleetPoint) *pb.Sessio
 	share := 2 * float64(i+1) / float64(of*(of+1)) // the later, the larger
 	s := &pb.SessionLoad{
 		Session: fmt.Sprintf("run-%d", i), Namespace: "default", Demand: last.GetDemand() * share, Rate: last.GetRate() * share,
-		Stall: last.GetStall(), Cost: 40e-6, Needed: last.GetNeeded() * share, Granted: float64(last.GetWorkers()) * share,
+		Stall: last.GetStall(), Cost: 40e-6, BytesSent: 8e6, BytesLinked: 6e6, Needed: last.GetNeeded() * share, Granted: float64(last.GetWorkers()) * share,
 		Bottleneck: pb.Bottleneck_TRAINER, Stage: "transform/sigrid_hash", State: pb.SessionState_RUNNING,
 		Verdict:  "Its trainers wait 0.4% of the time; they run at full speed.",
 		Stages:   []*pb.StageTime{{Stage: "storage", Seconds: 0.6}, {Stage: "decode", Seconds: 1.4}, {Stage: "filter", Seconds: 0.1}, {Stage: "transform/log1p", Seconds: 0.3}, {Stage: "transform/sigrid_hash", Seconds: 2.1}, {Stage: "tensor", Seconds: 0.5}, {Stage: "send", Seconds: 0.4}},

@@ -22,6 +22,7 @@ func TestChartsShowWhatIsRead(t *testing.T) {
 	})
 	p := visit(t, srv.URL, wide)
 	p.is(`[...document.querySelectorAll("#chart-rows svg text")].slice(0, 3).map(e => e.textContent)`, "0,750,1.50 k")
+	p.is(`[...document.querySelectorAll("svg .unit")].map(e => e.textContent)`, "rows/s,workers,rows/s,of trainers' time") // bytes have theirs at each number
 	p.is(`[...document.querySelectorAll("#chart-workers .marks .lost")].map(e => e.getAttribute("aria-label").slice(9))`,
 		"worker-11 is gone, and was not seen to drain; the fleet has 10 workers")
 	p.is(`document.querySelectorAll("#chart-rows svg .mark").length`, "2")
@@ -45,6 +46,7 @@ func TestStatesOfSessions(t *testing.T) {
 	p.run(chromedp.Evaluate(`location.hash = "#session=run-2"`, nil))
 	p.until(`document.body.dataset.painted > 0 && bottleneck.textContent === "abandoned"`)
 	p.is(`verdict.textContent`, "It is so for 12 min")
+	p.is(`document.querySelector("[data-of=demand]").textContent`, "none ")
 	p.quiet()
 }
 
@@ -63,5 +65,6 @@ func TestPhone(t *testing.T) {
 	p.until(`scrollY > 500`)
 	p.run(chromedp.Evaluate(`document.querySelector("#table-sessions a").click()`, nil))
 	p.until(`document.title.startsWith("run-") && scrollY === 0`)
+	p.until(`document.querySelector("[data-of='batches come']")?.textContent === "75% by link 25% by gRPC"`)
 	p.quiet()
 }

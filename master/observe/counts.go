@@ -9,6 +9,7 @@ import (
 // counts are a worker's counters, or those of one session on it, or how much they grew.
 type counts struct {
 	rows, requests, bytesRead, bytesNeeded, bytesSent, crossZone int64
+	lent, linked                                                 int64 // of bytesSent, by way
 	storage, decode, transform, tensor, send, open, blocked, cpu int64 // nanoseconds
 	ops                                                          map[string]int64
 }
@@ -16,7 +17,7 @@ type counts struct {
 func countsOf(c *pb.WorkerCounters) counts {
 	out := counts{
 		rows: c.GetRows(), requests: c.GetRequests(), bytesRead: c.GetBytesRead(), bytesNeeded: c.GetBytesNeeded(),
-		bytesSent: c.GetBytesSent(), crossZone: c.GetBytesCrossZone(),
+		bytesSent: c.GetBytesSent(), crossZone: c.GetBytesCrossZone(), lent: c.GetBytesLent(), linked: c.GetBytesLinked(),
 		storage: c.GetStorageNs(), decode: c.GetDecodeNs(), transform: c.GetTransformNs(), tensor: c.GetTensorNs(),
 		send: c.GetSendNs(), open: c.GetOpenNs(), blocked: c.GetBlockedNs(), cpu: c.GetCpuNs(),
 	}
@@ -34,7 +35,7 @@ func (c counts) minus(b counts) counts {
 		rows: c.rows - b.rows, requests: c.requests - b.requests, bytesRead: c.bytesRead - b.bytesRead, bytesNeeded: c.bytesNeeded - b.bytesNeeded,
 		bytesSent: c.bytesSent - b.bytesSent, crossZone: c.crossZone - b.crossZone, storage: c.storage - b.storage, decode: c.decode - b.decode,
 		transform: c.transform - b.transform, tensor: c.tensor - b.tensor, send: c.send - b.send, open: c.open - b.open,
-		blocked: c.blocked - b.blocked, cpu: c.cpu - b.cpu,
+		blocked: c.blocked - b.blocked, cpu: c.cpu - b.cpu, lent: c.lent - b.lent, linked: c.linked - b.linked,
 	}
 	if len(c.ops) > 0 || len(b.ops) > 0 {
 		out.ops = make(map[string]int64, max(len(c.ops), len(b.ops)))
@@ -49,7 +50,7 @@ func (c counts) minus(b counts) counts {
 // fell reports whether something is below zero.
 func (c counts) fell() bool {
 	return min(c.rows, c.requests, c.bytesRead, c.bytesNeeded, c.bytesSent, c.crossZone, c.storage, c.decode, c.transform, c.tensor,
-		c.send, c.open, c.blocked, c.cpu) < 0
+		c.send, c.open, c.blocked, c.cpu, c.lent, c.linked) < 0
 }
 
 // active is the time in which streams were open and their trainers would have taken more.

@@ -11,6 +11,7 @@ import (
 type work struct {
 	busy, rows, open, blocked, granted float64
 	read, sent, crossZone              float64            // bytes
+	lent, linked                       float64            // of sent
 	used                               float64            // busy shares of the workers, weighed with open
 	stages                             map[string]float64 // seconds of streams
 }
@@ -94,6 +95,8 @@ func (w *worker) divide(busy float64, bySession map[name]*work) {
 		sum.read += float64(g.bytesRead) / dt
 		sum.sent += float64(g.bytesSent) / dt
 		sum.crossZone += float64(g.crossZone) / dt
+		sum.lent += float64(g.lent) / dt
+		sum.linked += float64(g.linked) / dt
 		sum.blocked += float64(g.blocked) / 1e9 / dt
 		sum.granted += open / slots
 		sum.used += busy * open
@@ -106,7 +109,7 @@ func (o *Observer) session(s *session, w, all *work, t trained, f *Fleet) Sessio
 	out := Session{
 		ID: s.ID, Namespace: s.Namespace, State: s.State, Share: shareOf(s.Share), World: s.World, Trainers: t.present, Stale: 2*t.silent > t.present,
 		Demand: s.demand(), Rate: t.rate, Cost: s.cost(), Granted: w.granted, Open: w.open, Stages: sorted(w.stages),
-		BytesRead: w.read, BytesSent: w.sent, CrossZone: w.crossZone,
+		BytesRead: w.read, BytesSent: w.sent, CrossZone: w.crossZone, Lent: w.lent, Linked: w.linked,
 	}
 	out.Needed = out.Demand * out.Cost / o.utilisation
 	if t.measured > 0 {
@@ -120,6 +123,7 @@ func (o *Observer) session(s *session, w, all *work, t trained, f *Fleet) Sessio
 	}
 	if why := Unread(s.State, s.Since, f.At, s.World); why != "" {
 		s.minute = minute{}
+		out.Demand, out.Needed = 0, 0 // what its trainers could take when they read says nothing of now
 		out.Cause = unread(why)
 		return out
 	}

@@ -126,7 +126,7 @@ func hungry() *job {
 			{rows: 5000, stall: second / 4, step: 400 * time.Millisecond}, // waits for the other one, as if it computed
 		},
 		second: counts{
-			rows: 5000, bytesRead: 1e6, bytesSent: 2e6, crossZone: 5e5, open: 3 * second, cpu: 2 * second, decode: second / 2,
+			rows: 5000, bytesRead: 1e6, bytesSent: 2e6, crossZone: 5e5, lent: 5e5, linked: 1e6, open: 3 * second, cpu: 2 * second, decode: second / 2,
 			storage: second / 10, transform: second, tensor: second / 10, ops: map[string]int64{"hash": second * 9 / 10},
 		},
 	}
@@ -155,6 +155,10 @@ func TestDemandAndCost(t *testing.T) {
 	}
 	if !near(s.Granted, 1.5) || !near(s.Open, 6) || s.Blocked != 0 || s.Trainers != 2 || s.World != 2 || s.Stale {
 		t.Errorf("%+v", s)
+	}
+	seen := w.Observation(w.now, &pb.ObserveRequest{}, View{All: true}).GetSessions()[0]
+	if !near(seen.GetBytesSent(), 4e6) || !near(seen.GetBytesLent(), 1e6) || !near(seen.GetBytesLinked(), 2e6) {
+		t.Errorf("by ways: %v", seen)
 	}
 	if s.Bottleneck != pb.Bottleneck_WORKERS || s.Stage != "hash" || !strings.Contains(s.Verdict, "trainers waited 38% of the time; workers are the bottleneck") ||
 		!strings.Contains(s.Verdict, "20 k rows/s need 5.0 workers") {
@@ -386,7 +390,7 @@ func plus(a, b counts) counts { return a.minus(counts{}.minus(b)) }
 func countersOf(c counts) *pb.WorkerCounters {
 	out := &pb.WorkerCounters{
 		Rows: c.rows, Requests: c.requests, BytesRead: c.bytesRead, BytesNeeded: c.bytesNeeded,
-		BytesSent: c.bytesSent, BytesCrossZone: c.crossZone,
+		BytesSent: c.bytesSent, BytesCrossZone: c.crossZone, BytesLent: c.lent, BytesLinked: c.linked,
 		StorageNs: c.storage, DecodeNs: c.decode, TransformNs: c.transform, TensorNs: c.tensor,
 		SendNs: c.send, OpenNs: c.open, BlockedNs: c.blocked, CpuNs: c.cpu,
 	}

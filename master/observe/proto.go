@@ -84,5 +84,6 @@ func (s *session) proto(now time.Time) *pb.SessionLoad {
 		Session: s.ID, Namespace: s.Namespace, Share: s.Share, Demand: n.Demand, Rate: n.Rate, Stall: n.Stall, Cost: n.Cost,
 		Needed: n.Needed, Granted: n.Granted, Bottleneck: n.Bottleneck, Stage: n.Stage, Verdict: n.Verdict,
 		Trainers: s.trainersProto(now), Stages: stagesProto(n.Stages), State: n.State,
+		BytesSent: n.BytesSent, BytesLent: n.Lent, BytesLinked: n.Linked,
 	}
 }

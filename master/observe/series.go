@@ -188,7 +188,7 @@ func (f *Fleet) sum() (t total) {
 	trainers, rows, busy := 0.0, 0.0, 0.0
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
-		if s.Bottleneck != pb.Bottleneck_NONE { // it is read
+		if s.Reads() {
 			n := float64(s.Trainers)
 			trainers += n
 			t.Stall += s.Stall * n

@@ -35,12 +35,13 @@ type Session struct {
 	// few periods, and the numbers are old.
 	World, Trainers int
 	Stale           bool
-	Demand          float64 // rows/s that its trainers could take; 0: unknown
+	Demand          float64 // rows/s that its trainers could take; 0: unknown, or nothing is read
 	Rate            float64 // rows/s handed over
 	Stall           float64 // share of its trainers' time, 0 to 1
 	waits           float64 // the same, of the newest minute
 	Cost            float64 // busy seconds of a worker per row; 0: unknown
-	// Needed is how many workers its demand keeps busy to the target, by the newest minute; 0: unknown. It is not bounded by the Share.
+	// Needed is how many workers its demand keeps busy to the target, by the newest minute; 0: as for Demand. It is not bounded by the
+	// Share.
 	Needed  float64
 	Granted float64 // workers that its open streams come to
 	Open    float64 // streams, on average
@@ -48,9 +49,13 @@ type Session struct {
 	Storage float64 // share of the rest of their time that went into waiting for storage
 	// What workers read from storage and sent for it, in bytes per second; CrossZone is of BytesSent.
 	BytesRead, BytesSent, CrossZone float64
+	Lent, Linked                    float64 // of BytesSent, those in memory that is read where it is, and those by link; the rest is by gRPC
 	Stages                          []Stage // the longest first
 	Cause
 }
+
+// Reads tells whether any trainer reads, or waits for rows.
+func (s *Session) Reads() bool { return s.Bottleneck != pb.Bottleneck_NONE }
 
 // Share is a session's part of the pool.
 type Share struct {

@@ -197,7 +197,7 @@ func together(f *Fleet) Cause {
 	read, known, waiting := 0, 0, 0
 	for i := range f.Sessions {
 		s := &f.Sessions[i]
-		if s.Bottleneck == pb.Bottleneck_NONE {
+		if !s.Reads() {
 			continue
 		}
 		if read++; first == nil {

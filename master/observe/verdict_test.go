@@ -74,6 +74,9 @@ func TestSessionsThatAreNotRead(t *testing.T) {
 		if s.Bottleneck != pb.Bottleneck_NONE || s.Verdict != want || w.Cause("", "run") != nil || s.State != state {
 			t.Errorf("%v: %+v", state, s.Cause)
 		}
+		if s.Demand != 0 || s.Needed != 0 {
+			t.Errorf("%v: nobody reads it, and it wants %g rows/s, and %g workers", state, s.Demand, s.Needed)
+		}
 		if trains := s.Trainers > 0; trains != (state == pb.SessionState_IDLE) {
 			t.Errorf("%v: it has %d trainers", state, s.Trainers)
 		}
@@ -87,8 +90,8 @@ func TestSessionsThatAreNotRead(t *testing.T) {
 		if f.Cause != w.session(t, "read").Cause || f.Bottleneck != pb.Bottleneck_WORKERS {
 			t.Errorf("%v: of the fleet, beside one that is read: %+v", state, f.Cause)
 		}
-		if sum := f.sum(); !near(sum.Stall, 0.375) {
-			t.Errorf("%v: stall %g of those that read", state, sum.Stall)
+		if sum, read := f.sum(), w.session(t, "read"); !near(sum.Stall, 0.375) || sum.Demand != read.Demand || sum.Needed != read.Needed || sum.Demand == 0 {
+			t.Errorf("%v: stall %g of those that read, which want %g rows/s and %g workers", state, sum.Stall, sum.Demand, sum.Needed)
 		}
 		read.State, read.Since = state, w.now
 		if f, _ = w.pass(1).Fleet(); f.Verdict != "no session is read: 2 "+strings.ToLower(state.String()) {

@@ -31,6 +31,23 @@ func Rate(rows float64) string {
 	return strings.TrimSpace(humanize.SIWithDigits(rows, 1, "")) + " rows/s"
 }
 
+// Ways is how bytes went to trainers: "75% by link, 25% by gRPC". What is neither lent nor linked went by gRPC.
+func Ways(sent, lent, linked float64) string {
+	var parts []string
+	for _, way := range []struct {
+		name  string
+		bytes float64
+	}{{"in memory", lent}, {"by link", linked}, {"by gRPC", sent - lent - linked}} {
+		switch share := way.bytes / max(1, sent); {
+		case share > 1-1e-6: // it is a rate: what is left may be no whole byte
+			return "all " + way.name
+		case share > 1e-6:
+			parts = append(parts, Percent(share)+" "+way.name)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
 // Unbounded tells of a demand that it is no number to go by: trainers take all that comes.
 func Unbounded(demand float64) bool { return demand >= unbounded }
 

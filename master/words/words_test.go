@@ -18,6 +18,9 @@ func TestWords(t *testing.T) {
 		words.Rate(54_321):    "54.3 k rows/s",
 		words.Demand(99e6):    "99 M rows/s",
 		words.Demand(1e9):     "all that comes",
+		words.Ways(0, 0, 0):   "",
+		words.Ways(8, 8, 0):   "all in memory",
+		words.Ways(8, 0, 6):   "75% by link, 25% by gRPC",
 
 		words.Count(1, "row"):                                  "1 row",
 		words.Count(1234, "row"):                               "1,234 rows",

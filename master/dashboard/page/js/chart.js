@@ -4,7 +4,7 @@
 import { h, s, text, attribute, resize, tip, tipped, say } from "./dom.js";
 import { clock, short } from "./format.js";
 
-const left = 58, right = 10, bottom = 18, top = 8;
+const left = 58, right = 10, bottom = 18, top = 22;
 const rows = 24; // of the table
 const beyond = 5; // times the next lower one: a line that may leave the axis is drawn up to there
 const all = new Set(); // charts, whose crosses stand at the same time
@@ -18,7 +18,7 @@ export class Chart {
   #crossAt = 0; // a time
   #marked = [];
 
-  // options: title, height, format, axis: the same without the unit, least: what the axis has at least, nice: of what its end is a
+  // options: title, height, format, axis: the same without the unit, unit: stands above the axis, least: what the axis has at least, nice: of what its end is a
   // round number, lines: marks are but lines, for a chart below has their buttons.
   constructor(into, options) {
     this.options = options;
@@ -70,6 +70,7 @@ export class Chart {
       parts.push(s("line", { class: "grid", x1: left, x2: this.width - right, y1: y, y2: y }),
         s("text", { x: left - 7, y: y + 4, "text-anchor": "end" }, (this.options.axis ?? format)(part * this.max)));
     }
+    if (this.options.unit) parts.push(s("text", { class: "unit", x: 0, y: 10 }, this.options.unit));
     for (const at of ticks(this.#from, this.#to, this.width)) {
       parts.push(s("text", { x: this.#x(at), y: height - 3, "text-anchor": "middle" }, clock(at).slice(0, 5)));
     }

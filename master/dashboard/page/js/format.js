@@ -39,6 +39,12 @@ export function share(x) {
   return p > 0 && p < 0.05 ? "<0.1%" : p >= 99.95 ? "100%" : `${p.toFixed(p >= 9.95 || p === 0 ? 0 : 1)}%`;
 }
 
+// ways is how bytes went to trainers: "75% by link" and "25% by gRPC"; nothing is said of what did not go.
+export function ways(sent, lent, linked) {
+  const parts = [["in memory", lent], ["by link", linked], ["by gRPC", Math.max(0, sent - lent - linked)]].filter(([, x]) => x > 1e-6 * sent); // rates: what is left may be no whole byte
+  return parts.length === 1 ? [`all ${parts[0][0]}`] : parts.map(([way, x]) => `${share(x / sent)} ${way}`);
+}
+
 // short leaves the middle of a long name out: how names begin and end tells them apart.
 export const short = (name) => (name.length > 36 ? `${name.slice(0, 15)}\u2026${name.slice(-20)}` : name);
 

@@ -13,11 +13,11 @@ const bounded = (x, p) => (unbounded(p.demand) ? Infinity : x);
 export class OverTime {
   constructor() {
     const chart = (id, title, format, height, more) => new Chart(byId(id), { title, format, height, axis: format === rate ? count : format, ...more });
-    this.rows = chart("chart-rows", "Rows per second", rate, 170, { lines: true });
-    this.workers = chart("chart-workers", "Workers", workers, 120, { least: 2 });
-    this.sessions = chart("chart-sessions", "Throughput by session", rate, 170);
-    this.stall = chart("chart-stall", "Stall", share, 170, { least: 0.1 });
-    this.bytes = chart("chart-bytes", "Bytes per second", byteRate, 270, { nice: niceBytes });
+    this.rows = chart("chart-rows", "Rows per second", rate, 180, { unit: "rows/s", lines: true });
+    this.workers = chart("chart-workers", "Workers", workers, 130, { unit: "workers", least: 2 });
+    this.sessions = chart("chart-sessions", "Throughput by session", rate, 180, { unit: "rows/s" });
+    this.stall = chart("chart-stall", "Stall", share, 180, { unit: "of trainers' time", least: 0.1 });
+    this.bytes = chart("chart-bytes", "Bytes per second", byteRate, 280, { nice: niceBytes });
   }
 
   show(history, session, minutes) {

@@ -5,7 +5,7 @@ import { h, s, byId, text, attribute, resize } from "./dom.js";
 import * as f from "./format.js";
 import { Table, bar } from "./table.js";
 import { state, change, address } from "./state.js";
-import { chip, stateName, isOver } from "./verdict.js";
+import { chip, stateName, isOver, isRead } from "./verdict.js";
 
 const n = f.num;
 const strips = 6; // shown at once
@@ -30,9 +30,9 @@ export function sessionsTable() {
     { key: "why", name: "What holds it up", of: (r) => r.bottleneck ?? "", cell: (r, td) => chipIn({ ...r, state: "" }, td) }, // the state stands beside it
     { key: "stall", name: "Stall", num: true, of: (r) => n(r.stall), cell: (r, td) => bar(td, n(r.stall), f.share(n(r.stall)), true) },
     { key: "rate", name: "Delivered", num: true, of: (r) => n(r.rate), cell: (r, td) => text(td, f.rate(n(r.rate))) },
-    { key: "demand", name: "Demand", num: true, of: (r) => n(r.demand), cell: (r, td) => text(td, r.demand ? f.demand(r.demand) : "not known") },
+    { key: "demand", name: "Demand", num: true, of: (r) => n(r.demand), cell: (r, td) => text(td, !isRead(r) ? "none" : r.demand ? f.demand(r.demand) : "not known") },
     { key: "workers", name: "Workers", num: true, of: (r) => n(r.granted), cell: (r, td) => text(td, f.workers(n(r.granted))) },
-    { key: "needed", name: "Needed", num: true, of: (r) => n(r.needed), cell: (r, td) => text(td, f.needed(n(r.needed), n(r.demand))) },
+    { key: "needed", name: "Needed", num: true, of: (r) => n(r.needed), cell: (r, td) => text(td, isRead(r) ? f.needed(n(r.needed), n(r.demand)) : "none") },
     { key: "epoch", name: "Epoch", num: true, of: (r) => n(r.progress?.epoch), cell: (r, td) => text(td, f.whole(n(r.progress?.epoch) + 1)) },
     { key: "done", name: "Done", num: true, of: (r) => epoch(r).done, cell: (r, td) => text(td, f.share(epoch(r).done)) },
   ], { caption: "Sessions", none: "No session is read.", page: 10, sort: "-rate", get: () => state().sessions, set: (sessions) => change({ sessions }) });

@@ -25,6 +25,9 @@ export const stateName = (session) => (states[session.state] ?? [(session.state 
 // isOver tells of a session that nothing is read of any more.
 export const isOver = (session) => session?.state in over;
 
+// isRead tells of a session that trainers read it, or wait for its rows.
+export const isRead = (session) => !(session?.state in states);
+
 // chip shows in an element what holds a session or the fleet up, or the state of a session that is not read.
 export function chip(element, seen) {
   const name = seen.bottleneck ?? "BOTTLENECK_UNSPECIFIED";
@@ -51,7 +54,7 @@ const known = (x, words) => (x > 0 ? words(x) : "not known");
 // now shows the numbers of a fleet or a session; p is its newest point.
 export function now(observed, fleet, session) {
   const p = fleet ?? { rate: 0, demand: 0, workers: 0, wanted: 0, needed: 0, stall: 0, busy: 0, read: 0, cross: 0, sent: 0 };
-  const n = f.num;
+  const n = f.num, came = f.ways(n(session?.bytes_sent), n(session?.bytes_lent), n(session?.bytes_linked));
   const all = isOver(session)
     ? [
         ["State", over[session.state][0], ""],
@@ -61,12 +64,13 @@ export function now(observed, fleet, session) {
     : session
     ? [
         ["Delivered", f.rate(n(session.rate)), ""],
-        ["Demand", known(n(session.demand), f.demand), ""],
+        ["Demand", isRead(session) ? known(n(session.demand), f.demand) : "none", ""],
         ["Stall", f.share(n(session.stall)), ""],
         ["Workers", f.workers(n(session.granted)), needs(n(session.needed), n(session.demand))],
         ["A row takes", known(n(session.cost), f.seconds), "of a worker"],
         ["Trainers", f.whole((session.trainers ?? []).filter((t) => t.present).length), `of ${f.whole((session.trainers ?? []).length)}`],
         ["Handed over", f.count(n(session.progress?.rows_delivered)), "rows"],
+        ["Batches come", came[0] ?? "not known", came.slice(1).join(", ")],
       ]
     : [
         ["Delivered", f.rate(p.rate), ""],
