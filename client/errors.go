@@ -69,6 +69,11 @@ func NoHandshake(err error) bool {
 	})
 }
 
+// CannotYet reports whether the leader answered, and could not do what it was asked for since others, such as storage, fail for now.
+func CannotYet(err error) bool {
+	return slices.ContainsFunc(Masters(err), func(e *MasterError) bool { return rpc.CannotYet(e.Err) })
+}
+
 // MissingError says which ranks have not joined a collective restore.
 type MissingError struct {
 	Ranks  []uint32

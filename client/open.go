@@ -46,13 +46,17 @@ func (s *Session) find(ctx context.Context, m pb.MasterClient) (*pb.Session, err
 	})
 }
 
-// warnNowAndThen returns what is told of each round of calls that no master answered.
+// warnNowAndThen returns what is told of each round of calls that failed.
 func (s *Session) warnNowAndThen() func(error) {
 	var last time.Time
 	return func(err error) {
 		if now := time.Now(); last.IsZero() || now.Sub(last) >= warnEvery {
 			last = now
-			s.log.Warn("no master answers; trying on", "error", err)
+			what := "no master answers; trying on"
+			if CannotYet(err) {
+				what = "the master cannot open the session yet; trying on"
+			}
+			s.log.Warn(what, "error", err)
 		}
 	}
 }

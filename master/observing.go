@@ -72,9 +72,13 @@ func (t *term) running() []observe.Running {
 	for _, r := range t.all() {
 		if s := r.meta.GetSession(); !r.over.Load() {
 			now := r.standing.Load()
-			out = append(out, observe.Running{
+			one := observe.Running{
 				ID: s.GetId(), Namespace: s.GetNamespace(), World: int(r.world.Load()), Share: s.GetShare(), State: now.state, Since: now.since,
-			})
+			}
+			if why := r.unplanned.Load(); why != nil {
+				one.Unplanned = *why
+			}
+			out = append(out, one)
 		}
 	}
 	return out

@@ -223,7 +223,8 @@ func openError(err error) error {
 		return own.GRPCStatus().Err()
 	}
 	if transient(err) && !storage.IsOurs(err) { // else another try helps only once somebody has mended this process
-		return status.Error(codes.Unavailable, err.Error())
+		out, failed := status.New(codes.Unavailable, err.Error()).WithDetails(&pb.CannotYet{})
+		return cmp.Or(failed, out.Err())
 	}
 	return status.Error(codes.FailedPrecondition, err.Error())
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/penstock-ml/penstock/api/spec"
+	"github.com/penstock-ml/penstock/internal/rpc"
 	"github.com/penstock-ml/penstock/internal/storage"
 	"github.com/penstock-ml/penstock/internal/storage/object"
 )
@@ -28,6 +29,9 @@ func TestOpenError(t *testing.T) {
 	} {
 		if got := status.Code(openError(tc.err)); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+		if yet := rpc.CannotYet(openError(tc.err)); yet != (tc.want == codes.Unavailable) {
+			t.Errorf("%s: that it cannot yet: %v", name, yet)
 		}
 	}
 }

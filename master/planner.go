@@ -252,6 +252,7 @@ func (r *runner) takePlan(p plannedBlock) error {
 		switch {
 		case err == nil:
 			r.planFails = 0
+			r.unplanned.Store(nil)
 			return nil
 		case errors.Is(err, store.ErrTooLarge): // not written, and it never will be
 			if err := r.reload(); err != nil {
@@ -267,6 +268,8 @@ func (r *runner) takePlan(p plannedBlock) error {
 	}
 	if transient(p.err) {
 		r.planFails++
+		why := p.err.Error()
+		r.unplanned.Store(&why)
 		r.logger.Warn("cannot plan a block yet; trying on", "epoch", p.command.Epoch, "block", p.command.Block, "error", p.err)
 		return nil
 	}

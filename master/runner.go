@@ -52,7 +52,9 @@ type runner struct {
 	world   atomic.Uint32 // the state's world size
 	over    atomic.Bool   // the session has finished or failed
 	failed  atomic.Bool
-	streams atomic.Uint32 // that each trainer should keep open, by the session's part of the workers; 0: not known yet
+	// unplanned is why the next block cannot be planned for now; nil if it can.
+	unplanned atomic.Pointer[string]
+	streams   atomic.Uint32 // that each trainer should keep open, by the session's part of the workers; 0: not known yet
 	// standing is the newest one.
 	standing atomic.Pointer[standing]
 

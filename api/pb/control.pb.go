@@ -354,6 +354,43 @@ func (x *NotLeader) GetLeader() string {
 	return ""
 }
 
+// CannotYet is a detail of UNAVAILABLE: the leader answers, and what it needs of others for the call, such as storage, fails for now.
+type CannotYet struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CannotYet) Reset() {
+	*x = CannotYet{}
+	mi := &file_api_pb_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CannotYet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CannotYet) ProtoMessage() {}
+
+func (x *CannotYet) ProtoReflect() protoreflect.Message {
+	mi := &file_api_pb_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CannotYet.ProtoReflect.Descriptor instead.
+func (*CannotYet) Descriptor() ([]byte, []int) {
+	return file_api_pb_control_proto_rawDescGZIP(), []int{1}
+}
+
 type Position struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint32                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -367,7 +404,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_api_pb_control_proto_msgTypes[1]
+	mi := &file_api_pb_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -379,7 +416,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[1]
+	mi := &file_api_pb_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -392,7 +429,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{1}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Position) GetEpoch() uint32 {
@@ -441,7 +478,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_api_pb_control_proto_msgTypes[2]
+	mi := &file_api_pb_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -453,7 +490,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[2]
+	mi := &file_api_pb_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -466,7 +503,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{2}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Interval) GetFrom() *Position {
@@ -503,7 +540,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[3]
+	mi := &file_api_pb_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +552,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[3]
+	mi := &file_api_pb_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +565,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{3}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Checkpoint) GetName() string {
@@ -598,7 +635,7 @@ type CreateCheckpointRequest struct {
 
 func (x *CreateCheckpointRequest) Reset() {
 	*x = CreateCheckpointRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[4]
+	mi := &file_api_pb_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -610,7 +647,7 @@ func (x *CreateCheckpointRequest) String() string {
 func (*CreateCheckpointRequest) ProtoMessage() {}
 
 func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[4]
+	mi := &file_api_pb_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -623,7 +660,7 @@ func (x *CreateCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{4}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CreateCheckpointRequest) GetSession() string {
@@ -662,7 +699,7 @@ type CreateCheckpointReply struct {
 
 func (x *CreateCheckpointReply) Reset() {
 	*x = CreateCheckpointReply{}
-	mi := &file_api_pb_control_proto_msgTypes[5]
+	mi := &file_api_pb_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +711,7 @@ func (x *CreateCheckpointReply) String() string {
 func (*CreateCheckpointReply) ProtoMessage() {}
 
 func (x *CreateCheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[5]
+	mi := &file_api_pb_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +724,7 @@ func (x *CreateCheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCheckpointReply.ProtoReflect.Descriptor instead.
 func (*CreateCheckpointReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{5}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CreateCheckpointReply) GetCheckpoint() *Checkpoint {
@@ -736,7 +773,7 @@ type RankStep struct {
 
 func (x *RankStep) Reset() {
 	*x = RankStep{}
-	mi := &file_api_pb_control_proto_msgTypes[6]
+	mi := &file_api_pb_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -748,7 +785,7 @@ func (x *RankStep) String() string {
 func (*RankStep) ProtoMessage() {}
 
 func (x *RankStep) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[6]
+	mi := &file_api_pb_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -761,7 +798,7 @@ func (x *RankStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankStep.ProtoReflect.Descriptor instead.
 func (*RankStep) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{6}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RankStep) GetRank() uint32 {
@@ -794,7 +831,7 @@ type ListCheckpointsRequest struct {
 
 func (x *ListCheckpointsRequest) Reset() {
 	*x = ListCheckpointsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[7]
+	mi := &file_api_pb_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +843,7 @@ func (x *ListCheckpointsRequest) String() string {
 func (*ListCheckpointsRequest) ProtoMessage() {}
 
 func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[7]
+	mi := &file_api_pb_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +856,7 @@ func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{7}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListCheckpointsRequest) GetSession() string {
@@ -838,7 +875,7 @@ type ListCheckpointsReply struct {
 
 func (x *ListCheckpointsReply) Reset() {
 	*x = ListCheckpointsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[8]
+	mi := &file_api_pb_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +887,7 @@ func (x *ListCheckpointsReply) String() string {
 func (*ListCheckpointsReply) ProtoMessage() {}
 
 func (x *ListCheckpointsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[8]
+	mi := &file_api_pb_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +900,7 @@ func (x *ListCheckpointsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsReply.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{8}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListCheckpointsReply) GetCheckpoints() []*Checkpoint {
@@ -883,7 +920,7 @@ type DeleteCheckpointRequest struct {
 
 func (x *DeleteCheckpointRequest) Reset() {
 	*x = DeleteCheckpointRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[9]
+	mi := &file_api_pb_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -895,7 +932,7 @@ func (x *DeleteCheckpointRequest) String() string {
 func (*DeleteCheckpointRequest) ProtoMessage() {}
 
 func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[9]
+	mi := &file_api_pb_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -908,7 +945,7 @@ func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{9}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *DeleteCheckpointRequest) GetSession() string {
@@ -933,7 +970,7 @@ type DeleteCheckpointReply struct {
 
 func (x *DeleteCheckpointReply) Reset() {
 	*x = DeleteCheckpointReply{}
-	mi := &file_api_pb_control_proto_msgTypes[10]
+	mi := &file_api_pb_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -945,7 +982,7 @@ func (x *DeleteCheckpointReply) String() string {
 func (*DeleteCheckpointReply) ProtoMessage() {}
 
 func (x *DeleteCheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[10]
+	mi := &file_api_pb_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -958,7 +995,7 @@ func (x *DeleteCheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointReply.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{10}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{11}
 }
 
 type RestoreSessionRequest struct {
@@ -975,7 +1012,7 @@ type RestoreSessionRequest struct {
 
 func (x *RestoreSessionRequest) Reset() {
 	*x = RestoreSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[11]
+	mi := &file_api_pb_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -987,7 +1024,7 @@ func (x *RestoreSessionRequest) String() string {
 func (*RestoreSessionRequest) ProtoMessage() {}
 
 func (x *RestoreSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[11]
+	mi := &file_api_pb_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1000,7 +1037,7 @@ func (x *RestoreSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionRequest.ProtoReflect.Descriptor instead.
 func (*RestoreSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{11}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RestoreSessionRequest) GetSession() string {
@@ -1050,7 +1087,7 @@ type RestoredFrom struct {
 
 func (x *RestoredFrom) Reset() {
 	*x = RestoredFrom{}
-	mi := &file_api_pb_control_proto_msgTypes[12]
+	mi := &file_api_pb_control_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1099,7 @@ func (x *RestoredFrom) String() string {
 func (*RestoredFrom) ProtoMessage() {}
 
 func (x *RestoredFrom) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[12]
+	mi := &file_api_pb_control_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1112,7 @@ func (x *RestoredFrom) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoredFrom.ProtoReflect.Descriptor instead.
 func (*RestoredFrom) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{12}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RestoredFrom) GetName() string {
@@ -1116,7 +1153,7 @@ type Fingerprint struct {
 
 func (x *Fingerprint) Reset() {
 	*x = Fingerprint{}
-	mi := &file_api_pb_control_proto_msgTypes[13]
+	mi := &file_api_pb_control_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1128,7 +1165,7 @@ func (x *Fingerprint) String() string {
 func (*Fingerprint) ProtoMessage() {}
 
 func (x *Fingerprint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[13]
+	mi := &file_api_pb_control_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1141,7 +1178,7 @@ func (x *Fingerprint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fingerprint.ProtoReflect.Descriptor instead.
 func (*Fingerprint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{13}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Fingerprint) GetSpec() []uint32 {
@@ -1203,7 +1240,7 @@ type OpenRequest struct {
 
 func (x *OpenRequest) Reset() {
 	*x = OpenRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[14]
+	mi := &file_api_pb_control_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1215,7 +1252,7 @@ func (x *OpenRequest) String() string {
 func (*OpenRequest) ProtoMessage() {}
 
 func (x *OpenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[14]
+	mi := &file_api_pb_control_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1228,7 +1265,7 @@ func (x *OpenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenRequest.ProtoReflect.Descriptor instead.
 func (*OpenRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{14}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OpenRequest) GetSession() string {
@@ -1315,7 +1352,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_api_pb_control_proto_msgTypes[15]
+	mi := &file_api_pb_control_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1327,7 +1364,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[15]
+	mi := &file_api_pb_control_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1340,7 +1377,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{15}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Session) GetId() string {
@@ -1538,7 +1575,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1587,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[16]
+	mi := &file_api_pb_control_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1600,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{16}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Share) GetWeight() float64 {
@@ -1604,7 +1641,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1653,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[17]
+	mi := &file_api_pb_control_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1666,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{17}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Progress) GetEpoch() uint32 {
@@ -1703,7 +1740,7 @@ type RankProgress struct {
 
 func (x *RankProgress) Reset() {
 	*x = RankProgress{}
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1715,7 +1752,7 @@ func (x *RankProgress) String() string {
 func (*RankProgress) ProtoMessage() {}
 
 func (x *RankProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[18]
+	mi := &file_api_pb_control_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1728,7 +1765,7 @@ func (x *RankProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankProgress.ProtoReflect.Descriptor instead.
 func (*RankProgress) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{18}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RankProgress) GetRank() uint32 {
@@ -1775,7 +1812,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1824,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[19]
+	mi := &file_api_pb_control_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1837,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{19}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetSessionRequest) GetSession() string {
@@ -1818,7 +1855,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1867,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[20]
+	mi := &file_api_pb_control_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1880,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{20}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
 }
 
 type ListSessionsReply struct {
@@ -1856,7 +1893,7 @@ type ListSessionsReply struct {
 
 func (x *ListSessionsReply) Reset() {
 	*x = ListSessionsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1868,7 +1905,7 @@ func (x *ListSessionsReply) String() string {
 func (*ListSessionsReply) ProtoMessage() {}
 
 func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[21]
+	mi := &file_api_pb_control_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1881,7 +1918,7 @@ func (x *ListSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsReply.ProtoReflect.Descriptor instead.
 func (*ListSessionsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{21}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListSessionsReply) GetSessions() []*Session {
@@ -1907,7 +1944,7 @@ type DeleteSessionRequest struct {
 
 func (x *DeleteSessionRequest) Reset() {
 	*x = DeleteSessionRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1919,7 +1956,7 @@ func (x *DeleteSessionRequest) String() string {
 func (*DeleteSessionRequest) ProtoMessage() {}
 
 func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[22]
+	mi := &file_api_pb_control_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1932,7 +1969,7 @@ func (x *DeleteSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteSessionRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{22}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteSessionRequest) GetSession() string {
@@ -1950,7 +1987,7 @@ type DeleteSessionReply struct {
 
 func (x *DeleteSessionReply) Reset() {
 	*x = DeleteSessionReply{}
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +1999,7 @@ func (x *DeleteSessionReply) String() string {
 func (*DeleteSessionReply) ProtoMessage() {}
 
 func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[23]
+	mi := &file_api_pb_control_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2012,7 @@ func (x *DeleteSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionReply.ProtoReflect.Descriptor instead.
 func (*DeleteSessionReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{23}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
 }
 
 type JoinRequest struct {
@@ -1996,7 +2033,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2045,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[24]
+	mi := &file_api_pb_control_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2058,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{24}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JoinRequest) GetSession() string {
@@ -2098,7 +2135,7 @@ type JoinReply struct {
 
 func (x *JoinReply) Reset() {
 	*x = JoinReply{}
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2147,7 @@ func (x *JoinReply) String() string {
 func (*JoinReply) ProtoMessage() {}
 
 func (x *JoinReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[25]
+	mi := &file_api_pb_control_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2160,7 @@ func (x *JoinReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinReply.ProtoReflect.Descriptor instead.
 func (*JoinReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{25}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *JoinReply) GetKind() JoinKind {
@@ -2267,7 +2304,7 @@ type Counters struct {
 
 func (x *Counters) Reset() {
 	*x = Counters{}
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2279,7 +2316,7 @@ func (x *Counters) String() string {
 func (*Counters) ProtoMessage() {}
 
 func (x *Counters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[26]
+	mi := &file_api_pb_control_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2292,7 +2329,7 @@ func (x *Counters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counters.ProtoReflect.Descriptor instead.
 func (*Counters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{26}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Counters) GetRows() int64 {
@@ -2380,7 +2417,7 @@ type SyncRequest struct {
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2429,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[27]
+	mi := &file_api_pb_control_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2442,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{27}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SyncRequest) GetSession() string {
@@ -2543,7 +2580,7 @@ type Pace struct {
 
 func (x *Pace) Reset() {
 	*x = Pace{}
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2555,7 +2592,7 @@ func (x *Pace) String() string {
 func (*Pace) ProtoMessage() {}
 
 func (x *Pace) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[28]
+	mi := &file_api_pb_control_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2568,7 +2605,7 @@ func (x *Pace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pace.ProtoReflect.Descriptor instead.
 func (*Pace) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{28}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Pace) GetStepNs() int64 {
@@ -2619,7 +2656,7 @@ type RefusedStream struct {
 
 func (x *RefusedStream) Reset() {
 	*x = RefusedStream{}
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2668,7 @@ func (x *RefusedStream) String() string {
 func (*RefusedStream) ProtoMessage() {}
 
 func (x *RefusedStream) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[29]
+	mi := &file_api_pb_control_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2681,7 @@ func (x *RefusedStream) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedStream.ProtoReflect.Descriptor instead.
 func (*RefusedStream) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{29}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RefusedStream) GetAt() *Position {
@@ -2686,7 +2723,7 @@ type SkippedRows struct {
 
 func (x *SkippedRows) Reset() {
 	*x = SkippedRows{}
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2735,7 @@ func (x *SkippedRows) String() string {
 func (*SkippedRows) ProtoMessage() {}
 
 func (x *SkippedRows) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[30]
+	mi := &file_api_pb_control_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2748,7 @@ func (x *SkippedRows) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SkippedRows.ProtoReflect.Descriptor instead.
 func (*SkippedRows) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{30}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SkippedRows) GetEpoch() uint32 {
@@ -2788,7 +2825,7 @@ type RankSteps struct {
 
 func (x *RankSteps) Reset() {
 	*x = RankSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2800,7 +2837,7 @@ func (x *RankSteps) String() string {
 func (*RankSteps) ProtoMessage() {}
 
 func (x *RankSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[31]
+	mi := &file_api_pb_control_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2813,7 +2850,7 @@ func (x *RankSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankSteps.ProtoReflect.Descriptor instead.
 func (*RankSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{31}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RankSteps) GetEpoch() uint32 {
@@ -2856,7 +2893,7 @@ type EpochSteps struct {
 
 func (x *EpochSteps) Reset() {
 	*x = EpochSteps{}
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2868,7 +2905,7 @@ func (x *EpochSteps) String() string {
 func (*EpochSteps) ProtoMessage() {}
 
 func (x *EpochSteps) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[32]
+	mi := &file_api_pb_control_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2881,7 +2918,7 @@ func (x *EpochSteps) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EpochSteps.ProtoReflect.Descriptor instead.
 func (*EpochSteps) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{32}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *EpochSteps) GetEpoch() uint32 {
@@ -2925,7 +2962,7 @@ type LaneStart struct {
 
 func (x *LaneStart) Reset() {
 	*x = LaneStart{}
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2937,7 +2974,7 @@ func (x *LaneStart) String() string {
 func (*LaneStart) ProtoMessage() {}
 
 func (x *LaneStart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[33]
+	mi := &file_api_pb_control_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2950,7 +2987,7 @@ func (x *LaneStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LaneStart.ProtoReflect.Descriptor instead.
 func (*LaneStart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{33}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LaneStart) GetEpoch() uint32 {
@@ -3016,7 +3053,7 @@ type SyncReply struct {
 
 func (x *SyncReply) Reset() {
 	*x = SyncReply{}
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3028,7 +3065,7 @@ func (x *SyncReply) String() string {
 func (*SyncReply) ProtoMessage() {}
 
 func (x *SyncReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[34]
+	mi := &file_api_pb_control_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3041,7 +3078,7 @@ func (x *SyncReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncReply.ProtoReflect.Descriptor instead.
 func (*SyncReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{34}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SyncReply) GetRevision() uint64 {
@@ -3210,7 +3247,7 @@ type Cause struct {
 
 func (x *Cause) Reset() {
 	*x = Cause{}
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3259,7 @@ func (x *Cause) String() string {
 func (*Cause) ProtoMessage() {}
 
 func (x *Cause) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[35]
+	mi := &file_api_pb_control_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3272,7 @@ func (x *Cause) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cause.ProtoReflect.Descriptor instead.
 func (*Cause) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{35}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Cause) GetBottleneck() Bottleneck {
@@ -3274,7 +3311,7 @@ type CheckpointOrder struct {
 
 func (x *CheckpointOrder) Reset() {
 	*x = CheckpointOrder{}
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3286,7 +3323,7 @@ func (x *CheckpointOrder) String() string {
 func (*CheckpointOrder) ProtoMessage() {}
 
 func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[36]
+	mi := &file_api_pb_control_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3299,7 +3336,7 @@ func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
 func (*CheckpointOrder) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{36}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CheckpointOrder) GetId() uint64 {
@@ -3341,7 +3378,7 @@ type CheckpointPart struct {
 
 func (x *CheckpointPart) Reset() {
 	*x = CheckpointPart{}
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3390,7 @@ func (x *CheckpointPart) String() string {
 func (*CheckpointPart) ProtoMessage() {}
 
 func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[37]
+	mi := &file_api_pb_control_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3403,7 @@ func (x *CheckpointPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointPart.ProtoReflect.Descriptor instead.
 func (*CheckpointPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{37}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CheckpointPart) GetId() uint64 {
@@ -3402,7 +3439,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +3451,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[38]
+	mi := &file_api_pb_control_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +3464,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{38}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ObserveRequest) GetSession() string {
@@ -3467,7 +3504,7 @@ type Observation struct {
 
 func (x *Observation) Reset() {
 	*x = Observation{}
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3516,7 @@ func (x *Observation) String() string {
 func (*Observation) ProtoMessage() {}
 
 func (x *Observation) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[39]
+	mi := &file_api_pb_control_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3529,7 @@ func (x *Observation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Observation.ProtoReflect.Descriptor instead.
 func (*Observation) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{39}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Observation) GetNowUnixMs() int64 {
@@ -3565,7 +3602,7 @@ type FleetPoint struct {
 
 func (x *FleetPoint) Reset() {
 	*x = FleetPoint{}
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3577,7 +3614,7 @@ func (x *FleetPoint) String() string {
 func (*FleetPoint) ProtoMessage() {}
 
 func (x *FleetPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[40]
+	mi := &file_api_pb_control_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3590,7 +3627,7 @@ func (x *FleetPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetPoint.ProtoReflect.Descriptor instead.
 func (*FleetPoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{40}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *FleetPoint) GetUnixMs() int64 {
@@ -3706,7 +3743,7 @@ type SessionLoad struct {
 
 func (x *SessionLoad) Reset() {
 	*x = SessionLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3718,7 +3755,7 @@ func (x *SessionLoad) String() string {
 func (*SessionLoad) ProtoMessage() {}
 
 func (x *SessionLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[41]
+	mi := &file_api_pb_control_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3731,7 +3768,7 @@ func (x *SessionLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionLoad.ProtoReflect.Descriptor instead.
 func (*SessionLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{41}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SessionLoad) GetSession() string {
@@ -3888,7 +3925,7 @@ type TrainerLoad struct {
 
 func (x *TrainerLoad) Reset() {
 	*x = TrainerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3900,7 +3937,7 @@ func (x *TrainerLoad) String() string {
 func (*TrainerLoad) ProtoMessage() {}
 
 func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[42]
+	mi := &file_api_pb_control_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3913,7 +3950,7 @@ func (x *TrainerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TrainerLoad.ProtoReflect.Descriptor instead.
 func (*TrainerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{42}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TrainerLoad) GetRank() uint32 {
@@ -3970,7 +4007,7 @@ type StageTime struct {
 
 func (x *StageTime) Reset() {
 	*x = StageTime{}
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3982,7 +4019,7 @@ func (x *StageTime) String() string {
 func (*StageTime) ProtoMessage() {}
 
 func (x *StageTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[43]
+	mi := &file_api_pb_control_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3995,7 +4032,7 @@ func (x *StageTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageTime.ProtoReflect.Descriptor instead.
 func (*StageTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{43}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *StageTime) GetStage() string {
@@ -4034,7 +4071,7 @@ type WorkerLoad struct {
 
 func (x *WorkerLoad) Reset() {
 	*x = WorkerLoad{}
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +4083,7 @@ func (x *WorkerLoad) String() string {
 func (*WorkerLoad) ProtoMessage() {}
 
 func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[44]
+	mi := &file_api_pb_control_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +4096,7 @@ func (x *WorkerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLoad.ProtoReflect.Descriptor instead.
 func (*WorkerLoad) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{44}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *WorkerLoad) GetName() string {
@@ -4180,7 +4217,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4192,7 +4229,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[45]
+	mi := &file_api_pb_control_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4205,7 +4242,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{45}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Decision) GetUnixMs() int64 {
@@ -4296,7 +4333,7 @@ type ListEventsRequest struct {
 
 func (x *ListEventsRequest) Reset() {
 	*x = ListEventsRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4308,7 +4345,7 @@ func (x *ListEventsRequest) String() string {
 func (*ListEventsRequest) ProtoMessage() {}
 
 func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[46]
+	mi := &file_api_pb_control_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4321,7 +4358,7 @@ func (x *ListEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsRequest.ProtoReflect.Descriptor instead.
 func (*ListEventsRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{46}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ListEventsRequest) GetSession() string {
@@ -4355,7 +4392,7 @@ type ListEventsReply struct {
 
 func (x *ListEventsReply) Reset() {
 	*x = ListEventsReply{}
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4367,7 +4404,7 @@ func (x *ListEventsReply) String() string {
 func (*ListEventsReply) ProtoMessage() {}
 
 func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[47]
+	mi := &file_api_pb_control_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4380,7 +4417,7 @@ func (x *ListEventsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEventsReply.ProtoReflect.Descriptor instead.
 func (*ListEventsReply) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{47}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListEventsReply) GetEvents() []*Event {
@@ -4409,7 +4446,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4421,7 +4458,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[48]
+	mi := &file_api_pb_control_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4434,7 +4471,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{48}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -4515,7 +4552,7 @@ type WhoAmIRequest struct {
 
 func (x *WhoAmIRequest) Reset() {
 	*x = WhoAmIRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4527,7 +4564,7 @@ func (x *WhoAmIRequest) String() string {
 func (*WhoAmIRequest) ProtoMessage() {}
 
 func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[49]
+	mi := &file_api_pb_control_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4540,7 +4577,7 @@ func (x *WhoAmIRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIRequest.ProtoReflect.Descriptor instead.
 func (*WhoAmIRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{49}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
 }
 
 // Caller is who makes a call, and what its namespace may read and take.
@@ -4561,7 +4598,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4573,7 +4610,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[50]
+	mi := &file_api_pb_control_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4586,7 +4623,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{50}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Caller) GetSubject() string {
@@ -4660,7 +4697,7 @@ type GetFleetRequest struct {
 
 func (x *GetFleetRequest) Reset() {
 	*x = GetFleetRequest{}
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +4709,7 @@ func (x *GetFleetRequest) String() string {
 func (*GetFleetRequest) ProtoMessage() {}
 
 func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[51]
+	mi := &file_api_pb_control_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +4722,7 @@ func (x *GetFleetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetFleetRequest.ProtoReflect.Descriptor instead.
 func (*GetFleetRequest) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{51}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
 }
 
 type Fleet struct {
@@ -4699,7 +4736,7 @@ type Fleet struct {
 
 func (x *Fleet) Reset() {
 	*x = Fleet{}
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4711,7 +4748,7 @@ func (x *Fleet) String() string {
 func (*Fleet) ProtoMessage() {}
 
 func (x *Fleet) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[52]
+	mi := &file_api_pb_control_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4724,7 +4761,7 @@ func (x *Fleet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fleet.ProtoReflect.Descriptor instead.
 func (*Fleet) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{52}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Fleet) GetLeader() string {
@@ -4763,7 +4800,7 @@ type FleetMember struct {
 
 func (x *FleetMember) Reset() {
 	*x = FleetMember{}
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4775,7 +4812,7 @@ func (x *FleetMember) String() string {
 func (*FleetMember) ProtoMessage() {}
 
 func (x *FleetMember) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[53]
+	mi := &file_api_pb_control_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4788,7 +4825,7 @@ func (x *FleetMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FleetMember.ProtoReflect.Descriptor instead.
 func (*FleetMember) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{53}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *FleetMember) GetRole() string {
@@ -4855,7 +4892,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4867,7 +4904,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[54]
+	mi := &file_api_pb_control_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4880,7 +4917,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{54}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *Grant) GetInterval() *Interval {
@@ -4971,7 +5008,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4983,7 +5020,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[55]
+	mi := &file_api_pb_control_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4996,7 +5033,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{55}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *State) GetVersion() uint32 {
@@ -5185,7 +5222,7 @@ type WorkerReport struct {
 
 func (x *WorkerReport) Reset() {
 	*x = WorkerReport{}
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5197,7 +5234,7 @@ func (x *WorkerReport) String() string {
 func (*WorkerReport) ProtoMessage() {}
 
 func (x *WorkerReport) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[56]
+	mi := &file_api_pb_control_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5210,7 +5247,7 @@ func (x *WorkerReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerReport.ProtoReflect.Descriptor instead.
 func (*WorkerReport) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{56}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WorkerReport) GetName() string {
@@ -5313,7 +5350,7 @@ type WorkerCounters struct {
 
 func (x *WorkerCounters) Reset() {
 	*x = WorkerCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5325,7 +5362,7 @@ func (x *WorkerCounters) String() string {
 func (*WorkerCounters) ProtoMessage() {}
 
 func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[57]
+	mi := &file_api_pb_control_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5338,7 +5375,7 @@ func (x *WorkerCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerCounters.ProtoReflect.Descriptor instead.
 func (*WorkerCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{57}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WorkerCounters) GetRows() int64 {
@@ -5477,7 +5514,7 @@ type OpTime struct {
 
 func (x *OpTime) Reset() {
 	*x = OpTime{}
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5489,7 +5526,7 @@ func (x *OpTime) String() string {
 func (*OpTime) ProtoMessage() {}
 
 func (x *OpTime) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[58]
+	mi := &file_api_pb_control_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5502,7 +5539,7 @@ func (x *OpTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpTime.ProtoReflect.Descriptor instead.
 func (*OpTime) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{58}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *OpTime) GetOp() string {
@@ -5531,7 +5568,7 @@ type SessionCounters struct {
 
 func (x *SessionCounters) Reset() {
 	*x = SessionCounters{}
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5543,7 +5580,7 @@ func (x *SessionCounters) String() string {
 func (*SessionCounters) ProtoMessage() {}
 
 func (x *SessionCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[59]
+	mi := &file_api_pb_control_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5556,7 +5593,7 @@ func (x *SessionCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionCounters.ProtoReflect.Descriptor instead.
 func (*SessionCounters) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{59}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *SessionCounters) GetSession() string {
@@ -5591,7 +5628,7 @@ type WorkerOrders struct {
 
 func (x *WorkerOrders) Reset() {
 	*x = WorkerOrders{}
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5603,7 +5640,7 @@ func (x *WorkerOrders) String() string {
 func (*WorkerOrders) ProtoMessage() {}
 
 func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[60]
+	mi := &file_api_pb_control_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5616,7 +5653,7 @@ func (x *WorkerOrders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerOrders.ProtoReflect.Descriptor instead.
 func (*WorkerOrders) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{60}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WorkerOrders) GetDrain() bool {
@@ -5645,7 +5682,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5657,7 +5694,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[61]
+	mi := &file_api_pb_control_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5670,7 +5707,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{61}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Block) GetEpoch() uint32 {
@@ -5704,7 +5741,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5716,7 +5753,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[62]
+	mi := &file_api_pb_control_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5729,7 +5766,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{62}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Shard) GetFile() *File {
@@ -5756,7 +5793,7 @@ type ListingPage struct {
 
 func (x *ListingPage) Reset() {
 	*x = ListingPage{}
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5768,7 +5805,7 @@ func (x *ListingPage) String() string {
 func (*ListingPage) ProtoMessage() {}
 
 func (x *ListingPage) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[63]
+	mi := &file_api_pb_control_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5781,7 +5818,7 @@ func (x *ListingPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListingPage.ProtoReflect.Descriptor instead.
 func (*ListingPage) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{63}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ListingPage) GetFiles() []*File {
@@ -5803,7 +5840,7 @@ type BlockPart struct {
 
 func (x *BlockPart) Reset() {
 	*x = BlockPart{}
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5815,7 +5852,7 @@ func (x *BlockPart) String() string {
 func (*BlockPart) ProtoMessage() {}
 
 func (x *BlockPart) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[64]
+	mi := &file_api_pb_control_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5828,7 +5865,7 @@ func (x *BlockPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockPart.ProtoReflect.Descriptor instead.
 func (*BlockPart) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{64}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *BlockPart) GetParts() uint32 {
@@ -5858,7 +5895,7 @@ type SessionMeta struct {
 
 func (x *SessionMeta) Reset() {
 	*x = SessionMeta{}
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5870,7 +5907,7 @@ func (x *SessionMeta) String() string {
 func (*SessionMeta) ProtoMessage() {}
 
 func (x *SessionMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[65]
+	mi := &file_api_pb_control_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5883,7 +5920,7 @@ func (x *SessionMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionMeta.ProtoReflect.Descriptor instead.
 func (*SessionMeta) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{65}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *SessionMeta) GetSession() *Session {
@@ -5927,7 +5964,7 @@ type ClosedSession struct {
 
 func (x *ClosedSession) Reset() {
 	*x = ClosedSession{}
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5939,7 +5976,7 @@ func (x *ClosedSession) String() string {
 func (*ClosedSession) ProtoMessage() {}
 
 func (x *ClosedSession) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[66]
+	mi := &file_api_pb_control_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5952,7 +5989,7 @@ func (x *ClosedSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClosedSession.ProtoReflect.Descriptor instead.
 func (*ClosedSession) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{66}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ClosedSession) GetMeta() *SessionMeta {
@@ -5998,7 +6035,7 @@ type PlannerConfig struct {
 
 func (x *PlannerConfig) Reset() {
 	*x = PlannerConfig{}
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6010,7 +6047,7 @@ func (x *PlannerConfig) String() string {
 func (*PlannerConfig) ProtoMessage() {}
 
 func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[67]
+	mi := &file_api_pb_control_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6023,7 +6060,7 @@ func (x *PlannerConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannerConfig.ProtoReflect.Descriptor instead.
 func (*PlannerConfig) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{67}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PlannerConfig) GetBlockBytes() int64 {
@@ -6105,7 +6142,7 @@ type SessionHead struct {
 
 func (x *SessionHead) Reset() {
 	*x = SessionHead{}
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6117,7 +6154,7 @@ func (x *SessionHead) String() string {
 func (*SessionHead) ProtoMessage() {}
 
 func (x *SessionHead) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[68]
+	mi := &file_api_pb_control_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6130,7 +6167,7 @@ func (x *SessionHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHead.ProtoReflect.Descriptor instead.
 func (*SessionHead) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{68}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SessionHead) GetGeneration() uint64 {
@@ -6339,7 +6376,7 @@ type PendingCheckpoint struct {
 
 func (x *PendingCheckpoint) Reset() {
 	*x = PendingCheckpoint{}
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6351,7 +6388,7 @@ func (x *PendingCheckpoint) String() string {
 func (*PendingCheckpoint) ProtoMessage() {}
 
 func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[69]
+	mi := &file_api_pb_control_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6364,7 +6401,7 @@ func (x *PendingCheckpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingCheckpoint.ProtoReflect.Descriptor instead.
 func (*PendingCheckpoint) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{69}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *PendingCheckpoint) GetId() uint64 {
@@ -6437,7 +6474,7 @@ type PlannedBlock struct {
 
 func (x *PlannedBlock) Reset() {
 	*x = PlannedBlock{}
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6449,7 +6486,7 @@ func (x *PlannedBlock) String() string {
 func (*PlannedBlock) ProtoMessage() {}
 
 func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[70]
+	mi := &file_api_pb_control_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6462,7 +6499,7 @@ func (x *PlannedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedBlock.ProtoReflect.Descriptor instead.
 func (*PlannedBlock) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{70}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *PlannedBlock) GetEpoch() uint32 {
@@ -6513,7 +6550,7 @@ type PlannedEpoch struct {
 
 func (x *PlannedEpoch) Reset() {
 	*x = PlannedEpoch{}
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6525,7 +6562,7 @@ func (x *PlannedEpoch) String() string {
 func (*PlannedEpoch) ProtoMessage() {}
 
 func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[71]
+	mi := &file_api_pb_control_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6538,7 +6575,7 @@ func (x *PlannedEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlannedEpoch.ProtoReflect.Descriptor instead.
 func (*PlannedEpoch) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{71}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *PlannedEpoch) GetEpoch() uint32 {
@@ -6612,7 +6649,7 @@ type SessionRank struct {
 
 func (x *SessionRank) Reset() {
 	*x = SessionRank{}
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6624,7 +6661,7 @@ func (x *SessionRank) String() string {
 func (*SessionRank) ProtoMessage() {}
 
 func (x *SessionRank) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[72]
+	mi := &file_api_pb_control_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6637,7 +6674,7 @@ func (x *SessionRank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRank.ProtoReflect.Descriptor instead.
 func (*SessionRank) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{72}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *SessionRank) GetIncarnation() uint64 {
@@ -6823,7 +6860,7 @@ type RankRestore struct {
 
 func (x *RankRestore) Reset() {
 	*x = RankRestore{}
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6835,7 +6872,7 @@ func (x *RankRestore) String() string {
 func (*RankRestore) ProtoMessage() {}
 
 func (x *RankRestore) ProtoReflect() protoreflect.Message {
-	mi := &file_api_pb_control_proto_msgTypes[73]
+	mi := &file_api_pb_control_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6848,7 +6885,7 @@ func (x *RankRestore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankRestore.ProtoReflect.Descriptor instead.
 func (*RankRestore) Descriptor() ([]byte, []int) {
-	return file_api_pb_control_proto_rawDescGZIP(), []int{73}
+	return file_api_pb_control_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RankRestore) GetAttempt() uint64 {
@@ -6892,7 +6929,8 @@ const file_api_pb_control_proto_rawDesc = "" +
 	"\n" +
 	"\x14api/pb/control.proto\x12\vpenstock.v1\x1a\x11api/pb/spec.proto\x1a\x13api/pb/stream.proto\"#\n" +
 	"\tNotLeader\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader\"r\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\"\v\n" +
+	"\tCannotYet\"r\n" +
 	"\bPosition\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\rR\x05epoch\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\rR\x05block\x12\x14\n" +
@@ -7612,7 +7650,7 @@ func file_api_pb_control_proto_rawDescGZIP() []byte {
 }
 
 var file_api_pb_control_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
-var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_api_pb_control_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_api_pb_control_proto_goTypes = []any{
 	(SessionState)(0),               // 0: penstock.v1.SessionState
 	(JoinKind)(0),                   // 1: penstock.v1.JoinKind
@@ -7620,226 +7658,227 @@ var file_api_pb_control_proto_goTypes = []any{
 	(Bottleneck)(0),                 // 3: penstock.v1.Bottleneck
 	(EventKind)(0),                  // 4: penstock.v1.EventKind
 	(*NotLeader)(nil),               // 5: penstock.v1.NotLeader
-	(*Position)(nil),                // 6: penstock.v1.Position
-	(*Interval)(nil),                // 7: penstock.v1.Interval
-	(*Checkpoint)(nil),              // 8: penstock.v1.Checkpoint
-	(*CreateCheckpointRequest)(nil), // 9: penstock.v1.CreateCheckpointRequest
-	(*CreateCheckpointReply)(nil),   // 10: penstock.v1.CreateCheckpointReply
-	(*RankStep)(nil),                // 11: penstock.v1.RankStep
-	(*ListCheckpointsRequest)(nil),  // 12: penstock.v1.ListCheckpointsRequest
-	(*ListCheckpointsReply)(nil),    // 13: penstock.v1.ListCheckpointsReply
-	(*DeleteCheckpointRequest)(nil), // 14: penstock.v1.DeleteCheckpointRequest
-	(*DeleteCheckpointReply)(nil),   // 15: penstock.v1.DeleteCheckpointReply
-	(*RestoreSessionRequest)(nil),   // 16: penstock.v1.RestoreSessionRequest
-	(*RestoredFrom)(nil),            // 17: penstock.v1.RestoredFrom
-	(*Fingerprint)(nil),             // 18: penstock.v1.Fingerprint
-	(*OpenRequest)(nil),             // 19: penstock.v1.OpenRequest
-	(*Session)(nil),                 // 20: penstock.v1.Session
-	(*Share)(nil),                   // 21: penstock.v1.Share
-	(*Progress)(nil),                // 22: penstock.v1.Progress
-	(*RankProgress)(nil),            // 23: penstock.v1.RankProgress
-	(*GetSessionRequest)(nil),       // 24: penstock.v1.GetSessionRequest
-	(*ListSessionsRequest)(nil),     // 25: penstock.v1.ListSessionsRequest
-	(*ListSessionsReply)(nil),       // 26: penstock.v1.ListSessionsReply
-	(*DeleteSessionRequest)(nil),    // 27: penstock.v1.DeleteSessionRequest
-	(*DeleteSessionReply)(nil),      // 28: penstock.v1.DeleteSessionReply
-	(*JoinRequest)(nil),             // 29: penstock.v1.JoinRequest
-	(*JoinReply)(nil),               // 30: penstock.v1.JoinReply
-	(*Counters)(nil),                // 31: penstock.v1.Counters
-	(*SyncRequest)(nil),             // 32: penstock.v1.SyncRequest
-	(*Pace)(nil),                    // 33: penstock.v1.Pace
-	(*RefusedStream)(nil),           // 34: penstock.v1.RefusedStream
-	(*SkippedRows)(nil),             // 35: penstock.v1.SkippedRows
-	(*RankSteps)(nil),               // 36: penstock.v1.RankSteps
-	(*EpochSteps)(nil),              // 37: penstock.v1.EpochSteps
-	(*LaneStart)(nil),               // 38: penstock.v1.LaneStart
-	(*SyncReply)(nil),               // 39: penstock.v1.SyncReply
-	(*Cause)(nil),                   // 40: penstock.v1.Cause
-	(*CheckpointOrder)(nil),         // 41: penstock.v1.CheckpointOrder
-	(*CheckpointPart)(nil),          // 42: penstock.v1.CheckpointPart
-	(*ObserveRequest)(nil),          // 43: penstock.v1.ObserveRequest
-	(*Observation)(nil),             // 44: penstock.v1.Observation
-	(*FleetPoint)(nil),              // 45: penstock.v1.FleetPoint
-	(*SessionLoad)(nil),             // 46: penstock.v1.SessionLoad
-	(*TrainerLoad)(nil),             // 47: penstock.v1.TrainerLoad
-	(*StageTime)(nil),               // 48: penstock.v1.StageTime
-	(*WorkerLoad)(nil),              // 49: penstock.v1.WorkerLoad
-	(*Decision)(nil),                // 50: penstock.v1.Decision
-	(*ListEventsRequest)(nil),       // 51: penstock.v1.ListEventsRequest
-	(*ListEventsReply)(nil),         // 52: penstock.v1.ListEventsReply
-	(*Event)(nil),                   // 53: penstock.v1.Event
-	(*WhoAmIRequest)(nil),           // 54: penstock.v1.WhoAmIRequest
-	(*Caller)(nil),                  // 55: penstock.v1.Caller
-	(*GetFleetRequest)(nil),         // 56: penstock.v1.GetFleetRequest
-	(*Fleet)(nil),                   // 57: penstock.v1.Fleet
-	(*FleetMember)(nil),             // 58: penstock.v1.FleetMember
-	(*Grant)(nil),                   // 59: penstock.v1.Grant
-	(*State)(nil),                   // 60: penstock.v1.State
-	(*WorkerReport)(nil),            // 61: penstock.v1.WorkerReport
-	(*WorkerCounters)(nil),          // 62: penstock.v1.WorkerCounters
-	(*OpTime)(nil),                  // 63: penstock.v1.OpTime
-	(*SessionCounters)(nil),         // 64: penstock.v1.SessionCounters
-	(*WorkerOrders)(nil),            // 65: penstock.v1.WorkerOrders
-	(*Block)(nil),                   // 66: penstock.v1.Block
-	(*Shard)(nil),                   // 67: penstock.v1.Shard
-	(*ListingPage)(nil),             // 68: penstock.v1.ListingPage
-	(*BlockPart)(nil),               // 69: penstock.v1.BlockPart
-	(*SessionMeta)(nil),             // 70: penstock.v1.SessionMeta
-	(*ClosedSession)(nil),           // 71: penstock.v1.ClosedSession
-	(*PlannerConfig)(nil),           // 72: penstock.v1.PlannerConfig
-	(*SessionHead)(nil),             // 73: penstock.v1.SessionHead
-	(*PendingCheckpoint)(nil),       // 74: penstock.v1.PendingCheckpoint
-	(*PlannedBlock)(nil),            // 75: penstock.v1.PlannedBlock
-	(*PlannedEpoch)(nil),            // 76: penstock.v1.PlannedEpoch
-	(*SessionRank)(nil),             // 77: penstock.v1.SessionRank
-	(*RankRestore)(nil),             // 78: penstock.v1.RankRestore
-	nil,                             // 79: penstock.v1.WorkerOrders.KeysEntry
-	(*Spec)(nil),                    // 80: penstock.v1.Spec
-	(*File)(nil),                    // 81: penstock.v1.File
-	(*RowGroup)(nil),                // 82: penstock.v1.RowGroup
+	(*CannotYet)(nil),               // 6: penstock.v1.CannotYet
+	(*Position)(nil),                // 7: penstock.v1.Position
+	(*Interval)(nil),                // 8: penstock.v1.Interval
+	(*Checkpoint)(nil),              // 9: penstock.v1.Checkpoint
+	(*CreateCheckpointRequest)(nil), // 10: penstock.v1.CreateCheckpointRequest
+	(*CreateCheckpointReply)(nil),   // 11: penstock.v1.CreateCheckpointReply
+	(*RankStep)(nil),                // 12: penstock.v1.RankStep
+	(*ListCheckpointsRequest)(nil),  // 13: penstock.v1.ListCheckpointsRequest
+	(*ListCheckpointsReply)(nil),    // 14: penstock.v1.ListCheckpointsReply
+	(*DeleteCheckpointRequest)(nil), // 15: penstock.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointReply)(nil),   // 16: penstock.v1.DeleteCheckpointReply
+	(*RestoreSessionRequest)(nil),   // 17: penstock.v1.RestoreSessionRequest
+	(*RestoredFrom)(nil),            // 18: penstock.v1.RestoredFrom
+	(*Fingerprint)(nil),             // 19: penstock.v1.Fingerprint
+	(*OpenRequest)(nil),             // 20: penstock.v1.OpenRequest
+	(*Session)(nil),                 // 21: penstock.v1.Session
+	(*Share)(nil),                   // 22: penstock.v1.Share
+	(*Progress)(nil),                // 23: penstock.v1.Progress
+	(*RankProgress)(nil),            // 24: penstock.v1.RankProgress
+	(*GetSessionRequest)(nil),       // 25: penstock.v1.GetSessionRequest
+	(*ListSessionsRequest)(nil),     // 26: penstock.v1.ListSessionsRequest
+	(*ListSessionsReply)(nil),       // 27: penstock.v1.ListSessionsReply
+	(*DeleteSessionRequest)(nil),    // 28: penstock.v1.DeleteSessionRequest
+	(*DeleteSessionReply)(nil),      // 29: penstock.v1.DeleteSessionReply
+	(*JoinRequest)(nil),             // 30: penstock.v1.JoinRequest
+	(*JoinReply)(nil),               // 31: penstock.v1.JoinReply
+	(*Counters)(nil),                // 32: penstock.v1.Counters
+	(*SyncRequest)(nil),             // 33: penstock.v1.SyncRequest
+	(*Pace)(nil),                    // 34: penstock.v1.Pace
+	(*RefusedStream)(nil),           // 35: penstock.v1.RefusedStream
+	(*SkippedRows)(nil),             // 36: penstock.v1.SkippedRows
+	(*RankSteps)(nil),               // 37: penstock.v1.RankSteps
+	(*EpochSteps)(nil),              // 38: penstock.v1.EpochSteps
+	(*LaneStart)(nil),               // 39: penstock.v1.LaneStart
+	(*SyncReply)(nil),               // 40: penstock.v1.SyncReply
+	(*Cause)(nil),                   // 41: penstock.v1.Cause
+	(*CheckpointOrder)(nil),         // 42: penstock.v1.CheckpointOrder
+	(*CheckpointPart)(nil),          // 43: penstock.v1.CheckpointPart
+	(*ObserveRequest)(nil),          // 44: penstock.v1.ObserveRequest
+	(*Observation)(nil),             // 45: penstock.v1.Observation
+	(*FleetPoint)(nil),              // 46: penstock.v1.FleetPoint
+	(*SessionLoad)(nil),             // 47: penstock.v1.SessionLoad
+	(*TrainerLoad)(nil),             // 48: penstock.v1.TrainerLoad
+	(*StageTime)(nil),               // 49: penstock.v1.StageTime
+	(*WorkerLoad)(nil),              // 50: penstock.v1.WorkerLoad
+	(*Decision)(nil),                // 51: penstock.v1.Decision
+	(*ListEventsRequest)(nil),       // 52: penstock.v1.ListEventsRequest
+	(*ListEventsReply)(nil),         // 53: penstock.v1.ListEventsReply
+	(*Event)(nil),                   // 54: penstock.v1.Event
+	(*WhoAmIRequest)(nil),           // 55: penstock.v1.WhoAmIRequest
+	(*Caller)(nil),                  // 56: penstock.v1.Caller
+	(*GetFleetRequest)(nil),         // 57: penstock.v1.GetFleetRequest
+	(*Fleet)(nil),                   // 58: penstock.v1.Fleet
+	(*FleetMember)(nil),             // 59: penstock.v1.FleetMember
+	(*Grant)(nil),                   // 60: penstock.v1.Grant
+	(*State)(nil),                   // 61: penstock.v1.State
+	(*WorkerReport)(nil),            // 62: penstock.v1.WorkerReport
+	(*WorkerCounters)(nil),          // 63: penstock.v1.WorkerCounters
+	(*OpTime)(nil),                  // 64: penstock.v1.OpTime
+	(*SessionCounters)(nil),         // 65: penstock.v1.SessionCounters
+	(*WorkerOrders)(nil),            // 66: penstock.v1.WorkerOrders
+	(*Block)(nil),                   // 67: penstock.v1.Block
+	(*Shard)(nil),                   // 68: penstock.v1.Shard
+	(*ListingPage)(nil),             // 69: penstock.v1.ListingPage
+	(*BlockPart)(nil),               // 70: penstock.v1.BlockPart
+	(*SessionMeta)(nil),             // 71: penstock.v1.SessionMeta
+	(*ClosedSession)(nil),           // 72: penstock.v1.ClosedSession
+	(*PlannerConfig)(nil),           // 73: penstock.v1.PlannerConfig
+	(*SessionHead)(nil),             // 74: penstock.v1.SessionHead
+	(*PendingCheckpoint)(nil),       // 75: penstock.v1.PendingCheckpoint
+	(*PlannedBlock)(nil),            // 76: penstock.v1.PlannedBlock
+	(*PlannedEpoch)(nil),            // 77: penstock.v1.PlannedEpoch
+	(*SessionRank)(nil),             // 78: penstock.v1.SessionRank
+	(*RankRestore)(nil),             // 79: penstock.v1.RankRestore
+	nil,                             // 80: penstock.v1.WorkerOrders.KeysEntry
+	(*Spec)(nil),                    // 81: penstock.v1.Spec
+	(*File)(nil),                    // 82: penstock.v1.File
+	(*RowGroup)(nil),                // 83: penstock.v1.RowGroup
 }
 var file_api_pb_control_proto_depIdxs = []int32{
-	6,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
-	6,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
-	60,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
-	80,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
-	8,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
-	11,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
-	8,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
-	8,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
-	72,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
-	80,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
-	21,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
-	80,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
+	7,   // 0: penstock.v1.Interval.from:type_name -> penstock.v1.Position
+	7,   // 1: penstock.v1.Interval.to:type_name -> penstock.v1.Position
+	61,  // 2: penstock.v1.Checkpoint.state:type_name -> penstock.v1.State
+	81,  // 3: penstock.v1.Checkpoint.spec:type_name -> penstock.v1.Spec
+	9,   // 4: penstock.v1.CreateCheckpointReply.checkpoint:type_name -> penstock.v1.Checkpoint
+	12,  // 5: penstock.v1.CreateCheckpointReply.missing:type_name -> penstock.v1.RankStep
+	9,   // 6: penstock.v1.ListCheckpointsReply.checkpoints:type_name -> penstock.v1.Checkpoint
+	9,   // 7: penstock.v1.RestoreSessionRequest.checkpoint:type_name -> penstock.v1.Checkpoint
+	73,  // 8: penstock.v1.Fingerprint.planner:type_name -> penstock.v1.PlannerConfig
+	81,  // 9: penstock.v1.OpenRequest.spec:type_name -> penstock.v1.Spec
+	22,  // 10: penstock.v1.OpenRequest.share:type_name -> penstock.v1.Share
+	81,  // 11: penstock.v1.Session.spec:type_name -> penstock.v1.Spec
 	0,   // 12: penstock.v1.Session.state:type_name -> penstock.v1.SessionState
-	22,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
-	35,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
-	18,  // 15: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
-	17,  // 16: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
-	21,  // 17: penstock.v1.Session.share:type_name -> penstock.v1.Share
-	23,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
-	31,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
-	20,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
-	60,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
+	23,  // 13: penstock.v1.Session.progress:type_name -> penstock.v1.Progress
+	36,  // 14: penstock.v1.Session.skipped:type_name -> penstock.v1.SkippedRows
+	19,  // 15: penstock.v1.Session.fingerprint:type_name -> penstock.v1.Fingerprint
+	18,  // 16: penstock.v1.Session.restored_from:type_name -> penstock.v1.RestoredFrom
+	22,  // 17: penstock.v1.Session.share:type_name -> penstock.v1.Share
+	24,  // 18: penstock.v1.Progress.ranks:type_name -> penstock.v1.RankProgress
+	32,  // 19: penstock.v1.RankProgress.counters:type_name -> penstock.v1.Counters
+	21,  // 20: penstock.v1.ListSessionsReply.sessions:type_name -> penstock.v1.Session
+	61,  // 21: penstock.v1.JoinRequest.restore:type_name -> penstock.v1.State
 	1,   // 22: penstock.v1.JoinReply.kind:type_name -> penstock.v1.JoinKind
-	20,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
-	7,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
-	7,   // 25: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
-	36,  // 26: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
-	31,  // 27: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
-	38,  // 28: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
-	35,  // 29: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
-	7,   // 30: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
-	7,   // 31: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
-	31,  // 32: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
-	36,  // 33: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
-	34,  // 34: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
-	42,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
-	33,  // 36: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
-	6,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
+	21,  // 23: penstock.v1.JoinReply.session:type_name -> penstock.v1.Session
+	8,   // 24: penstock.v1.JoinReply.consumed:type_name -> penstock.v1.Interval
+	8,   // 25: penstock.v1.JoinReply.base:type_name -> penstock.v1.Interval
+	37,  // 26: penstock.v1.JoinReply.steps:type_name -> penstock.v1.RankSteps
+	32,  // 27: penstock.v1.JoinReply.earlier:type_name -> penstock.v1.Counters
+	39,  // 28: penstock.v1.JoinReply.starts:type_name -> penstock.v1.LaneStart
+	36,  // 29: penstock.v1.JoinReply.skipped:type_name -> penstock.v1.SkippedRows
+	8,   // 30: penstock.v1.SyncRequest.consumed:type_name -> penstock.v1.Interval
+	8,   // 31: penstock.v1.SyncRequest.released:type_name -> penstock.v1.Interval
+	32,  // 32: penstock.v1.SyncRequest.counters:type_name -> penstock.v1.Counters
+	37,  // 33: penstock.v1.SyncRequest.steps:type_name -> penstock.v1.RankSteps
+	35,  // 34: penstock.v1.SyncRequest.refused:type_name -> penstock.v1.RefusedStream
+	43,  // 35: penstock.v1.SyncRequest.checkpoint:type_name -> penstock.v1.CheckpointPart
+	34,  // 36: penstock.v1.SyncRequest.pace:type_name -> penstock.v1.Pace
+	7,   // 37: penstock.v1.RefusedStream.at:type_name -> penstock.v1.Position
 	2,   // 38: penstock.v1.RefusedStream.cause:type_name -> penstock.v1.RefusalCause
-	7,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
-	59,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
-	7,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
-	7,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
-	37,  // 43: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
-	38,  // 44: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
-	35,  // 45: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
-	41,  // 46: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
-	40,  // 47: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
+	8,   // 39: penstock.v1.SkippedRows.intervals:type_name -> penstock.v1.Interval
+	60,  // 40: penstock.v1.SyncReply.grants:type_name -> penstock.v1.Grant
+	8,   // 41: penstock.v1.SyncReply.release:type_name -> penstock.v1.Interval
+	8,   // 42: penstock.v1.SyncReply.base:type_name -> penstock.v1.Interval
+	38,  // 43: penstock.v1.SyncReply.steps:type_name -> penstock.v1.EpochSteps
+	39,  // 44: penstock.v1.SyncReply.starts:type_name -> penstock.v1.LaneStart
+	36,  // 45: penstock.v1.SyncReply.skipped:type_name -> penstock.v1.SkippedRows
+	42,  // 46: penstock.v1.SyncReply.checkpoint:type_name -> penstock.v1.CheckpointOrder
+	41,  // 47: penstock.v1.SyncReply.cause:type_name -> penstock.v1.Cause
 	3,   // 48: penstock.v1.Cause.bottleneck:type_name -> penstock.v1.Bottleneck
-	60,  // 49: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
+	61,  // 49: penstock.v1.CheckpointPart.state:type_name -> penstock.v1.State
 	3,   // 50: penstock.v1.Observation.bottleneck:type_name -> penstock.v1.Bottleneck
-	45,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
-	46,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
-	49,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
-	50,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
+	46,  // 51: penstock.v1.Observation.points:type_name -> penstock.v1.FleetPoint
+	47,  // 52: penstock.v1.Observation.sessions:type_name -> penstock.v1.SessionLoad
+	50,  // 53: penstock.v1.Observation.workers:type_name -> penstock.v1.WorkerLoad
+	51,  // 54: penstock.v1.Observation.decision:type_name -> penstock.v1.Decision
 	3,   // 55: penstock.v1.SessionLoad.bottleneck:type_name -> penstock.v1.Bottleneck
-	21,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
-	47,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
-	22,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
+	22,  // 56: penstock.v1.SessionLoad.share:type_name -> penstock.v1.Share
+	48,  // 57: penstock.v1.SessionLoad.trainers:type_name -> penstock.v1.TrainerLoad
+	23,  // 58: penstock.v1.SessionLoad.progress:type_name -> penstock.v1.Progress
 	0,   // 59: penstock.v1.SessionLoad.state:type_name -> penstock.v1.SessionState
-	48,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
-	45,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
-	31,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
-	48,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
+	49,  // 60: penstock.v1.SessionLoad.stages:type_name -> penstock.v1.StageTime
+	46,  // 61: penstock.v1.SessionLoad.points:type_name -> penstock.v1.FleetPoint
+	32,  // 62: penstock.v1.TrainerLoad.counters:type_name -> penstock.v1.Counters
+	49,  // 63: penstock.v1.WorkerLoad.stages:type_name -> penstock.v1.StageTime
 	3,   // 64: penstock.v1.Decision.bottleneck:type_name -> penstock.v1.Bottleneck
-	53,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
+	54,  // 65: penstock.v1.ListEventsReply.events:type_name -> penstock.v1.Event
 	4,   // 66: penstock.v1.Event.kind:type_name -> penstock.v1.EventKind
-	50,  // 67: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
-	58,  // 68: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
-	7,   // 69: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
-	7,   // 70: penstock.v1.State.base:type_name -> penstock.v1.Interval
-	7,   // 71: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
-	38,  // 72: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
-	18,  // 73: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
-	62,  // 74: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
-	64,  // 75: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
-	63,  // 76: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
-	62,  // 77: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
-	79,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
-	67,  // 79: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
-	81,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
-	82,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
-	81,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
-	20,  // 83: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
-	72,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
-	70,  // 85: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
-	73,  // 86: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
-	22,  // 87: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
-	6,   // 88: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
-	7,   // 89: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
-	7,   // 90: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
-	75,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
-	76,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
-	37,  // 93: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
-	36,  // 94: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
-	35,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
-	74,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
-	17,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
-	7,   // 98: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
-	7,   // 99: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
-	31,  // 100: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
+	51,  // 67: penstock.v1.Event.decision:type_name -> penstock.v1.Decision
+	59,  // 68: penstock.v1.Fleet.members:type_name -> penstock.v1.FleetMember
+	8,   // 69: penstock.v1.Grant.interval:type_name -> penstock.v1.Interval
+	8,   // 70: penstock.v1.State.base:type_name -> penstock.v1.Interval
+	8,   // 71: penstock.v1.State.consumed:type_name -> penstock.v1.Interval
+	39,  // 72: penstock.v1.State.start:type_name -> penstock.v1.LaneStart
+	19,  // 73: penstock.v1.State.fingerprint:type_name -> penstock.v1.Fingerprint
+	63,  // 74: penstock.v1.WorkerReport.counters:type_name -> penstock.v1.WorkerCounters
+	65,  // 75: penstock.v1.WorkerReport.sessions:type_name -> penstock.v1.SessionCounters
+	64,  // 76: penstock.v1.WorkerCounters.ops:type_name -> penstock.v1.OpTime
+	63,  // 77: penstock.v1.SessionCounters.counters:type_name -> penstock.v1.WorkerCounters
+	80,  // 78: penstock.v1.WorkerOrders.keys:type_name -> penstock.v1.WorkerOrders.KeysEntry
+	68,  // 79: penstock.v1.Block.shards:type_name -> penstock.v1.Shard
+	82,  // 80: penstock.v1.Shard.file:type_name -> penstock.v1.File
+	83,  // 81: penstock.v1.Shard.row_groups:type_name -> penstock.v1.RowGroup
+	82,  // 82: penstock.v1.ListingPage.files:type_name -> penstock.v1.File
+	21,  // 83: penstock.v1.SessionMeta.session:type_name -> penstock.v1.Session
+	73,  // 84: penstock.v1.SessionMeta.planner:type_name -> penstock.v1.PlannerConfig
+	71,  // 85: penstock.v1.ClosedSession.meta:type_name -> penstock.v1.SessionMeta
+	74,  // 86: penstock.v1.ClosedSession.head:type_name -> penstock.v1.SessionHead
+	23,  // 87: penstock.v1.ClosedSession.progress:type_name -> penstock.v1.Progress
+	7,   // 88: penstock.v1.SessionHead.frontier:type_name -> penstock.v1.Position
+	8,   // 89: penstock.v1.SessionHead.returned:type_name -> penstock.v1.Interval
+	8,   // 90: penstock.v1.SessionHead.base:type_name -> penstock.v1.Interval
+	76,  // 91: penstock.v1.SessionHead.blocks:type_name -> penstock.v1.PlannedBlock
+	77,  // 92: penstock.v1.SessionHead.epochs:type_name -> penstock.v1.PlannedEpoch
+	38,  // 93: penstock.v1.SessionHead.steps:type_name -> penstock.v1.EpochSteps
+	37,  // 94: penstock.v1.SessionHead.begun:type_name -> penstock.v1.RankSteps
+	36,  // 95: penstock.v1.SessionHead.skipped:type_name -> penstock.v1.SkippedRows
+	75,  // 96: penstock.v1.SessionHead.checkpoint:type_name -> penstock.v1.PendingCheckpoint
+	18,  // 97: penstock.v1.SessionHead.restored_from:type_name -> penstock.v1.RestoredFrom
+	8,   // 98: penstock.v1.SessionRank.held:type_name -> penstock.v1.Interval
+	8,   // 99: penstock.v1.SessionRank.consumed:type_name -> penstock.v1.Interval
+	32,  // 100: penstock.v1.SessionRank.counters:type_name -> penstock.v1.Counters
 	1,   // 101: penstock.v1.SessionRank.kind:type_name -> penstock.v1.JoinKind
-	7,   // 102: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
-	7,   // 103: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
-	31,  // 104: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
-	78,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
-	36,  // 106: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
-	36,  // 107: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
-	42,  // 108: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
-	37,  // 109: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
-	60,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
-	19,  // 111: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
-	24,  // 112: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
-	25,  // 113: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
-	27,  // 114: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
-	9,   // 115: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
-	12,  // 116: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
-	14,  // 117: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
-	16,  // 118: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
-	29,  // 119: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
-	32,  // 120: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
-	61,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
-	56,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
-	43,  // 123: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
-	51,  // 124: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
-	54,  // 125: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
-	20,  // 126: penstock.v1.Master.Open:output_type -> penstock.v1.Session
-	20,  // 127: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
-	26,  // 128: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
-	28,  // 129: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
-	10,  // 130: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
-	13,  // 131: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
-	15,  // 132: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
-	20,  // 133: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
-	30,  // 134: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
-	39,  // 135: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
-	65,  // 136: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
-	57,  // 137: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
-	44,  // 138: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
-	52,  // 139: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
-	55,  // 140: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
+	8,   // 102: penstock.v1.SessionRank.releasing:type_name -> penstock.v1.Interval
+	8,   // 103: penstock.v1.SessionRank.revoked:type_name -> penstock.v1.Interval
+	32,  // 104: penstock.v1.SessionRank.earlier:type_name -> penstock.v1.Counters
+	79,  // 105: penstock.v1.SessionRank.restoring:type_name -> penstock.v1.RankRestore
+	37,  // 106: penstock.v1.SessionRank.steps:type_name -> penstock.v1.RankSteps
+	37,  // 107: penstock.v1.SessionRank.begun:type_name -> penstock.v1.RankSteps
+	43,  // 108: penstock.v1.SessionRank.checkpoint:type_name -> penstock.v1.CheckpointPart
+	38,  // 109: penstock.v1.SessionRank.told:type_name -> penstock.v1.EpochSteps
+	61,  // 110: penstock.v1.RankRestore.states:type_name -> penstock.v1.State
+	20,  // 111: penstock.v1.Master.Open:input_type -> penstock.v1.OpenRequest
+	25,  // 112: penstock.v1.Master.GetSession:input_type -> penstock.v1.GetSessionRequest
+	26,  // 113: penstock.v1.Master.ListSessions:input_type -> penstock.v1.ListSessionsRequest
+	28,  // 114: penstock.v1.Master.DeleteSession:input_type -> penstock.v1.DeleteSessionRequest
+	10,  // 115: penstock.v1.Master.CreateCheckpoint:input_type -> penstock.v1.CreateCheckpointRequest
+	13,  // 116: penstock.v1.Master.ListCheckpoints:input_type -> penstock.v1.ListCheckpointsRequest
+	15,  // 117: penstock.v1.Master.DeleteCheckpoint:input_type -> penstock.v1.DeleteCheckpointRequest
+	17,  // 118: penstock.v1.Master.RestoreSession:input_type -> penstock.v1.RestoreSessionRequest
+	30,  // 119: penstock.v1.Master.Join:input_type -> penstock.v1.JoinRequest
+	33,  // 120: penstock.v1.Master.Sync:input_type -> penstock.v1.SyncRequest
+	62,  // 121: penstock.v1.Master.SyncWorker:input_type -> penstock.v1.WorkerReport
+	57,  // 122: penstock.v1.Master.GetFleet:input_type -> penstock.v1.GetFleetRequest
+	44,  // 123: penstock.v1.Master.Observe:input_type -> penstock.v1.ObserveRequest
+	52,  // 124: penstock.v1.Master.ListEvents:input_type -> penstock.v1.ListEventsRequest
+	55,  // 125: penstock.v1.Master.WhoAmI:input_type -> penstock.v1.WhoAmIRequest
+	21,  // 126: penstock.v1.Master.Open:output_type -> penstock.v1.Session
+	21,  // 127: penstock.v1.Master.GetSession:output_type -> penstock.v1.Session
+	27,  // 128: penstock.v1.Master.ListSessions:output_type -> penstock.v1.ListSessionsReply
+	29,  // 129: penstock.v1.Master.DeleteSession:output_type -> penstock.v1.DeleteSessionReply
+	11,  // 130: penstock.v1.Master.CreateCheckpoint:output_type -> penstock.v1.CreateCheckpointReply
+	14,  // 131: penstock.v1.Master.ListCheckpoints:output_type -> penstock.v1.ListCheckpointsReply
+	16,  // 132: penstock.v1.Master.DeleteCheckpoint:output_type -> penstock.v1.DeleteCheckpointReply
+	21,  // 133: penstock.v1.Master.RestoreSession:output_type -> penstock.v1.Session
+	31,  // 134: penstock.v1.Master.Join:output_type -> penstock.v1.JoinReply
+	40,  // 135: penstock.v1.Master.Sync:output_type -> penstock.v1.SyncReply
+	66,  // 136: penstock.v1.Master.SyncWorker:output_type -> penstock.v1.WorkerOrders
+	58,  // 137: penstock.v1.Master.GetFleet:output_type -> penstock.v1.Fleet
+	45,  // 138: penstock.v1.Master.Observe:output_type -> penstock.v1.Observation
+	53,  // 139: penstock.v1.Master.ListEvents:output_type -> penstock.v1.ListEventsReply
+	56,  // 140: penstock.v1.Master.WhoAmI:output_type -> penstock.v1.Caller
 	126, // [126:141] is the sub-list for method output_type
 	111, // [111:126] is the sub-list for method input_type
 	111, // [111:111] is the sub-list for extension type_name
@@ -7854,16 +7893,16 @@ func file_api_pb_control_proto_init() {
 	}
 	file_api_pb_spec_proto_init()
 	file_api_pb_stream_proto_init()
-	file_api_pb_control_proto_msgTypes[48].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[50].OneofWrappers = []any{}
-	file_api_pb_control_proto_msgTypes[68].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[49].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[51].OneofWrappers = []any{}
+	file_api_pb_control_proto_msgTypes[69].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_api_pb_control_proto_rawDesc), len(file_api_pb_control_proto_rawDesc)),
 			NumEnums:      5,
-			NumMessages:   75,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -212,6 +212,7 @@ type failure struct {
 	Code        string         `json:"code"` // gRPC's
 	Op          string         `json:"op,omitempty"`
 	NoHandshake bool           `json:"no_handshake,omitempty"` // master: connections are made, but not by TLS
+	CannotYet   bool           `json:"cannot_yet,omitempty"`   // master: the leader answered, and what it needs, such as storage, fails for now
 	Spec        map[string]any `json:"spec,omitempty"`         // join: the session's fingerprint
 	BadData     bool           `json:"bad_data,omitempty"`     // session
 	Address     string         `json:"address,omitempty"`      // refused: of the worker that said it

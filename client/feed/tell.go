@@ -34,7 +34,7 @@ func failed(err error) *reply {
 		out.Kind, out.Words = kindMissing, missing.Error()
 	case len(said) > 0:
 		out.Kind, out.Words, out.Op = kindMaster, lines(said), said[0].Op
-		out.NoHandshake, out.Spec = client.NoHandshake(err), refusedSpec(err)
+		out.NoHandshake, out.CannotYet, out.Spec = client.NoHandshake(err), client.CannotYet(err), refusedSpec(err)
 	}
 	return &reply{Error: out}
 }

@@ -23,6 +23,14 @@ func Leader(err error) string {
 	return ""
 }
 
+// CannotYet reports whether an answer is the leader's, for whom others, such as storage, fail for now.
+func CannotYet(err error) bool {
+	return slices.ContainsFunc(status.Convert(err).Details(), func(d any) bool {
+		_, ok := d.(*pb.CannotYet)
+		return ok
+	})
+}
+
 // ErrUnavailable is of an AtLeader that no leader answered.
 var ErrUnavailable = errors.New("no master answers that leads")
 

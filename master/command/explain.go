@@ -100,7 +100,7 @@ func nextStep(s *pb.SessionLoad, seen *pb.Observation) string {
 			workerCount(s.GetGranted()), needed(s.GetNeeded(), s.GetDemand()), s.GetStage())
 	case pb.Bottleneck_STORAGE:
 		if bytesRead(seen) < 1 {
-			return "storage gives nothing: workers read 0 B/s altogether. See whether it answers at all, from where the workers run, and what their logs say of it"
+			return "storage gives nothing: workers read 0 B/s altogether. See whether it answers at all, from where masters and workers run, and what their logs say of it"
 		}
 		return fmt.Sprintf("more workers would read no faster: workers read %s/s altogether. Look for the storage's limits and errors, read fewer or smaller columns, or give workers more --memory to read further ahead",
 			words.Size(bytesRead(seen)))

@@ -124,6 +124,7 @@ type Running struct {
 	Share         *pb.Share
 	State         pb.SessionState
 	Since         time.Time // of the state
+	Unplanned     string    // why what comes next cannot be planned for now, if it cannot
 }
 
 // hasTrainers reports whether any trainer is there.

@@ -28,6 +28,13 @@ func Unread(state pb.SessionState, since, now time.Time, world int) string {
 // unread is the cause of a session, or of a fleet, of which nothing is read.
 func unread(verdict string) Cause { return Cause{Bottleneck: pb.Bottleneck_NONE, Verdict: verdict} }
 
+// unplanned is the cause of a session whose trainers wait for what the master cannot plan.
+func unplanned(s *Session, why string) Cause {
+	c := Cause{Bottleneck: pb.Bottleneck_STORAGE, Stage: "storage", Why: "the master cannot plan what comes next, and tries on: " + why}
+	c.Verdict = fmt.Sprintf("trainers waited %s of the time; %s", percent(s.Stall), c.Why)
+	return c
+}
+
 // allUnread says of sessions of which none is read why not.
 func allUnread(sessions []Session) Cause {
 	if len(sessions) == 1 {

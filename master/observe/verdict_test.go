@@ -100,6 +100,25 @@ func TestSessionsThatAreNotRead(t *testing.T) {
 	}
 }
 
+// What the master cannot plan is no lack of streams.
+func TestWhatCannotBePlanned(t *testing.T) {
+	j := hungry()
+	j.second = counts{}
+	w := newWorld(1, j).pass(30)
+	if s := w.session(t, "run"); s.Bottleneck != pb.Bottleneck_STREAMS {
+		t.Fatalf("that can be planned: %+v", s.Cause)
+	}
+	j.Unplanned = "list s3://b/: connection refused"
+	const want = "trainers waited 38% of the time; the master cannot plan what comes next, and tries on: list s3://b/: connection refused"
+	if s := w.pass(1).session(t, "run"); s.Bottleneck != pb.Bottleneck_STORAGE || s.Verdict != want || w.Cause("", "run").GetBottleneck() != s.Bottleneck {
+		t.Errorf("%+v", s.Cause)
+	}
+	j.trainers[0].stall, j.trainers[1].stall = 0, 0 // enough is planned
+	if s := w.pass(20).session(t, "run"); s.Bottleneck == pb.Bottleneck_STORAGE {
+		t.Errorf("nobody waits: %+v", s.Cause)
+	}
+}
+
 // A session whose streams find no slot, for those of loaders that are not read have them, is told so, whatever its few streams do.
 func TestSlotsThatIdleSessionsHold(t *testing.T) {
 	reads, idle := hungry(), hungry()

@@ -71,6 +71,23 @@ def test_no_master(dataset: Dataset) -> None:
     assert f"penstock doctor --master {','.join(masters)}" in str(caught.value)
 
 
+def test_storage_that_does_not_answer(fleet: Fleet, dataset: Dataset, caplog: pytest.LogCaptureFixture) -> None:
+    """Is no master that does not."""
+    profiles = fleet.dir / "storage.yaml"
+    profiles.write_text(
+        f"profiles: {{default: {{endpoint: 'http://127.0.0.1:{free_port()}', credentials: anonymous}}}}\n"
+        "retry: {attempts: 1}\n"
+    )
+    fleet.start(workers=0, master_flags=[f"--storage-config={profiles}"])
+    text = spec(dataset).replace(dataset.uri, "s3://bucket/data/")
+    with pytest.raises(errors.SessionFailed) as caught:
+        Session(configure(fleet, text, connect_timeout=0.5))
+    for words in ("list s3://bucket/data/: ", "connection refused", "the master answered", "see that storage answers"):
+        assert words in str(caught.value)
+    assert "no master" not in str(caught.value) + caplog.text
+    assert "the master cannot open the session yet; trying on" in caplog.text
+
+
 def test_waiting_for_a_master_is_told_now_and_then(dataset: Dataset, caplog: pytest.LogCaptureFixture) -> None:
     config = Config((f"127.0.0.1:{free_port()}",), "s", spec_text=spec(dataset), connect_timeout=1.5)
     with pytest.raises(errors.MasterUnreachable):

@@ -51,8 +51,11 @@ def _from_master(config: Config, e: Mapping[str, Any], words: str, opening: bool
             f"{words}\nno master speaks TLS as the loader does: leave tls= and tls_*= out for a fleet without TLS, or "
             f"give the tls_ca= that signed its certificate, and the tls_server_name= that it bears; {doctor(config)}"
         )
+    if e.get("cannot_yet"):
+        step = "see that storage answers where the master runs, or raise connect_timeout="
+        return errors.SessionFailed(f"{words}\nthe master answered, and could not open the session: {step}")
     if code in _TRANSIENT:
-        return errors.MasterUnreachable(f"{words}\nno master answered; {doctor(config)}")
+        return errors.MasterUnreachable(f"{words}\nno master that leads answered; {doctor(config)}")
     if code in ("Unauthenticated", "PermissionDenied"):
         return errors.PermissionDenied(f"{words}; {_TOKEN}")
     if code == "AlreadyExists":
@@ -130,5 +133,5 @@ def workers_unreachable(
 
 def master_lost(config: Config, waited: float, words: str) -> errors.Error:
     """Rows wait for a master's answer for too long."""
-    what = f"no row came for {waited:.0f} s (timeout={config.timeout:g}), and no master answers"
+    what = f"no row came for {waited:.0f} s (timeout={config.timeout:g}), and no master takes reports"
     return errors.MasterUnreachable(f"session {config.session!r}: {what}:\n{words}\n{doctor(config)}")

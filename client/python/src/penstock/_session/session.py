@@ -353,7 +353,10 @@ class Session:
             raise failures.workers_unreachable(config, waited, fleet, asked, seen)
         if self._said_waiting != begin:
             self._said_waiting = begin
+            cause = self._newest_figures()["cause"]
             what = f"next has waited for other ranks for {now - begin:.0f} s, which timeout= does not bound"
+            if cause.get("bottleneck") == "storage":
+                what = f"next has waited for {now - begin:.0f} s: {cause['words']}"
             hint = f"`penstock session show {config.session}` tells how far each rank is"
             tell(config, "waiting_for_ranks", f"{what}; {hint}", logging.WARNING, {"epoch": self.epoch})
 
