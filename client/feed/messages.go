@@ -48,6 +48,7 @@ type openRequest struct {
 	RestartsIn     *uint32  `json:"restarts_in,omitempty"`
 	ConnectTimeout float64  `json:"connect_timeout,omitempty"`
 	RestoreTimeout float64  `json:"restore_timeout,omitempty"`
+	JoinTimeout    float64  `json:"join_timeout,omitempty"`
 	SyncEvery      float64  `json:"sync_every,omitempty"`
 	StreamTimeout  float64  `json:"stream_timeout,omitempty"`
 	HedgeAfter     float64  `json:"hedge_after,omitempty"`
@@ -201,6 +202,7 @@ const (
 	kindUsage   kind = "usage"   // the request is wrong, whatever the fleet
 	kindMaster  kind = "master"  // a master's, to the call Op: open, join or sync
 	kindMissing kind = "missing" // other ranks have not joined a restore
+	kindAbsent  kind = "absent"  // other ranks have not joined, and this one waits for them
 	kindSession kind = "session" // the master gave the session up
 	kindRefused kind = "refused" // every worker refuses a shard
 )

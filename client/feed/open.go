@@ -79,7 +79,7 @@ func (o *openRequest) config() (client.Config, error) {
 		Masters: o.Masters, Session: o.Session, SpecText: o.SpecText, WorkingDir: o.WorkingDir, Rank: o.Rank, WorldSize: o.WorldSize,
 		Zone: o.Zone, Budget: o.Budget, BeginsIn: o.BeginsIn, ConnectTimeout: seconds(o.ConnectTimeout),
 		RestoreTimeout: seconds(o.RestoreTimeout), SyncEvery: seconds(o.SyncEvery), StreamTimeout: seconds(o.StreamTimeout),
-		HedgeAfter: seconds(o.HedgeAfter),
+		HedgeAfter: seconds(o.HedgeAfter), JoinTimeout: seconds(o.JoinTimeout),
 	}
 	if len(o.Spec) > 0 {
 		c.Spec = &pb.Spec{}

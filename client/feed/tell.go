@@ -29,7 +29,7 @@ func failed(err error) *reply {
 	case errors.As(err, &session):
 		out.Kind, out.Words, out.BadData = kindSession, session.Words, errors.Is(err, client.ErrData)
 	case errors.As(err, &absent):
-		out.Words = absent.Words()
+		out.Kind, out.Words = kindAbsent, absent.Words()
 	case errors.As(err, &missing):
 		out.Kind, out.Words = kindMissing, missing.Error()
 	case len(said) > 0:

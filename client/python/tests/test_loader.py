@@ -630,6 +630,7 @@ def test_mistakes_in_the_spec_come_with_the_masters_words(shared_fleet: Fleet, d
         ({"share": {"min_workers": 3, "max_workers": 2}}, "max_workers is not below min_workers"),
         ({"share": {"min_workers": -1}}, "share="),
         ({"connect_timeout": True}, "connect_timeout="),
+        ({"join_timeout": 0}, "join_timeout="),
     ],
 )
 def test_arguments_that_cannot_be(wrong: dict[str, Any], says: str) -> None:

@@ -184,6 +184,14 @@ def test_rank_that_waits_says_so(shared_fleet: Fleet, dataset: Dataset) -> None:
     assert events[0] == "penstock.joined"
 
 
+def test_a_rank_that_never_joins(shared_fleet: Fleet, dataset: Dataset) -> None:
+    """Those that need it wait for it, and then say which it is."""
+    text = spec(dataset, batch_size=100, last_batch="pad")
+    config = configure(shared_fleet, text, world_size=2, join_timeout=0.5)
+    with Session(config) as session, pytest.raises(errors.RanksAbsent, match=r"rank 1 of 2, .*join_timeout="):
+        read_epoch(session)
+
+
 def test_budget_bounds_what_is_buffered(shared_fleet: Fleet, big: Dataset) -> None:
     budget = 4 << 20
     session = Session(configure(shared_fleet, spec(big, batch_size=10_000), budget=budget))

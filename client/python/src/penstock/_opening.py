@@ -152,6 +152,7 @@ class Opening:
     budget: int
     timeout: float
     connect_timeout: float
+    join_timeout: float
     workers: int | None
     memory: int | None
 
@@ -162,9 +163,10 @@ class Opening:
         memory = 1 if self.memory is None else self.memory
         if isinstance(memory, bool) or not isinstance(memory, numbers.Integral) or memory <= 0:
             raise UsageError(f"memory={self.memory!r}: give a number of bytes above 0, such as 1 << 30")
-        for name, unit in (("budget", "bytes"), ("timeout", "seconds"), ("connect_timeout", "seconds")):
+        for name in ("budget", "timeout", "connect_timeout", "join_timeout"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, numbers.Real) or value <= 0:
+                unit = "bytes" if name == "budget" else "seconds"
                 raise UsageError(f"{name}={value!r}: give a number of {unit} above 0")
         if self.compression not in _COMPRESSIONS:
             raise UsageError(f"compression={self.compression!r}: give one of {', '.join(map(repr, _COMPRESSIONS))}")
@@ -265,6 +267,7 @@ class Opening:
             budget=int(self.budget),
             timeout=float(self.timeout),
             connect_timeout=float(self.connect_timeout),
+            join_timeout=float(self.join_timeout),
             security=security,
             on_event=log_event,
             fleet=fleet,

@@ -51,6 +51,10 @@ class RestoreRefused(Error):
     """A checkpoint cannot be restored exactly. The message names what differs or who is missing."""
 
 
+class RanksAbsent(Error):
+    """Ranks that all others wait for did not open the loader within `join_timeout` seconds. The message names them."""
+
+
 class Fenced(Error):
     """Another process, or a newer loader of this one, joined as this rank, or the master took this rank for dead."""
 

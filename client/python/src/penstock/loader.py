@@ -95,7 +95,8 @@ class DataLoader:
         budget: bytes received ahead, 256 MiB by default; each worker's stream has a part of them, or one message.
         timeout: seconds without a row, 300 by default, until WorkersUnreachable or MasterUnreachable; iterating goes on
             behind what came last. Waiting for other ranks does not count. connect_timeout: seconds without a master,
-            30 by default, until the session that is to open raises MasterUnreachable.
+            30 by default, until the session that is to open raises MasterUnreachable. join_timeout: seconds, 600 by
+            default, that a rank waits for those that do not open the loader, where all make equally many steps.
         progress: shows a progress bar.
 
     Mistakes raise penstock.errors.Error's subclasses: those in the arguments at once, those that only the master sees
@@ -149,6 +150,7 @@ class DataLoader:
         budget: int = 256 << 20,
         timeout: float = 300.0,
         connect_timeout: float = 30.0,
+        join_timeout: float = 600.0,
         progress: bool = False,
         **unexpected: NoReturn,
     ) -> None:
@@ -170,7 +172,7 @@ class DataLoader:
             rank=rank, world_size=world_size, process_group=process_group, mesh=mesh,
             security=_opening.security(token, token_file, tls_ca, tls_cert, tls_key, tls_server_name, tls, namespace),
             share=_opening.share(share), zone=zone, compression=compression, budget=budget,
-            timeout=timeout, connect_timeout=connect_timeout,
+            timeout=timeout, connect_timeout=connect_timeout, join_timeout=join_timeout,
         )  # fmt: skip
         self._making = Making(name, format, device, pin_memory, map, progress)
         self._restore: _opening.Restore | None = None

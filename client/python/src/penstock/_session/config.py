@@ -79,6 +79,7 @@ class Config:
         same rows besides. It is longer where streams usually are. Few streams are opened twice at once.
     connect_timeout: until a master must have answered when the session opens.
     timeout: how long next() waits without a row that was there to come, and a restore for its other ranks.
+    join_timeout: how long next() waits for ranks that do not join, where all make equally many steps.
     on_event: called while the session opens or receives, in the caller's thread. It must not block.
     fleet: that was started for this session.
     """
@@ -103,13 +104,15 @@ class Config:
     hedge_after: float = 0.5
     connect_timeout: float = 30.0
     timeout: float = 300.0
+    join_timeout: float = 600.0
     security: Security = field(default_factory=Security)
     on_event: Callable[[Event], None] = _ignore
     fleet: Fleet | None = None
 
     def check(self) -> None:
         """Raises UsageError with all that is wrong, one mistake a line."""
-        positive = ("budget", "sync_every", "stream_timeout", "hedge_after", "connect_timeout", "timeout", "world_size")
+        times = ("sync_every", "stream_timeout", "hedge_after", "connect_timeout", "timeout", "join_timeout")
+        positive = ("budget", *times, "world_size")
         wrong = [f"{n} is {getattr(self, n)}; it must be positive" for n in positive if getattr(self, n) <= 0]
         if not self.masters:
             wrong.append("masters is empty; give the address of at least one master")
@@ -135,6 +138,6 @@ class Config:
             "restore": None if self.restore is None else [state.data for state in self.restore],
             "begins_in": self.begins_in, "restarts_in": self.restarts_in, "connect_timeout": self.connect_timeout,
             "restore_timeout": self.timeout, "sync_every": self.sync_every, "stream_timeout": self.stream_timeout,
-            "hedge_after": self.hedge_after,
+            "hedge_after": self.hedge_after, "join_timeout": self.join_timeout,
         }  # fmt: skip
         return {name: value for name, value in said.items() if value is not None}

@@ -29,6 +29,8 @@ def of(config: Config, e: Mapping[str, Any], *, opening: bool = False) -> errors
         return errors.RestoreRefused(
             f"{session}: {words}; every rank of the job must load its state, or an empty list of states"
         )
+    if e["kind"] == "absent":
+        return errors.RanksAbsent(f"{session}: {words}. join_timeout= is how long it is waited")
     if e["kind"] == "master":
         return _from_master(config, e, f"{session}: {words}", opening)
     if e["kind"] == "session":
