@@ -99,13 +99,37 @@ func (e *Embed) clientURL(listen string) (url.URL, error) {
 // aliveLock is a file beside the socket that is locked while its process lives.
 const aliveLock = "alive.lock"
 
+// socketTries bounds the folders that sweeps of other processes take away before they are locked.
+const socketTries = 20
+
 // makeSockets makes the folder of the socket.
 func (e *Embed) makeSockets(temporary string) (err error) {
-	if e.sockets, err = os.MkdirTemp(temporary, socketFolders); err != nil {
-		return err
+	for range socketTries {
+		if e.sockets, err = os.MkdirTemp(temporary, socketFolders); err != nil {
+			return err
+		}
+		if e.alive, err = lockAlive(filepath.Join(e.sockets, aliveLock)); err == nil {
+			return nil
+		}
+		_ = os.RemoveAll(e.sockets) // as who swept it does
 	}
-	e.alive, err = fileutil.TryLockFile(filepath.Join(e.sockets, aliveLock), os.O_WRONLY|os.O_CREATE, 0o600)
 	return err
+}
+
+// lockAlive makes a file and locks it. One that another process locked first, to sweep it, is an error, also where it is gone by now.
+func lockAlive(file string) (*fileutil.LockedFile, error) {
+	lock, err := fileutil.TryLockFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	have, err := lock.Stat()
+	if err == nil {
+		var there os.FileInfo
+		if there, err = os.Stat(file); err == nil && os.SameFile(have, there) {
+			return lock, nil
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("%s was swept", file), err, lock.Close())
 }
 
 // sweepSockets removes the folders that processes left that were killed. One without a lock is just being made.

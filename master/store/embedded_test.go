@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -44,6 +45,36 @@ func TestEmbeddedSweepsSocketFolders(t *testing.T) {
 			t.Errorf("it is gone: %v", err)
 		}
 	}
+}
+
+// TestSweepsBesideStarts holds that sweeps that come between the steps of a start do not fail it, and leave it its folder.
+func TestSweepsBesideStarts(t *testing.T) {
+	temporary := t.TempDir()
+	ended := make(chan struct{})
+	var sweepers sync.WaitGroup
+	for range 4 {
+		sweepers.Go(func() {
+			for {
+				select {
+				case <-ended:
+					return
+				default:
+					sweepSockets(temporary)
+				}
+			}
+		})
+	}
+	for range 500 {
+		e := &Embed{}
+		check(t, e.makeSockets(temporary))
+		if _, err := os.Stat(filepath.Join(e.sockets, aliveLock)); err != nil {
+			t.Errorf("a folder that was made: %v", err)
+		}
+		check(t, os.RemoveAll(e.sockets))
+		check(t, e.alive.Close())
+	}
+	close(ended)
+	sweepers.Wait()
 }
 
 // TestTheLastWordsOfAnEmbeddedEtcd holds that the log names the folder whose disk is full, and what to do.

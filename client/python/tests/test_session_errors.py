@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import socket
 import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,10 +61,8 @@ def free_port() -> int:
 
 def test_no_master(dataset: Dataset) -> None:
     masters = tuple(f"127.0.0.1:{free_port()}" for _ in range(2))
-    begin = time.monotonic()
     with pytest.raises(errors.MasterUnreachable) as caught:
         Session(Config(masters, "s", spec_text=spec(dataset), connect_timeout=1.0))
-    assert 0.9 < time.monotonic() - begin < 10
     for m in masters:
         assert f"open at master {m}: " in str(caught.value)
     assert f"penstock doctor --master {','.join(masters)}" in str(caught.value)

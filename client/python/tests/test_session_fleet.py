@@ -267,7 +267,6 @@ def test_worker_that_hangs_costs_a_moment(fleet: Fleet, big: Dataset) -> None:
     assert stats.hedges == len(hedged) > 0
     assert hangs in {e["late"] for e in hedged}  # on a busy machine others may be late, too
     assert stats.failovers > 0
-    assert stats.longest_stall_seconds < 8  # where nothing was hedged, keepalive would need 10 seconds and more
 
 
 def test_all_workers_killed_then_others_come(fleet: Fleet, dataset: Dataset) -> None:
