@@ -83,15 +83,16 @@ class Trained:
         return sum(len(batch) for batch in self.batches)
 
 
-def run(name: str, dataset: Dataset, fleet: Fleet, **given: Any) -> dict[str, Any]:
-    """Runs a block in this process and returns its names; loaders are closed."""
+def run(name: str, dataset: Dataset, fleet: Fleet, session: str = "run-7", **given: Any) -> dict[str, Any]:
+    """Runs a block in this process and returns its names; loaders are closed. session is in place of the page's."""
     names: dict[str, Any] = {
         "penstock": penstock, "collections": collections, "json": json, "np": np, "pa": pa, "Path": Path,
         "train": Trained(), **given,
     }  # fmt: skip
     with contextlib.ExitStack() as stack:
         for part in (block("Start-2"), block(name)):
-            exec(compile(on(part.code, dataset.uri, fleet.master), part.name, "exec"), names)
+            code = on(part.code, dataset.uri, fleet.master).replace("run-7", session)
+            exec(compile(code, part.name, "exec"), names)
             if isinstance(loader := names.get("loader"), penstock.DataLoader):
                 stack.callback(loader.close)
     return names

@@ -6,6 +6,7 @@ import contextlib
 import json
 import shlex
 import subprocess
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,11 +100,12 @@ def test_named_checkpoints(shared_fleet: Fleet, penstock_binary: Path, tmp_path:
     data = write_dataset(tmp_path / "criteo", files=2, rows=20_000, row_group=5_000, dense=3, sparse=3)
     command: list[Any] = [penstock_binary, "session", f"--master={shared_fleet.master}"]
     taking: list[subprocess.Popen[bytes]] = []
+    session = f"named-{uuid.uuid4().hex}"  # also if the test is run once more
     models: dict[str, int] = {}  # by name: rows that they were trained on
     trained = page.Trained()
 
     def train(batch: penstock.Batch) -> float:
-        taking[:] = taking or [subprocess.Popen([*command, "checkpoint", "run-7", "noon"])]
+        taking[:] = taking or [subprocess.Popen([*command, "checkpoint", session, "noon"])]
         with contextlib.suppress(subprocess.TimeoutExpired):
             taking[0].wait(0.2)  # while it is taken, training takes its time
         return trained(batch)
@@ -111,12 +113,12 @@ def test_named_checkpoints(shared_fleet: Fleet, penstock_binary: Path, tmp_path:
     def save(name: str) -> None:
         models[name] = trained.rows
 
-    page.run("Checkpoints-4", data, shared_fleet, train=train, save=save)
+    page.run("Checkpoints-4", data, shared_fleet, session, train=train, save=save)
     assert taking[0].wait() == 0
     assert trained.rows == data.rows
-    subprocess.run([*command, "restore", "run-7", "noon"], check=True)
+    subprocess.run([*command, "restore", session, "noon"], check=True)
     loaded: list[str] = []
-    rest = page.run("Checkpoints-4", data, shared_fleet, load=loaded.append)
+    rest = page.run("Checkpoints-4", data, shared_fleet, session, load=loaded.append)
     assert loaded == [list(models)[-1]]
     assert loaded[0].startswith("model-noon-")
     assert rest["train"].rows == data.rows - models[loaded[0]]

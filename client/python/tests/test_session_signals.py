@@ -296,14 +296,14 @@ except KeyboardInterrupt:
 """
 
 
-def start(fleet: Fleet, text: str, program: str, name: str) -> subprocess.Popen[str]:
+def start(fleet: Fleet, text: str, program: str, session: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "src")}
-    command = [sys.executable, "-c", program, fleet.master, name, text]
+    command = [sys.executable, "-c", program, fleet.master, session, text]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
 def test_ctrl_c_ends_a_waiting_process(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with start(shared_fleet, spec(dataset), PROGRAM, f"ctrl-c-{os.getpid()}") as process:
+    with start(shared_fleet, spec(dataset), PROGRAM, name()) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "reading\n"
         process.send_signal(signal.SIGINT)
@@ -325,14 +325,23 @@ print(batch.record.num_rows)
 
 def test_forgotten_session_gives_back(shared_fleet: Fleet, dataset: Dataset) -> None:
     """A process that ends without close leaves all the same: another gets the rest at once, not after a lease."""
-    name = f"forgotten-{os.getpid()}"
-    with start(shared_fleet, spec(dataset), FORGETFUL, name) as process:
+    session_id = name()
+    with start(shared_fleet, spec(dataset), FORGETFUL, session_id) as process:
         out, err = process.communicate(timeout=60)
     assert (out, err, process.returncode) == ("1000\n", "", 0)
-    show = [str(shared_fleet.binary), "session", "show", name, "--master", shared_fleet.master, "--output", "json"]
+    show = [
+        str(shared_fleet.binary),
+        "session",
+        "show",
+        session_id,
+        "--master",
+        shared_fleet.master,
+        "--output",
+        "json",
+    ]
     shown = json.loads(subprocess.run(show, check=True, capture_output=True).stdout)
     assert not shown["progress"]["ranks"][0].get("present")  # it has left; its lease would be 90 s
-    with Session(configure(shared_fleet, spec(dataset), session=name)) as session:
+    with Session(configure(shared_fleet, spec(dataset), session=session_id)) as session:
         assert sum(b.record.num_rows for b in read_epoch(session)) == dataset.rows - 1000
 
 
@@ -398,7 +407,7 @@ with Session(Config((sys.argv[1],), sys.argv[2] + "-own", spec_text=sys.argv[3])
 
 
 def test_a_fork_opens_sessions_of_its_own(shared_fleet: Fleet, dataset: Dataset) -> None:
-    with start(shared_fleet, spec(dataset), FORKS, f"forks-{os.getpid()}") as process:
+    with start(shared_fleet, spec(dataset), FORKS, name()) as process:
         out, err = process.communicate(timeout=60)
     said = dict(line.split(" ", 1) for line in out.splitlines())
     assert said == dict.fromkeys(("before", "parent", "closed", "open", "still"), str(dataset.rows)), err
