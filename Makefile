@@ -106,7 +106,8 @@ chaos: tools python ## fifty faults on fleets of real processes, and a recount
 	go run ./bench/chaos --faults 10 --seed 3 --loopback
 	go run ./bench/chaos --faults 15 --seed 7 --order deterministic --mixed
 
-soak:             ## long randomised runs, and a long demo
+soak:             ## the gate with all its parts, whatever they passed for; long randomised runs, and a long demo
+	.ci/run --all
 	PENSTOCK_SOAK=1 go test -timeout 4h -run "^TestExplore$$" ./master/session
 	go test -timeout 4h ./master/session -rapid.checks=5000
 	CGO_ENABLED=1 go test -race -timeout 4h ./worker/pipeline ./worker/filter ./worker/columns -rapid.checks=5000
